@@ -59,7 +59,7 @@ def show(
     recording: RecordedRun,
     path: str | Path | None = None,
     *,
-    browser: bool = True,
+    browser: bool,
     inline: bool = False,
     **options: Unpack[DrawingOptions],
 ) -> Path:

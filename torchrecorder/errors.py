@@ -26,8 +26,7 @@ class UnknownFormat(TorchRecorderError, ValueError):
 class NotThere(TorchRecorderError, KeyError):
     """A scope, op, value or grad node was asked for by an id that this recording does not have."""
 
-    def __str__(self) -> str:
-        return str(self.args[0]) if self.args else ""
+    __str__ = Exception.__str__  # without the quotes of a KeyError
 
 
 class UnknownAnnotation(NotThere):

@@ -17,7 +17,7 @@ from torchrecorder.annotations.registry import unmeasured
 from torchrecorder.checks import takes, whole_number
 from torchrecorder.console import encodable
 from torchrecorder.errors import UnknownAnnotation
-from torchrecorder.events import Allocation, GradId, OpId, Role, ScopeId, ScopeKind
+from torchrecorder.events import STORED, Allocation, GradId, OpId, Role, ScopeId, ScopeKind
 from torchrecorder.export.area_chart import AreaChart, Phase, area_chart
 from torchrecorder.export.chart_files import write_chart
 from torchrecorder.export.table.alignment import Column, table
@@ -217,15 +217,17 @@ class Memory:
 
     @cached_property
     def _values(self) -> Mapping[int, Value]:
-        """The first value in each storage, by number of the storage."""
+        """By number of the storage: the parameter or buffer in each, or else the first value."""
         found: dict[int, Value] = {}
         for value in self._recording.values.values():
-            found.setdefault(value.storage, value)
+            first = found.setdefault(value.storage, value)
+            if value.role in STORED and first.role not in STORED:
+                found[value.storage] = value
         return found
 
     def _kind(self, allocation: Allocation) -> str:
         value = self._values.get(allocation.storage)
-        role = value.role if value is not None and value.producer is None else None
+        role = value.role if value is not None else None
         if allocation.role == "parameter" or role is Role.PARAMETER:
             return "parameters"
         if allocation.role == "buffer" or role is Role.BUFFER:
@@ -253,8 +255,9 @@ class Memory:
     def _held(self, allocation: Allocation) -> Held:
         value = self._values.get(allocation.storage)
         kind = self._kind(allocation)
-        named = value is not None and value.names and value.producer is None
-        name = value.names[0] if value is not None and named else ""
+        name = ""
+        if value is not None and (value.producer is None or value.role in STORED):
+            name = value.names[0] if value.names else ""
         if not name and kind == "gradients":
             leaf = self._values.get(allocation.leaf)
             name = f"gradient of {leaf.names[0]}" if leaf is not None and leaf.names else "gradient"
@@ -290,11 +293,8 @@ class Memory:
             scope = ScopeId(node)
         else:
             return None
-        around = recording.within(scope)
-        if any(outer in self._optimizers for outer in around):
-            return "optimizer"
-        again = any(recording.scopes[outer].recompute for outer in around)
-        return "backward" if again else "forward"
+        stepping = any(outer in self._optimizers for outer in recording.within(scope))
+        return "optimizer" if stepping else "forward"
 
     # Drawing --------------------------------------------------------------------------
 

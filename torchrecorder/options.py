@@ -76,7 +76,7 @@ def shown_numbers(options: Mapping[str, Any]) -> list[Annotation]:
     Raises:
         UnknownAnnotation: No annotation has this name.
     """
-    numbers, color_by = options.get("numbers") or (), options.get("color_by")
+    numbers, color_by = options.get("numbers"), options.get("color_by")
     several = numbers if isinstance(numbers, (tuple, list)) else [numbers]
     return [annotation(item) for item in (*several, color_by) if item is not None]
 
@@ -97,7 +97,7 @@ def _sorted(
     }
     if more:
         style = replace(style, **more)
-    if exporter is not None and own & given.keys():
+    if exporter is not None:
         exporter = replace(exporter, **_among(given, own))  # type: ignore[type-var]
     return Drawing(view, style, exporter)
 

@@ -21,10 +21,12 @@ def test_module_that_is_copied():
 
     recording = torchrecorder.record(net(forward, fc=nn.Linear(3, 3)), torch.ones(2, 3))
     assert flow(recording).splitlines() == [
-        "data = data(fc.weight)",
-        "clone = clone(data)",
-        "data2 = data(fc.bias)",
-        "clone2 = clone(data2)",
+        "transfer deepcopy:",
+        "    data = data(fc.weight)",
+        "    clone = clone(data)",
+        "    data2 = data(fc.bias)",
+        "    clone2 = clone(data2)",
+        "    return",
         "alias = alias(clone)",
         "alias2 = alias(clone2)",
         "Linear:",

@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from torchrecorder import Recorder, record, recording_of
 from torchrecorder.capture.modes import dispatch_mode
+from torchrecorder.capture.modes.fast_paths import NOTE, restore_message
 
 from tests.zoo.case import net
 from tests.zoo.scripts import Small, script
@@ -98,3 +101,75 @@ def test_script_frees_what_it_made():
         made = torch.utils.weak.WeakTensorKeyDictionary({model(x): None})
         assert len(made) == 0
     assert len(recorder.recording.ops) == 4
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (("in forward\nRuntimeError: \n",), ("in forward\nRuntimeError: too long\n",)),
+        (("in forward\nRuntimeError: \n", 1), ("in forward\nRuntimeError: too long\n",)),
+        (("in forward\nRuntimeError: other\n",), ("in forward\nRuntimeError: other\n",)),
+        ((), ()), ((b"RuntimeError: \n",), (b"RuntimeError: \n",)),
+    ],
+)
+def test_only_a_message_that_was_lost_is_put_back(before, after):
+    """At its end; other errors, and those without a message, are left as they are."""
+    error = RuntimeError(*before)
+    restore_message(error, "too long")
+    assert error.args == after
+
+
+class Names(TorchDispatchMode):
+    """The names of the operators that run."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.found.append(func.__name__)
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("roles", ["xxx", "xyy", "xxy", "xyx", "xyz"])
+def test_fused_attention_is_what_ran(roles, training, grad):
+    """Of one tensor with itself, in evaluation without gradients; noted where PyTorch takes it."""
+    attention = nn.MultiheadAttention(4, 2, batch_first=True).train(training).requires_grad_(grad)
+    given = {name: torch.rand(1, 3, 4) for name in "xyz"}
+    args = tuple(given[name] for name in roles)
+    with Names() as names:
+        attention(*args)
+    fused = "_native_multi_head_attention.default" in names.found
+    assert fused == (roles == "xxx" and not training and not grad)
+    recording = record(attention, args)
+    assert (NOTE in recording.run.notes) == fused and recording.run.lost == 0
+    assert any("_native" in op.name for op in recording.ops.values()) == fused
+
+
+class Functions(TorchFunctionMode):
+    """The names of the functions that are called."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        self.found.append(getattr(func, "__name__", ""))
+        return func(*args, **(kwargs or {}))
+
+
+def test_a_mode_of_the_users_hears_attention_as_a_whole():
+    """As without a recorder, which shows its inside elsewhere."""
+    attention, x = nn.MultiheadAttention(4, 2), torch.rand(3, 1, 4)
+    with Functions() as plain:
+        attention(x, x, x)
+    with Functions() as heard:
+        with Recorder(attention) as recorder:
+            attention(x, x, x)
+    whole = "multi_head_attention_forward"
+    assert whole in plain.found
+    assert heard.found.count(whole) == plain.found.count(whole) == 1
+    assert "linear" not in heard.found and "linear" not in plain.found
+    assert whole in [op.name for op in recorder.recording.ops.values()]

@@ -76,16 +76,19 @@ def test_layers_that_each_step_calls_are_no_loop() -> None:
     assert not any("next" in text for text in texts(figure))
 
 
-def test_training_steps_carry_weights_and_state() -> None:
-    """They are told as such, once each."""
+@pytest.mark.parametrize("none, carried", [
+    (True, "next: weights, state tensors"), (False, "next: gradients, weights, state tensors"),
+])
+def test_training_steps_carry_weights_and_state(none: bool, carried: str) -> None:
+    """They are told as such, once each; gradients that are set to zero are carried, too."""
     model = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     with torchrecorder.Recorder(model) as recorder:
         for _ in range(5):
-            optimizer.zero_grad()
+            optimizer.zero_grad(set_to_none=none)
             model(torch.ones(1, 4)).sum().backward()
             optimizer.step()
-    assert "next: weights, state tensors" in texts(figure_of(recorder.recording))
+    assert carried in texts(figure_of(recorder.recording))
 
 
 @pytest.mark.parametrize("direction", ["TB", "LR", "BT", "RL"])

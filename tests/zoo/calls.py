@@ -112,14 +112,14 @@ def plain_dict() -> Run:
 @case(
     "a module is made during the run",
     """
-    empty = empty()
-    empty2 = empty()
-    no_grad:
+    construction LayerNorm.__init__:
+        empty = empty()
+        empty2 = empty()
         alias = alias(empty)
         fill_! = fill_(alias)
-    no_grad:
         alias2 = alias(empty2)
         zero_! = zero_(alias2)
+        return
     LayerNorm:
         layer_norm = layer_norm(x, fill_, zero_)
         return layer_norm

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -29,7 +29,9 @@ class Owned:
     def _listed(self) -> list[tuple[str, ModuleId]]:
         """All modules sorted by dotted path, so that submodules come right after their module."""
         modules = self.recording.modules.values()
-        return sorted((_key(name), module.id) for module in modules for name in module.names)
+        return sorted(
+            (_key(name, module.apart), module.id) for module in modules for name in module.names
+        )
 
     @cached_property
     def _places(self) -> dict[ModuleId, int]:
@@ -37,11 +39,12 @@ class Owned:
 
     def modules(self, module: ModuleId) -> Iterable[ModuleId]:
         """A module and all its submodules, also those never called, in the order of the model."""
-        names = self.recording.modules[module].names
-        if not names:
+        row = self.recording.modules[module]
+        if not row.names:
             return (module,)
-        first = bisect_left(self._listed, (_key(names[0]), ModuleId("")))
-        last = bisect_left(self._listed, (_key(names[0]) + _AFTER, ModuleId("")))
+        key = _key(row.names[0], row.apart)
+        first = bisect_left(self._listed, (key, ModuleId("")))
+        last = bisect_left(self._listed, (key + _AFTER, ModuleId("")))
         below = dict.fromkeys(item for _, item in self._listed[first:last])
         return sorted(below, key=self._places.__getitem__)
 
@@ -115,7 +118,7 @@ def before_writes(recording: RecordedRun) -> dict[ValueId, ValueId]:
     found: dict[ValueId, ValueId] = {}
     for value in recording.values.values():
         name = value.names[0] if value.names else ""
-        if value.role in STORED and value.producer is None:
+        if value.role in STORED:
             firsts.setdefault(name, []).append(value)
         elif value.id in recording.stored:
             named = firsts.get(name, [])
@@ -147,18 +150,12 @@ def own(module: Module) -> dict[ValueId, None]:
     return {slot.value: None for slot in module.stored}
 
 
-_DOT, _AFTER = "\0", "\1"
-"""In sort keys: the separator of path components, and a character that sorts right after it."""
+_DOT, _AFTER, _APART = "\0", "\1", "\2"
+"""In sort keys: the separator of path components, a character that sorts right after it, and the
+first one of what is not in the recorded model."""
 
 
-def _key(path: str) -> str:
+def _key(path: str, apart: bool) -> str:
     """The sort key of a path: submodules come before other paths with the same prefix."""
-    return f"{_DOT}{path}".replace(".", _DOT) if path else ""
-
-
-def around(path: str) -> Iterator[str]:
-    """A dotted path and all its parents: ``a.b`` gives ``a.b``, ``a`` and the root."""
-    while path:
-        yield path
-        path = path.rpartition(".")[0]
-    yield ""
+    key = f"{_DOT}{path}".replace(".", _DOT) if path else ""
+    return f"{_APART}{key}" if apart else key

@@ -13,9 +13,9 @@ from torchrecorder.graph.recording import RecordedRun
 
 
 def stored(recording: RecordedRun, role: Role) -> Iterator[Value]:
-    """Parameters or buffers from before the run, without the values written in place."""
+    """Parameters or buffers as the modules held them first, without what writes made of them."""
     for value in recording.values.values():
-        if value.role is role and value.producer is None:
+        if value.role is role and not value.kind.startswith("Uninitialized"):
             yield value
 
 

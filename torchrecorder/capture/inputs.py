@@ -73,7 +73,7 @@ def _check_signature(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     try:
         signature.bind(*args, **kwargs)
     except TypeError as error:
-        name = type(model).__name__ if isinstance(model, Module) else model.__name__
+        name = getattr(model, "__name__", type(model).__name__)
         given = [type(argument).__name__ for argument in args]
         given += [f"{key}={type(argument).__name__}" for key, argument in kwargs.items()]
         raise ArgumentMismatch(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import weakref
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -38,9 +39,10 @@ class ClassFacts(NamedTuple):
 
 
 class CatalogEntry:
-    """A module: its id, names and number of calls."""
+    """A module: its id, names, number of calls, and whether it is part of the recorded model."""
 
     __slots__ = (
+        "given",
         "ref",
         "module",
         "names",
@@ -53,7 +55,10 @@ class CatalogEntry:
         "stand_in",
     )
 
-    def __init__(self, module: Module, number: ModuleId, facts: ClassFacts) -> None:
+    def __init__(
+        self, module: Module, number: ModuleId, facts: ClassFacts, given: bool
+    ) -> None:
+        self.given = given
         self.ref = weakref.ref(module)
         self.module = number
         self.names: list[str] = []
@@ -84,31 +89,42 @@ class Catalog:
         self._classes: dict[type[Module], ClassFacts] = {}
         self._shapeless: dict[int, ValueId] = {}  # lazy parameters before their initialization
         self._undescribed: list[tuple[weakref.ref[Module], nodes.Module]] = []
+        self._roots: Counter[str] = Counter()  # by the name of what is outermost
+        self._begun = False
         if root is not None:
             with tape.losing("names of modules"):
                 self._enter_all(root)
+                self._describe()
+                self._roots.update(name for name, _ in root._modules.items())
+        self._begun = True
 
     def shared(self, tape: Tape, values: Values) -> Catalog:
         """A catalog of the same modules, for another thread."""
         catalog = Catalog(tape, values, None, self.name)
         catalog.entries, catalog.numbers = self.entries, self.numbers
+        catalog._roots = self._roots
         return catalog
 
-    def _enter_all(self, root: Module) -> None:
-        """Add *root* and all its submodules, in the order of ``named_modules()``."""
-        found = list(named_modules(root))
+    def _enter_all(self, root: Module, name: str = "") -> None:
+        """Add *root* and all its submodules, in the order of ``named_modules()``.
+
+        Those of the recorded model, which another may wrap, keep their names.
+
+        Args:
+            root: A model.
+            name: What all its paths begin with.
+        """
+        found = list(named_modules(root, name, self._is_given if self._begun else None))
         for path, module in found:
-            entry = self.entries.get(id(module)) or self._new(module)
+            entry = self._known(module) or self._new(module)
             if len(entry.names) < _MOST_NAMES:
                 entry.names.append(path)
             prefix = f"{path}." if path else ""
             for role, held in _holdings(module):
                 self._name_tensors(prefix, role, held)
-        for _, module in found:
-            entry = self.entries[id(module)]
-            if not entry.stated and not _waits(module):
-                self._state(entry, module)
-        self._describe()
+        for module in {id(module): module for _, module in found}.values():
+            if not _waits(module):
+                self._state(self.entries[id(module)], module)
 
     def _name_tensors(self, prefix: str, role: Role, held: _Held) -> None:
         """Name parameters or buffers; a tied one has several names."""
@@ -126,7 +142,7 @@ class Catalog:
         facts = self._classes.get(cls)
         if facts is None:
             facts = self._classes[cls] = _of_class(cls)
-        entry = CatalogEntry(module, self.tape.next_module(), facts)
+        entry = CatalogEntry(module, self.tape.next_module(), facts, not self._begun)
         self.entries[id(module)] = entry
         self.numbers[entry.module] = entry
         return entry
@@ -134,11 +150,30 @@ class Catalog:
     def find(self, module: Module) -> CatalogEntry:
         """The entry of *module*, added if it is new."""
         entry = self.entries.get(id(module))
-        if entry is None or entry.ref() is not module:
-            entry = self._new(module)
-            if not _waits(module):
-                self._state(entry, module)
+        if entry is not None and entry.ref() is module:
+            return entry
+        if module._modules:
+            self._enter_all(module, self._name_of_root(module))
+            return self.entries[id(module)]
+        entry = self._new(module)
+        if not _waits(module):
+            self._state(entry, module)
         return entry
+
+    def _is_given(self, module: Module) -> bool:
+        entry = self._known(module)
+        return entry is not None and entry.given
+
+    def _known(self, module: Module) -> CatalogEntry | None:
+        entry = self.entries.get(id(module))
+        return entry if entry is not None and entry.ref() is module else None
+
+    def _name_of_root(self, module: Module) -> str:
+        """What a model that the recorder was not told of is called: after its class."""
+        name = type(module).__name__
+        self._roots[name] += 1
+        number = self._roots[name] - 1
+        return f"{name}_{number}" if number else name
 
     def module(self, number: ModuleId | None) -> Module | None:
         """The module with this id, if it still exists."""
@@ -197,6 +232,7 @@ class Catalog:
             slots.get(Role.BUFFER, ()),
             _is_training(module, entry.kind),
             (),
+            not entry.given,
         )
         entry.stand_in = stand_in(module)
         self.tape.write(row)
@@ -224,16 +260,37 @@ class Catalog:
                 continue
             shapeless = self._shapeless.get(id(tensor)) if self._shapeless else None
             if shapeless is not None:
-                self._shape(tensor, role, shapeless)
+                self._shape(tensor, role, shapeless, name)
             value = shapeless or values.peek(tensor)
+            if value is None and self._begun:
+                value = values.alias_of_known(tensor)
             if value is None:
                 value = values.hold(tensor, role, name)
+            elif shapeless is None:
+                self._keep(tensor, role, name)
             slots.append(made(Slot, (name, value)))
         return tuple(slots)
 
-    def _shape(self, tensor: Tensor, role: Role, value: ValueId) -> None:
+    def _keep(self, tensor: Tensor, role: Role, name: str) -> None:
+        """A module holds a known *tensor*: one that the run made, or one with other names yet."""
+        entry, names = self.values.entries.get(id(tensor)), self._names(tensor, name)
+        if entry is None or entry.names == names:
+            return
+        if entry.role is role or entry.role is Role.INNER and not entry.names:
+            entry.role, entry.names, entry.requires_grad = role, names, tensor.requires_grad
+            self.values.restate(tensor, entry, None)
+
+    def _names(self, tensor: Tensor, name: str) -> tuple[str, ...]:
+        """The names of a parameter or buffer, which its module calls *name*."""
+        known = self.values.named.get(id(tensor))
+        return known[2] if known is not None and known[0]() is tensor else (name,)
+
+    def _shape(self, tensor: Tensor, role: Role, value: ValueId, name: str) -> None:
         """Record a lazy parameter again, now that it has a shape."""
         entry = self.values.entries[id(tensor)]
+        if not entry.names:  # it was not known before its module was called
+            entry.names = self._names(tensor, name)
+            self.values.restate(tensor, entry, None)
         now = entry.value, entry.role, entry.producer, entry.requires_grad
         entry.value, entry.role, entry.producer = value, role, None
         entry.requires_grad = tensor.requires_grad
@@ -265,12 +322,22 @@ def _of_class(cls: type[Module]) -> ClassFacts:
     return ClassFacts(cls.__name__, f"{cls.__module__}.{cls.__qualname__}", kind, arguments)
 
 
-def named_modules(root: Module) -> Iterator[tuple[str, Module]]:
-    """Every path to every module; submodules of a shared module are listed once."""
-    stack: list[tuple[str, Module]] = [("", root)]
+def named_modules(
+    root: Module, name: str = "", ends_at: Callable[[Module], bool] | None = None
+) -> Iterator[tuple[str, Module]]:
+    """Every path to every module; submodules of a shared module are listed once.
+
+    Args:
+        root: The outermost module.
+        name: Its path.
+        ends_at: Whether a module and its submodules are left out.
+    """
+    stack: list[tuple[str, Module]] = [(name, root)]
     seen: set[int] = set()
     while stack:
         path, module = stack.pop()
+        if ends_at is not None and ends_at(module):
+            continue
         yield path, module
         if id(module) in seen:
             continue

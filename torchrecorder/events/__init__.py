@@ -52,6 +52,7 @@ from torchrecorder.events.run import (
 )
 from torchrecorder.events.vocabulary import (
     MODES,
+    OF_WEIGHTS,
     FUNCTION,
     GRAD_SUFFIX,
     STORED,
@@ -88,6 +89,7 @@ __all__ = [
     "KERNELS",
     "MESSAGE",
     "MODES",
+    "OF_WEIGHTS",
     "FUNCTION",
     "POINT_TO_POINT",
     "SECONDS_OF_GAPS",

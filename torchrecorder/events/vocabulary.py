@@ -37,7 +37,8 @@ class ScopeKind(str, Enum):
     OPTIMIZER = "optimizer"
     CLIPPING = "clipping"
     AVERAGING = "averaging"
-    CONVERSION = "conversion"
+    CONSTRUCTION = "construction"
+    TRANSFER = "transfer"
     SCALER = "scaler"
     PIPELINE_SETUP = "pipeline setup"
     PIPELINE_BACKWARD = "pipeline backward"
@@ -51,15 +52,18 @@ MODES = (
 FUNCTION = "function"
 """The class of scopes that are calls of Python functions."""
 
+OF_WEIGHTS = (ScopeKind.CONSTRUCTION, ScopeKind.TRANSFER)
+"""Regions that make, move, copy, save or load the weights of a model."""
+
 TRAINING = (
     ScopeKind.OPTIMIZER,
     ScopeKind.CLIPPING,
     ScopeKind.AVERAGING,
-    ScopeKind.CONVERSION,
+    *OF_WEIGHTS,
     ScopeKind.SCALER,
     ScopeKind.PIPELINE_BACKWARD,
 )
-"""Regions of a training step outside the model: updates of gradients and weights."""
+"""Regions of a program outside the model: they make or update weights and gradients."""
 
 
 class OpKind(str, Enum):

@@ -6,6 +6,7 @@ are created fifteen times faster than frozen dataclasses, and the garbage collec
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -42,8 +43,8 @@ class Module(Row, frozen=True, gc=False):
 
     Attributes:
         names: Its dotted paths from the recorded root, first the one that
-            ``named_modules()`` gives; ``""`` is the root. Empty for a module that
-            was created during the run or is not registered as a submodule.
+            ``named_modules()`` gives; ``""`` is the root. Those of another model begin with
+            the name of its class. Empty for a module without submodules that is in neither.
         cls: Class name, ``"Conv2d"``.
         qualname: Class name with its module, ``"torch.nn.modules.conv.Conv2d"``.
         detail: The result of ``extra_repr()``, on one line; width and heads of attention of
@@ -52,6 +53,7 @@ class Module(Row, frozen=True, gc=False):
         buffers: Its own buffers.
         training: Whether it was in training mode.
         calls: The scopes that are calls of it, in run order.
+        apart: Whether it is not a part of the recorded model.
     """
 
     id: ModuleId
@@ -63,6 +65,16 @@ class Module(Row, frozen=True, gc=False):
     buffers: tuple[Slot, ...]
     training: bool
     calls: tuple[ScopeId, ...]
+    apart: bool = False
+
+    def around(self) -> Iterator[str]:
+        """Its paths and those of all that it is in: ``a.b`` gives ``a.b``, ``a`` and the root."""
+        for path in self.names:
+            while path:
+                yield path
+                path = path.rpartition(".")[0]
+            if not self.apart:
+                yield ""
 
     @property
     def stored(self) -> tuple[Slot, ...]:

@@ -69,7 +69,7 @@ class Paths(Sequence[Path]):
                 yield node.names[0] if node.names else node.role.value
 
 
-def paths(recording: RecordedRun, start: str, end: str, *, limit: int = 100) -> Paths:
+def paths(recording: RecordedRun, start: str, end: str, *, limit: int) -> Paths:
     """The paths on which data flows from *start* to *end*.
 
     See `torchrecorder.Recording.paths`.

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from torchrecorder.annotations.amounts import of_bytes
 from torchrecorder.events import GRADIENT_MESSAGE, MESSAGE, OpId, ValueId
+from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels
 from torchrecorder.style.captions import Captions
 from torchrecorder.style.circles import is_symbol
 from torchrecorder.style.merge_captions import first_to_last, given, same
-from torchrecorder.views.bundles import MOST, Bundle, Flow, values_of
+from torchrecorder.views.bundles import FLOW_OF, MOST, Bundle, Flow, values_of
 from torchrecorder.views.view import Arrow, BoxKind, View
 
 WITH_SHAPE = (
@@ -37,7 +38,7 @@ def line_labels(view: View, drawn: Sequence[Bundle], captions: Captions) -> dict
     """
     found: dict[int, str] = {}
     shown: dict[str, set[object]] = {}
-    numbers = _numbers(drawn)
+    numbers = _numbers(view, drawn)
     for number, bundle in sorted(enumerate(drawn), key=lambda item: is_final(view, item[1].first)):
         tail, final = bundle.first.tail, is_final(view, bundle.first)
         before = shown.setdefault(tail, set())
@@ -86,12 +87,31 @@ def counted(flow: Flow, number: int) -> str:
     return flow.counted(number) if flow is not Flow.TENSOR and number > few else ""
 
 
-def _numbers(drawn: Iterable[Bundle]) -> dict[tuple[str, Flow], int]:
-    """How many values of each flow leave each box."""
+def _numbers(view: View, drawn: Iterable[Bundle]) -> dict[tuple[str, Flow], int]:
+    """How many values of each flow leave each box, to all repeats of what they lead to."""
     found: dict[tuple[str, Flow], set[ValueId]] = {}
+    folded: set[tuple[str, Flow]] = set()
     for bundle in drawn:
-        found.setdefault((bundle.first.tail, bundle.flow), set()).update(values_of(bundle.arrows))
+        key = bundle.first.tail, bundle.flow
+        found.setdefault(key, set()).update(values_of(bundle.arrows))
+        if bundle.flow in FLOW_OF.values() and view.copies(view.boxes[bundle.first.head]) > 1:
+            folded.add(key)
+    for tail, flow in folded:
+        if view.copies(view.boxes[tail]) == 1:
+            members = view.boxes[tail].members
+            found[tail, flow].update(_read_outside(view.recording, members, flow))
     return {key: len(values) for key, values in found.items()}
+
+
+def _read_outside(
+    recording: RecordedRun, members: Collection[str], flow: Flow
+) -> Iterator[ValueId]:
+    """The weights or buffers among *members* that ops outside of them read."""
+    inside, stored = frozenset(members), recording.stored
+    for value in map(ValueId, members):
+        if value in stored and FLOW_OF[stored[value]] is flow:
+            if not inside.issuperset(recording.consumers.get(value, ())):
+                yield value
 
 
 def _of_tensors(view: View, bundle: Bundle, captions: Captions) -> str:

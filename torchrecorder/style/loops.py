@@ -8,7 +8,7 @@ from torchrecorder.events import OpId, ScopeId
 from torchrecorder.graph.nodes import Module
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels
-from torchrecorder.views.bundles import UPDATES, Flow, Flows
+from torchrecorder.views.bundles import Flow, Flows
 from torchrecorder.views.fold.blocks import PREFIX, is_block
 from torchrecorder.views.view import Arrow, Box, Cluster, View
 
@@ -30,7 +30,7 @@ def feedback(view: View, drawn: Box | Cluster) -> tuple[Arrow, ...]:
 
 def next_round(view: View, back: Iterable[Arrow]) -> str:
     """``next: h, c`` for a loop, with the names or shapes of what it gives to itself."""
-    return f"next: {labels.shorten(', '.join(dict.fromkeys(_names(view, back))), 32)}"
+    return f"next: {labels.shorten(', '.join(dict.fromkeys(_names(view, back))), 36)}"
 
 
 def _names(view: View, arrows: Iterable[Arrow]) -> Iterator[str]:
@@ -40,7 +40,7 @@ def _names(view: View, arrows: Iterable[Arrow]) -> Iterator[str]:
         flow = flows.of(arrow)
         if flow is Flow.TENSOR and flows.step(arrow.tail) and flows.step(arrow.head):
             flow = Flow.STATE  # from the step of one round to that of the next
-        if flow in UPDATES:
+        if flow is not Flow.TENSOR:
             found.setdefault(flow, f"{flow.value}s")
             continue
         name, _, place = arrow.slot.partition(".")

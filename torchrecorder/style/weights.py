@@ -24,6 +24,7 @@ class Weights:
         self.trained = TRAINABLE.on(recording)
         self.mixed = 0 < self.trained.total() < self.all.total()
         self._numbered: dict[ModuleId, dict[str, int]] = {}
+        self._texts: dict[ScopeId, str] = {}
 
     def lines(self, scope: Scope, box: Box, single: bool = True) -> Iterator[str]:
         """Parameters, and which call this is if several boxes are calls of the same module.
@@ -46,13 +47,28 @@ class Weights:
             yield ", ".join(filter(None, [times + labels.parameters(count) + frozen, call]))
 
     def call(self, scope: Scope, members: Iterable[str] = ()) -> str:
-        """``call 2 of 3`` of a module with weights; empty if all are among *members*."""
+        """``call 2 of 3`` of a module with weights; empty if all are among *members*.
+
+        Also empty if it says the same of the module around it.
+        """
         calls = self._calls(scope.module)
         here = calls.keys() & members | calls.keys() & {scope.id}
-        if scope.id not in calls or len(here) == len(calls):
-            return ""
-        count = self._count(self.all, [scope.id])
-        return f"call {calls[scope.id]} of {len(calls)}" if count else ""
+        text = self._call(scope) if len(here) < len(calls) else ""
+        around = self._module_around(scope) if text else None
+        return "" if around is not None and self._call(around) == text else text
+
+    def _call(self, scope: Scope) -> str:
+        """Which call of its module it is, if that has weights and is called several times."""
+        if scope.id not in self._texts:
+            calls = self._calls(scope.module)
+            counts = len(calls) > 1 and scope.id in calls and self._count(self.all, [scope.id])
+            self._texts[scope.id] = f"call {calls[scope.id]} of {len(calls)}" if counts else ""
+        return self._texts[scope.id]
+
+    def _module_around(self, scope: Scope) -> Scope | None:
+        """The innermost call of a module around *scope*."""
+        scopes = map(self.recording.scopes.__getitem__, self.recording.within(scope.parent))
+        return next((outer for outer in scopes if outer.module is not None), None)
 
     def _here(self, scope: Scope, box: Box) -> int:
         calls = self._calls(scope.module)

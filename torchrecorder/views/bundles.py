@@ -40,6 +40,9 @@ class Flow(str, Enum):
         return f"{number} {self.value}{'s' * (number != 1)}"
 
 
+FLOW_OF = {Role.PARAMETER: Flow.WEIGHT, Role.BUFFER: Flow.BUFFER}
+"""What an arrow with a new value of a parameter or buffer carries."""
+
 UPDATES = (Flow.WEIGHT, Flow.BUFFER, Flow.STATE)
 """Kinds that pass from one call of a module or optimizer to the next."""
 
@@ -92,7 +95,7 @@ class Flows:
             return Flow.GRADIENT
         role = self._role(value)
         if role is not None:
-            return Flow.WEIGHT if role is Role.PARAMETER else Flow.BUFFER
+            return FLOW_OF[role]
         tail, head = self.step(arrow.tail), self.step(arrow.head)
         return Flow.STATE if tail and head and tail != head else Flow.TENSOR
 

@@ -52,7 +52,7 @@ class _Whole:
         self.arrows: list[Arrow] = []
         self.stored = recording.stored
         self.owned = recording.owned
-        self.readers: dict[ValueId, list[str | None]] = {}
+        self.readers: dict[ValueId, dict[str, str | None]] = {}
         self.values = recording.values
 
     def view(self) -> View:
@@ -86,7 +86,7 @@ class _Whole:
                 self.arrows.append(Arrow(producer, head, value, name))
             else:
                 self.arrows.append(Arrow(value, head, value, name))
-                self.readers.setdefault(value, []).append(cluster)
+                self.readers.setdefault(value, {})[head] = cluster
 
     def _outputs(self) -> Iterator[Box]:
         for number, slot in enumerate(self.recording.outputs):
@@ -105,7 +105,9 @@ class _Whole:
         kind = SOURCES[self.recording.values[value].role]
         around = None
         if kind is not BoxKind.INPUT:
-            around = self.nesting.common(self.readers[value])
+            readers, former = self.readers[value], self.recording.former
+            now = [around for head, around in readers.items() if head not in former]
+            around = self.nesting.common(now or readers.values())
         return Box(value, kind, around, (value,))
 
     def _written(self) -> Iterator[Box]:

@@ -81,7 +81,8 @@ class ViewOptions(Checked):
         "module. ``\"ops\"`` shows every op of all levels, and no frame around a single one. "
         "None chooses what keeps to *max_boxes*: all ops of a small network, the blocks of a "
         "ResNet; fewer levels where the figure would not *fit* its place. Steps of optimizers, "
-        "clipping, averaging, gradient scalers and moves of a model stay one box each then.",
+        "clipping, averaging, gradient scalers and what makes, moves, copies or loads a model stay "
+        "one box each then.",
         number_or(whole_number(0), OPS).or_none(),
         default=None,
         flag="-d",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Any
+
+import torch
 
 from torchrecorder.capture.internals.access import output_forms
 
@@ -27,9 +30,19 @@ def name_of(node: Any) -> str:
     return str(node.name()).rpartition("::")[2]
 
 
+_WORDS = (
+    r"(?<=[a-z])(?=[A-Z])|(?<=\d[A-Z])(?=[A-Z])",  # AvgPool2D, Col2Im
+    r"(?<=[a-z\d])(?=[A-Z][a-z\d])",  # SmoothL1Loss
+    r"(?<=[a-z])(?=[A-Z\d])|(?<=\d[A-Z])(?=[A-Z])",  # GridSampler2D
+)
+"""Where words may begin. PyTorch writes letters large after a digit as after an underscore."""
+
+
+@functools.cache
 def op_name(node: str) -> str:
     """``"NativeLayerNormBackward0"`` -> ``"native_layer_norm"``; other names are unchanged."""
-    match = re.fullmatch(r"(\w+?)Backward(\d+)", node)
+    match = re.fullmatch(r"(\w+?)Backward(?:AutogradNestedTensor)?\d+(_copy)?", node)
     if match is None:
         return node.removesuffix("Backward")
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", match[1]).lower()
+    names = [re.sub(words, "_", match[1]).lower() + (match[2] or "") for words in _WORDS]
+    return next((name for name in names if hasattr(torch.ops.aten, name)), names[0])

@@ -118,8 +118,7 @@ class PythonCalls:
 
     def _is_around(self, frame: FrameType) -> bool:
         """Whether *frame* was running before the block, and with it the frames outside of it."""
-        mark = frame.f_trace
-        if type(mark) is not FrameMark or mark.get(self) is not _OUTSIDE:
+        if self._last_in(frame) is not _OUTSIDE:
             return False
         return not frame.f_code.co_flags & _GENERATOR_FLAGS  # others may resume a generator
 
@@ -162,6 +161,18 @@ class PythonCalls:
             running = self._begin(frames, place, regions, running)
         return running
 
+    def last_in(self, frame: FrameType) -> PythonCall | None:
+        """The call in which *frame* was when `innermost` saw it last."""
+        running = self._last_in(frame)
+        return running if running is not _OUTSIDE else None
+
+    def _last_in(self, frame: FrameType) -> PythonCall | None:
+        mark = frame.f_trace
+        if type(mark) is FrameMark:
+            return mark.get(self)
+        seen = self._traced.get(id(frame))
+        return seen.running if seen is not None and seen.code is frame.f_code else None
+
     def _known(self, frame: FrameType) -> tuple[PythonCall | None] | None:
         """The call of *frame* in a tuple; None if the frame is new."""
         mark = frame.f_trace
@@ -170,7 +181,7 @@ class PythonCalls:
         seen = self._traced.get(id(frame)) if mark is not None else None
         if seen is None or seen.code is not frame.f_code:
             return None
-        if seen.running is not None and frame.f_lasti <= seen.position:
+        if seen.running not in (None, _OUTSIDE) and frame.f_lasti <= seen.position:
             return None
         self._traced[id(frame)] = seen._replace(position=frame.f_lasti)
         return (seen.running,)

@@ -15,6 +15,7 @@ import torch
 
 from torchrecorder.capture.hooks.custom_functions import class_of
 from torchrecorder.capture.hooks.python_calls import PythonCalls
+from torchrecorder.capture.hooks.source import first_local
 from torchrecorder.capture.internals.access import (
     CHECKPOINT_FUNCTION,
     PIPELINE_SCALING,
@@ -90,7 +91,8 @@ class Regions:
             opened = self._sync(found, state)
         self.function = self.calls.innermost(frames, found) if frames else None
         for region, scope in opened:
-            caller = self.calls.innermost(frames[region.inside :], found)
+            around = frames[region.inside :]
+            caller = self.calls.last_in(around[0]) if around else None
             if caller is not None:
                 caller.inside.append(scope)
         if line is None and stack:
@@ -187,7 +189,7 @@ class Regions:
 _NAMED_AFTER_FUNCTIONS = (
     ScopeKind.CLIPPING,
     ScopeKind.AVERAGING,
-    ScopeKind.CONVERSION,
+    ScopeKind.TRANSFER,
     ScopeKind.PIPELINE_BACKWARD,
 )
 
@@ -197,6 +199,8 @@ def _name_of(region: Region) -> str:
         return str(getattr(class_of(region.key), "__name__", region.kind.value))
     if region.kind is ScopeKind.OPTIMIZER:
         return str(type(region.key.f_locals["args"][0]).__name__)
+    if region.kind is ScopeKind.CONSTRUCTION:
+        return f"{type(first_local(region.key)).__name__}.__init__"
     if region.kind in _NAMED_AFTER_FUNCTIONS:
         return str(region.key.f_code.co_name)
     if region.kind is ScopeKind.SCALER:

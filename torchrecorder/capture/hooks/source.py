@@ -7,6 +7,7 @@ depth of the model.
 
 from __future__ import annotations
 
+import copy
 import inspect
 import os
 import re
@@ -24,10 +25,10 @@ from torchrecorder.capture.internals.access import (
     CALL_CODE,
     CHECKPOINT_CODE,
     CLIPPING_FUNCTIONS,
-    CONVERSIONS,
     PIPELINE_BACKWARD,
     PIPELINE_SCALING,
     SCALER_METHODS,
+    TRANSFERS,
     WRAPPED_CALL_CODE,
     FakeTensor,
     FakeTensorMode,
@@ -36,7 +37,7 @@ from torchrecorder.capture.internals.access import (
     compiled_codes,
     pipeline_functions,
 )
-from torchrecorder.events import ScopeKind, SourceLine
+from torchrecorder.events import OF_WEIGHTS, ScopeKind, SourceLine
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 _AUTOGRAD = os.path.join(_TORCH, "autograd", "")
@@ -47,7 +48,8 @@ _END = "-"
 because frames outside are not the user's."""
 
 _MODULE = ScopeKind.MODULE
-_INSIDE, _PRETENDED, _COMPILED = object(), object(), object()
+_INSIDE, _PRETENDED, _COMPILED, _OF_MODULE = object(), object(), object(), object()
+_INIT = "__init__"
 _LIMIT = 200
 
 
@@ -62,6 +64,7 @@ def _telling_codes() -> dict[CodeType, object]:
     from torch.utils import checkpoint
 
     codes: dict[CodeType, object] = dict.fromkeys((CALL_CODE, WRAPPED_CALL_CODE), _MODULE)
+    codes[copy.deepcopy.__code__] = _OF_MODULE
     codes.update(dict.fromkeys(apply_codes(), ScopeKind.CUSTOM_FUNCTION))
     codes[inspect.unwrap(checkpoint.checkpoint).__code__] = ScopeKind.CHECKPOINT
     for const in torch.optim.Optimizer.profile_hook_step.__code__.co_consts:
@@ -71,8 +74,8 @@ def _telling_codes() -> dict[CodeType, object]:
         codes[inspect.unwrap(function).__code__] = ScopeKind.CLIPPING
     for function in AVERAGING_METHODS:
         codes[inspect.unwrap(function).__code__] = ScopeKind.AVERAGING
-    for function in CONVERSIONS:
-        codes[function.__code__] = ScopeKind.CONVERSION
+    for function in TRANSFERS:
+        codes[inspect.unwrap(function).__code__] = ScopeKind.TRANSFER
     for function in SCALER_METHODS:
         codes[inspect.unwrap(function).__code__] = ScopeKind.SCALER
     for function in pipeline_functions():
@@ -144,7 +147,9 @@ class Sources:
                     inside = len(frames)
                     regions.append(Region(ScopeKind.CUSTOM_FUNCTION, function, frame, inside))
             code = frame.f_code
-            place = places.get(id(code)) or self._place(code)
+            place = places.get(id(code)) or self._meet(code)
+            if place is _OF_MODULE:
+                place = self._of_module(frame)
             if place is _MODULE:
                 if len(frames) == 1:
                     frames.clear()
@@ -154,6 +159,8 @@ class Sources:
             if place is _INSIDE:
                 pass
             elif isinstance(place, ScopeKind):
+                if place in OF_WEIGHTS:  # of a model, and not of each module in it
+                    regions = [region for region in regions if region.kind not in OF_WEIGHTS]
                 regions.append(Region(place, frame, frame.f_back, len(frames)))
             elif place is _PRETENDED:
                 raise InternalWork
@@ -170,10 +177,19 @@ class Sources:
             callee, frame = frame, frame.f_back
         return line, regions, frames
 
+    def _of_module(self, frame: FrameType) -> object:
+        """What *frame* is, which runs a region if it makes or copies a module."""
+        code = frame.f_code
+        if not isinstance(first_local(frame), Module):
+            return self._place(code)
+        return ScopeKind.CONSTRUCTION if code.co_name == _INIT else ScopeKind.TRANSFER
+
     def is_in_region(self, frame: FrameType | None) -> bool:
         """Whether a region is running anywhere around *frame*."""
         while frame is not None:
-            place = self._places.get(id(frame.f_code)) or self._place(frame.f_code)
+            place = self._places.get(id(frame.f_code)) or self._meet(frame.f_code)
+            if place is _OF_MODULE:
+                place = self._of_module(frame)
             if place is not _MODULE and place is not _INSIDE and type(place) is not str:
                 return True
             frame = frame.f_back
@@ -218,14 +234,19 @@ class Sources:
             line = self._lines[place] = SourceLine(file, frame.f_lineno, code.co_name)
         return line
 
+    def _meet(self, code: CodeType) -> object:
+        """What *code*, which is met for the first time, is in a walk."""
+        place = _OF_MODULE if code.co_name == _INIT else self._place(code)
+        self._places[id(code)] = place
+        self._codes.append(code)
+        return place
+
     def _place(self, code: CodeType) -> object:
         """The name of the file of *code*; None unless it is the user's."""
         file = code.co_filename
         place = self._files.get(file)
         if place is None:
             place = self._files[file] = self._of_file(file)
-        self._places[id(code)] = place
-        self._codes.append(code)
         return place
 
     def file(self, filename: str) -> str | None:
@@ -249,6 +270,12 @@ class Sources:
             if filename.startswith(root):
                 return filename[len(root) :]
         return os.path.basename(filename)
+
+
+def first_local(frame: FrameType) -> object:
+    """The first argument of the function that runs in *frame*, such as ``self``."""
+    names = frame.f_code.co_varnames
+    return frame.f_locals.get(names[0]) if names else None
 
 
 def _is_never(frame: FrameType) -> bool:

@@ -285,12 +285,12 @@ CLIPPING_FUNCTIONS = tuple(filter(callable, map(find, CLIPPING.paths)))
 AVERAGING_METHODS = tuple(filter(callable, map(find, AVERAGING.paths)))
 """Methods of averaged models that update their weights."""
 
-CONVERSIONS = tuple(
-    vars(Module)[name]
-    for name in "to to_empty type float double half bfloat16 cpu cuda xpu ipu mtia".split()
-    if name in vars(Module)
+_MOVES = "to to_empty type float double half bfloat16 cpu cuda xpu ipu mtia".split()
+TRANSFERS = (
+    *(vars(Module)[name] for name in _MOVES if name in vars(Module)),
+    Module.state_dict, Module.load_state_dict, torch.load,
 )
-"""The methods of modules that move their weights to another device, or give them another type."""
+"""Functions that move, save or load all weights of a model, or give them another type."""
 
 SCALER_METHODS = tuple(filter(callable, map(find, GRADIENT_SCALERS.paths)))
 """Methods of gradient scalers that run operations."""

@@ -60,18 +60,18 @@ def _sort(
     elif isinstance(each, Tensor):
         tensors.append((name, each))
     elif isinstance(each, tuple) and _NUMBERS.issuperset(map(type, each)):
-        plain.append((name, repr(each)))
+        plain.append((name, repr(tuple(each))))
     elif isinstance(each, (tuple, list, dict)):
-        found = tensors_in(each, name)
-        tensors.extend(found)
-        if not found and _is_plain(each):
+        tensors.extend(tensors_in(each, name))
+        if _is_plain(each):
             plain.append((name, _text(each)))
     elif isinstance(each, _PLAIN):
         plain.append((name, _text(each)))
 
 
 def _is_plain(value: Any) -> bool:
-    return len(value) <= 16 and all(isinstance(item, _PLAIN) or item is None for item in value)
+    items = value.values() if isinstance(value, dict) else value
+    return len(value) <= 16 and all(isinstance(item, _PLAIN) or item is None for item in items)
 
 
 def _text(value: Any) -> str:

@@ -78,7 +78,7 @@ class Call:
                 return True
         if entry.version < 0:
             writes = self.facts.in_place or _asks_for_in_place(self.arguments)
-            return name == "out" or first and writes
+            return name.partition(".")[0] == "out" or first and writes
         return tensor._version != entry.version
 
     def own_writes(self, told: Collection[Told]) -> Collection[Told]:

@@ -165,4 +165,4 @@ class _GradsBelow:
     def begin(self) -> None:
         """An op begins; its node already exists."""
         spans = self.walk.spans
-        self.walk.since = max(self.start, spans[-1][0] if spans else 0)
+        self.walk.since = max(self.start, spans[-1][0]) if spans else self.start

@@ -53,7 +53,9 @@ _OPERATORS = {
     "_pad_packed_sequence": "pad_packed_sequence",
 }
 
-_REFLECTED = frozenset("__rdiv__ __rtruediv__ __rpow__ __rfloordiv__ __rmod__".split())
+_REFLECTED = frozenset(
+    "__rdiv__ __rtruediv__ __rpow__ __rfloordiv__ __rmod__ __rlshift__ __rrshift__".split()
+)
 """Reflected operators, with the name of the operator."""
 
 _READS_DATA = frozenset(
@@ -279,7 +281,7 @@ def _overloads(func: Any) -> tuple[tuple[int, tuple[str, ...]], ...]:
 def _schemas(func: Any) -> tuple[Any, ...]:
     """The schemas of the operator behind a function that is not written in Python."""
     name = str(getattr(func, "__name__", ""))
-    if isinstance(func, types.FunctionType) or not name or name.startswith("__"):
+    if isinstance(func, types.FunctionType) or name.startswith("__"):
         return ()
     if isinstance(func, OpOverload):
         return (func._schema,)

@@ -52,7 +52,7 @@ class RunEagerly(MetaPathFinder, Loader):
         self._lose = lose
         self._loaded = loaded
         self._exit = contextlib.ExitStack()
-        self._hooked = False
+        self._hooked: bool
         self._spec: ModuleSpec | None = None
 
     def __enter__(self) -> RunEagerly:

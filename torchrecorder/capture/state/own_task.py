@@ -7,7 +7,7 @@ thread.
 
 from __future__ import annotations
 
-import sys
+import asyncio
 from contextvars import ContextVar
 
 _recorded: ContextVar[tuple[object, ...]] = ContextVar("torchrecorder_recorded", default=())
@@ -59,9 +59,6 @@ class OwnTask:
 
 
 def _in_task() -> bool:
-    asyncio = sys.modules.get("asyncio")
-    if asyncio is None:
-        return False
     try:
         return asyncio.current_task() is not None
     except RuntimeError:  # no event loop runs

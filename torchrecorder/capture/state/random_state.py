@@ -20,7 +20,7 @@ def random_state_kept() -> Iterator[None]:
         numpy_random: Any = sys.modules.get("numpy.random")  # NumPy loads it at its first use
         if numpy_random is not None:
             stack.callback(numpy_random.set_state, numpy_random.get_state())
-        if torch.cuda.is_available() and torch.cuda.is_initialized():
+        if torch.cuda.is_initialized():
             stack.callback(torch.cuda.set_rng_state_all, torch.cuda.get_rng_state_all())
         if torch.backends.mps.is_available():
             stack.callback(torch.mps.set_rng_state, torch.mps.get_rng_state())

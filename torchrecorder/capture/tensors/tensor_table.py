@@ -128,10 +128,13 @@ class Values:
         if is_wrapped(tensor):
             inside = innermost(tensor)
             return self.peek(inside) or self.hold(inside, role, name)
+        alias = self.alias_of_known(tensor)
+        return self.note(tensor, None, role, (name,)) if alias is None else alias
+
+    def alias_of_known(self, tensor: Tensor) -> ValueId | None:
+        """Add an unknown *tensor* that has the memory of a known one; None if it has not."""
         before = self._held_before(tensor, self.storages.of(tensor))
-        if before is not None:
-            return self._adopt_alias(tensor, before)
-        return self.note(tensor, None, role, (name,))
+        return None if before is None else self._adopt_alias(tensor, before)
 
     def _held_before(self, tensor: Tensor, storage: Storage) -> ValueId | None:
         """The known tensor with the same memory as *tensor*, if there is one."""

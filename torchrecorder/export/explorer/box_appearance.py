@@ -217,7 +217,8 @@ class Drawn:
             arrow, flow, (tail, head) = view.arrows[number], self.flows[number], tree.lines[number]
             around = places[tail].parent
             text, value = carried(view, arrow, self.captions), same(view, arrow)
-            while text and around >= 0 and not around < head < ends[around]:
+            told = text or flow is not Flow.TENSOR
+            while told and around >= 0 and not around < head < ends[around]:
                 outputs, final = found.setdefault(around, {}), is_final(view, arrow)
                 if value not in outputs:
                     which = result(view.recording, places[around].id, value)
@@ -248,7 +249,9 @@ def _line(given: tuple[_Given, ...]) -> str:
     numbers = Counter(item.flow for item in words)
     texts = (counted(item.flow, numbers[item.flow]) for item in words)
     several = dict.fromkeys(text for text in texts if text)
-    alone = [item.text for item in words if not counted(item.flow, numbers[item.flow])]
+    alone = [
+        item.text for item in words if item.text and not counted(item.flow, numbers[item.flow])
+    ]
     return in_a_line(Counter([*alone, *several]))
 
 

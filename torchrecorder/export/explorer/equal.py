@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from functools import cached_property
 
-from torchrecorder.annotations.parameter_owners import around
 from torchrecorder.events import ModuleId, OpId, ScopeId, Slot, ValueId
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.style.style import RULES, Style
@@ -168,11 +167,10 @@ class _Keys:
         found: dict[ModuleId, tuple[ModuleId, ...]] = {}
         for module in modules:
             if not module.calls and module.stored:
-                for name in module.names:
-                    for path in around(name):
-                        outer = by_name.get(path)
-                        if outer is not None:
-                            found[outer] = (*found.get(outer, ()), module.id)
+                for path in module.around():
+                    outer = by_name.get(path)
+                    if outer is not None:
+                        found[outer] = (*found.get(outer, ()), module.id)
         return found
 
     @cached_property

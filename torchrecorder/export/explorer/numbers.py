@@ -10,7 +10,7 @@ from typing import Any, Union
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.amounts import exact, of_bytes, of_flops, of_seconds
 from torchrecorder.annotations.annotation import Annotation, Numbers
-from torchrecorder.annotations.parameter_owners import Owned, around, own, without_former
+from torchrecorder.annotations.parameter_owners import Owned, own, without_former
 from torchrecorder.annotations.registry import by_name
 from torchrecorder.annotations.statistics import number, share
 from torchrecorder.graph.nodes import Module
@@ -156,9 +156,9 @@ class _Places:
 
     def _calls(self, module: Module) -> list[int]:
         """The places in which calls of a module, or of one around it, or they themselves are."""
-        names = (path for name in module.names for path in around(name))
         owners = {module.id: module}
-        owners.update((one.id, one) for path in names if (one := self._by_name.get(path)))
+        paths = module.around()
+        owners.update((one.id, one) for path in paths if (one := self._by_name.get(path)))
         nodes = (node for one in owners.values() for node in (one.id, *one.calls))
         return [self.innermost[node] for node in nodes if node in self.innermost]
 

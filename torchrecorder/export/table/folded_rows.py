@@ -9,6 +9,7 @@ from torchrecorder.events import OpId, ScopeId
 from torchrecorder.export.table.rows import Row
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels
+from torchrecorder.style.captions import REGIONS
 from torchrecorder.style.differences import Differences
 from torchrecorder.style.merge_captions import times
 from torchrecorder.views.fold.blocks import is_block
@@ -79,11 +80,18 @@ class _Folded:
             names = node.names or self._names_in(block, node)
             count = node.count if block is None else block.count
             number = times(self.recording, count, node.instances)
-            title = f"{labels.names(names)}{title.removeprefix(_short(title))}  {number}"
+            if not self._is_region(node):
+                title = f"{labels.names(names)}{title.removeprefix(_short(title))}"
+            title = f"{title}  {number}"
         calls = (note for note in row.notes if not note.startswith("call "))
         notes = (*calls, *self._notes(node))
         last = self.listed[self.place[node.instances[-1]]] if self.tree.rows.similar else None
         return replace(row, title=title, ids=tuple(node.instances), notes=notes, last=last)
+
+    def _is_region(self, node: Node) -> bool:
+        """Whether it is a region such as ``no_grad``, whose title has no name."""
+        scope = self.recording.scopes.get(ScopeId(node.id))
+        return scope is not None and scope.kind in REGIONS
 
     def _block(self, node: Node) -> Node | None:
         """The repeated block that a node is in, unless it repeats in there itself."""

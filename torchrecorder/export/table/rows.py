@@ -7,11 +7,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Union
 
-from torchrecorder.annotations.parameter_owners import Owned, around
-from torchrecorder.events import MODES, STORED, ModuleId, OpKind, Role, ScopeKind, ValueId
+from torchrecorder.annotations.parameter_owners import Owned
+from torchrecorder.events import (
+    MODES,
+    OF_WEIGHTS,
+    STORED,
+    ModuleId,
+    OpKind,
+    Role,
+    ScopeKind,
+    ValueId,
+)
 from torchrecorder.graph.nodes import Module, Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style.captions import REGIONS
+from torchrecorder.style.weights import Weights
 
 ENOUGH = 400
 """The maximum number of rows for the default depth."""
@@ -89,6 +99,7 @@ class _Rows:
         self.recording = recording
         self.ops = ops
         self.owned = Owned(recording)
+        self.weights = Weights(recording)
         self.silent = _never_called(recording)
 
     def all(self) -> Iterator[Row]:
@@ -98,7 +109,8 @@ class _Rows:
             first = items[0]
             if isinstance(first, Scope):
                 yield self._scope(first, depth)
-                waiting.extend(self._inside(first, depth + 1))
+                if self.ops or first.kind not in OF_WEIGHTS:
+                    waiting.extend(self._inside(first, depth + 1))
             elif isinstance(first, Module):
                 yield self._silent(first, depth)
             elif len(items) == 1:
@@ -172,9 +184,7 @@ class _Rows:
             yield "failed"
         if scope.module is not None:
             module = self.recording.modules[scope.module]
-            calls = [call for call in module.calls if not self.recording.scopes[call].recompute]
-            if len(calls) > 1 and self.owned.by_module(module.id):
-                yield f"call {calls.index(scope.id) + 1} of {len(calls)}"
+            yield from filter(None, [self.weights.call(scope)])
             yield from self._about(module) if scope.call == 0 else ()
 
     def _about(self, module: Module) -> Iterator[str]:
@@ -277,7 +287,8 @@ def _never_called(recording: RecordedRun) -> dict[ModuleId | None, list[Module]]
     found: dict[ModuleId | None, list[Module]] = {}
     for module in modules:
         if module.names and alive.isdisjoint(module.names):
-            above = list(around(module.names[0]))[1:] if module.names[0] else []
+            first = module.replace(names=module.names[:1])
+            above = list(first.around())[1:] if module.names[0] else []
             if not above or above[0] in alive or above[0] not in by_path:
                 called = (by_path[item] for item in above if item in by_path)
                 parent = next((item.id for item in called if item.calls), None)
@@ -287,11 +298,4 @@ def _never_called(recording: RecordedRun) -> dict[ModuleId | None, list[Module]]
 
 def _paths(modules: Iterable[Module]) -> set[str]:
     """The paths of *modules* and all paths around them."""
-    found: set[str] = set()
-    for module in modules:
-        for name in module.names:
-            for path in around(name):
-                if path in found:
-                    break
-                found.add(path)
-    return found
+    return {path for module in modules for path in module.around()}

@@ -23,7 +23,7 @@ from torchrecorder.annotations.parameters import (
     TRAINABLE,
 )
 from torchrecorder.checks import FLAG, LIST, advised, check_one, number_or, one_of, whole_number
-from torchrecorder.events import OpId, ScopeId, ValueId
+from torchrecorder.events import OF_WEIGHTS, OpId, ScopeId, ValueId
 from torchrecorder.export.table.folded_rows import folded
 from torchrecorder.export.table.rows import Row, every_row, fitting
 from torchrecorder.export.table.alignment import Column, table, tree
@@ -239,9 +239,15 @@ def _totals(recording: RecordedRun) -> Iterator[str]:
 
 
 def _forward_bytes(recording: RecordedRun) -> float:
-    """Bytes of new tensors of all ops, without recomputation of checkpoints."""
+    """Bytes of new tensors of ops, without recomputation of checkpoints and making of weights."""
+    apart = {
+        scope
+        for scope in recording.scopes
+        if any(recording.scopes[outer].kind in OF_WEIGHTS for outer in recording.within(scope))
+    }
     made = OUTPUT_BYTES.on(recording).by_node
-    return sum(number for op, number in made.items() if not recording.ops[OpId(op)].recompute)
+    ran = ((recording.ops[OpId(op)], number) for op, number in made.items())
+    return sum(number for op, number in ran if not op.recompute and op.scope not in apart)
 
 
 def _aligned(texts: Mapping[str, str]) -> Iterator[str]:
