@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 
 # Some kernels add in the order in which threads come: two plain runs would differ in bits.
 torch.set_num_threads(1)
@@ -25,6 +26,10 @@ torch.set_num_interop_threads(1)
 settings.register_profile("steady", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None, print_blob=True)
 settings.load_profile("steady")
+
+# Else examples are also made of the constants in all modules that happen to be imported by then:
+# the same test would try others alone than among all, and others after each change of a number.
+providers._get_local_constants = lambda: providers._local_constants
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
