@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -148,6 +149,10 @@ def _trial(
     mutant: Mutant, tests: list[coverage_store.Test], imported: set[str], seconds: float
 ) -> Trial:
     running = [(test.name, test.seconds) for test in tests if _runs(test, mutant)]
+    if not running and not mutant.function:
+        naming = _naming(mutant.path)
+        near = [test for test in tests if test.name.split("::")[0] in naming]
+        running = [(test.name, test.seconds) for test in near]
     spent = accumulate(taken for _, taken in running)
     within = [test for test, so_far in zip(running, spent) if so_far <= seconds]
     at_import = not mutant.function or f"{mutant.path} {mutant.function}" in imported
@@ -160,6 +165,20 @@ def _runs(test: coverage_store.Test, mutant: Mutant) -> bool:
         path, function = STARTED_BY[mutant.path]
         return function in test.lines.get(path, {})
     return test.runs(mutant.path, mutant.function, mutant.line)
+
+
+def _naming(path: str) -> set[str]:
+    """Test files that name a module without functions, else those that name its package."""
+    module = path.removesuffix(".py").replace("/", ".")
+    texts = {
+        found.relative_to(ROOT).as_posix(): found.read_text(encoding="utf-8")
+        for found in (ROOT / "tests").rglob("test_*.py")
+    }
+    for name in (module, module.rpartition(".")[0]):
+        word = re.compile(rf"\b{re.escape(name)}\b")
+        if found := {test for test, text in texts.items() if word.search(text)}:
+            return found
+    return set()
 
 
 def _pytest(copy: Path, arguments: list[str], environment: dict[str, str]) -> None:

@@ -243,3 +243,21 @@ def test_operators(code, changed, tmp_path):
 
 def _plain(code):
     return ast.unparse(ast.parse(code))
+
+
+def test_modules_without_functions_are_tried_with_tests_that_name_them(tmp_path, monkeypatch):
+    """Or, if there are none, with those that name their package; no other name will do."""
+    texts = {
+        "test_one.py": "from torchrecorder.sums.names import FIRST",
+        "test_other.py": "from torchrecorder.sums.namesakes import first",
+        "inner/test_package.py": "import torchrecorder.sums",
+    }
+    for name, text in texts.items():
+        path = tmp_path / "tests" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    monkeypatch.setattr(tool, "ROOT", tmp_path)
+    every = {f"tests/{name}" for name in texts}
+    assert tool._naming("torchrecorder/sums/names.py") == {"tests/test_one.py"}
+    assert tool._naming("torchrecorder/sums/limits.py") == every
+    assert tool._naming("torchrecorder/products/names.py") == set()
