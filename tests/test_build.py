@@ -179,3 +179,14 @@ def test_an_alias_of_memory_that_an_op_wrote_is_one_of_its_results() -> None:
     assert [*problems(recording)] == []
     others = {key: one for key, one in recording.ops.items() if key != "o0"}
     assert others == {key: one for key, one in usual.ops.items() if key != "o0"}
+
+
+@pytest.mark.parametrize("failed", [False, True])
+def test_a_grad_node_that_raised_is_one_that_failed(failed: bool) -> None:
+    """And no other."""
+    runs = [
+        each.replace(failed=failed) if isinstance(each, GradRun) and each.grad == "g1" else each
+        for each in events()
+    ]
+    nodes = build(runs, Recording).grad_nodes.values()
+    assert [node.id for node in nodes if node.failed] == (["g1"] if failed else [])

@@ -85,6 +85,16 @@ def test_utf_8_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
             pass
 
 
+def test_a_console_that_replaces_characters_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes on as it was set up, by ``PYTHONIOENCODING=ascii:replace`` for example."""
+    stream = Console("ascii")
+    stream.reconfigure(errors="replace")
+    monkeypatch.setattr(sys, "stdout", stream)
+    with printable():
+        print("1×2", end="")
+    assert stream.written() == "1?2" and stream.errors == "replace"
+
+
 def test_what_stands_for_a_character(monkeypatch: pytest.MonkeyPatch) -> None:
     """A likeness in ASCII where there is one; else its code, as JSON reads it."""
     monkeypatch.setattr(sys, "stdout", Console("ascii"))

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import webbrowser
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import torchrecorder
 from tests.figures import network
 from torchrecorder.drawing import file_name, temporary
 from torchrecorder.errors import InvalidArgument
+from torchrecorder.export import by_suffix
+from torchrecorder.options import drawing
 
 
 @pytest.mark.parametrize(
@@ -63,3 +67,48 @@ def test_what_a_recording_contains() -> None:
     recording = network()
     assert "relu" in recording and "body.0" in recording
     assert "zzz" not in recording and 3 not in recording and None not in recording
+
+
+def test_a_graph_without_a_styler_has_no_boxes_of_tensors() -> None:
+    """With one it has, for 1.x had; unless that is not wanted."""
+    recording = network()
+    inner = [op.outputs[0] for op in recording.ops.values()][0]
+    plain, styled, without = (
+        torchrecorder.make_dot(recording, depth=9, **options).source
+        for options in ({}, {"styler_cls": torchrecorder.GraphvizStyler},
+                        {"styler_cls": torchrecorder.GraphvizStyler, "tensors": False})
+    )
+    assert inner in styled and inner not in plain and inner not in without
+
+
+@pytest.mark.parametrize("dpi", [None, 30])
+def test_a_format_keeps_what_is_not_set(dpi: int | None) -> None:
+    """And gets what is."""
+    exporter = by_suffix("a.png")
+    chosen = drawing(exporter, **({} if dpi is None else {"dpi": dpi})).exporter
+    assert chosen == (exporter if dpi is None else replace(exporter, dpi=dpi))
+    assert drawing(None, depth=1).exporter is None
+
+
+def test_a_graph_to_compute_with_has_tensors() -> None:
+    """Between the ops, unless they are not wanted."""
+    recording = network()
+    made = {value.id for value in recording.values.values() if value.producer}
+    assert made <= {*recording.to_networkx().nodes}
+    assert not made & {*recording.to_networkx(values=False).nodes}
+
+
+def test_a_place_that_cannot_be_is_found_before_the_layout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody waits for a figure that cannot be written."""
+
+    def laid_out(*args: object) -> None:
+        raise AssertionError("it was drawn first")
+
+    monkeypatch.setattr("torchrecorder.drawing.write", laid_out)
+    with pytest.raises(FileNotFoundError, match="there is no folder"):
+        network().render(tmp_path / "gone" / "a.svg")
+    with pytest.raises(IsADirectoryError, match="this is a folder"):
+        (tmp_path / "b.svg").mkdir()
+        network().render(tmp_path / "b.svg")

@@ -269,3 +269,42 @@ def test_many_moments_keep_the_peak():
     top = min(float(point.split(",")[1]) for point in areas[-1])
     assert top == pytest.approx(54 + (1 - 10_004 / 12_000) * (380 - 54 - 48), abs=0.1)
     assert "<peak>" in [each.text for each in root.iter()]
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_what_runs_again_is_backward(reentrant):
+    """All that a checkpoint does a second time, in modules too; before it there is only forward."""
+    inner = nn.Sequential(nn.Linear(8, 32), nn.Sequential(nn.ReLU(), nn.Linear(32, 8)))
+    x = torch.ones(4, 8, requires_grad=True)
+    with tr.Recorder(inner, memory=True) as recorder:
+        y = checkpoint(inner, x, use_reentrant=reentrant).sum()
+        made = torch.ones(3)
+        y.backward()
+    recording = recorder.recording
+    assert any(scope.recompute for scope in recording.scopes.values())
+    phases = [moment.phase for moment in recording.memory.moments]
+    last = max(at for at, moment in enumerate(recording.memory.moments) if "ones" in moment.place)
+    assert phases == ["forward"] * (last + 1) + ["backward"] * (len(phases) - last - 1)
+    assert len(made) == 3 and phases[-1] == "backward"
+
+
+def test_weights_of_a_model_that_is_made_while_it_is_recorded():
+    """They are parameters and buffers under their names, from the moment they are there."""
+    made = []
+
+    def run():
+        made.append(nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8)))
+        made[0](torch.ones(4, 8)).sum().backward()
+
+    with tr.Recorder(memory=True) as recorder:
+        run()
+    (model,) = made
+    memory = recorder.recording.memory
+    last = len(memory.moments) - 1
+    kinds = memory.by_kind(last)
+    assert kinds["parameters"] == sum(each.nbytes for each in model.parameters())
+    assert kinds["buffers"] == sum(each.nbytes for each in model.buffers())
+    held = {item.name: item.kind for item in memory.held(last)}
+    names = {f"Sequential.{name}" for name, _ in model.named_parameters()}
+    assert {name for name, kind in held.items() if kind == "parameters"} == names
+    assert kinds["gradients"] == kinds["parameters"]

@@ -1,5 +1,6 @@
 """The public names: there, documented, and cheap to import."""
 
+import runpy
 import subprocess
 import sys
 
@@ -65,3 +66,19 @@ def test_what_is_no_recording_is_refused() -> None:
             use(model)
     with pytest.raises(InvalidArgument, match="not an? int"):
         torchrecorder.compare(3, model)
+
+
+def test_all_names_are_listed() -> None:
+    """Those that are not imported yet too."""
+    assert {*torchrecorder.__all__, "__version__"} <= {*dir(torchrecorder)}
+
+
+def test_the_command_line_starts_with_the_module_only(capsys, monkeypatch) -> None:
+    """Not where a process of a data loader imports it once more, under another name."""
+    monkeypatch.setattr(sys, "argv", ["torchrecorder", "--version"])
+    path = torchrecorder.__file__.replace("__init__", "__main__")
+    runpy.run_path(path, run_name="__mp_main__")
+    assert capsys.readouterr().out == ""
+    with pytest.raises(SystemExit) as stopped:
+        runpy.run_path(path, run_name="__main__")
+    assert not stopped.value.code and torchrecorder.__version__ in capsys.readouterr().out

@@ -11,7 +11,7 @@ import torchrecorder as tr
 from tests.figures import network
 from tests.stepped import stepped
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.series import Point, points
+from torchrecorder.series import NUMBERS, Point, points
 from torchrecorder.testing import Builder
 
 
@@ -199,3 +199,16 @@ def test_a_table_may_have_one_column_or_no_step():
     """One shows the last step; before the first step there is only the heading."""
     assert "2" in run(deep(), 3, every=1).text(columns=1).splitlines()[0]
     assert tr.Series(deep()).text().startswith("Gradient norm")
+
+
+@pytest.mark.parametrize("what", NUMBERS)
+def test_norms_are_plotted_by_their_order_of_magnitude(what, tmp_path):
+    """And spreads; not means, shares and counts, which may be 0 or less."""
+    series = tr.Series(deep())
+    series.points = [point(step=step)._replace(**{what: 10.0 ** (step - 3)}) for step in range(4)]
+    root = tree.parse(series.plot(tmp_path / "plot.svg", what)).getroot()
+    (line,) = (each for each in root.iter() if each.tag.endswith("polyline"))
+    heights = [float(spot.split(",")[1]) for spot in line.get("points").split()]
+    steps = [one - other for one, other in zip(heights, heights[1:])]
+    equal = steps == pytest.approx([steps[0]] * 3, abs=0.2)
+    assert equal == what.endswith(("norm", "ratio", "std"))

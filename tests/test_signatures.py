@@ -19,7 +19,7 @@ from torchrecorder.capture.record import record
 from torchrecorder.capture.signatures import InputOptions
 from torchrecorder.export import EXPORTERS
 from torchrecorder.options import OLD_NAMES, OPTIONS
-from torchrecorder.signatures import DrawingOptions, GraphvizAttributes
+from torchrecorder.signatures import DrawingOptions, GraphvizAttributes, NetworkOptions
 from torchrecorder.style.attributes import FIELDS
 
 MODEL, X = torch.nn.Linear(4, 2), torch.ones(1, 4)
@@ -32,6 +32,12 @@ def test_drawing_options_are_those_of_the_table() -> None:
     known = {*OPTIONS, *of_formats, *OLD_NAMES}
     assert {*DrawingOptions.__annotations__} - {*GraphvizAttributes.__annotations__} == known
     assert {*GraphvizAttributes.__annotations__} == {*frozenset().union(*FIELDS.values())} - known
+
+
+def test_no_option_is_required() -> None:
+    """A drawing without any is one, too."""
+    for options in (GraphvizAttributes, DrawingOptions, NetworkOptions):
+        assert options.__required_keys__ == frozenset()
 
 
 @pytest.mark.parametrize("name", sorted(OPTIONS))

@@ -15,15 +15,15 @@ from tests.stepped import stepped
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.annotations.limits import BUDGETS, exceeded
 from torchrecorder.annotations.memory import OUTPUT_BYTES
-from torchrecorder.annotations.parameter_owners import Owned, around
+from torchrecorder.annotations.parameter_owners import Owned
 from torchrecorder.annotations.places import op_in_words, op_name, scope_name
 from torchrecorder.annotations.registry import flags_for, numbers_of
 from torchrecorder.annotations.scope_members import Inside
 from torchrecorder.annotations.statistics import number, root_of_squares, share
 from torchrecorder.errors import InvalidArgument, UnknownAnnotation
 from torchrecorder.events import (
-    BYTES_OF_GRADIENT, SECONDS_ON_DEVICE, Communication, GradEdge, Gradient, OpKind, ScopeKind,
-    Shard, Statistics,
+    BYTES_OF_GRADIENT, SECONDS_ON_DEVICE, Communication, GradEdge, Gradient, OpKind, Role,
+    ScopeKind, Shard, Statistics,
 )
 from torchrecorder.graph.nodes import GradNode
 from torchrecorder.recording import Recording
@@ -98,11 +98,6 @@ def test_weights_that_no_gradient_reached() -> None:
     assert not Owned(changed(some, "scopes", "s1", recompute=True)).unreached
     quiet = changed(some, "values", "v2", requires_grad=False)
     assert Owned(changed(quiet, "scopes", "s1", recompute=True)).unreached == {"v1"}
-
-
-def test_paths_around_a_path() -> None:
-    """Itself first, the root last."""
-    assert [*around("a.b.c")] == ["a.b.c", "a.b", "a", ""] and [*around("")] == [""]
 
 
 # Communication --------------------------------------------------------------------------
@@ -221,10 +216,12 @@ def test_a_shard_counts_with_what_is_here() -> None:
 
 
 def test_weights_that_are_not_trained_count_nothing() -> None:
-    """As trainable; and what an op writes into a weight is no second weight."""
+    """As trainable; what an op writes into a weight is no second weight, one that it makes is."""
     recording = changed(network(), "values", "v1", trainable=False)
     assert recording.annotations["trainable"].by_node == {"v1": 0, "v4": 16}
-    again = changed(network(), "values", "v1", producer="o0")
+    made = changed(network(), "values", "v1", producer="o0")
+    assert made.annotations["parameters"].by_node == {"v1": 16, "v4": 16}
+    again = changed(network(), "values", "v1", producer="o0", role=Role.INNER)
     assert again.annotations["parameters"].by_node == {"v4": 16}
 
 

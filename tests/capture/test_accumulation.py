@@ -73,6 +73,20 @@ def test_accumulated_passes_are_a_chain(create_graph: bool) -> None:
     assert len(recording.ops[second].inputs) == 1 + 4
 
 
+def test_what_a_pass_adds_to_is_written_although_nobody_reads_it() -> None:
+    """By the pass that reads it as well; the first only writes."""
+    net = model()
+    with torchrecorder.Recorder(net) as recorder:
+        for _ in range(3):
+            net(torch.ones(2, 3)).sum().backward()
+    recording = recorder.recording
+    _, *others = (recording.ops[each] for each in passes(recording))
+    for op in others:
+        added = [slot.value for slot in op.inputs if slot.name.endswith(".grad")]
+        assert len(op.writes) == len(added) == len(list(net.parameters()))
+        assert op.outputs == op.writes and not {*op.writes} & {*added}
+
+
 def test_a_pass_after_zero_grad_adds_to_nothing() -> None:
     """Gradients were freed: the passes have nothing to do with each other."""
     net = model()

@@ -209,7 +209,7 @@ def test_interrupts_stay_the_users(step, faults):
 def test_strict_tapes_raise(step, faults, monkeypatch):
     """Under test, what an instrument fails with is an error."""
     monkeypatch.setattr(Tape, "strict", True)
-    place = next(each for each in faults.passed if each.code.co_name == "_enter")
+    place = next(each for each in faults.passed if each.code.co_name == "before")
     with pytest.raises(LookupError), step.recorder(), Faults(place).hearing():
         step.run()
 

@@ -64,3 +64,20 @@ def test_buffers_are_put_back(kind, forward):
     for each, bits, version in before:
         assert _bits(each) == bits
         assert each._version == version
+
+
+def _differentiated(self, x):
+    with torch.enable_grad():
+        self.inner(x).sum().backward()
+    return x
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_gradients_are_put_back(given):
+    """A pass inside of forward adds nothing to those of the user, nor leaves any."""
+    model = net(_differentiated, inner=nn.Linear(2, 2, bias=False))
+    weight = model.inner.weight
+    gradient = weight.grad = torch.full((2, 2), 3.0) if given else None
+    torchrecorder.record(model, torch.ones(1, 2))
+    assert weight.grad is gradient
+    assert not given or torch.equal(gradient, torch.full((2, 2), 3.0)) and not gradient._version

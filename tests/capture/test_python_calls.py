@@ -24,9 +24,9 @@ TRACED = pytest.mark.skipif(
 
 
 def doubled(x: torch.Tensor) -> torch.Tensor:
-    for _ in range(3):
-        x = x * 2
-    return x
+    x = x * 2
+    x = x * 2
+    return x * 2
 
 
 def twice(x: torch.Tensor) -> torch.Tensor:
@@ -61,7 +61,6 @@ def shown(recording: Recording) -> list[tuple[str, str | None, list[str]]]:
     ]
 
 
-@TRACED
 def test_functions_between_a_module_and_its_operations():
     """Nested calls, and equal ones from one loop, are told apart."""
     recording = torchrecorder.record(Helped(), X)
@@ -75,6 +74,20 @@ def test_functions_between_a_module_and_its_operations():
     assert found == sorted(loop * 2, key=lambda call: call[0])
     helper, *_ = recording.function_calls.values()
     assert [recording.scopes[scope].path for scope in helper.scopes] == ["inner"]
+
+
+@TRACED
+def test_a_loop_is_in_one_call():
+    """What a function does again and again is one call of it."""
+    def looped(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(3):
+            x = x * 2
+        return x
+
+    with torchrecorder.Recorder() as recorder:
+        looped(X)
+    (call,) = shown(recorder.recording)
+    assert call[2] == ["mul"] * 3
 
 
 def test_where_a_function_is():
@@ -165,6 +178,30 @@ def test_where_frames_are_traced_positions_tell():
         finally:
             sys.settrace(before)
     assert shown(recorder.recording) == [("once", None, ["relu", "sigmoid"])] * 2
+
+
+def test_under_a_debugger_the_same_calls_are_found():
+    """Functions around the block are none of the run, and one with a region in it is one call."""
+
+    def tracer(frame, event, argument):
+        return tracer
+
+    def around(x):
+        return checkpoint(twice, x, use_reentrant=False) + 1
+
+    def calls():
+        with torchrecorder.Recorder() as recorder:
+            around(X.clone().requires_grad_())
+        return shown(recorder.recording)
+
+    before = sys.gettrace()
+    sys.settrace(tracer)
+    try:
+        traced = calls()
+    finally:
+        sys.settrace(before)
+    assert traced == calls()
+    assert [name for name, *_ in traced] == ["around", "twice", "doubled", "doubled"]
 
 
 def test_functions_in_and_around_regions():

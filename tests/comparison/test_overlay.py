@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,8 @@ from torch import nn
 
 from tests.comparison.test_compare import stack
 from tests.figures import network, regions
-from tests.page.test_data import data_of
 from tests.random_recordings import recordings
 from torchrecorder import record
-from torchrecorder.annotations.memory import new_bytes
-from torchrecorder.annotations.parameters import PARAMETERS
-from torchrecorder.annotations.scope_members import Inside
 from torchrecorder.comparison.kinds import ChangeKind
 from torchrecorder.comparison.compare import compare
 from torchrecorder.comparison.overlay import Overlay, overlay
@@ -250,68 +247,44 @@ def test_what_is_gone_stays_in_the_module_it_was_in() -> None:
     assert [found.recording.scopes[op.scope].name for op in gone] == ["inner"] * len(gone)
 
 
+def test_a_removed_op_does_not_give_what_another_gives_now() -> None:
+    """The module around both gives its result to the same reader."""
+    merged = laid(result_of(deep=False), result_of(deep=True)).recording
+    assert_each_value_has_one_maker(merged)
+    gone = [op.outputs for op in merged.ops.values() if op.id.startswith("old_")]
+    assert gone == [()]
+
+
+def assert_each_value_has_one_maker(recording: Recording) -> None:
+    for op in recording.ops.values():
+        assert all(recording.values[output].producer == op.id for output in op.outputs)
+
+
+def result_of(deep: bool) -> Recording:
+    """A module in which an op makes the result, at its top or in a module in it."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input()
+        with run.scope("inner", "Inner"), run.scope("deep", "Deep") if deep else nullcontext():
+            x = run.op("sin", x)
+            run.returns(x)
+        run.op("exp", x)
+    return run.recording()
+
+
 @settings(max_examples=60, deadline=None)
 @given(recordings(), recordings())
 def test_the_first_keeps_its_order(before: Recording, after: Recording) -> None:
     """Of what only the first has, in one scope, nothing changes places; all of it is marked."""
     found = laid(before, after)
     assert list(problems(found.recording)) == []
+    assert_each_value_has_one_maker(found.recording)
     gone = [each for each in found.recording.ops.values() if each.id.startswith("old_")]
     by_scope: dict[Any, list[int]] = {}
     for op in sorted(gone, key=lambda op: op.index):
         by_scope.setdefault(op.scope, []).append(before.ops[OpId(op.id[4:])].index)
         assert found.marks[op.id] is ChangeKind.REMOVED
     assert all(places == sorted(places) for places in by_scope.values())
-
-
-def test_a_module_is_counted_without_what_was_removed() -> None:
-    """Also where that had the same path, or was replaced by it."""
-    found = laid(stack("Linear", "Linear", "ReLU", "Linear"), stack("ReLU", "ReLU")).recording
-    counts = [
-        (scope.cls, PARAMETERS.on(found).of([scope.id]) or 0)
-        for scope in found.scopes.values()
-        if scope.name.isdigit()
-    ]
-    assert counts == [("ReLU", 0), ("Linear", 16), ("ReLU", 0), ("Linear", 16)]
-
-
-@settings(max_examples=25, deadline=None)
-@given(recordings(), recordings())
-def test_numbers_of_what_both_have(before: Recording, after: Recording) -> None:
-    """They are those of the second run, without what was removed; also on a page."""
-    merged = laid(before, after).recording
-    now, then = PARAMETERS.on(merged), PARAMETERS.on(after)
-    for scope in after.scopes:
-        inside, expected = Inside(merged).of_scope(scope), Inside(after).of_scope(scope)
-        assert now.of(inside) == then.of(expected)
-    here, there = on_a_page(merged), on_a_page(after)
-    assert {item: here.get(item) for item in there} == there
-
-
-def test_a_removed_bias_does_not_count_on_a_page() -> None:
-    """Its layer stays: what only the first run had is in a place of both."""
-    x = torch.rand(2, 4)
-    before, after = (record(nn.Linear(4, 4, bias=bias), x) for bias in (True, False))
-    assert on_a_page(laid(before, after).recording) == on_a_page(after) == {"s0": 16}
-
-
-def on_a_page(recording: Recording) -> dict[str, float | None]:
-    """The parameters of every scope that the page of a recording shows."""
-    data = data_of(recording, fold=False)
-    for column in data["annotations"]:
-        if column["key"] == "parameters":
-            found = zip(data["items"]["id"], column["values"])
-            return {item: value for item, value in found if item in recording.scopes}
-    return {}
-
-
-def test_a_closed_box_is_counted_without_what_was_removed(tmp_path: Path) -> None:
-    """A figure has the parameters of the second run on it, and those of what is gone where
-    it stands alone."""
-    pair = compare(stack("Linear", "Linear", "ReLU"), stack("Linear", "ReLU"))
-    for depth, counts in ((0, ["16"]), (2, ["16", "16"])):
-        drawn = pair.render(tmp_path / "both.dot", depth=depth).read_text()
-        assert re.findall(r"(\d+) params", drawn) == counts
 
 
 @pytest.mark.parametrize("turned", [False, True])
@@ -332,27 +305,3 @@ def stroke_of(drawn: str, word: str) -> str:
     """The colour of a mark, from the legend of a figure."""
     entry = next(line for line in drawn.splitlines() if word in line and " -> " not in line)
     return re.search(r'\bcolor="([^"]+)"', entry)[1]
-
-
-@pytest.mark.parametrize("deeper", [0, 1])
-def test_memory_of_both_is_counted(deeper: int) -> None:
-    """Storages have numbers of their own in each run: what only one had made new memory there,
-    and a view none."""
-
-    class Net(nn.Module):
-        def __init__(self, deep: bool) -> None:
-            super().__init__()
-            self.first, self.deep = nn.Linear(4, 4), deep
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            x = self.first(x)
-            if self.deep:
-                x = (x[:1] + x.tanh()).relu_().sin()
-            return x.sigmoid().cos()
-
-    runs = [record(Net(deep == deeper), (torch.ones(2, 4),)) for deep in (0, 1)]
-    counted, own = new_bytes(laid(*runs).recording), [new_bytes(run) for run in runs]
-    for name, number in counted.items():
-        old = name.startswith("old_")
-        assert number == own[not old][OpId(name.removeprefix("old_"))], name
-    assert any(name.startswith("old_") for name in counted) is (deeper == 0)

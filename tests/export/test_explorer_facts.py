@@ -7,17 +7,21 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
+import torch
 
 from tests.figures import linear, network
 from tests.graph.test_consistency import blank, changed
 from tests.stepped import stepped
+from torchrecorder.capture.record import record
 from torchrecorder.events import (
     COMPILED_GRAPH, CompiledGraph, FusedKernel, GraphBreak, OpKind, ScopeKind, SourceLine,
     UnmatchedCall,
 )
+from torchrecorder.export.explorer.data import page_data, source
 from torchrecorder.export.explorer.facts import Facts
 from torchrecorder.graph.recording import Failure
 from torchrecorder.recording import Recording
+from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
 from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.tree import Place
@@ -208,3 +212,36 @@ def test_of_grad_nodes() -> None:
     """What their caption says."""
     found = facts(stepped())
     assert {title for title, _ in found.of(Place("g1", -1))} == {"autograd"}
+
+
+class Attend(torch.nn.Module):
+    """Takes query, key and value, or what has no such names."""
+
+    def forward(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        """Attention without a softmax."""
+        return query @ key.mT @ value
+
+
+class Around(torch.nn.Module):
+    """Calls it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attend = Attend()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """With three tensors that ops make."""
+        return self.attend(x.exp(), x.neg(), x.sin())
+
+
+def test_a_closed_module_says_which_of_its_inputs_is_the_query() -> None:
+    """By a mark at each line into it; one that takes something else has none."""
+    view = make_view(record(Around(), torch.ones(2, 2)), ViewOptions())
+    data = page_data(source(view, Style()))
+    strings, rows_of, items = data["strings"], data["tensors"]["producer"], data["items"]
+    first = [strings[data["labels"][label][0][0]] for label in items["label"]]
+    marks = {(first[item], first[rows_of[row]], strings[text], place)
+             for item, row, text, place in data["closedmarks"]}
+    assert marks == {("attend: Attend", made, mark, place)
+                     for place, (made, mark) in enumerate(zip(("exp", "neg", "sin"), "qkv"))}
+    assert page_data(source(make_view(network()), Style()))["closedmarks"] == []

@@ -30,6 +30,7 @@ from torchrecorder.events import Statistics
 from torchrecorder.export import EXPORTERS, by_suffix
 from torchrecorder.export.boxes import GraphML, NodeLink
 from torchrecorder.export.json import Json, JsonGz
+from tests.views.test_fold import stack
 from torchrecorder.export.model_explorer import ExplorerData, ModelExplorer
 from torchrecorder.recording import Recording
 from torchrecorder.graph.storage import loads
@@ -238,3 +239,12 @@ def test_without_torch(tmp_path: Path) -> None:
     )
     for exporter in EXPORTERS:
         assert (tmp_path / f"model{exporter.suffix}").stat().st_size > 100
+
+
+def test_explorer_data_are_of_each_of_equal_blocks() -> None:
+    """As its graph has a node for each."""
+    recording = stack(4)
+    (results,) = (found["results"] for found in json.loads(
+        ExplorerData("output_bytes").export(make_view(recording), Style())
+    ).values())
+    assert {*recording.ops} <= {*results}

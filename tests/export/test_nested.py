@@ -11,11 +11,11 @@ from tests import figures
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.export import graphviz, legend
 from torchrecorder.export.graphviz import Pdf, Png, Svg, is_nested
-from torchrecorder.export.nested import header_size, nested_text
+from torchrecorder.export.nested import Placed, header_size, nested_text
 from torchrecorder.layout import engine
 from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
-from torchrecorder.style.figure import Figure
+from torchrecorder.style.figure import Figure, Group, Look, Shape, Text
 from torchrecorder.style.style import Style
 from torchrecorder.style.themes import THEMES
 from torchrecorder.testing import Builder
@@ -198,3 +198,33 @@ def test_titles_stand_in_a_corner_of_their_cluster(direction: str) -> None:
         ends = low, high
         near = abs(y - ends[direction != "BT"]) - height / 2
         assert 3 < near < 5 and low < y < high
+
+
+def placed_in_order(*shapes: tuple[str, str | None, str]) -> list[str]:
+    """The items of a figure with a group in a group, as they are given to the layout."""
+    look = Look("#fff", "#000", "#000", "box")
+    found = tuple(
+        Shape(name, group, (Text(name),), look, kind=kind) for name, group, kind in shapes
+    )
+    groups = Group("outer", None, (), look), Group("inner", "outer", (), look)
+    used = [group for group in groups if group.id == "outer" or "inner" in {s.group for s in found}]
+    return [item.id for item in Placed.of(Figure("f", found, tuple(used), ()), None, 60.0).items]
+
+
+def test_what_is_read_in_a_group_comes_when_something_runs_there() -> None:
+    """Not before all; what is read outside of groups, and what nothing in a group reads, stays."""
+    read, ran = "parameter", "op"
+    first, weight, last = ("a", None, ran), ("w", "outer", read), ("b", "outer", ran)
+    assert placed_in_order(weight, first, last) == ["a", "outer", "w", "b"]
+    assert placed_in_order(weight, ("v", "outer", "buffer"), first, last)[1:] == [
+        "outer", "w", "v", "b"
+    ]
+    assert placed_in_order(("w", None, read), first, last) == ["w", "a", "outer", "b"]
+    assert placed_in_order(("w", "outer", ran), first, last) == ["outer", "w", "a", "b"]
+    deep = ("c", "inner", ran)
+    assert placed_in_order(weight, first, deep, last) == ["a", "outer", "w", "inner", "c", "b"]
+    assert placed_in_order(("w", "inner", read), first, last, deep) == [
+        "a", "outer", "b", "inner", "w", "c"
+    ]
+    assert placed_in_order(first, weight) == ["a", "outer", "w"]
+    assert placed_in_order(weight, first) == ["outer", "w", "a"]

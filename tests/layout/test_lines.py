@@ -122,6 +122,7 @@ def test_lines_that_can_come_straight_do() -> None:
     """All of them where they are apart, around the middle; else one."""
     assert slots([-20.0, 0.0, 20.0], 0.0, 100.0) == [-20.0, 0.0, 20.0]
     assert slots([], 0.0, 100.0) == []
+    assert slots([-10.0, 0.0, 10.0], 0.0, 100.0) == [-10.0, 0.0, 10.0]
     close = slots([-1.0, 0.0, 1.0], 0.0, 100.0)
     assert close[1] == 0.0 and close[2] - close[0] > 4
     assert slots([90.0], 0.0, 100.0) == [0.0]
@@ -181,6 +182,10 @@ def test_round_corners_stay_near_their_line(found: list[tuple[bool, int]]) -> No
         far = min(CORNER, shorter / 2)
         for near, other in ((start, before), (end, after)):
             assert math.dist(near, toward(corner, other, far)) < 1e-6
+        bend = [math.dist(spline[6 * number + at], corner) for at in (4, 5)]
+        assert abs(bend[0] - bend[1]) < 1e-6 and bend[0] < far
+        for at, near in zip((4, 5), (start, end)):
+            assert math.dist(spline[6 * number + at], toward(corner, near, bend[0])) < 1e-6
 
 
 @pytest.mark.parametrize(("far", "point"), [(-1, (1, 1)), (2, (1, 3)), (4, (1, 5)), (9, (1, 5))])

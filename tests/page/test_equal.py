@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -17,7 +18,7 @@ from tests.random_recordings import recordings
 from tests.stepped import stepped
 from tests.views.test_fold import stack
 from torchrecorder.annotations import ANNOTATIONS
-from torchrecorder.events import ModuleId, Slot, ValueId
+from torchrecorder.events import ModuleId, OpId, Slot, ValueId
 from torchrecorder.export.explorer import numbers
 from torchrecorder.export.explorer.data import page_data, source
 from torchrecorder.export.explorer.box_appearance import Drawn
@@ -186,3 +187,53 @@ def test_columns_of_numbers_are_those_of_each_place(recording: Recording) -> Non
                 assert number is None
             else:
                 assert number == pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.parametrize("deeper", [1, 2, 3])
+def test_equal_modules_at_several_depths_look_as_each_does(deeper: int) -> None:
+    """Frames have colors by their depth."""
+    run = Builder("Net")
+
+    def block(x: ValueId) -> ValueId:
+        with run.scope("block", "Block"), run.scope("inner", "Inner"):
+            return run.op("tanh", run.op("relu", x))
+
+    with run.scope("Net"):
+        x = run.op("neg", block(run.op("neg", run.input("x"))))
+        with contextlib.ExitStack() as stack_:
+            for _ in range(deeper):
+                stack_.enter_context(run.scope("around", "Around"))
+            x = run.op("neg", block(x))
+        run.op("neg", x)
+    recording = run.recording()
+    shared = described(recording, Style(), fold=False)
+    assert shared == described(recording, one_by_one(), fold=False)
+    looks = {str(look) for look in shared["openlook"] if look is not None}
+    assert len(looks) > 2
+
+
+@pytest.mark.parametrize("what", ["nothing", "reader", "kind of the reader"])
+def test_what_leaves_a_box_is_told_on_it(what: str) -> None:
+    """Two ops whose results go to other kinds of boxes are not equal."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        one, other = (run.op("split", x, outputs=2) for _ in range(2))
+        for made in (one, other):
+            run.op("neg", made)
+            second = ValueId(f"v{int(made[1:]) + 1}")
+            if made == one or what == "nothing":
+                run.op("neg", second)
+            elif what == "reader":
+                run.op("neg", second)
+                run.op("neg", second)
+            else:
+                run.returns(second)
+    recording = run.recording()
+    shared = described(recording, Style())
+    assert shared == described(recording, one_by_one())
+    tree = tree_of(recording)
+    first = representatives(tree, Style(), Flows(tree.view).all())
+    ops = [number for number, place in enumerate(tree.places)
+           if place.id in recording.ops and recording.ops[OpId(place.id)].name == "split"]
+    assert (len({first[number] for number in ops}) == 1) == (what == "nothing")

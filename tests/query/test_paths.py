@@ -113,3 +113,16 @@ def test_views_of_a_recording_have_paths_too():
     found = paths(network(), "x", "output", limit=0)
     assert found.total == len(by_networkx(network(), "v0", network().outputs[0].value))
     assert list(found) == []
+
+
+@pytest.mark.parametrize("limit", [None, 128, 127, 0])
+def test_as_many_paths_are_listed_as_wanted(limit):
+    """A hundred if nothing is said; all are counted."""
+    run = Builder()
+    with run.scope("Net"):
+        x = y = run.input("x")
+        for _ in range(7):
+            y = run.op("add", y, run.op("exp", y))
+    recording = run.recording()
+    found = recording.paths(x, y) if limit is None else recording.paths(x, y, limit=limit)
+    assert (len(found), found.total) == (100 if limit is None else limit, 2**7)

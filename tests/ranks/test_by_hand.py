@@ -216,13 +216,13 @@ def test_peers_are_counted_from_the_rank() -> None:
 
 
 def test_a_shard_has_its_size_in_this_process() -> None:
-    """Weights before the run only, not what is written into them."""
+    """Weights only, not what is written into them."""
     whole = digest(ran(0), ran(0).run.rank)
     shard = blank(Shard, value="v1", bytes=16, shape=(1, 4), mesh="", placements=())
     here = digest(ran(0, whole=replace(network(), shards=(shard,))), ran(0).run.rank)
     assert (whole.parameter_bytes, here.parameter_bytes) == (128, 80)
     assert whole.exact != here.exact
-    written = changed(network(), "values", "v1", producer="o0")
+    written = changed(network(), "values", "v1", producer="o0", role=Role.INNER)
     assert digest(ran(0, whole=written), ran(0).run.rank).parameter_bytes == 64
 
 

@@ -202,7 +202,7 @@ def test_moving_a_model_is_one_box(move: str) -> None:
         model(torch.ones(2, 4, dtype=torch.float64)).sum().backward()
     recording = recorder.recording
     assert names(recording)[:2] == [move, "ones"]
-    (moved,) = (item for item in recording.scopes.values() if item.kind is ScopeKind.CONVERSION)
+    (moved,) = (item for item in recording.scopes.values() if item.kind is ScopeKind.TRANSFER)
     written = [op for op in recording.children[moved.id] if isinstance(op, Op) and op.writes]
     assert len(written) == len(list(model.parameters()))
     inside = {op.id for op in recording.children[moved.id]}

@@ -1,0 +1,124 @@
+"""Arguments as text: what is written is read back by Python as what was passed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from torchrecorder.capture.modes.arguments import sort_arguments
+from torchrecorder.capture.modes.op_schema import FunctionFacts
+
+NUMBERS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False))
+SLICES = st.builds(slice, *3 * [st.none() | st.integers(-9, 9)])
+INDICES = st.lists(SLICES | st.just(...) | st.integers(), min_size=2, max_size=5)
+
+
+class Read:
+    """Gives what stands between brackets."""
+
+    def __getitem__(self, key: Any) -> Any:
+        return key
+
+
+def sort(*args: Any, names: tuple[str, ...] = (), **kwargs: Any) -> tuple[Any, dict[str, str]]:
+    """The tensors and the texts among the arguments."""
+    tensors, plain = sort_arguments(FunctionFacts("f", "f", names), args, kwargs)
+    return tensors, dict(plain)
+
+
+def text(value: Any) -> str | None:
+    """Of one argument that holds no tensor."""
+    tensors, plain = sort(value)
+    assert not tensors
+    return plain.get("0")
+
+
+def read(written: str) -> Any:
+    """What Python reads, in a place where an index may stand."""
+    return eval(f"read[{written}]", {"read": Read(), "inf": float("inf")})
+
+
+@given(NUMBERS)
+def test_numbers(value: Any) -> None:
+    """Exactly as they are; nothing for what was not given."""
+    written = text(value)
+    assert (written is None) == (value is None)
+    assert written is None or read(written) == value and type(read(written)) is type(value)
+
+
+@given(st.lists(NUMBERS, max_size=3), st.sampled_from([tuple, list, torch.Size]))
+def test_sequences_of_numbers(values: list[Any], kind: Any) -> None:
+    """A tuple of them, whatever held them."""
+    if kind is torch.Size:
+        values = [number for number in values if type(number) is int and abs(number) < 1 << 60]
+    assert read(text(kind(values)) or "") == tuple(values)
+
+
+@given(SLICES)
+def test_slices(value: slice) -> None:
+    """As they are written between brackets."""
+    assert read(text(value) or "") == value
+
+
+@given(INDICES)
+def test_several_indices(values: list[Any]) -> None:
+    """In parentheses, which brackets do not need; what is long is cut, and says so."""
+    written = text(tuple(values)) or ""
+    if len(written) < 60 or written[-1] != "…":
+        assert read(written[1:-1]) == tuple(values)
+    else:
+        whole = ", ".join(part for value in values for part in [text(value) or ""])
+        assert f"({whole})".startswith(written[:-1]) and len(written) == 60
+
+
+@pytest.mark.parametrize("value", [torch.float16, torch.int8, torch.complex64])
+def test_types(value: torch.dtype) -> None:
+    """By the names that they have in ``torch``."""
+    assert getattr(torch, text(value) or "") is value
+
+
+def test_devices_and_words() -> None:
+    """Devices by their names, words in quotes, others not at all."""
+    assert text(torch.device("cuda", 1)) == "cuda:1"
+    assert read(text("it's") or "") == "it's"
+    assert text(object()) is None and text([object()]) is None
+    assert text({"one": object()}) is None and text({"one": 1}) == "{'one': 1}"
+
+
+@pytest.mark.parametrize("size", [58, 59, 60, 200])
+def test_long_words_are_cut(size: int) -> None:
+    """At 60 letters, with a sign that something is missing."""
+    written = text("a" * size) or ""
+    assert written == (repr("a" * size) if size <= 58 else "'" + "a" * 58 + "…")
+
+
+def test_long_sequences_are_left_out() -> None:
+    """Of a list, 16 are shown; of a tuple of numbers, all."""
+    assert read(text([7] * 16) or "") == (7,) * 16
+    assert text([7] * 17) is None
+    assert read(text(tuple(range(40))) or "") == tuple(range(40))
+
+
+def test_tensors_have_the_names_of_their_parameters() -> None:
+    """Or their places; in lists and dicts, with what holds them around."""
+    x, y, z = torch.ones(1), torch.ones(2), torch.ones(3)
+
+    def names(*args: Any, **kwargs: Any) -> list[tuple[str, Tensor]]:
+        found: list[tuple[str, Tensor]] = sort(*args, names=("self", "other"), **kwargs)[0]
+        return found
+
+    def same(found: list[tuple[str, Tensor]], *wanted: tuple[str, Tensor]) -> bool:
+        return len(found) == len(wanted) and all(
+            name == other and one is each
+            for (name, one), (other, each) in zip(found, wanted)
+        )
+
+    assert same(names(x, y, z), ("self", x), ("other", y), ("2", z))
+    assert same(names(1, None, z, alpha=x), ("2", z), ("alpha", x))
+    assert same(names([x, y], 2, last={"a": z}), ("self.0", x), ("self.1", y), ("last.a", z))
+    assert sort([x, 3], 2, None, alpha=None, beta=True)[1] == {"1": "2", "beta": "True"}

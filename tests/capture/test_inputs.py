@@ -1,0 +1,198 @@
+"""The arguments of a model: as they were given, or made from shapes."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, UserDict
+from functools import partial
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from torchrecorder.capture.inputs import (
+    as_leaf_dummies,
+    call_arguments,
+    detached,
+    place_of,
+    random_tensor,
+)
+from torchrecorder.errors import ArgumentMismatch, InvalidArgument
+
+X, Y = torch.ones(2), torch.zeros(3)
+
+
+def anything(*args: Any, **kwargs: Any) -> None:
+    """Takes whatever it is given."""
+
+
+def made(shapes: Any, dtypes: Any = None, model: Any = anything) -> tuple[Any, Any]:
+    """What is made from shapes: of each argument, its sizes and its dtype."""
+    def facts(each: Tensor) -> tuple[tuple[int, ...], torch.dtype]:
+        return tuple(each.shape), each.dtype
+
+    args, kwargs = call_arguments(model, None, None, shapes, dtypes)
+    return [facts(each) for each in args], {key: facts(each) for key, each in kwargs.items()}
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "positional", "named"),
+    [
+        (None, None, (), {}), (X, None, (X,), {}), ((X, Y), None, (X, Y), {}), ((), {}, (), {}),
+        ([X, Y], None, ([X, Y],), {}), ((None,), None, (None,), {}),
+        ({"a": X, "b": 1}, None, (), {"a": X, "b": 1}), (X, {"b": Y}, (X,), {"b": Y}),
+        (UserDict(a=X), {"b": Y}, (), {"a": X, "b": Y}), ({"a": X}, {"a": Y}, (), {"a": Y}),
+        (None, OrderedDict(a=X), (), {"a": X}),
+    ],
+)
+def test_arguments_as_they_are_given(args: Any, kwargs: Any, positional: Any, named: Any) -> None:
+    """A tuple in its places, a mapping by names, anything else as the one argument."""
+    found, by_name = call_arguments(anything, args, kwargs, None)
+    assert len(found) == len(positional) and by_name.keys() == named.keys()
+    assert all(one is other or one == other for one, other in zip(found, positional))
+    assert all(by_name[name] is named[name] for name in named)
+
+
+FLOAT, INT, BOOL, HALF = torch.float32, torch.int64, torch.bool, torch.float16
+
+
+@pytest.mark.parametrize(
+    ("shapes", "dtypes", "args", "kwargs"),
+    [
+        ((1, 3), None, [((1, 3), FLOAT)], {}),
+        ([2, 0], None, [((2, 0), FLOAT)], {}),
+        ((), None, [((), FLOAT)], {}),
+        ([(1, 3), (2,)], None, [((1, 3), FLOAT), ((2,), FLOAT)], {}),
+        ([(1, 3), 2], None, [((1, 3), FLOAT), ((2,), FLOAT)], {}),
+        ([()], None, [((), FLOAT)], {}),
+        (((1, 3), INT), None, [((1, 3), INT)], {}),
+        ([((1, 3), INT)], None, [((1, 3), INT)], {}),
+        ([((1, 3), INT), (2,)], None, [((1, 3), INT), ((2,), FLOAT)], {}),
+        ([((1, 3), INT), (2,)], HALF, [((1, 3), INT), ((2,), HALF)], {}),
+        ({"a": (2,), "b": ((1,), BOOL)}, None, [], {"a": ((2,), FLOAT), "b": ((1,), BOOL)}),
+        ((2,), INT, [((2,), INT)], {}),
+        ([(2,), (3,)], [INT, None], [((2,), INT), ((3,), FLOAT)], {}),
+        ([(2,), (3,)], {1: HALF}, [((2,), FLOAT), ((3,), HALF)], {}),
+        ({"a": 2, "b": (3,)}, {"b": INT}, [], {"a": ((2,), FLOAT), "b": ((3,), INT)}),
+        ({"a": 2, "b": (3,)}, (BOOL, None), [], {"a": ((2,), BOOL), "b": ((3,), FLOAT)}),
+    ],
+)
+def test_arguments_from_shapes(shapes: Any, dtypes: Any, args: Any, kwargs: Any) -> None:
+    """One shape, several, or by names; a dtype for each, for some or for all."""
+    assert made(shapes, dtypes) == (args, kwargs)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ((nn.Linear, X, None, None, None), "class Linear, not a model: create it"),
+        ((3, X, None, None, None), "expected an nn.Module or another callable to record, got int"),
+        ((anything, X, None, (2,), None), "either inputs or input_shapes"),
+        ((anything, X, None, None, FLOAT), "dtypes apply to input_shapes"),
+        ((anything, X, [Y], None, None), "kwargs must be a mapping"),
+        ((anything, None, None, "2", None), "input_shapes must be a shape.*got '2'"),
+        ((anything, None, None, b"2", None), "input_shapes must be a shape"),
+        ((anything, None, None, 2, None), "input_shapes must be a shape"),
+        ((anything, None, None, (2, -1), None), "sizes >= 0.*got \\(2, -1\\)"),
+        ((anything, None, None, [(2, 1.5)], None), "sizes >= 0"),
+        ((anything, None, None, (2,), "int"), "dtypes must be one dtype"),
+        ((anything, None, None, (2,), [INT, INT]), "dtypes must be one dtype"),
+        ((anything, None, None, [(2,), (3,)], [INT, 3]), "dtypes must be one dtype"),
+        ((anything, None, None, {"a": 2}, {"b": INT}), "dtypes must be one dtype"),
+        ((anything, None, None, {"a": 2}, {"a": 3}), "dtypes must be one dtype"),
+    ],
+)
+def test_what_cannot_be_meant(given: tuple[Any, ...], message: str) -> None:
+    """Is refused, and the message says what is expected."""
+    with pytest.raises(InvalidArgument, match=message):
+        call_arguments(*given)
+
+
+def test_arguments_that_forward_does_not_take() -> None:
+    """The message has the signature and the types of all that was given."""
+    with pytest.raises(ArgumentMismatch, match=r"Linear takes .*given \(Tensor, int, b=str\)"):
+        call_arguments(nn.Linear(2, 2), (X, 1), {"b": "c"}, None)
+    with pytest.raises(ArgumentMismatch, match=r"add takes \(.*, but was given \(\)"):
+        call_arguments(add, None, None, None)
+    with pytest.raises(ArgumentMismatch, match=r"partial takes \(.*, but was given \(\)"):
+        call_arguments(partial(add), None, None, None)
+    assert call_arguments(len, ([X],), None, None) == (([X],), {})
+
+
+def add(x: Any) -> Any:
+    """One argument."""
+
+
+def test_where_a_model_is() -> None:
+    """As its first parameter of decimal numbers, else as PyTorch makes tensors."""
+    model = nn.ParameterList([nn.Parameter(torch.ones(1, dtype=INT), requires_grad=False),
+                              torch.ones(1, device="meta", dtype=HALF), torch.ones(1)])
+    assert place_of(model) == (torch.device("meta"), HALF)
+    assert place_of(anything) == place_of(nn.Identity()) == (torch.device("cpu"), FLOAT)
+    ((sizes, dtype),), _ = made((2,), model=nn.Linear(2, 2).double())
+    assert (sizes, dtype) == ((2,), torch.float64)
+
+
+DTYPES = [FLOAT, torch.float64, HALF, torch.bfloat16, torch.complex64, INT, torch.uint8, BOOL]
+
+
+@given(st.sampled_from(DTYPES), st.integers(0, 100), st.integers(0, 100), st.integers(0, 1 << 20))
+def test_random_numbers(dtype: torch.dtype, low: int, size: int, seed: int) -> None:
+    """In their range, the same from the same generator, and from no other one."""
+    low, high = (0, 1) if dtype is BOOL else (low, low + size)
+    before = torch.get_rng_state()
+    one, other = (
+        random_tensor((3, 20), dtype, "cpu", torch.Generator().manual_seed(seed), low, high)
+        for _ in range(2)
+    )
+    assert torch.equal(one, other) and one.dtype is dtype and one.shape == (3, 20)
+    numbers = one.real.double() if dtype.is_complex else one.double()
+    slack = high / 128 if dtype in (HALF, torch.bfloat16) else 0.001
+    assert bool((numbers >= low - slack).all()) and bool((numbers <= high + slack).all())
+    assert size < 20 or dtype is BOOL or float(numbers.max() - numbers.min()) > (high - low) / 3
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_random_whole_numbers_reach_both_ends() -> None:
+    """The largest is included."""
+    numbers = random_tensor((200,), INT, "cpu", torch.Generator().manual_seed(0), 2, 4)
+    assert numbers.unique().tolist() == [2, 3, 4]
+
+
+def test_random_numbers_that_need_no_memory() -> None:
+    """On the meta device."""
+    found = random_tensor((1 << 40, 1 << 20), HALF, "meta", torch.Generator())
+    assert found.is_meta and found.dtype is HALF and found.shape == (1 << 40, 1 << 20)
+
+
+class Two(NamedTuple):
+    """A tuple with names."""
+
+    one: Tensor
+    other: Tensor
+
+
+def test_inputs_become_leaves() -> None:
+    """Decimal and complex numbers that are none; in the memory of the user's, which stay."""
+    plain, whole, leaf = torch.ones(2), torch.ones(2, dtype=INT), torch.ones(2, requires_grad=True)
+    wave, pair = torch.ones(2, dtype=torch.complex64), Two(torch.ones(1), torch.ones(1))
+    (first, listed, kept), named = as_leaf_dummies((plain, [whole, (leaf, 3)], pair), {
+        "a": {"b": wave}, "c": plain})
+    assert first is not plain and first.requires_grad and first.is_leaf
+    assert first.data_ptr() == plain.data_ptr() and not plain.requires_grad
+    assert listed[0] is whole and listed[1] == (leaf, 3) and listed[1][0] is leaf
+    assert kept is pair and named["c"] is first
+    assert named["a"]["b"].requires_grad and named["a"]["b"].data_ptr() == wave.data_ptr()
+
+
+def test_inputs_with_a_history_are_cut_from_it() -> None:
+    """A backward pass ends at them; all others are the objects that were given."""
+    leaf = torch.ones(2, requires_grad=True)
+    args, kwargs = (leaf, X, [leaf]), {"a": leaf}
+    assert detached(args, kwargs) == (args, kwargs) and detached(args, kwargs)[0] is args
+    grown = leaf * 2
+    (one, other), named = detached((leaf, [grown]), {"a": grown})
+    assert one is leaf and other[0] is named["a"] is not grown
+    assert other[0].is_leaf and other[0].requires_grad and torch.equal(other[0], grown)

@@ -1,0 +1,66 @@
+"""What is printed about trouble, word for word where another word would mislead."""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from torchrecorder.capture.internals import table
+from torchrecorder.errors import InvalidArgument, LayoutFailed, LargerThanAPage, Notice
+from torchrecorder.integrations.cli import _warned
+from torchrecorder.integrations.commands.doctor import Doctor
+from torchrecorder.integrations.drawing_arguments import STDOUT, _name
+
+
+def test_a_warning_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """As a sentence; those of others as ever."""
+    with pytest.warns(UserWarning, match="theirs"), _warned():
+        for text in ("one", "two", "one"):
+            warnings.warn(LargerThanAPage(text), stacklevel=1)
+        warnings.warn("theirs", stacklevel=1)
+    assert issubclass(LargerThanAPage, Notice)
+    printed = capsys.readouterr().err
+    assert printed == "torchrecorder: warning: one\ntorchrecorder: warning: two\n"
+
+
+def test_doctor_says_what_is_lost_without_an_internal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only of those that are missing, and since when PyTorch has them."""
+    common = {"gives": "a fact", "without": "a gap", "since": "2.9"}
+    here, gone = (
+        SimpleNamespace(name=name, present=present, **common)
+        for name, present in (("here", True), ("gone", False))
+    )
+    monkeypatch.setattr(table, "INTERNALS", (here, gone))
+    assert Doctor().run(argparse.Namespace()) == 0
+    lines = capsys.readouterr().out.splitlines()[-2:]
+    assert [" ".join(line.split()) for line in lines] == [
+        "yes here: a fact", "no gone: a fact (PyTorch 2.9 has it). Without: a gap"
+    ]
+
+
+def test_names_of_what_is_written() -> None:
+    """Standard output has a name by its format, and none where it has other text."""
+    assert _name(Path("a/b.svg"), "") == _name(Path("a/b.svg"), "pdf") == "b.svg"
+    assert _name(STDOUT, "svg") == _name(STDOUT, ".svg") == "stdout.svg"
+    with pytest.raises(InvalidArgument, match="standard output has other text"):
+        _name(STDOUT, "")
+
+
+def test_sphinx_names_the_errors_of_others() -> None:
+    """Those of this package are sentences that need no name."""
+    message_of = pytest.importorskip("torchrecorder.integrations.sphinx.node").message_of
+    assert message_of(InvalidArgument("no such depth")) == "no such depth"
+    assert message_of(ValueError("no such depth")) == "ValueError: no such depth"
+
+
+@pytest.mark.parametrize("final", [True, False])
+def test_a_failed_layout_says_why(final: bool) -> None:
+    """And whether another way may still do it."""
+    error = LayoutFailed("too large", final=final)
+    assert str(error) == "too large" and error.final is final

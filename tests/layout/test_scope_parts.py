@@ -1,0 +1,134 @@
+"""Parts of one scope: which lines take lanes, what runs through it, and where a U turns back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from tests.layout.test_u_shape import Net, _chain, drawn
+from torchrecorder.layout.layered import Item, Link, plan
+from torchrecorder.layout.layered.compound import compose
+from torchrecorder.layout.layered.ports import OUTSIDE, End, levels
+from torchrecorder.layout.layered.positions import Room
+from torchrecorder.layout.layered.scope_layout import BESIDE, PASS, PASSED, STEP, TURN, Draft
+from torchrecorder.layout.layered.template import Branch, Spot, Template, Trunk
+
+
+def lanes(boxes: int, skips: Sequence[tuple[int, int]]) -> set[int]:
+    """How many boxes those lines of a chain pass that run in a lane, without the others."""
+    items = [Item(str(number), -1, 40, 20) for number in range(boxes)]
+    links = [Link(number, number + 1, "x") for number in range(boxes - 1)]
+    links += [Link(one, other, f"skip{number}") for number, (one, other) in enumerate(skips)]
+    planned = plan(items, links)
+    (template,) = planned.templates
+    trunks = dict(zip(planned.carried[0], template.trunks))
+    found = {
+        other - one - 1
+        for number, (one, other) in enumerate(skips)
+        if any(stem.across < 0 for stem in trunks[one, f"skip{number}"].stems)
+    }
+    assert bool(found) == bool(template.lanes)
+    return found
+
+
+@pytest.mark.parametrize("passed, takes", [(PASSED, False), (PASSED + 1, True)])
+def test_a_line_past_many_boxes_takes_a_lane(passed: int, takes: bool) -> None:
+    """However few other lines there are."""
+    assert lanes(40, [(0, 2), (3, 5), (3, passed + 4)]) == ({passed} if takes else set())
+
+
+@pytest.mark.parametrize("boxes", [6, 20, 30])
+@pytest.mark.parametrize("each", [2, 3])
+def test_so_many_short_lines_that_all_pass_boxes_beside_them(boxes: int, each: int) -> None:
+    """As long as there is room: `BESIDE` for each box, 60 in a small scope; lines that pass one box
+    or two never take a lane."""
+    room = max(60, BESIDE * boxes)
+    within = [(number % (boxes - each - 1), number % (boxes - each - 1) + each + 1)
+              for number in range(room // each)]
+    assert lanes(boxes, within) == set()
+    assert lanes(boxes, [*within, (0, each + 1)]) == ({3} if each == 3 else set())
+
+
+def test_the_longest_lines_take_lanes_where_there_are_too_many() -> None:
+    """Those as long as the one that had no room; the shorter ones stay."""
+    short = [(number, number + 3) for number in range(10)]
+    middle = [(number, number + 6) for number in range(6)]
+    long = [(number, number + 11) for number in range(3)]
+    assert lanes(14, [*short, *middle]) == set()
+    assert lanes(14, [*long, *middle, *short]) == {10}
+    assert lanes(14, [*middle, *middle, *short]) == {5}
+
+
+def through(
+    nets: Sequence[tuple[tuple[int, int], Sequence[tuple[int, int]]]], entries: int, exits: int
+) -> tuple[int, int] | None:
+    """The main line of three boxes in three rows, joined like this."""
+    trunks = tuple(
+        Trunk(End(*source), (), tuple(Branch(End(*sink), ()) for sink in sinks))
+        for source, sinks in nets
+    )
+    spots = tuple(Spot(20.0, row, 40.0, 20.0, row) for row in range(3))
+    into, out = (tuple(10.0 * n for n in range(count)) for count in (entries, exits))
+    return compose(Template(spots, 3, into, out, trunks, 0), {}, Room()).through
+
+
+def test_what_runs_through_a_scope() -> None:
+    """From what several read, else from the first that comes in, to what the last row gives."""
+    one, other = ((OUTSIDE, 0), [(0, 0)]), ((OUTSIDE, 1), [(0, 1)])
+    fan = ((OUTSIDE, 1), [(0, 1), (1, 1)])
+    early, late = ((0, 0), [(OUTSIDE, 0)]), ((2, 0), [(OUTSIDE, 1)])
+    assert through([one, other, early, late], 2, 2) == (0, 1)
+    assert through([late, early, other, one], 2, 2) == (0, 1)
+    assert through([one, fan, late, early], 2, 2) == (1, 1)
+    assert through([one, fan, early], 2, 2) == (1, 0)
+    assert through([early, late], 0, 2) is None
+    assert through([one, fan], 2, 0) is None
+    assert through([((OUTSIDE, 0), [(OUTSIDE, 1)]), early], 1, 2) == (0, 0)
+    assert through([((OUTSIDE, 0), [(OUTSIDE, 0)])], 1, 1) == (0, 0)
+    both = ((2, 0), [(OUTSIDE, 1)]), ((2, 1), [(OUTSIDE, 0)])
+    assert through([one, *both], 1, 2) == (0, 0)
+    inner = ((0, 0), [(1, 0), (2, 0)])
+    assert through([other, one, inner, late], 2, 2) == (0, 1)
+
+
+def left(net: Net) -> int:
+    """How many boxes of a chain stand on the left of a U."""
+    _, boxes = drawn(net)
+    chain = [boxes[number] for number, item in enumerate(net.items) if item.parent == 1]
+    return sum(box.x < chain[0].x + chain[0].width for box in chain)
+
+
+@pytest.mark.parametrize("before, after", [(0, 0), (2, 0), (0, 2)])
+def test_a_u_turns_back_in_its_middle(before: int, after: int) -> None:
+    """In that of what lies in the innermost level, not in that of all boxes."""
+    level = [(before, before + 8), (before + 1, before + 7)]
+    assert left(_chain(9 + before + after, level)) in (before + 4, before + 5)
+
+
+@pytest.mark.parametrize("inside, turns", [((1, 4), 5), ((4, 7), 4)])
+def test_a_u_turns_back_where_few_lines_cross(inside: tuple[int, int], turns: int) -> None:
+    """Not between two boxes that a line joins that is none of the levels."""
+    assert left(_chain(9, [(0, 8), (1, 7), inside])) == turns
+
+
+def weights(links: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
+    """For each piece of the lines between six boxes the weight of its alignment."""
+    items = [Item(str(number), -1, 40, 20) for number in range(6)]
+    found = levels(items, [Link(one, other, str(one)) for one, other in links])
+    return {(one, other): weight for one, other, weight in Draft(
+        found[-1].level(), items, False
+    ).grid.edges}
+
+
+def test_what_is_to_be_in_line() -> None:
+    """A box and what alone reads it in the next row most; then the middle of a long line."""
+    chain = [(number, number + 1) for number in range(5)]
+    assert set(weights(chain).values()) == {STEP}
+    fork = weights([(0, 1), (0, 2), (1, 3), (2, 3)])
+    assert fork == {(0, 1): PASS, (0, 2): PASS, (1, 3): STEP, (2, 3): STEP}
+    passed = weights([*chain, (0, 4)])
+    assert passed.pop((0, 1)) == STEP
+    assert sorted(passed.values()) == sorted([STEP] * 4 + [PASS] * 2 + [TURN] * 2)
+    shared = weights([*chain, (0, 3), (0, 5)])
+    assert sorted(shared.values()) == sorted([STEP] * 5 + [PASS] * 3 + [TURN] * 3)

@@ -1,0 +1,247 @@
+"""U shapes of scopes made by hand: what stands in the way of a level, lanes, how wide it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from torchrecorder.layout.layered.constants import BEFORE, PAD, TRACK
+from torchrecorder.layout.layered.ports import OUTSIDE
+from torchrecorder.layout.layered.positions import Composed, Frame, Path, Point, Room
+from torchrecorder.layout.layered.side_by_side import Across, Fold
+from torchrecorder.layout.layered.u_shape import BESIDE, BETWEEN, comes_from_right, u_shape
+
+OUTER, INNER, BOTTOM, UP, LAST = range(5)
+"""Boxes of a chain, with lines from the second to the fourth and from the first to the last."""
+
+LEVELS = OUTER, INNER
+"""The lines of the two levels, by their place among the lines."""
+
+APART = 20.0
+"""From one box to the next."""
+
+BELOW = 120.0
+"""Where the bottom ends: there the scope is folded."""
+
+OVER = Across(0, 0, OUTER, LAST, 40.0, 160.0)
+UNDER = Across(1, 1, INNER, UP, 80.0, BELOW)
+THROUGH = Across(2, 2, BOTTOM, UP, BELOW, BELOW)
+
+
+INTO = (20.0, 160.0), (20.0, 180.0)
+"""The way into the last box from the one before."""
+
+
+def chain(
+    boxes: Sequence[Frame] = (),
+    lines: Sequence[Sequence[Point]] = (),
+    entries: tuple[float, ...] = (),
+    into: Sequence[Point] = INTO,
+    opened: Sequence[int] = (),
+) -> Composed:
+    """The chain with more boxes and lines; its sixth line is the first of *lines*."""
+    frames = [Frame(0.0, 20.0 + 40 * row, 40.0, 20.0) for row in range(5)]
+    ways: list[Sequence[Point]] = [((30.0, 40.0), (30.0, 180.0)), ((30.0, 80.0), (30.0, 140.0))]
+    ways += [((20.0, 40.0 * row), (20.0, 40.0 * row + 20)) for row in (3, 1, 2)]
+    paths = tuple(Path(place, 0, tuple(way)) for place, way in enumerate([*ways, into, *lines]))
+    inner = dict.fromkeys(opened, Composed(40.0, 20.0, (), (), (), (), {}, None))
+    return Composed(80.0, 220.0, entries, (), (*frames, *boxes), paths, inner, None)
+
+
+def folded(
+    boxes: Sequence[Frame] = (),
+    lines: Sequence[Sequence[Point]] = (),
+    entries: tuple[float, ...] = (),
+    into: Sequence[Point] = INTO,
+    opened: Sequence[int] = (),
+    others: Sequence[Across] = (),
+    skips: Sequence[Sequence[Across]] = ([OVER], [UNDER]),
+    room: Room = Room(),
+    risen: bool = True,
+    mirror: bool = False,
+) -> Composed:
+    """That chain as a U."""
+    fold = Fold(BELOW, tuple(map(tuple, skips)), (THROUGH, *others))
+    made = u_shape(
+        chain(boxes, lines, entries, into, opened), fold, room, risen=risen, mirror=mirror
+    )
+    assert made is not None
+    return made
+
+
+def test_levels_of_a_chain_are_straight() -> None:
+    """From the middle of one box to that of the other, across the same space."""
+    made = folded()
+    for line, (left, right) in zip(LEVELS, ((OUTER, LAST), (INNER, UP))):
+        (x, y), (to_x, to_y) = made.paths[line].points
+        here, there = made.frames[left], made.frames[right]
+        assert (x, to_x - x) == (here.across + here.width, BETWEEN)
+        assert y == to_y == here.along + 10 == there.along + 10
+
+
+@pytest.mark.parametrize("mirror", [False, True])
+@pytest.mark.parametrize("level", [0, 1])
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("place", ["between", "outside", "above", "below"])
+def test_a_level_leaves_and_enters_at_the_side_where_that_is_free(
+    mirror: bool, level: int, side: str, place: str
+) -> None:
+    """Only what stands in the same row, towards the other side of the U, is in the way."""
+    row = ((OUTER, LAST), (INNER, UP))[level][side == "right"]
+    toward_end = (side == "left") == (place != "outside")
+    if side == "right" and mirror:  # left and right are exchanged there
+        toward_end = not toward_end
+    along = 20.0 + 40 * row + {"above": -20.0, "below": 20.0}.get(place, 0.0)
+    made = folded([Frame(90.0 if toward_end else -80.0, along, 30.0, 20.0)], mirror=mirror)
+    box, points = made.frames[row], made.paths[LEVELS[level]].points
+    end = points[0] if side == "left" else points[-1]
+    inside = box.along < end[1] < box.end
+    assert inside == (place != "between")
+    if not inside:
+        turn = points[1] if side == "left" else points[-2]
+        assert end[1] == box.end and end[0] == turn[0]
+        assert turn[1] == box.end + (BEFORE if side == "left" else APART)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.lists(st.tuples(st.floats(-200, 200), st.integers(0, 4)), max_size=4), st.booleans(),
+    st.none() | st.floats(-50, 90), st.floats(0, 60), st.booleans(),
+)
+def test_sides_are_as_near_as_their_boxes_and_lines(
+    bulges: list[tuple[float, int]], mirror: bool, entry: float | None, clear: float, corner: bool
+) -> None:
+    """A line that bulges out counts as a box does; what comes in keeps clear of the title."""
+    bulges = [(round(at), row) for at, row in bulges]
+    ways = [
+        ((20.0, 40.0 * row + 40), (at, 40.0 * row + 41), (20.0, 40.0 * row + 42))
+        for at, row in bulges if row != BOTTOM
+    ]
+    room = Room(beside=10.0 if corner else 0.0, clear=clear, before=5.0)
+    entries = () if entry is None else (entry,)
+    made = folded(lines=ways, entries=entries, room=room, mirror=mirror)
+    sides: tuple[list[float], list[float]] = ([*made.entries], [])
+    for place, frame in enumerate(made.frames):
+        sides[place >= UP].extend((frame.across, frame.across + frame.width))
+    rows = [row for _, row in bulges if row != BOTTOM]
+    for row, path in zip(rows, made.paths[6:]):
+        sides[row >= UP].extend(x for x, _ in path.points)
+    left, right = sides
+    assert min(right) - max(left) == pytest.approx(BETWEEN)
+    assert made.width == pytest.approx(max(right) + PAD)
+    free = [min(left) - PAD - room.beside, *(at - clear for at in made.entries)]
+    assert min(free) == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 8])
+def test_lanes_between_the_sides(count: int) -> None:
+    """One for each tensor, a track apart; the sides make room for many of them."""
+    lines = [((20.0 + n, 40.0), (20.0 + n, 180.0)) for n in range(count)]
+    others = [Across(6 + n, 6 + n, OUTER, LAST, 40.0, 160.0) for n in range(count)]
+    made = folded(lines=lines, others=others)
+    left, right = made.frames[OUTER].across + 40.0, made.frames[LAST].across
+    assert right - left == pytest.approx(max(BETWEEN, 2 * BESIDE + TRACK * (count - 1)))
+    for number, path in enumerate(made.paths[6:]):
+        begin, away, (lane, out), (same, into), turn, end = path.points
+        assert lane == same == pytest.approx(left + BESIDE + TRACK * number)
+        assert begin == (away[0], made.frames[OUTER].end) and away[1] == out
+        assert end == (turn[0], made.frames[LAST].end) and turn[1] == into
+        assert out == pytest.approx(begin[1] + BEFORE + TRACK * number)
+    below = [path.points[3][1] - made.frames[LAST].end for path in made.paths[6:]]
+    assert sorted(below) == pytest.approx([APART + TRACK * n for n in range(count)])
+
+
+def test_lines_of_one_tensor_share_a_lane() -> None:
+    """And the track on which they leave; each has its own track where it arrives."""
+    lines = [((20.0, 40.0), (20.0, 180.0)), ((20.0, 40.0), (25.0, 180.0))]
+    others = [Across(6 + n, 6, OUTER, LAST, 40.0, 160.0) for n in range(2)]
+    one, other = (path.points for path in folded(lines=lines, others=others).paths[6:])
+    assert one[:3] == other[:3]
+    assert abs(one[3][1] - other[3][1]) == pytest.approx(TRACK)
+
+
+@pytest.mark.parametrize("tensors", [1, 2, 3, 4])
+def test_what_comes_in_for_the_other_side(tensors: int) -> None:
+    """It turns off below the title and above the first box, which makes room if it has none."""
+    lines = [((25.0, 0.0), (25.0, 180.0)) for _ in range(tensors)]
+    others = [Across(6 + n, 6 + n, OUTSIDE, LAST, 12.0, 160.0) for n in range(tensors)]
+    made = folded(lines=lines, others=others, entries=(25.0,), room=Room(before=12.0))
+    for number, path in enumerate(made.paths[6:]):
+        begin, away, (lane, out), *_ = path.points
+        assert begin == (made.entries[0], 0.0) and away == (begin[0], out) and lane > away[0]
+        assert out == pytest.approx(12.0 + BEFORE + TRACK * number)
+    first, last = made.frames[OUTER].along, made.paths[-1].points[1][1]
+    assert first == pytest.approx(max(12.0 + APART, last + 8.0))
+    assert first == made.frames[LAST].along
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3])
+def test_what_runs_by_the_bottom(parts: int) -> None:
+    """Below all boxes of both sides, each tensor on its track; the scope ends a bit below."""
+    lines = [((20.0 + n, BELOW), (20.0 + n, 140.0)) for n in range(1, parts)]
+    others = [THROUGH._replace(path=5 + n, trunk=5 + n) for n in range(1, parts)]
+    made = folded(lines=lines, others=others)
+    lowest = max(frame.end for frame in made.frames)
+    levels = []
+    for path in (made.paths[2], *made.paths[6:]):
+        begin, away, turn, end = path.points
+        assert begin[1] == made.frames[BOTTOM].end and end[1] == made.frames[UP].end
+        assert away[1] == turn[1] and (away[0], turn[0]) == (begin[0], end[0])
+        levels.append(turn[1])
+    assert levels == pytest.approx([lowest + BEFORE + TRACK * n for n in range(parts)])
+    assert made.height == pytest.approx(levels[-1] + PAD)
+
+
+@pytest.mark.parametrize("mirror", [False, True])
+@pytest.mark.parametrize("ends", [(10.0, 35.0), (35.0, 10.0)])
+def test_lines_of_one_level_do_not_cross(mirror: bool, ends: tuple[float, float]) -> None:
+    """What ends nearer to the other side runs above: there it turns in first."""
+    lines, into = [((25.0, 40.0), (ends[1], 180.0))], ((15.0, 40.0), (ends[0], 180.0))
+    pair = OVER._replace(path=5, trunk=5), OVER._replace(path=6, trunk=6)
+    made = folded(lines=lines, into=into, skips=[pair, [UNDER]], mirror=mirror)
+    one, other = (path.points for path in made.paths[5:7])
+    nearer = (ends[0] < ends[1]) != mirror
+    assert other[-2][1] - one[-2][1] == pytest.approx(TRACK if nearer else -TRACK)
+    assert (one[-1][0] < other[-1][0]) == nearer
+    assert one[-1][1] == other[-1][1] == made.frames[LAST].end
+
+
+@pytest.mark.parametrize("at, straight", [(9.0, False), (11.0, True), (29.0, True), (31.0, False)])
+@pytest.mark.parametrize("more", ["nothing", "another line", "open"])
+def test_a_box_with_a_level_at_its_side_is_entered_without_a_bend(
+    at: float, straight: bool, more: str
+) -> None:
+    """If what comes from below is near its middle, and alone; an open box has its own entries."""
+    into = ((at, 160.0), (at, 164.0), (20.0, 164.0), (20.0, 180.0))
+    lines = [((5.0, 160.0), (5.0, 180.0))] if more == "another line" else []
+    made = folded(lines=lines, into=into, opened=[LAST] if more == "open" else [])
+    points = made.paths[5].points
+    assert points[-1][1] == made.frames[LAST].end
+    assert len(points) == (2 if straight and more == "nothing" else 4)
+    assert points[-1][0] - made.frames[LAST].across == (at if len(points) == 2 else 20.0)
+
+
+@pytest.mark.parametrize(
+    "opened, outer, inner, right",
+    [
+        ([LAST, UP], 35.0, 35.0, True), ([LAST, UP], 5.0, 5.0, False),
+        ([LAST, UP], 35.0, 5.0, False), ([LAST, UP], 5.0, 35.0, False),
+        ([LAST], 35.0, 5.0, True), ([UP], 35.0, 5.0, False), ([], 35.0, 35.0, False),
+    ],
+)
+def test_whether_levels_enter_from_the_right(
+    opened: Sequence[int], outer: float, inner: float, right: bool
+) -> None:
+    """Beside the other lines into most of the open boxes."""
+    lines = [((30.0, 40.0), (outer, 180.0)), ((30.0, 80.0), (inner, 140.0))]
+    over, under = OVER._replace(path=6, trunk=6), UNDER._replace(path=7, trunk=7)
+    skips = ((over,), (under,))
+    scope = chain(lines=lines, opened=opened)
+    scope = scope._replace(paths=tuple(  # the levels of the plain chain are at 90 and 95
+        path._replace(points=tuple((x + 60.0, y) for x, y in path.points)) if place < 2 else path
+        for place, path in enumerate(scope.paths)
+    ))
+    assert comes_from_right(scope, Fold(BELOW, skips, (THROUGH,))) == right
