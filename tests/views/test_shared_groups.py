@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from collections.abc import Sequence
 
-from tests.random_recordings import recordings
+from hypothesis import given
+from hypothesis import strategies as st
+
 from tests.views.test_fold import block
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
@@ -16,21 +18,21 @@ from torchrecorder.views.full_view import whole
 Groups = list[tuple[str, ...]]
 
 
-def stages(number: int, read_again: int | None = None) -> Recording:
-    """Equal stages of four equal blocks, one after the other.
+def stages(blocks: Sequence[int], read_again: tuple[int, int] | None = None) -> Recording:
+    """Stages of equal blocks, one after the other.
 
     Args:
-        number: How many.
-        read_again: The stage of which the end reads a value from the middle, too.
+        blocks: How many are in each.
+        read_again: The stage and block of which the end reads the value, too.
     """
     run = Builder("Net")
     with run.scope("Net"):
         h, kept = run.input(), []
-        for stage in range(number):
+        for stage, number in enumerate(blocks):
             with run.scope(f"stages.{stage}", "Stage"):
-                for place in range(4):
+                for place in range(number):
                     h = block(run, f"blocks.{place}", h)
-                    if (stage, place) == (read_again, 1):
+                    if (stage, place) == read_again:
                         kept.append(h)
         run.op("add", h, *kept)
     return run.recording()
@@ -55,7 +57,7 @@ def test_equal_stages_are_looked_at_once() -> None:
     """However many there are; the last stage and its last block are read by something else."""
     top, first, last = 2, 3, 2  # the view and the model; a stage, a block and a layer
     for number in (6, 9):
-        found, wanted, looked = both(stages(number))
+        found, wanted, looked = both(stages([4] * number))
         assert found == wanted
         assert [len(group) for groups in found for group in groups] == [number, *[4] * number]
         assert looked == top + first + last
@@ -63,7 +65,7 @@ def test_equal_stages_are_looked_at_once() -> None:
 
 def test_what_is_read_outside_tells_equal_stages_apart() -> None:
     """The stages have one structure, but the blocks of one of them are not all wired alike."""
-    recording = stages(6, read_again=2)
+    recording = stages([4] * 6, read_again=(2, 1))
     calls = [scope.id for scope in recording.scopes.values() if scope.cls == "Stage"]
     assert len({recording.structures[scope] for scope in calls}) == 1
     found, wanted, looked = both(recording)
@@ -73,9 +75,11 @@ def test_what_is_read_outside_tells_equal_stages_apart() -> None:
     assert looked > 7
 
 
-@settings(max_examples=60, deadline=None)
-@given(recordings())
-def test_any_run_has_the_groups_of_each_cluster(recording: Recording) -> None:
-    """Whatever is in it."""
-    found, wanted, _ = both(recording)
+@given(
+    st.lists(st.integers(1, 5), min_size=1, max_size=6),
+    st.none() | st.tuples(st.integers(0, 5), st.integers(0, 4)),
+)
+def test_any_stages(blocks: list[int], read_again: tuple[int, int] | None) -> None:
+    """Of whatever length, and whichever block is read again."""
+    found, wanted, _ = both(stages(blocks, read_again))
     assert found == wanted
