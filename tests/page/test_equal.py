@@ -27,6 +27,7 @@ from torchrecorder.export.explorer.facts import Facts
 from torchrecorder.graph.nodes import Module
 from torchrecorder.recording import Recording
 from torchrecorder.style.style import Style
+from torchrecorder.style.unread import unread
 from torchrecorder.testing import Builder
 from torchrecorder.views.bundles import Flows
 from torchrecorder.views.pipeline import ViewOptions, make_view
@@ -96,11 +97,11 @@ def test_many_arrows_between_two_boxes_look_as_one() -> None:
 def test_equal_blocks_are_equal_inside() -> None:
     """The ops of all blocks are equal to those of another; blocks have names of their own."""
     tree = tree_of(stack(5))
-    first = representatives(tree, Style(), Flows(tree.view).all())
+    first = representatives(tree, Style(), Flows(tree.view).all(), unread(tree.view))
     distinct = [place.id for number, place in enumerate(tree.places) if first[number] == number]
     assert len(distinct) < len(tree.places) - 4
     assert {place.id for place in tree.places} > {*distinct}
-    assert isinstance(representatives(tree, one_by_one(), Flows(tree.view).all()), range)
+    assert isinstance(representatives(tree, one_by_one(), Flows(tree.view).all(), {}), range)
 
 
 def test_equal_tensors_are_described_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,7 +141,7 @@ def test_what_differs_in_one_thing_is_not_equal(change: str) -> None:
 
     def inside(recording: Recording) -> set[int]:
         tree = tree_of(recording, fold=False)
-        first = representatives(tree, Style(), Flows(tree.view).all())
+        first = representatives(tree, Style(), Flows(tree.view).all(), unread(tree.view))
         ops = [number for number, place in enumerate(tree.places) if place.id in recording.ops]
         return {first[number] for number in ops}
 
@@ -158,7 +159,7 @@ def test_modules_that_were_never_called_count_where_they_are(stored: bool) -> No
     modules = MappingProxyType({**recording.modules, spare.id: spare})
     for found, equal in ((recording, True), (replace(recording, modules=modules), not stored)):
         tree = tree_of(found, fold=False)
-        keys = representatives(tree, Style(), Flows(tree.view).all())
+        keys = representatives(tree, Style(), Flows(tree.view).all(), unread(tree.view))
         place = {place.id: number for number, place in enumerate(tree.places)}
         assert (keys[place["s2"]] == keys[place["s3"]]) == equal
 
@@ -233,7 +234,7 @@ def test_what_leaves_a_box_is_told_on_it(what: str) -> None:
     shared = described(recording, Style())
     assert shared == described(recording, one_by_one())
     tree = tree_of(recording)
-    first = representatives(tree, Style(), Flows(tree.view).all())
+    first = representatives(tree, Style(), Flows(tree.view).all(), unread(tree.view))
     ops = [number for number, place in enumerate(tree.places)
            if place.id in recording.ops and recording.ops[OpId(place.id)].name == "split"]
     assert (len({first[number] for number in ops}) == 1) == (what == "nothing")

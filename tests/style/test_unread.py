@@ -1,6 +1,9 @@
-"""Inputs that nothing reads, and operations whose results nothing uses, are drawn small."""
+"""What no line leaves: nothing reads it, and it is drawn small; or what is not drawn does."""
 
 from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +14,8 @@ from torchrecorder.style.draw import draw, repainted
 from torchrecorder.style.figure import Shape
 from torchrecorder.style.style import Style
 from torchrecorder.style.themes import DARK
-from torchrecorder.views.pipeline import make_view
+from torchrecorder.testing import Builder
+from torchrecorder.views.pipeline import ViewOptions, make_view
 
 
 class Net(torch.nn.Module):
@@ -44,3 +48,58 @@ def test_what_nothing_reads_has_a_title_alone(dark: bool) -> None:
     for title in ("x", "sin", "tanh", "relu_"):
         assert found[title].look.dash == "solid"
         assert "not read" not in [text.text for text in found[title].label]
+
+
+def last_lines(recording: torchrecorder.Recording, **options: Any) -> dict[str, str]:
+    """What is said last on each box, by its title."""
+    figure = draw(make_view(recording, ViewOptions(**options)))
+    return {shape.label[0].text: shape.label[-1].text for shape in figure.shapes}
+
+
+def metrics(x: Tensor, y: Tensor) -> float:
+    """Results that only Python reads."""
+    right = (x.argmax(1) == y).sum().item()
+    loss = float(x.exp().mean())
+    x.softmax(1).tolist()
+    values = x.std(0)
+    values.numpy(), values.tolist(), bool(values.isnan().any()), float(values[0])
+    x.cos()
+    return right + loss
+
+
+def test_what_only_python_reads() -> None:
+    """Boxes say what reads them, an input too; nothing is said where that is drawn."""
+    recording = torchrecorder.record(metrics, (torch.rand(4, 3), torch.zeros(4, dtype=torch.int64)))
+    found = last_lines(recording)
+    assert found["sum"] == "read by item" and found["mean"] == "read by float()"
+    assert found["softmax"] == "read by tolist" and found["cos"] == "not read"
+    drawn = last_lines(recording, queries=True)
+    assert not [text for text in drawn.values() if text.startswith("read by")]
+    assert drawn["cos"] == "not read"
+    lengths = torchrecorder.record(lambda x, n: x[: n.item()], (torch.ones(4), torch.tensor(2)))
+    assert last_lines(lengths)["n"] == "read by item"
+
+
+def test_many_readers() -> None:
+    """The first three kinds, in the order in which they ran."""
+
+    def read(x: Tensor) -> None:
+        y = x.sin()
+        y.tolist(), y.tolist(), y.numpy(), y.sum().item(), y.mean().item(), torch.equal(y, x)
+
+    recording = torchrecorder.record(read, torch.ones(1))
+    hidden = last_lines(recording, hide=("sum", "mean"))
+    assert hidden["sin"] == "read by tolist, numpy, sum, ..."
+
+
+def test_what_runs_again_does_not_count() -> None:
+    """A checkpoint computes anew what was not read the first time."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input()
+        y = run.op("sin", x)
+        run.op("cos", y, outputs=0)
+    recording = replace(run.recording(), outputs=())
+    assert last_lines(recording)["sin"] == "read by cos"
+    ops = {op.id: op.replace(recompute=op.name == "cos") for op in recording.ops.values()}
+    assert last_lines(replace(recording, ops=ops))["sin"] == "not read"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from torchrecorder.checks import shown
@@ -23,7 +23,7 @@ from torchrecorder.style.style import Style, failed
 from torchrecorder.style.merge_captions import result, same
 from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.style.themes import Theme
-from torchrecorder.style.unread import small, unread
+from torchrecorder.style.unread import unread, with_readers
 from torchrecorder.views.bundles import MOST, UPDATES, Bundle, bundles
 from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, View
 
@@ -35,7 +35,7 @@ WIDE = 2.4
 def draw(
     view: View,
     style: Style = Style(),
-    unused: Collection[str] | None = None,
+    unused: Mapping[str, str] | None = None,
     captions: Captions | None = None,
 ) -> Figure:
     """The figure of *view* in *style*.
@@ -43,8 +43,8 @@ def draw(
     Args:
         view: What is drawn.
         style: How it looks.
-        unused: The ids of boxes whose results nothing reads; by default those without outgoing
-            edges.
+        unused: What to say of boxes whose results nothing that is drawn reads, by their ids; by
+            default of those without outgoing edges.
         captions: Those of another view of the same recording, in the same style but for colours,
             in which nothing is folded either.
     """
@@ -129,7 +129,7 @@ def _shapes(
     graphs: GraphMarks,
     heat: Heat | None,
     round_: Mapping[str, str],
-    unused: Collection[str],
+    unused: Mapping[str, str],
 ) -> Iterator[Shape]:
     marks = Marks(view)
     numbers = BoxNumbers(
@@ -143,7 +143,7 @@ def _shapes(
         if box.carried:
             label = (*label, *_next_round(view, feedback(view, box)))
         if box.id in unused:
-            label, look = small(label, look)
+            label, look = with_readers(label, look, unused[box.id])
         if graphs:
             label = (*label, *graphs.lines(box))
             look = graphs.look(box, look) if heat is None else look

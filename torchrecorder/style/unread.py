@@ -1,26 +1,31 @@
-"""Unread: unused inputs, and operations whose results are unused, are drawn small."""
+"""Unread: inputs and operations of which no line leaves, as nothing that is drawn reads them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from torchrecorder.events import OpId
+from torchrecorder.events import OpId, ValueId
+from torchrecorder.graph.nodes import Op
 from torchrecorder.style.figure import Look, Text
 from torchrecorder.views.view import Box, BoxKind, View
 
+NOT_READ = "not read"
+_MOST_NAMES = 3
 
-def unread(view: View) -> frozenset[str]:
-    """The inputs and operations without outgoing edges.
+
+def unread(view: View) -> Mapping[str, str]:
+    """What to say of the inputs and operations without outgoing edges: ``"not read"``, or which
+    hidden operations read them, such as ``"read by item"``.
 
     Operations that write, fail, communicate or have no outputs have side effects, and are excluded.
     """
     if view.backward:
-        return frozenset()
+        return {}
     used = {arrow.tail for arrow in view.arrows}
     used.update(run.op for run in view.recording.backward_runs)
-    return frozenset(
-        box.id for box in view.boxes.values() if box.id not in used and _is_idle(view, box)
-    )
+    idle = (box for box in view.boxes.values() if box.id not in used and _is_idle(view, box))
+    return {box.id: _readers(view, box) for box in idle}
 
 
 def _is_idle(view: View, box: Box) -> bool:
@@ -32,7 +37,37 @@ def _is_idle(view: View, box: Box) -> bool:
     return bool(op.outputs) and not op.writes
 
 
-def small(label: tuple[Text, ...], look: Look) -> tuple[tuple[Text, ...], Look]:
-    """The label and look of an unused box: its title, and a dotted outline."""
+def _readers(view: View, box: Box) -> str:
+    """Which operations read what an idle box gives, those that are drawn left out."""
+    recording = view.recording
+    op = recording.ops.get(OpId(box.id))
+    given: Iterable[ValueId] = map(ValueId, box.members) if op is None else op.outputs
+    readers = {reader for value in given for reader in recording.consumers.get(value, ())}
+    found = [recording.ops[reader] for reader in readers if not recording.ops[reader].recompute]
+    if not found:
+        return NOT_READ
+    hidden = sorted((reader for reader in found if reader.id not in view.boxes), key=_index)
+    names = [*dict.fromkeys(reader.name for reader in hidden)]
+    more = ["..."] if len(names) > _MOST_NAMES else []
+    return f"read by {', '.join([*names[:_MOST_NAMES], *more])}" if names else ""
+
+
+def _index(op: Op) -> int:
+    return op.index
+
+
+def with_readers(
+    label: tuple[Text, ...], look: Look, readers: str
+) -> tuple[tuple[Text, ...], Look]:
+    """The label and look of an idle box; one that nothing reads is small: its title, and a dotted
+    outline.
+
+    Args:
+        label: The lines on the box.
+        look: How it looks.
+        readers: What `unread` says of it.
+    """
+    if readers != NOT_READ:
+        return ((*label, Text(readers)) if readers else label), look
     titles = tuple(text for text in label if text.part == "title")
-    return (*titles, Text("not read")), replace(look, dash="dotted")
+    return (*titles, Text(NOT_READ)), replace(look, dash="dotted")

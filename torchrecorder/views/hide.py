@@ -24,6 +24,9 @@ RESHAPES = frozenset(
 )
 """Ops that change only the shape."""
 
+DECISIONS = frozenset(("bool()", "is_nonzero"))
+"""Ops that tell Python which way to go."""
+
 STORED = (BoxKind.PARAMETER, BoxKind.BUFFER)
 
 
@@ -43,6 +46,34 @@ def is_pass(op: Op) -> bool:
 def is_query(op: Op) -> bool:
     """Whether it returns no tensor: it reads a number, a flag or a shape."""
     return not op.outputs and not op.failed and not is_send(op)
+
+
+def comparisons(
+    recording: RecordedRun, needed: Collection[OpId | None] = ()
+) -> frozenset[OpId]:
+    """The ops whose results are flags that nothing but an ``if`` of Python reads.
+
+    Args:
+        recording: What ran.
+        needed: Ops that return no tensor, and are drawn all the same.
+    """
+    values, ops = recording.values, recording.ops
+    decisions = {op.id: op for op in ops.values() if op.name in DECISIONS and op.id not in needed}
+    given = {slot.value for slot in recording.outputs}
+    found: set[OpId] = set()
+    waiting = [slot.value for op in decisions.values() for slot in op.inputs]
+    while waiting:
+        producer = values[waiting.pop()].producer
+        op = ops[producer] if producer is not None else None
+        if op is None or op.id in found or op.failed or op.writes:
+            continue
+        if any(values[item].dtype != "bool" or item in given for item in op.outputs):
+            continue
+        readers = {reader for item in op.outputs for reader in recording.consumers[item]}
+        if readers <= found | decisions.keys():
+            found.add(op.id)
+            waiting.extend(slot.value for slot in op.inputs)
+    return frozenset(found)
 
 
 def is_send(op: Op) -> bool:

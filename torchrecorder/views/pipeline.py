@@ -38,6 +38,7 @@ from torchrecorder.views.hide import (
     HidePasses,
     HideStored,
     Named,
+    comparisons,
     is_pass,
     is_query,
     is_reshape,
@@ -185,7 +186,8 @@ class ViewOptions(Checked):
         default=False,
     )
     queries: bool = option(
-        "Draw operations that return no tensor, such as ``item`` and comparisons of shapes.",
+        "Draw operations that return no tensor, such as ``item``, and comparisons that only an "
+        "``if`` of Python reads.",
         FLAG,
         default=False,
     )
@@ -318,11 +320,14 @@ def _repeated(recording: RecordedRun, options: ViewOptions) -> frozenset[str]:
 def _quiet(recording: RecordedRun, options: ViewOptions) -> Quiet:
     """The condition under which an op is not shown."""
     needed = {item.op for item in recording.graph_breaks} | {*drawn_backwards(recording)}
+    decided = frozenset() if options.queries else comparisons(recording, needed)
 
     def quiet(op: Op) -> bool:
         if is_pass(op) or not options.reshapes and is_reshape(op):
             return True
-        return not options.queries and is_query(op) and op.id not in needed
+        if options.queries:
+            return False
+        return is_query(op) and op.id not in needed or op.id in decided
 
     return quiet
 

@@ -69,7 +69,7 @@ class Drawn:
         self.style = replace(style, color_by=None, shapes="all" if style.shapes else False)
         self.themes = pair(style)
         self.flows = Flows(tree.view).all()
-        self.equal = representatives(tree, self.style, self.flows)
+        self.equal = representatives(tree, self.style, self.flows, self._unused)
         self.closed_boxes = tree.closed
         self.fold_boxes = {box.id: box for box in tree.folds()}
         self.captions = Captions(tree.view.recording, self.style)
@@ -121,8 +121,8 @@ class Drawn:
         )
 
     @cached_property
-    def _unused(self) -> frozenset[str]:
-        """The boxes whose results nothing reads; a fold has the id of the first box in it."""
+    def _unused(self) -> Mapping[str, str]:
+        """What to say of boxes whose results nothing reads; a fold has the id of its first box."""
         return unread(self.tree.view)
 
     def _both(self, view: View) -> tuple[Figure, Figure]:

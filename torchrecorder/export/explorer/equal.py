@@ -7,7 +7,7 @@ a hundred equal blocks has the texts, looks and facts of one of them, with other
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 
 from torchrecorder.events import ModuleId, OpId, ScopeId, Slot, ValueId
@@ -19,7 +19,9 @@ from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.tree import Place, Tree
 
 
-def representatives(tree: Tree, style: Style, flows: Sequence[Flow]) -> Sequence[int]:
+def representatives(
+    tree: Tree, style: Style, flows: Sequence[Flow], unread: Mapping[str, str]
+) -> Sequence[int]:
     """For each place of *tree* the first one that is equal to it, itself if there is none.
 
     A style that may treat single boxes in its own way leaves no two equal.
@@ -28,10 +30,11 @@ def representatives(tree: Tree, style: Style, flows: Sequence[Flow]) -> Sequence
         tree: The places.
         style: How they look.
         flows: What each arrow carries.
+        unread: What is said of boxes whose results nothing that is drawn reads.
     """
     if not _is_uniform(tree, style):
         return range(len(tree.places))
-    return _Keys(tree, flows).representatives()
+    return _Keys(tree, flows, unread).representatives()
 
 
 def _is_uniform(tree: Tree, style: Style) -> bool:
@@ -49,9 +52,10 @@ class _Keys:
     Keys of values and modules are small numbers, so that comparing two places is quick.
     """
 
-    def __init__(self, tree: Tree, flows: Sequence[Flow]) -> None:
+    def __init__(self, tree: Tree, flows: Sequence[Flow], unread: Mapping[str, str]) -> None:
         self.tree = tree
         self.flows = flows
+        self.unread = unread
         self.view = tree.view
         self.recording = tree.view.recording
         self._numbers: dict[Hashable, int] = {}
@@ -114,7 +118,7 @@ class _Keys:
             op.kind, op.name, op.qualname, op.arguments, self._slots(op.inputs),
             tuple([(self._value(output), output in writes) for output in op.outputs]),
             tuple([grad.name for grad in self.recording.owned.get(op.id, ())]),
-            op.scope in self._detailed,
+            op.scope in self._detailed, self.unread.get(op.id),
         )
 
     @cached_property

@@ -1,0 +1,59 @@
+"""Comparisons that only an ``if`` of Python reads are not drawn, unless queries are."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+import torchrecorder
+from torchrecorder.recording import Recording
+from torchrecorder.views.pipeline import ViewOptions, make_view
+
+
+def drawn(recording: Recording, queries: bool = False) -> set[str]:
+    """The names of the operations that have boxes."""
+    view = make_view(recording, ViewOptions(queries=queries))
+    return {recording.ops[box].name for box in view.boxes if box in recording.ops}
+
+
+def decide(x: Tensor) -> Tensor:
+    """Two comparisons together decide; one is computed with, and one is a result."""
+    if ((x > 0).any() & (x < 9).all()) or torch.is_nonzero(x.ge(100).all()):
+        x = x.sin()
+    low = x <= 0.9
+    if low.any():
+        x = x.cos()
+    return x * low
+
+
+def test_a_chain_of_comparisons() -> None:
+    """As far as nothing else reads them."""
+    recording = torchrecorder.record(decide, torch.ones(3))
+    assert drawn(recording) == {"sin", "cos", "le", "mul"}
+    more = {"gt", "any", "lt", "all", "and", "bool()"}
+    assert drawn(recording, queries=True) >= more
+
+
+@pytest.mark.parametrize(
+    ("function", "kept"),
+    [
+        (lambda x: (x > 0).all(), {"gt", "all"}),  # is returned
+        (lambda x: bool((x > 0).sum()) and x, {"gt", "sum"}),  # a number, not a flag
+        (lambda x: (x > 0).all().item() and x, {"gt", "all"}),  # may be a result
+        (lambda x: (x > 0).tolist() and x, {"gt"}),
+        (lambda x: bool(torch.isnan(x).logical_not_().all()) and x, {"isnan", "logical_not_"}),
+        (lambda x: bool(x.max() > 0) and x, {"max"}),
+    ],
+)  # fmt: skip
+def test_what_stays(function: object, kept: set[str]) -> None:
+    """What is computed, is a result, or writes."""
+    assert drawn(torchrecorder.record(function, torch.ones(3))) == kept
+
+
+def test_checks_of_distributions() -> None:
+    """PyTorch compares parameters and values with what is allowed."""
+    normal = torch.distributions.Normal
+    recording = torchrecorder.record(lambda x: normal(x, 1.0).log_prob(x), torch.ones(3))
+    assert "_is_all_true" in {op.name for op in recording.ops.values()}
+    assert not drawn(recording) & {"_is_all_true", "eq", "gt"}
