@@ -171,16 +171,13 @@ def test_failing_callbacks(step, faults):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("last", [False, True], ids=["first", "last"])
-def test_failing_functions(step, faults, last):
-    """So does every function that a callback calls, when it is called first and last."""
-    places = {place: passed for place, passed in faults.passed.items() if passed > 1 or not last}
-    found = {
-        str(place): wrong
-        for place, passed in places.items()
-        if (wrong := step.with_fault(place, passed if last else 1))
-    }
-    assert found == {}
+def test_failing_functions(step, faults):
+    """So does every function that a callback calls when it is called first; every fourth one when
+    it is called last, too: what then holds its results is known already."""
+    places = [(place, 1) for place in faults.passed]
+    places += [(place, passed) for place, passed in [*faults.passed.items()][::4] if passed > 1]
+    found = {(str(place), nth): step.with_fault(place, nth) for place, nth in places}
+    assert {place: wrong for place, wrong in found.items() if wrong} == {}
 
 
 def test_lost_results_are_hidden_operations(step, faults):
