@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import torchrecorder as tr
 from torchrecorder import checks
 from torchrecorder.checks import Check, advised, check_one, one_of, takes, whole_number
 from torchrecorder.errors import ArgumentMismatch, InvalidArgument, NothingFound, Notice
@@ -177,6 +178,17 @@ def test_arguments_are_checked_by_name() -> None:
         made_by(zzz=1)
     name = Model.__qualname__
     assert str(found.value) == f"{name}() has no argument 'zzz'. It takes depth"
+
+
+@pytest.mark.parametrize("function", [tr.record, tr.render_network, tr.summary])
+def test_inputs_one_by_one(function: Any) -> None:
+    """What several inputs look like is said before the model runs."""
+    expected = (
+        rf"{function.__name__}\(\) takes model, args, kwargs, not 4 arguments without names; pass "
+        rf"several inputs as a tuple: {function.__name__}\(model, \(x, y\)\)"
+    )
+    with pytest.raises(ArgumentMismatch, match=expected):
+        function(pytest.fail, 1, 2, 3)
 
 
 # Options ------------------------------------------------------------------------------

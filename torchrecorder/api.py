@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.annotations.registry import flags_for
-from torchrecorder.checks import LIST, TEXT, check_one, path_of
+from torchrecorder.checks import LIST, TEXT, check_one, inputs_together, path_of
 from torchrecorder.drawing import file_name, write
 from torchrecorder.errors import ArgumentMismatch
 from torchrecorder.export import by_suffix
@@ -56,6 +56,7 @@ def render_network(
 ) -> Path: ...
 
 
+@inputs_together
 def render_network(
     model: Any,
     args: Any = None,
@@ -130,7 +131,7 @@ def render_network(
     return write(recording, place(recording.name), chosen)
 
 
-_OWN = inspect.getfullargspec(render_network).kwonlyargs
+_OWN = inspect.getfullargspec(inspect.unwrap(render_network)).kwonlyargs
 """The options of `render_network` that are not those of a drawing."""
 
 
@@ -141,6 +142,7 @@ def _place(folder: Path, filename: str | None, fmt: str, name: str) -> Path:
     return folder / f"{filename or file_name(name)}.{fmt.lstrip('.')}"
 
 
+@inputs_together
 def summary(
     model: Any,
     args: Any = None,

@@ -326,3 +326,20 @@ def advised(function: Callable[Params, Result]) -> Callable[Params, Result]:
         return function(*args, **kwargs)
 
     return call
+
+
+def inputs_together(function: Callable[Params, Result]) -> Callable[Params, Result]:
+    """A decorator for functions of ``model, args, kwargs`` that says how to give several inputs."""
+    parameters = inspect.signature(function).parameters.values()
+    places = [item.name for item in parameters if item.kind is item.POSITIONAL_OR_KEYWORD]
+
+    @functools.wraps(function)
+    def call(*args: Params.args, **kwargs: Params.kwargs) -> Result:
+        if len(args) > len(places):
+            raise ArgumentMismatch(
+                f"{function.__name__}() takes {', '.join(places)}, not {len(args)} arguments "
+                f"without names; pass several inputs as a tuple: {function.__name__}(model, (x, y))"
+            )
+        return function(*args, **kwargs)
+
+    return call

@@ -29,7 +29,15 @@ from torchrecorder.capture.internals.processes import gathers_weights, local_par
 from torchrecorder.capture.recorder import Recorder
 from torchrecorder.capture.probes.statistics import Choice
 from torchrecorder.capture.tensors.describe import tensors_in
-from torchrecorder.checks import FLAG, Check, advised, check_one, warn, whole_number
+from torchrecorder.checks import (
+    FLAG,
+    Check,
+    advised,
+    check_one,
+    inputs_together,
+    warn,
+    whole_number,
+)
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.recording import Recording
@@ -70,6 +78,7 @@ def record(
 ) -> Recording: ...
 
 
+@inputs_together
 @advised
 def record(
     model: Any,
