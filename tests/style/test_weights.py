@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from typing import Any
 
 import pytest
+import torch
+from torch import nn
 
+import torchrecorder
 from tests.figures import linear
 from tests.style.test_draw import figure_of, texts
 from torchrecorder.recording import Recording
+from torchrecorder.style.draw import draw
 from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
+from torchrecorder.views.pipeline import ViewOptions, make_view
 
 
 def with_frozen(recording: Recording, frozen: Collection[str]) -> Recording:
@@ -96,3 +102,46 @@ def test_an_open_module_says_which_call_it_is() -> None:
     )
     assert told == [["Net"], ["twin: Twin", "call 1 of 2"], ["twin: Twin", "call 2 of 2"]]
     assert quiet == [["Net"], ["twin: Twin"], ["twin: Twin"]]
+
+
+class Gain(nn.Module):
+    """A layer of one's own, with operations that read its weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gain, self.shift = nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """In a mode of its own, in part."""
+        with torch.no_grad():
+            scale = x.abs().mean()
+        return x / scale * self.gain + self.shift
+
+
+def corners(model: nn.Module, **options: Any) -> dict[str, list[str]]:
+    """The lines under the title of each open module, by its name."""
+    view = make_view(torchrecorder.record(model, torch.ones(2, 3)), ViewOptions(**options))
+    return {
+        group.label[0].text: [text.text for text in group.label[1:]]
+        for group in draw(view).groups
+    }
+
+
+def test_an_open_layer_says_how_many_it_has() -> None:
+    """As no box in it does; what is around it says nothing, and it neither where they have
+    boxes."""
+    model = nn.Sequential(Gain(), nn.Sequential(Gain(), nn.Linear(3, 3)))
+    found = corners(model, depth=9, fold=False)
+    assert found["0: Gain"] == ["6 params"] and found["1: Linear"] == ["3 → 3", "12 params"]
+    assert found["Sequential"] == found["1: Sequential"] == []
+    assert corners(model, depth=9, fold=False, parameters=True)["0: Gain"] == []
+
+
+def test_an_open_layer_says_whether_they_are_trained() -> None:
+    """Where some of the model are not."""
+    first, last = Gain(), Gain()
+    first.gain.requires_grad_(False)
+    model = nn.Sequential(first, Gain(), last.requires_grad_(False), last)
+    found = corners(model, depth=9, fold=False)
+    assert found["0: Gain"] == ["6 params, 3 trained"] and found["1: Gain"] == ["6 params"]
+    assert found["2: Gain"] == ["6 params, frozen, call 2 of 2"]

@@ -35,7 +35,7 @@ def box_graph(view: View, style: Style = Style(), *, times: bool = True) -> nx.M
     import networkx as nx
 
     graph = nx.MultiDiGraph(name=printable(view.recording.name))
-    captions = Captions(view.recording, style)
+    captions = Captions(view, style)
     for box in view.boxes.values():
         graph.add_node(box.id, **_box(box, view, captions))
     for annotation in ANNOTATIONS:

@@ -132,7 +132,7 @@ class _Writer:
         self.view = view
         self.style = style
         self.recording = view.recording
-        self.captions = Captions(view.recording, style)
+        self.captions = Captions(view, style)
         self.weights = PARAMETERS.on(view.recording)
         self.spaces = dict(self._namespaces())
         self.into: dict[str, list[Arrow]] = {}

@@ -13,7 +13,6 @@ from torchrecorder.events import (
 )
 from torchrecorder.graph.end_names import end_title
 from torchrecorder.graph.nodes import GradNode, Op, Scope, Value
-from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.structural_hash import is_off
 from torchrecorder.style import labels
 from torchrecorder.style.communications import SentCaptions
@@ -28,7 +27,7 @@ from torchrecorder.style.merge_captions import first_to_last, times, together
 from torchrecorder.style.weights import Weights
 from torchrecorder.views.auto_depth import UNITS
 from torchrecorder.views.fold.blocks import is_block, op_key
-from torchrecorder.views.view import Box, BoxKind, Cluster
+from torchrecorder.views.view import Box, BoxKind, Cluster, View
 
 REGIONS = {
     ScopeKind.NO_GRAD: "no_grad",
@@ -53,19 +52,18 @@ ROWS = 24
 
 
 class Captions:
-    """The captions of one recording.
+    """The captions of one view.
 
     Args:
-        recording: The recording that is drawn.
+        view: What is drawn.
         style: The style.
         repeated: Clusters that stand for several, so that boxes in them are not single calls.
     """
 
-    def __init__(
-        self, recording: RecordedRun, style: Style, repeated: Collection[str] = ()
-    ) -> None:
+    def __init__(self, view: View, style: Style, repeated: Collection[str] = ()) -> None:
         self.repeated = repeated
-        self.recording = recording
+        self.drawn = view.boxes
+        self.recording = recording = view.recording
         self.style = style
         self.weights = Weights(recording)
         self.differences = Differences(recording)
@@ -130,8 +128,9 @@ class Captions:
         title = Text(self.title(scope, cluster), "title")
         text = self._hyperparameters(scope, cluster.instances) if self.style.details else ()
         lines = [*(labels.filled(text, width=30) if text else ()), *self._differing(scope, cluster)]
-        if self.style.counts and cluster.id not in self.repeated:
-            lines += filter(None, [self.weights.call(scope)])
+        if self.style.counts:
+            single = cluster.id not in self.repeated
+            lines += filter(None, [self.weights.open(scope, self.drawn, single)])
         if self.sent and self.style.details:
             lines += self.sent.open(scope.id, cluster.count)
         return title, *map(Text, lines)

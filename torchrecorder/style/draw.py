@@ -48,7 +48,7 @@ def draw(
         captions: Those of another view of the same recording, in the same style but for colours,
             in which nothing is folded either.
     """
-    captions = captions or Captions(view.recording, style, _repeated(view))
+    captions = captions or Captions(view, style, _repeated(view))
     graphs = GraphMarks(view, style.theme)
     heat = None
     if style.color_by is not None:

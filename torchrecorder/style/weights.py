@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from torchrecorder.annotations.annotation import Numbers
 from torchrecorder.annotations.scope_members import Inside
 from torchrecorder.annotations.parameters import PARAMETERS, TRAINABLE
-from torchrecorder.events import ModuleId, ScopeId
+from torchrecorder.events import MODES, ModuleId, ScopeId
 from torchrecorder.graph.nodes import Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels
@@ -45,6 +45,35 @@ class Weights:
             call = self.call(scope, box.members) if single else ""
             times = f"{box.count} × " if box.count > 1 and self._here(scope, box) < 2 else ""
             yield ", ".join(filter(None, [times + labels.parameters(count) + frozen, call]))
+
+    def open(self, scope: Scope, drawn: Collection[str], single: bool = True) -> str:
+        """The same for a call that is open: its parameters if it is innermost, unless they have
+        boxes.
+
+        Args:
+            scope: The call.
+            drawn: The ids of all boxes.
+            single: Whether its cluster stands for this call only.
+        """
+        call = self.call(scope) if single else ""
+        module = self.recording.module_of(scope)
+        if module is None or any(slot.value in drawn for slot in module.parameters):
+            return call
+        count = self._count(self.all, [scope.id]) if self._is_innermost(scope) else 0
+        if not count:
+            return call
+        trained, frozen = self._count(self.trained, [scope.id]), ""
+        if self.mixed and trained < count:
+            frozen = f", {labels.count(trained)} trained" if trained else ", frozen"
+        return ", ".join(filter(None, [labels.parameters(count) + frozen, call]))
+
+    def _is_innermost(self, scope: Scope) -> bool:
+        """Whether nothing but operations and modes such as ``no_grad`` ran in it."""
+        waiting = [scope]
+        for around in waiting:
+            inside = self.recording.children[around.id]
+            waiting += (item for item in inside if isinstance(item, Scope))
+        return all(inner.kind in MODES for inner in waiting[1:])
 
     def call(self, scope: Scope, members: Iterable[str] = ()) -> str:
         """``call 2 of 3`` of a module with weights; empty if all are among *members*.

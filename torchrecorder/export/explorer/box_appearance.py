@@ -72,7 +72,7 @@ class Drawn:
         self.equal = representatives(tree, self.style, self.flows, self._unused)
         self.closed_boxes = tree.closed
         self.fold_boxes = {box.id: box for box in tree.folds()}
-        self.captions = Captions(tree.view.recording, self.style)
+        self.captions = Captions(tree.view, self.style)
         self._sizes: dict[object, tuple[float, float]] = {}
 
     @property
