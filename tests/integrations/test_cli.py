@@ -285,12 +285,17 @@ def test_doctor(capsys, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("system", "machine", "code"),
-    [("win32", "ARM64", 0), ("linux", "riscv64", 0), ("darwin", "arm64", 1), ("win32", "AMD64", 1)],
-)
-def test_doctor_without_graphviz(capsys, monkeypatch, no_graphviz, system, machine, code):
+    ("system", "machine", "libc", "code"),
+    [
+        ("win32", "ARM64", "", 0), ("win32", "AMD64", "", 1), ("darwin", "arm64", "", 1),
+        ("linux", "riscv64", "glibc", 0), ("linux", "x86_64", "", 0),
+        ("linux", "x86_64", "glibc", 1),
+    ],
+)  # fmt: skip
+def test_doctor_without_graphviz(capsys, monkeypatch, no_graphviz, system, machine, libc, code):
     """An error where a wheel holds it; elsewhere it is said what works without, and that works."""
     monkeypatch.setattr(sys, "platform", system)
+    monkeypatch.setattr(platform, "libc_ver", lambda: (libc, ""))
     monkeypatch.setattr(platform, "machine", lambda: machine)
     found, out, _ = run(capsys, "doctor")
     assert found == code and ("FAILS pygraphviz" in out) == bool(code)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,10 +12,18 @@ pytest.importorskip("sphinx")
 import torch  # noqa: E402
 
 import torchrecorder  # noqa: E402
-from torchrecorder.integrations.sphinx import options, sources  # noqa: E402
+from torchrecorder.integrations.sphinx import _copy_static, options, sources  # noqa: E402
 from torchrecorder.integrations.sphinx.alt_text import described  # noqa: E402
-from torchrecorder.integrations.sphinx.links import aside, with_addresses  # noqa: E402
+from torchrecorder.integrations.sphinx.cache import Cache  # noqa: E402
+from torchrecorder.integrations.sphinx.links import (  # noqa: E402
+    aside,
+    with_addresses,
+    with_names,
+)
 from torchrecorder.options import OPTIONS  # noqa: E402
+from torchrecorder.style.draw import draw  # noqa: E402
+from torchrecorder.style.style import Style  # noqa: E402
+from torchrecorder.views.pipeline import make_view  # noqa: E402
 
 
 @pytest.mark.parametrize(
@@ -93,3 +103,41 @@ def test_figures_are_made_again_for_another_version(monkeypatch, tmp_path):
         path.write_text(f"{len(states)}")
         states.append(sources.own_state.__wrapped__())
     assert len(set(states)) == 4 and states[3] == states[4] == states[5]
+
+
+def test_links_of_boxes():
+    """To the name of what they stand for; inputs have none, and a link of the user's stays."""
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
+    recording = torchrecorder.record(model, torch.ones(1, 2))
+    view = make_view(recording)
+    named = with_names(draw(view, Style()), view)
+    found = {shape.id: shape.look.attributes.get("URL") for shape in named.shapes}
+    assert {item for item in found.values() if item} == {
+        "torchrecorder:torch.nn.modules.linear.Linear",
+        "torchrecorder:torch.nn.modules.activation.ReLU",
+    }
+    assert None in found.values() and "torchrecorder:" not in found.values()
+    for key in ("URL", "href"):
+        own = tuple(
+            replace(shape, look=replace(shape.look, attributes={key: "mine"}))
+            for shape in named.shapes
+        )
+        again = with_names(replace(named, shapes=own), view)
+        assert all(shape.look.attributes == {key: "mine"} for shape in again.shapes)
+
+
+def test_the_cache_makes_its_folder(tmp_path):
+    """With those around it."""
+    Cache(tmp_path / "doctrees" / "torchrecorder")
+    assert (tmp_path / "doctrees" / "torchrecorder").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("error", "format", "copied"),
+    [(None, "html", True), (ValueError(), "html", False), (None, "latex", False)],
+)
+def test_files_of_pages(error, format, copied, tmp_path):
+    """They are for pages that were built to their end."""
+    app = SimpleNamespace(builder=SimpleNamespace(format=format), outdir=str(tmp_path / "out"))
+    _copy_static(app, error)
+    assert (tmp_path / "out" / "_static" / "torchrecorder.css").is_file() is copied
