@@ -40,10 +40,14 @@ class Storage:
     written in another thread: up to the version *received*, the collective was the writer.
     """
 
-    __slots__ = ("weak", "number", "writes", "last", "tensors", "faded", "received", "waiting")
+    __slots__ = (
+        "weak", "held", "number", "writes", "last", "tensors", "faded", "received", "waiting"
+    )  # fmt: skip
 
-    def __init__(self, weak: Any, number: int) -> None:
-        self.weak = weak
+    def __init__(self, memory: UntypedStorage | None, number: int) -> None:
+        without_data = not SEES_STORAGES_END and memory is not None and memory.device.type == "meta"
+        self.held = memory if without_data else None  # there, freeing a weak one harms the heap
+        self.weak = memory._weak_ref() if memory is not None and not without_data else 0
         self.number = number
         self.writes: list[Write] | tuple[()] = ()
         self.last: ValueId | None = None
@@ -56,7 +60,7 @@ class Storage:
         """Let the address be given to other memory."""
         if self.weak:
             UntypedStorage._free_weak_ref(self.weak)
-            self.weak = 0
+        self.weak, self.held = 0, None
 
     def expect(self) -> None:
         """A collective begins to write here, at unknown times."""
@@ -106,13 +110,13 @@ class Storages:
         try:
             memory = bearer(tensor).untyped_storage()
         except (NotImplementedError, RuntimeError):  # sparse, or a wrapper without memory
-            return Storage(0, NO_STORAGE)
+            return Storage(None, NO_STORAGE)
         address = memory._cdata
         storage = self._known.get(address)
         if storage is None:
             if len(self._known) >= self._many:
                 self._forget_freed()
-            storage = self._known[address] = Storage(memory._weak_ref(), self._numbers)
+            storage = self._known[address] = Storage(memory, self._numbers)
             self._numbers += 1
         return storage
 
