@@ -54,6 +54,8 @@ def test_what_stays(function: object, kept: set[str]) -> None:
 def test_checks_of_distributions() -> None:
     """PyTorch compares parameters and values with what is allowed."""
     normal = torch.distributions.Normal
-    recording = torchrecorder.record(lambda x: normal(x, 1.0, validate_args=True).log_prob(x), torch.ones(3))
+    recording = torchrecorder.record(
+        lambda x: normal(x, 1.0, validate_args=True).log_prob(x), torch.ones(3)
+    )
     assert "_is_all_true" in {op.name for op in recording.ops.values()}
     assert not drawn(recording) & {"_is_all_true", "eq", "gt"}
