@@ -143,7 +143,8 @@ def test_what_is_told_of_a_call() -> None:
     """The path and class of a module, the function of an operation."""
     found = [event["args"] for event in events(timed(sin=1.0)) if event["ph"] == "X"]
     module, op = found[:2]
-    assert module == {"id": "s0", "class": "Net"} and op["function"] == "torch.sin" and "class" not in op
+    assert module == {"id": "s0", "class": "Net"}
+    assert op["function"] == "torch.sin" and "class" not in op
 
 
 def test_names_of_files(tmp_path: Path) -> None:
