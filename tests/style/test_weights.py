@@ -14,10 +14,13 @@ import torchrecorder
 from tests.figures import linear
 from tests.style.test_draw import figure_of, texts
 from torchrecorder.recording import Recording
+from torchrecorder.style.captions import Captions
 from torchrecorder.style.draw import draw
 from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
+from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.pipeline import ViewOptions, make_view
+from torchrecorder.views.tree import Tree
 
 
 def with_frozen(recording: Recording, frozen: Collection[str]) -> Recording:
@@ -145,3 +148,55 @@ def test_an_open_layer_says_whether_they_are_trained() -> None:
     found = corners(model, depth=9, fold=False)
     assert found["0: Gain"] == ["6 params, 3 trained"] and found["1: Gain"] == ["6 params"]
     assert found["2: Gain"] == ["6 params, frozen, call 2 of 2"]
+
+
+class Loop(nn.Module):
+    """Rounds of a cell, and of what each round has alone."""
+
+    def __init__(self, rounds: int, own: bool, shared: bool) -> None:
+        super().__init__()
+        self.cell = nn.GRUCell(4, 4) if shared else nn.Identity()
+        self.own = nn.ModuleList(nn.Linear(4, 4) for _ in range(rounds if own else 0))
+        self.rounds = rounds
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Blocks of two modules or a module and operations."""
+        for number in range(self.rounds):
+            x = self.cell(x, x) if isinstance(self.cell, nn.GRUCell) else self.cell(x)
+            x = self.own[number](x) if self.own else x.sin()
+            x = x.tanh()
+        return x
+
+
+def of_folds(model: nn.Module) -> list[str]:
+    """The parameters on each closed fold."""
+    view = make_view(torchrecorder.record(model, torch.ones(2, 4)), ViewOptions())
+    assert view.unfolded is not None
+    tree, captions = Tree(view.unfolded()), Captions(view, Style())
+    lines = (captions.box(box) for box in tree.folds() if is_block(box.id))
+    return [line.text for found in lines for line in found if "params" in line.text]
+
+
+@pytest.mark.parametrize(
+    ("own", "shared", "expected"),
+    [
+        (True, False, ["4 × 20 params"]),
+        (False, True, ["120 params"]),
+        (True, True, ["200 params"]),
+        (False, False, []),
+    ],
+)
+def test_a_closed_loop_has_the_parameters_of_its_rounds(
+    own: bool, shared: bool, expected: list[str]
+) -> None:
+    """Those of each where they differ; those that all share count once."""
+    assert of_folds(Loop(4, own, shared)) == expected
+
+
+def test_a_closed_loop_says_what_is_trained() -> None:
+    """If some of the model are not."""
+    model = Loop(4, own=True, shared=False)
+    model.own[1].requires_grad_(False)
+    assert of_folds(model) == ["4 × 20 params, 1 of 4 frozen"]
+    model.own[1].bias.requires_grad_(True)
+    assert of_folds(model) == ["4 × 20 params, partly frozen"]

@@ -94,7 +94,8 @@ class Captions:
 
     def _lines(self, box: Box) -> tuple[Text, ...]:
         if is_block(box.id):
-            return self._block(box.names, box.count)
+            counted = self.weights.block(box) if self.style.counts else ""
+            return *self._block(box.names, box.count), *map(Text, filter(None, [counted]))
         if box.kind in (BoxKind.MODULE, BoxKind.REGION):
             return self._closed(box)
         if box.kind in (BoxKind.OP, BoxKind.HIDDEN):

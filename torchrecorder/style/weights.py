@@ -67,6 +67,16 @@ class Weights:
             frozen = f", {labels.count(trained)} trained" if trained else ", frozen"
         return ", ".join(filter(None, [labels.parameters(count) + frozen, call]))
 
+    def block(self, box: Box) -> str:
+        """The parameters in a closed block of siblings, or in a fold of equal ones."""
+        total, each = (int(self.all.of(part) or 0) for part in (box.members, _first_of(box)))
+        if not total:
+            return ""
+        if each * box.count != total:  # the rounds of a loop share some, or they differ
+            return labels.parameters(total) + self._frozen(box, total)
+        times = f"{box.count} × " if box.count > 1 else ""
+        return times + labels.parameters(each) + self._frozen(box, each)
+
     def _is_innermost(self, scope: Scope) -> bool:
         """Whether nothing but operations and modes such as ``no_grad`` ran in it."""
         waiting = [scope]
@@ -141,3 +151,8 @@ class Weights:
 
 def _range(counts: Sequence[int]) -> str:
     return f"{labels.count(min(counts))} … {labels.count(max(counts))}"
+
+
+def _first_of(box: Box) -> Sequence[str]:
+    """What the first of the equal siblings that *box* folds stands for."""
+    return box.members[: len(box.members) // box.count]
