@@ -24,7 +24,7 @@ class Table:
     """Entries of some tensors in one storage."""
 
     def __init__(self):
-        self.storage = Storage(0, 0)
+        self.storage = Storage(None, 0)
         self.entries, self.aliases, self.lost = {}, set(), []
         self.forget = forgetting(self.entries, self.aliases, lambda *fact: self.lost.append(fact))
 
@@ -56,11 +56,11 @@ def test_only_tensors_of_the_storage_are_looked_at():
     table = Table()
     whole, others = torch.ones(6), [torch.ones(2) for _ in range(50)]
     table.enter(whole)
-    table.enter(*others, storage=Storage(0, 1))
+    table.enter(*others, storage=Storage(None, 1))
     entries = Counting(table.entries)
     assert around_in(entries, whole[:3], table.storage)[0] is whole
     assert entries.asked == 1
-    table.entries[id(whole)].lie_in(Storage(0, 2))
+    table.entries[id(whole)].lie_in(Storage(None, 2))
     assert table.around(whole[:3])[0] is None
 
 
@@ -90,7 +90,7 @@ def test_no_tensor_lies_around_itself(table):
     base, other = torch.zeros(10), torch.zeros(10)
     part = base[2:6]
     table.enter(part)
-    table.enter(other, storage=Storage(0, 1))
+    table.enter(other, storage=Storage(None, 1))
     assert table.around(part) == (None, False)
     wide = base[1:9]
     table.enter(wide)
@@ -136,7 +136,7 @@ def test_what_fails_when_a_tensor_dies_is_lost(table):
 
 
 def writes(*spans):
-    storage = Storage(0, 0)
+    storage = Storage(None, 0)
     for number, (low, high) in enumerate(spans):
         storage.write(OpId(f"o{number}"), low, high)
     return storage
@@ -148,7 +148,7 @@ def test_writes_that_reach_the_bytes():
     assert storage.since(0, 4, 8) == [Write("o1", 2, 6), Write("o2", 6, 8)]
     assert storage.since(0, 3, 4) == [Write("o1", 2, 6)]
     assert storage.since(0, 12, 16) == []
-    assert Storage(0, 0).since(0, 0, 4) == []
+    assert Storage(None, 0).since(0, 0, 4) == []
 
 
 def test_writes_after_those_seen():

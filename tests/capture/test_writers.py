@@ -105,11 +105,20 @@ MODES = {
 
 
 def changed(function: Function, make: Callable[[], tuple[Tensor, ...]]) -> list[bool]:
-    """Of each argument, whether its numbers or its shape are others after the call."""
+    """Of each argument, whether its numbers or its shape are others after the call, or PyTorch
+    counts a write: old versions write the statistics of an instance norm that they only read."""
     args = make()
-    before = [each.clone() for each in args]
+    before = [(each.clone(), version(each)) for each in args]
     function(*args)
-    return [not torch.equal(one, other) for one, other in zip(before, args)]
+    return [
+        not torch.equal(numbers, each) or number != version(each)
+        for (numbers, number), each in zip(before, args)
+    ]
+
+
+def version(tensor: Tensor) -> int:
+    """How many writes PyTorch has counted."""
+    return 0 if tensor.is_inference() else tensor._version
 
 
 def written(function: Function, args: tuple[Tensor, ...]) -> list[bool]:
