@@ -150,6 +150,28 @@ def test_an_open_layer_says_whether_they_are_trained() -> None:
     assert found["2: Gain"] == ["6 params, frozen, call 2 of 2"]
 
 
+class Biased(nn.Module):
+    """A layer, and what is added to what it gives."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.token = nn.Linear(3, 3), nn.Parameter(torch.ones(3))
+        self.bias, self.late = nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The token has a box, the bias has none; the third is not used."""
+        return nn.functional.layer_norm(self.layer(x) + self.token, (3,), None, self.bias)
+
+
+def test_what_a_module_with_others_has_itself() -> None:
+    """As far as it has no boxes, beside what the others have."""
+    assert corners(Biased(), depth=9)["Biased"] == ["6 params of its own"]
+    assert corners(Biased(), depth=9, parameters=True)["Biased"] == ["3 params of its own"]
+    with_others = nn.Sequential(torch.nn.utils.parametrizations.weight_norm(nn.Linear(3, 3)))
+    found = corners(with_others, depth=9)
+    assert found["0: ParametrizedLinear"] == ["3 → 3", "3 params of its own"]
+
+
 class Loop(nn.Module):
     """Rounds of a cell, and of what each round has alone."""
 

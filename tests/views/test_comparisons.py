@@ -51,6 +51,18 @@ def test_what_stays(function: object, kept: set[str]) -> None:
     assert drawn(torchrecorder.record(function, torch.ones(3))) == kept
 
 
+def test_an_input_that_is_only_compared() -> None:
+    """It stays connected: the comparisons that lead away from it are drawn, and others not."""
+
+    def masked(x: Tensor, mask: Tensor) -> Tensor:
+        if (mask == 1).all() and (x > 0).any():
+            x = x.sin()
+        return x
+
+    recording = torchrecorder.record(masked, (torch.ones(3), torch.ones(3)))
+    assert drawn(recording) == {"eq", "all", "sin"}
+
+
 def test_checks_of_distributions() -> None:
     """PyTorch compares parameters and values with what is allowed."""
     normal = torch.distributions.Normal

@@ -62,7 +62,7 @@ class Captions:
 
     def __init__(self, view: View, style: Style, repeated: Collection[str] = ()) -> None:
         self.repeated = repeated
-        self.drawn = view.boxes
+        self.drawn = view.boxes.keys()
         self.recording = recording = view.recording
         self.style = style
         self.weights = Weights(recording)

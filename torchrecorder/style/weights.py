@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
 from torchrecorder.annotations.annotation import Numbers
 from torchrecorder.annotations.scope_members import Inside
@@ -46,9 +46,10 @@ class Weights:
             times = f"{box.count} × " if box.count > 1 and self._here(scope, box) < 2 else ""
             yield ", ".join(filter(None, [times + labels.parameters(count) + frozen, call]))
 
-    def open(self, scope: Scope, drawn: Collection[str], single: bool = True) -> str:
-        """The same for a call that is open: its parameters if it is innermost, unless they have
-        boxes.
+    def open(self, scope: Scope, drawn: Set[str], single: bool = True) -> str:
+        """The same for a call that is open: the parameters that no box in it has.
+
+        Those are all of an innermost call, unless they have boxes, and of others its own.
 
         Args:
             scope: The call.
@@ -57,15 +58,23 @@ class Weights:
         """
         call = self.call(scope) if single else ""
         module = self.recording.module_of(scope)
-        if module is None or any(slot.value in drawn for slot in module.parameters):
+        if module is None:
             return call
-        count = self._count(self.all, [scope.id]) if self._is_innermost(scope) else 0
+        own, kind = [slot.value for slot in module.parameters], ""
+        inside: tuple[str, ...]
+        if not self._is_innermost(scope):
+            inside, kind = tuple(value for value in own if value not in drawn), " of its own"
+        elif drawn.isdisjoint(own):
+            inside = tuple(self.inside.scopes(scope.id))
+        else:
+            return call
+        count, trained = (int(one.of(inside) or 0) for one in (self.all, self.trained))
         if not count:
             return call
-        trained, frozen = self._count(self.trained, [scope.id]), ""
+        frozen = ""
         if self.mixed and trained < count:
             frozen = f", {labels.count(trained)} trained" if trained else ", frozen"
-        return ", ".join(filter(None, [labels.parameters(count) + frozen, call]))
+        return ", ".join(filter(None, [labels.parameters(count) + kind + frozen, call]))
 
     def block(self, box: Box) -> str:
         """The parameters in a closed block of siblings, or in a fold of equal ones."""

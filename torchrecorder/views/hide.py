@@ -53,6 +53,8 @@ def comparisons(
 ) -> frozenset[OpId]:
     """The ops whose results are flags that nothing but an ``if`` of Python reads.
 
+    Those that alone lead away from an input of the run are left out: it would stand beside it.
+
     Args:
         recording: What ran.
         needed: Ops that return no tensor, and are drawn all the same.
@@ -73,6 +75,12 @@ def comparisons(
         if readers <= found | decisions.keys():
             found.add(op.id)
             waiting.extend(slot.value for slot in op.inputs)
+    alone = [slot.value for slot in recording.inputs] if found else []
+    waiting = [value for value in alone if found.issuperset(recording.consumers.get(value, ()))]
+    while waiting:
+        shown = found.intersection(recording.consumers.get(waiting.pop(), ()))
+        found -= shown
+        waiting.extend(output for item in shown for output in ops[item].outputs)
     return frozenset(found)
 
 
