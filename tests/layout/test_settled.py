@@ -34,11 +34,24 @@ def test_only_what_overlaps_is_moved_without_lines() -> None:
     bodies = [box(0), box(0), box(1), box(0, last=1)]
     apart = 20 + APART[True, True]
     assert settle(bodies[:3], [0.0, 5.0, 3.0], []) == [0.0, apart, 3.0]
-    found = settle(bodies, [0.0, 5.0, 91.0, 90.0], [])
-    assert found == [0.0, apart, 90.0 + apart, 90.0]
+    found = settle(bodies, [0.0, 5.0, 1.0 + 2 * apart, 2 * apart], [])
+    assert found == [0.0, apart, 3 * apart, 2 * apart]
     mixed = settle([box(0), line(0, 0), line(0, 0), box(0)], [0.0, 1.0, 2.0, 3.0], [])
     gaps = [after - before for before, after in pairwise(mixed)]
     assert gaps == [10 + APART[True, False], APART[False, False], APART[False, True] + 10]
+
+
+def test_what_nothing_connects_is_next_to_the_largest_group() -> None:
+    """However far away what grew beside it moved it, on both sides, and as it is in itself."""
+    apart = 20 + APART[True, True]
+    chain = [box(0), box(1, half=50.0), box(2)]
+    beside = [box(0), box(0), box(2), box(2)]
+    down = [Tie(0, 0.0, 1, 0.0, 4), Tie(1, 0.0, 2, 0.0, 4)]
+    at = [0.0, 0.0, 0.0, 300.0, 200.0, -200.0, -300.0]
+    found = settle(chain + beside, at, [*down, Tie(5, 0.0, 6, 60.0, 4)])
+    assert found == [0.0, 0.0, 0.0, 2 * apart, apart, -apart, -apart - 60.0]
+    alone = settle([*chain, box(5)], [0.0, 0.0, 0.0, 300.0], down)
+    assert alone[3] == 300.0, "nothing is beside it"
 
 
 def price(tie: Tie, at: list[float], moved: int = -1, far: float = 0.0) -> float:

@@ -158,24 +158,47 @@ const createSettle = constants => {
       }
     }
 
-    // Two and more bodies that are tied and in line, but for at most some points.
-    function joined(most) {
+    // The bodies in groups that some ties connect, each from left to right.
+    function tiedBy(some) {
       const leader = [...all];
       const found = body => {
         while (leader[body] !== body) body = leader[body] = leader[leader[body]];
         return body;
       };
-      for (const [one, here, other, there, weight] of ties) {
-        if (weight < 1) continue;
-        if (Math.abs(at[one] + here - at[other] - there) <= most) leader[found(one)] = found(other);
-      }
+      for (const [one, , other] of some) leader[found(one)] = found(other);
       const members = new Map();
       for (const body of order) {
         const key = found(body);
         if (!members.has(key)) members.set(key, []);
         members.get(key).push(body);
       }
-      return [...members.values()].filter(group => group.length > 1);
+      return [...members.values()];
+    }
+
+    // Two and more bodies that are tied and in line, but for at most some points.
+    function joined(most) {
+      const level = ties.filter(([one, here, other, there, weight]) =>
+        weight >= 1 && Math.abs(at[one] + here - at[other] - there) <= most);
+      return tiedBy(level).filter(group => group.length > 1);
+    }
+
+    // Move a group to one side as far as its neighbours allow, if it has any there.
+    function close(group, beside, sign) {
+      const mine = new Set(group), [room, , found] = roomOf(mine, beside, sign);
+      if (found.length) move(mine, sign * room);
+    }
+
+    // Move what no tie connects to the largest group next to it.
+    function gather() {
+      const groups = tiedBy(ties);
+      if (groups.length < 2) return;
+      const main = groups.reduce((most, each) => each.length > most.length ? each : most);
+      const mean = group => group.reduce((sum, body) => sum + at[body], 0) / group.length;
+      const means = new Map(groups.map(group => [group, mean(group)]));
+      groups.sort((a, b) => means.get(a) - means.get(b));
+      const place = groups.indexOf(main);
+      for (const group of groups.slice(place + 1)) close(group, before, -1);
+      for (const group of groups.slice(0, place).reverse()) close(group, after, 1);
     }
 
     for (let round = 0; round < ROUNDS; round++) {
@@ -188,6 +211,7 @@ const createSettle = constants => {
     }
     straighten(order.map(body => [body]));
     straighten(joined(LEAST));
+    gather();
     return at;
   };
 };

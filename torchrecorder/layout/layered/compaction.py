@@ -8,7 +8,7 @@ code in ``settle.js``.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from torchrecorder.layout.layered.constants import (
@@ -73,6 +73,7 @@ def settle(bodies: Sequence[Body], at: Sequence[float], ties: Sequence[Tie]) -> 
             break
     settling.straighten([[item] for item in settling.order])
     settling.straighten(settling.joined(LEAST))
+    settling.gather()
     return settling.at
 
 
@@ -205,14 +206,48 @@ class _Settling:
 
     def joined(self, most: float) -> list[list[int]]:
         """Two and more bodies that are tied and in line, but for at *most* some points."""
+        groups = self._tied_by(
+            tie
+            for tie in self.ties
+            if tie.weight >= 1
+            and abs(self.at[tie.one] + tie.here - self.at[tie.other] - tie.there) <= most
+        )
+        return [group for group in groups if len(group) > 1]
+
+    def gather(self) -> None:
+        """Move what no tie connects to the largest group next to it.
+
+        Such bodies were moved away by what grew beside them, and nothing pulled them back.
+        """
+        groups = self._tied_by(self.ties)
+        if len(groups) < 2:
+            return
+        main = max(groups, key=len)
+        groups.sort(key=self._mean)
+        place = groups.index(main)
+        for group in groups[place + 1 :]:
+            self._close(group, self.before, -1)
+        for group in reversed(groups[:place]):
+            self._close(group, self.after, 1)
+
+    def _close(self, group: Sequence[int], beside: Beside, sign: int) -> None:
+        """Move a group to one side as far as its neighbours allow, if it has any there."""
+        room, blocking = self._room(group, beside)
+        if blocking:
+            self._move(group, sign * room)
+
+    def _mean(self, group: Sequence[int]) -> float:
+        return sum(self.at[number] for number in group) / len(group)
+
+    def _tied_by(self, ties: Iterable[Tie]) -> list[list[int]]:
+        """The bodies in groups that *ties* connect, each from left to right."""
         leader = list(range(len(self.at)))
-        for one, here, other, there, weight in self.ties:
-            if weight >= 1 and abs(self.at[one] + here - self.at[other] - there) <= most:
-                leader[_found(leader, one)] = _found(leader, other)
+        for tie in ties:
+            leader[_found(leader, tie.one)] = _found(leader, tie.other)
         members: dict[int, list[int]] = {}
         for number in self.order:
             members.setdefault(_found(leader, number), []).append(number)
-        return [group for group in members.values() if len(group) > 1]
+        return list(members.values())
 
 
 def _cheapest(
