@@ -63,7 +63,9 @@ def regions(recording, kind):
 def test_names_in_models_that_the_recorder_was_not_given():
     """Each is named after its class, a second one of the class with a number."""
     one, two, x = Net(), Net(), torch.ones(2, 3)
-    recording = torchrecorder.record(lambda x: one(x) + two(x), x)
+    with torchrecorder.Recorder() as recorder:
+        one(x) + two(x)
+    recording = recorder.recording
     assert stored_names(recording) == names_of(one, "Net") | names_of(two, "Net_1")
     paths = [scope.path for scope in recording.scopes.values()]
     assert {"Net", "Net.first", "Net.first.0", "Net_1", "Net_1.second.1"} <= {*paths}
@@ -127,12 +129,10 @@ def load(recording):
 def test_parts_that_are_called_before_their_model():
     """A module is listed once, under all of its names."""
     model, x = Net(), torch.ones(2, 3)
-
-    def run():
+    with torchrecorder.Recorder() as recorder:
         model.first(x)
-        return model(x)
-
-    recording = torchrecorder.record(run)
+        model(x)
+    recording = recorder.recording
     assert Counter(module.cls for module in recording.modules.values()) == Counter(
         type(module).__name__ for module in model.modules()
     )
@@ -161,14 +161,14 @@ def test_a_model_that_is_made_while_it_is_recorded(lazy, moved):
 
     recording = torchrecorder.record(run)
     (model,) = made
-    assert stored_names(recording) == names_of(model, "Sequential")
+    assert stored_names(recording) == names_of(model, "made.0")
     weights = {name: weight for name, weight in model.named_parameters()}
     assert PARAMETERS.on(recording).total() == sum(each.numel() for each in weights.values())
     assert TRAINABLE.on(recording).total() == sum(
         each.numel() for each in weights.values() if each.requires_grad
     )
     for name, weight in weights.items():
-        missing = recording.why_no_gradient(f"Sequential.{name}")
+        missing = recording.why_no_gradient(f"made.0.{name}")
         assert (missing is None) == (weight.grad is not None), name
 
 

@@ -278,8 +278,8 @@ def data_parallel() -> Run:
 @case(
     "a function is the root, and calls a module",
     """
-    Linear:
-        linear = linear(x, weight, bias)
+    fc:
+        linear = linear(x, fc.weight, fc.bias)
         return linear
     tanh = tanh(linear)
     return tanh

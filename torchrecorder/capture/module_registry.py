@@ -16,6 +16,7 @@ from torch.nn.parameter import is_lazy
 from torchrecorder.capture.internals.access import USUAL_TYPES
 from torchrecorder.capture.stand_in import StandIn, detail_of, plain_detail, stand_in
 from torchrecorder.capture.state.random_state import random_state_kept
+from torchrecorder.capture.tensors.argument_objects import Places
 from torchrecorder.events import ModuleId, Role, ScopeKind, Slot, ValueId, made
 from torchrecorder.graph import nodes
 
@@ -78,6 +79,9 @@ class Catalog:
 
     Args:
         root: The recorded model; its parameters and buffers get their dotted names.
+
+    Attributes:
+        places: Where the outermost call has others from, which names them.
     """
 
     def __init__(self, tape: Tape, values: Values, root: Module | None, name: str) -> None:
@@ -90,6 +94,7 @@ class Catalog:
         self._shapeless: dict[int, ValueId] = {}  # lazy parameters before their initialization
         self._undescribed: list[tuple[weakref.ref[Module], nodes.Module]] = []
         self._roots: Counter[str] = Counter()  # by the name of what is outermost
+        self.places = Places([])
         self._begun = False
         if root is not None:
             with tape.losing("names of modules"):
@@ -117,7 +122,7 @@ class Catalog:
         found = list(named_modules(root, name, self._is_given if self._begun else None))
         for path, module in found:
             entry = self._known(module) or self._new(module)
-            if len(entry.names) < _MOST_NAMES:
+            if len(entry.names) < _MOST_NAMES and path not in entry.names:
                 entry.names.append(path)
             prefix = f"{path}." if path else ""
             for role, held in _holdings(module):
@@ -152,8 +157,10 @@ class Catalog:
         entry = self.entries.get(id(module))
         if entry is not None and entry.ref() is module:
             return entry
-        if module._modules:
-            self._enter_all(module, self._name_of_root(module))
+        place = self.places.of(module)
+        if place is not None or module._modules:
+            name = type(module).__name__ if place is None else place[1]
+            self._enter_all(module, self._numbered(name))
             return self.entries[id(module)]
         entry = self._new(module)
         if not _waits(module):
@@ -168,9 +175,8 @@ class Catalog:
         entry = self.entries.get(id(module))
         return entry if entry is not None and entry.ref() is module else None
 
-    def _name_of_root(self, module: Module) -> str:
-        """What a model that the recorder was not told of is called: after its class."""
-        name = type(module).__name__
+    def _numbered(self, name: str) -> str:
+        """*name*, with a number if an outermost module has it already."""
         self._roots[name] += 1
         number = self._roots[name] - 1
         return f"{name}_{number}" if number else name

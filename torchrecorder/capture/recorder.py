@@ -50,7 +50,8 @@ class Recorder:
         model: An ``nn.Module``, or a function or method. Gives modules, parameters and
             buffers their dotted names. Modules that are not part of it are recorded too: a
             model under the name of its class, with which the names in it begin, as in
-            ``"Net.conv1.weight"``; a second one of that class is ``"Net_1"``.
+            ``"Net.conv1.weight"``; a second one of that class is ``"Net_1"``. With `record` and a
+            function, those in its variables and arguments have their names.
         name: Name of the recording; the model's class name if not given.
         stats: Compute mean, std, range, norm, zeros, NaNs of tensors and gradients: of all, or
             of those in a list of scopes (dotted paths, which may contain ``*``).

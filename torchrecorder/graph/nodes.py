@@ -44,7 +44,8 @@ class Module(Row, frozen=True, gc=False):
     Attributes:
         names: Its dotted paths from the recorded root, first the one that
             ``named_modules()`` gives; ``""`` is the root. Those of another model begin with
-            the name of its class. Empty for a module without submodules that is in neither.
+            the variable of the recorded function that it is in, else with the name of its class.
+            Empty for a module without submodules that is in none of these.
         cls: Class name, ``"Conv2d"``.
         qualname: Class name with its module, ``"torch.nn.modules.conv.Conv2d"``.
         detail: The result of ``extra_repr()``, on one line; width and heads of attention of

@@ -8,7 +8,6 @@ run for all threads; each recorder handles its own. A failed call runs only hook
 
 from __future__ import annotations
 
-import inspect
 import sys
 import threading
 import weakref
@@ -22,7 +21,7 @@ from torch.nn import Module
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.utils.hooks import RemovableHandle
 
-from torchrecorder.capture.tensors.argument_objects import ArgumentObjects, tensors_in_objects
+from torchrecorder.capture.tensors.argument_objects import Places, tensors_in_objects
 from torchrecorder.capture.tensors.alias import hand_on, hand_out, take_back
 from torchrecorder.capture.modes.arguments import named_arguments
 from torchrecorder.capture.module_registry import weights_of
@@ -41,6 +40,7 @@ from torchrecorder.capture.hooks.other_threads import OtherThreads
 from torchrecorder.capture.hooks.regions import mode_state
 from torchrecorder.capture.hooks.source import InternalWork
 from torchrecorder.capture.tensors.describe import node_behind, tensors_in
+from torchrecorder.capture.tensors.variables import positional_names, variables_of
 from torchrecorder.events import FUNCTION, OpId, Role, ScopeKind, ScopeLeft, Slot, ValueId, made
 
 if TYPE_CHECKING:
@@ -66,7 +66,6 @@ class ModuleScopes:
         self.regions = regions
         self.catalog = catalog
         self.open: list[tuple[int, OpenScope]] = []
-        self._objects = ArgumentObjects([])
         self.others = OtherThreads()
         self.family: Container[int] = ()  # the threads that are recorded together
         self._exit = ExitStack()
@@ -195,7 +194,7 @@ class ModuleScopes:
         found += tensors_in(kwargs)
         if len(self.open) == 1:
             named = named_arguments(args, entry.arguments)
-            self._objects = ArgumentObjects([*named, *kwargs.items()])
+            self.catalog.places = Places([*named, *kwargs.items()])
         if self.called is not None:
             self.called(module, args, kwargs, opened.scope)
         self._take_in(opened, found)
@@ -216,14 +215,13 @@ class ModuleScopes:
     ) -> Any:
         """Call a plain function in its own scope, through *run* if given."""
         with DisableTorchFunction(), self.tape.losing("modules"):
-            code = getattr(inspect.unwrap(function), "__code__", None)
-            names = code.co_varnames[: code.co_argcount] if code is not None else ()
-            names = names[1:] if inspect.ismethod(function) else names
+            names = positional_names(function)
             opened = self.tape.enter(ScopeKind.FUNCTION, name, cls=FUNCTION, state=mode_state())
             if self.called is not None:
                 self.called(function, args, kwargs, opened.scope)
             self.open.append((id(function), opened))
-            self._objects = ArgumentObjects([*named_arguments(args, names), *kwargs.items()])
+            given = [*named_arguments(args, names), *kwargs.items()]
+            self.catalog.places = Places(given, variables_of(function))
             self._take_in(opened, [*_arguments(args, names), *tensors_in(kwargs)])
         result = function(*args, **kwargs) if run is None else run()
         with DisableTorchFunction(), self.tape.losing("modules"):
@@ -293,7 +291,7 @@ class ModuleScopes:
         self._trim(opened, failed)
         self.open.pop()
         if not self.open:
-            self._objects = ArgumentObjects([])
+            self.catalog.places = Places([])
         if opened.cleanup is not None:
             opened.cleanup()
         self.tape.stack.pop()
@@ -356,15 +354,15 @@ class ModuleScopes:
             self.values.write_hidden(op, opened.event.cls, opened.inputs + weights, made)
 
     def _name_of(self, tensor: Tensor) -> tuple[Role, str] | None:
-        """The name of a tensor that is an attribute of a running module or of an argument."""
+        """The name of a tensor that is an attribute of a running module, or in an argument or a
+        variable of the outermost call."""
         for _, opened in reversed(self.open):
             module = self.catalog.module(opened.event.module)
             found = self.catalog.attribute(module, tensor) if module is not None else None
             if found is not None:
                 role, name = found
                 return role, f"{opened.event.path}.{name}".lstrip(".")
-        place = self._objects.name_of(tensor)
-        return (Role.INPUT, place) if place is not None else None
+        return self.catalog.places.of(tensor)
 
     def settle(self, frame: FrameType) -> None:
         """Close the scopes that have ended, as seen from *frame*."""

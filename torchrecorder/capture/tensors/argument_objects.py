@@ -1,8 +1,8 @@
 """Tensors inside objects in arguments or results of a model: ``data.x``, ``batch.edge_index``.
 
-Graph batches, tensor dictionaries, detections and plain classes hold their tensors in attributes.
-They are searched by identity, to a limited depth, when the run first reads a tensor of unknown
-origin. No method or property of the user is called.
+Graph batches, tensor dictionaries, detections and plain classes hold their tensors in attributes,
+and trainers their models. They are searched by identity, to a limited depth, when the run first
+reads a tensor or calls a module of unknown origin. No method or property of the user is called.
 """
 
 from __future__ import annotations
@@ -14,41 +14,81 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import Module
+from torch.nn import Module, Parameter
+from torch.optim import Optimizer
+
+from torchrecorder.events import Role
 
 _DEEPEST = 6
 _MOST = 4000
 """The maximum depth and number of places of the search."""
 
+_NEAR = 3
+"""The maximum depth in variables, which are not meant to hold inputs."""
+
 _CLOSED = (
-    bool, int, float, complex, str, bytes, type(None), type, Module, torch.dtype, torch.device,
-    torch.Generator, types.FunctionType, types.MethodType, types.BuiltinFunctionType,
+    bool, int, float, complex, str, bytes, type(None), type, Module, Optimizer, torch.dtype,
+    torch.device, torch.Generator, types.FunctionType, types.MethodType, types.BuiltinFunctionType,
     types.ModuleType,
 )
 
+_Named = list[tuple[str, Any]]
 
-class ArgumentObjects:
-    """The objects among the arguments of the outermost call.
+
+class Places:
+    """Where the outermost call has tensors and modules from.
 
     Args:
         arguments: The arguments and their names.
+        variables: Names and contents of the variables that its code reads.
     """
 
-    def __init__(self, arguments: list[tuple[str, Any]]) -> None:
-        self._arguments = [
-            (name, value) for name, value in arguments if not isinstance(value, (*_CLOSED, Tensor))
-        ]
-        self._names: dict[int, tuple[weakref.ref[Tensor], str]] | None = None
+    def __init__(self, arguments: _Named, variables: _Named | None = None) -> None:
+        arguments = [item for item in arguments if not isinstance(item[1], Tensor)]
+        self._waiting = [(arguments, _DEEPEST), (variables or [], _NEAR)]
+        self._models: list[tuple[str, weakref.ref[Module]]] = []
+        self._found: dict[int, tuple[weakref.ref[Any], Role, str]] = {}
 
-    def name_of(self, tensor: Tensor) -> str | None:
-        """The place of *tensor* in the arguments, such as ``data.x``, or None."""
-        if self._names is None:
-            self._names = {}
-            for name, found in _tensors(self._arguments):
-                self._names.setdefault(id(found), (weakref.ref(found), name))
-            self._arguments = []
-        known = self._names.get(id(tensor))
-        return known[1] if known is not None and known[0]() is tensor else None
+    def of(self, item: Tensor | Module) -> tuple[Role, str] | None:
+        """The place of *item*, such as ``data.x``, and the role of a tensor there; or None."""
+        if self._waiting:
+            self._search()
+        known = self._found.get(id(item))
+        if known is None and self._models:
+            self._search_models()
+            known = self._found.get(id(item))
+        return None if known is None or known[0]() is not item else known[1:]
+
+    def _search(self) -> None:
+        """Find what is in arguments and variables."""
+        role = Role.INPUT
+        for named, deepest in self._waiting:
+            for name, found in _places(named, deepest):
+                is_weight = role is not Role.INPUT and isinstance(found, Parameter)
+                self._add(found, Role.PARAMETER if is_weight else role, name)
+                if isinstance(found, Module):
+                    self._models.append((name, weakref.ref(found)))
+            role = Role.CONSTANT
+        self._waiting = []
+
+    def _search_models(self) -> None:
+        """Find what is in the modules there."""
+        for name, ref in self._models:
+            model = ref()
+            for path, module in () if model is None else Module.named_modules(model, prefix=name):
+                self._add(module, Role.CONSTANT, path)
+                for role, held in (
+                    (Role.PARAMETER, module._parameters),
+                    (Role.BUFFER, module._buffers),
+                    (Role.CONSTANT, vars(module)),
+                ):
+                    for key, value in held.items():
+                        if isinstance(value, Tensor):
+                            self._add(value, role, f"{path}.{key}")
+        self._models = []
+
+    def _add(self, found: Tensor | Module, role: Role, name: str) -> None:
+        self._found.setdefault(id(found), (weakref.ref(found), role, name))
 
 
 def tensors_in_objects(
@@ -56,7 +96,11 @@ def tensors_in_objects(
 ) -> list[tuple[str, Tensor]]:
     """Every tensor in objects in *arguments*, with its place, without *known* ones."""
     without = {id(tensor) for _, tensor in known}
-    return [(name, found) for name, found in _tensors(arguments) if id(found) not in without]
+    return [
+        (name, found)
+        for name, found in _places(arguments, _DEEPEST)
+        if isinstance(found, Tensor) and id(found) not in without
+    ]
 
 
 def takes_part(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -71,16 +115,18 @@ def takes_part(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     )
 
 
-def _tensors(arguments: list[tuple[str, Any]]) -> Iterator[tuple[str, Tensor]]:
-    """Every tensor in *arguments*, breadth first, with its shortest place."""
+def _places(arguments: _Named, deepest: int) -> Iterator[tuple[str, Tensor | Module]]:
+    """Every tensor and module in *arguments*, breadth first, with its shortest place."""
     queue = [(name, value, 0) for name, value in arguments]
     seen: set[int] = set()
     for place, (name, found, depth) in enumerate(queue):  # grows while it is read
-        if isinstance(found, Tensor):
+        if isinstance(found, (Tensor, Module)):
             yield name, found
-        elif id(found) not in seen and depth < _DEEPEST and len(queue) < _MOST:
+        elif id(found) not in seen and depth < deepest and len(queue) < _MOST:
             seen.add(id(found))
-            queue.extend((_joined(name, key), value, depth + 1) for key, value in _parts(found))
+            queue.extend(
+                (_joined(name, key, value), value, depth + 1) for key, value in _parts(found)
+            )
         queue[place] = ("", None, 0)
 
 
@@ -93,6 +139,11 @@ def _parts(found: Any) -> list[tuple[str, Any]]:
     if isinstance(found, (tuple, list)):
         values = tuple.__iter__(found) if isinstance(found, tuple) else list.__iter__(found)
         return [(str(number), value) for number, value in enumerate(values)]
+    return attributes(found)
+
+
+def attributes(found: Any) -> _Named:
+    """The names and contents of the attributes of an object, without running code of its class."""
     return [*_attributes(found), *_slots(found)]
 
 
@@ -121,6 +172,7 @@ def _key(key: Any) -> str:
     return str(key) if type(key) in (str, int, bool, float) else type(key).__name__
 
 
-def _joined(name: str, key: str) -> str:
-    """*name* and *key* as one place; private attributes are left out of it."""
-    return name if key.startswith("_") else f"{name}.{key}" if name else key
+def _joined(name: str, key: str, value: Any) -> str:
+    """*name* and *key* as one place; private attributes are left out of it, but for modules."""
+    is_hidden = key.startswith("_") and not isinstance(value, Module)
+    return name if is_hidden else f"{name}.{key}" if name else key

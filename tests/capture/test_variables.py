@@ -1,0 +1,166 @@
+"""What a recorded function reads without being given it has the names of its variables."""
+
+from __future__ import annotations
+
+import copy
+import functools
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import torchrecorder
+
+X = torch.ones(2, 3)
+SHIFT = torch.zeros(3)
+MODEL = nn.Sequential(nn.Linear(3, 3), nn.ReLU())
+
+
+def paths(recording):
+    """The paths of all calls of modules, without the root."""
+    return [scope.path for scope in recording.scopes.values() if scope.path]
+
+
+def names(recording, *roles):
+    """The names of all values with these roles."""
+    return [
+        name for value in recording.values.values() if value.role in roles for name in value.names
+    ]
+
+
+def shifted(x):
+    """Reads global variables."""
+    return MODEL(x) + SHIFT
+
+
+def through_helper(x):
+    """Reads the variables of another function."""
+    return shifted(x)
+
+
+def test_closures():
+    """Also of the functions in it, and what was never called has no name."""
+    teacher, student, weight = nn.Linear(3, 3), nn.Sequential(nn.Linear(3, 3)), torch.ones(3)
+    leaf = nn.Parameter(torch.ones(3))
+    unused = nn.Linear(3, 3)
+
+    def step(x):
+        loss = lambda: F.mse_loss(student(x) * leaf, teacher(x) * weight)  # noqa: E731
+        return loss() if x is not None else unused(x)
+
+    recording = torchrecorder.record(step, X)
+    assert paths(recording) == ["student", "student.0", "teacher"]
+    weights = ["student.0.weight", "student.0.bias", "leaf", "teacher.weight", "teacher.bias"]
+    assert sorted(names(recording, "parameter")) == sorted(weights)
+    assert names(recording, "constant") == ["weight"] and names(recording, "input") == ["x"]
+    text = torchrecorder.make_dot(recording).source
+    assert "teacher: Linear" in text and "leaf" in text
+
+
+def test_globals():
+    """Of the function, and of another one of its file that it calls."""
+    for function in (shifted, through_helper, torch.no_grad()(shifted)):
+        recording = torchrecorder.record(function, X)
+        assert paths(recording) == ["MODEL", "MODEL.0", "MODEL.1"]
+        assert names(recording, "constant") == ["SHIFT"] and names(recording, "input") == ["x"]
+
+
+class Trainer:
+    """Has a model, and others in a list and deeper."""
+
+    def __init__(self):
+        self.model = nn.Linear(3, 3)
+        self._hidden = nn.Linear(3, 3)
+        self.others = [nn.Linear(3, 3), {"deep": nn.Linear(3, 3)}]
+        self.scale = torch.ones(3)
+
+    def step(self, x, factor=None):
+        """Calls them all."""
+        for model in (self.model, self._hidden, self.others[0], self.others[1]["deep"]):
+            x = model(x)
+        return x * self.scale if factor is None else x * factor
+
+    __call__ = step
+
+
+def test_attributes_of_the_object():
+    """Of a bound method, of a callable object, and of one in a variable."""
+    trainer = Trainer()
+    for function in (trainer.step, trainer):
+        recording = torchrecorder.record(function, X)
+        assert paths(recording) == ["model", "_hidden", "others.0", "others.1.deep"]
+        assert names(recording, "constant") == ["scale"]
+    recording = torchrecorder.record(lambda x: trainer.step(x), X)
+    assert paths(recording)[:3] == ["trainer.model", "trainer._hidden", "trainer.others.0"]
+
+
+def test_arguments():
+    """Models and objects with models in them, also those of a partial function."""
+    model, trainer = nn.Linear(3, 3), Trainer()
+
+    def step(net, x, *, by):
+        return by.model(net(x))
+
+    recording = torchrecorder.record(step, (model, X), {"by": trainer})
+    assert paths(recording) == ["net", "by.model"] and names(recording, "input") == ["x"]
+    partial = functools.partial(step, model, by=trainer)
+    recording = torchrecorder.record(partial, X)
+    assert paths(recording) == ["net", "by.model"] and names(recording, "input") == ["x"]
+
+
+def test_parts_of_a_model_that_is_not_called():
+    """Submodules that are called, and weights, buffers and tensors that are read."""
+    model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)).eval()
+    model.scale = torch.ones(3)
+
+    def step(x):
+        y = model[1](x) + model[1].running_mean + model.scale
+        return F.linear(y, model[0].weight)
+
+    recording = torchrecorder.record(step, X)
+    assert paths(recording) == ["model.1"]
+    assert names(recording, "constant") == ["model.scale"]
+    assert "model.0.weight" in names(recording, "parameter")
+    assert "model.0.bias" not in names(recording, "parameter")
+    assert "model.1.running_mean" in names(recording, "buffer")
+    assert [module.names for module in recording.modules.values()] == [("model.1",)]
+
+
+def test_one_model_before_the_whole():
+    """A part that was called first has one name, that of the whole one."""
+    model = nn.Sequential(nn.Linear(3, 3), nn.ReLU())
+    recording = torchrecorder.record(lambda x: model(model[0](x)), X)
+    assert paths(recording) == ["model.0", "model", "model.0", "model.1"]
+    assert {module.names for module in recording.modules.values()} == {
+        ("model.0",), ("model",), ("model.1",)
+    }
+
+
+def test_two_variables_of_one_name():
+    """The second is numbered; a copy in a variable that does not exist has its class."""
+    one = nn.Linear(3, 3)
+
+    def inner(one):
+        return lambda x: one(x)
+
+    other = inner(nn.Linear(3, 3))
+    recording = torchrecorder.record(lambda x: copy.deepcopy(one)(other(one(x))), X)
+    assert paths(recording)[:2] == ["one", "one_1"]
+    assert [scope.name for scope in recording.scopes.values()][-1] == "Linear"
+
+
+def test_state_of_an_optimizer_is_not_called_after_its_variable():
+    """Only weights that a variable or a module holds have names."""
+    weight = torch.ones(3, requires_grad=True)
+    optimizer = torch.optim.Adam([weight])
+
+    def step():
+        optimizer.zero_grad()
+        weight.sum().backward()
+        optimizer.step()
+
+    step()
+    recording = torchrecorder.record(step)
+    assert "weight" in names(recording, "constant")
+    assert not any("optimizer" in name for value in recording.values.values()
+                   for name in value.names)
