@@ -272,13 +272,13 @@ class _Builder:
         """The inputs and outputs of the run; inputs get their role and name.
 
         These are the arguments and results of the outermost calls; modes such as ``no_grad`` do not
-        count as calls.
+        count as calls, nor do those that backward repeats.
         """
         inputs: dict[ValueId, Slot] = {}
         outputs: list[Slot] = []
         around: set[ScopeId | None] = {None}
         for scope in self.scopes.values():
-            if scope.parent not in around:
+            if scope.parent not in around or scope.recompute:
                 continue
             if scope.kind in MODES:
                 around.add(scope.id)

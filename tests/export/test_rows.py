@@ -55,19 +55,19 @@ def test_weights_computed_in_the_run_are_not_frozen() -> None:
         return functional_call(model, weights, (x,))
 
     recording = torchrecorder.record(step, torch.randn(3, 4))
-    assert [row.notes for row in rows(recording) if row.title == "Linear"] == [()]
+    assert [row.notes for row in rows(recording) if row.title == "model (Linear)"] == [()]
 
 
-def test_weights_in_wrappers_of_torch_func_count_once() -> None:
+@pytest.mark.parametrize("model", [nn.Linear(4, 1), nn.Sequential(nn.Linear(4, 1))])
+def test_weights_in_wrappers_of_torch_func_count_once(model: nn.Module) -> None:
     """``torch.func.grad`` wraps the weights that a module is called with; these are the same."""
-    model = nn.Linear(4, 1)
     weights = dict(model.named_parameters())
 
     def loss(given: dict[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
         return F.mse_loss(functional_call(model, given, (x,)), torch.zeros(3, 1))
 
     recording = torchrecorder.record(lambda x: grad(loss)(weights, x), torch.randn(3, 4))
-    (called,) = recording.modules.values()
+    *_, called = recording.modules.values()
     read = {slot.value for op in recording.ops.values() for slot in op.inputs}
     assert {slot.value for slot in called.parameters} <= read
     count = sum(weight.numel() for weight in model.parameters())

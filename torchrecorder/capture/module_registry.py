@@ -17,6 +17,7 @@ from torchrecorder.capture.internals.access import USUAL_TYPES
 from torchrecorder.capture.stand_in import StandIn, detail_of, plain_detail, stand_in
 from torchrecorder.capture.state.random_state import random_state_kept
 from torchrecorder.capture.tensors.argument_objects import Places
+from torchrecorder.capture.tensors.describe import innermost
 from torchrecorder.events import ModuleId, Role, ScopeKind, Slot, ValueId, made
 from torchrecorder.graph import nodes
 
@@ -136,6 +137,7 @@ class Catalog:
         named = self.values.named
         for name, tensor in held.items():
             if isinstance(tensor, Tensor):
+                tensor = innermost(tensor)
                 full, known = prefix + name, named.get(id(tensor))
                 if known is None:
                     named[id(tensor)] = weakref.ref(tensor), role, (full,)

@@ -2,12 +2,15 @@
 
 Two scopes have equal structure if they are calls of the same class, with the same ops in
 the same order on tensors of the same shapes, connected in the same way. Names of parameters and
-the origin of inputs make no difference.
+the origin of inputs make no difference; nor do numbers in the names of modules in a region, which
+stand for their places in the module around it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Protocol
 
@@ -15,6 +18,12 @@ from torchrecorder.events import STORED, OpId, ScopeId, ValueId
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
 
 _ROLES = {role: role.value for role in STORED}
+
+
+@lru_cache(maxsize=4096)
+def without_numbers(text: str) -> str:
+    """*text* with every number replaced by 0."""
+    return re.sub(r"\d+", "0", text)
 
 
 class Run(Protocol):
@@ -114,7 +123,7 @@ class _Forms:
                 yield from self._op(step, form, off)
             else:
                 inner = self.found[step.id]
-                yield step.name, inner.digest
+                yield step.name if module else without_numbers(step.name), inner.digest
                 yield tuple([self._place(value, form) for value in inner.outside])
         yield tuple([(slot.name, self._place(slot.value, form)) for slot in scope.outputs])
         values = self.recording.values

@@ -172,6 +172,12 @@ class Captions:
 
     def title(self, scope: Scope, drawn: Box | Cluster) -> str:
         """``name: Class``, with the range of names and ×N for a fold."""
+        title = self._title(scope, drawn)
+        if drawn.count < 2:
+            return title
+        return f"{title}  {times(self.recording, drawn.count, drawn.instances)}"
+
+    def _title(self, scope: Scope, drawn: Box | Cluster) -> str:
         what = REGIONS.get(scope.kind, "")
         if what:
             return " ".join(filter(None, (what, scope.cls if scope.cls != what else "")))
@@ -182,10 +188,7 @@ class Captions:
             name = labels.shorten(labels.names(drawn.names) or scope.name) + "()" * function
             name = cls if name == scope.cls else name
             title = name if not cls or cls == name else f"{name}: {cls}" if name else cls
-        title = title or cls
-        if drawn.count < 2:
-            return title
-        return f"{title}  {times(self.recording, drawn.count, drawn.instances)}"
+        return title or cls
 
     def _details(self, scope: Scope, box: Box) -> Iterator[str]:
         """Hyperparameters, two to a line, or what a module combines."""

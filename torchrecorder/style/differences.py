@@ -17,7 +17,7 @@ from torchrecorder.graph.structural_hash import is_off
 from torchrecorder.style import labels
 from torchrecorder.style.hyperparameters import FLAGS, SAID, USUAL, size, split, unify
 from torchrecorder.views.hide import RESHAPES, is_pass, is_query
-from torchrecorder.views.fold.fold_key import without_numbers
+from torchrecorder.graph.structural_hash import without_numbers
 
 SHOWN = 4
 """The maximum number of differences on a box; the rest is in its tooltip."""

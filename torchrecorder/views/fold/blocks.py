@@ -14,7 +14,8 @@ from typing import NamedTuple
 from torchrecorder.events import OpId, ScopeId, Slot, SourceLine, ValueId
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.views.fold.fold_key import enough, fold_key, loose_fold_key, without_numbers
+from torchrecorder.graph.structural_hash import without_numbers
+from torchrecorder.views.fold.fold_key import enough, fold_key, loose_fold_key
 from torchrecorder.views.fold.periods import Run, runs
 
 PREFIX = "block:"

@@ -14,7 +14,7 @@ from typing import Any
 from torchrecorder.events import GradId, OpId
 from torchrecorder.views.hide import STORED
 from torchrecorder.views.fold.sibling_index import Items
-from torchrecorder.views.fold.fold_key import without_numbers
+from torchrecorder.graph.structural_hash import without_numbers
 from torchrecorder.views.fold.parallel import Parallel
 from torchrecorder.views.view import Arrow, BoxKind
 

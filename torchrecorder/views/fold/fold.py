@@ -94,6 +94,16 @@ def names_of(
     return named[0] if same else tuple(name for names in named for name in names)
 
 
+def _names_inside(recording: RecordedRun, instances: Iterable[str]) -> tuple[str, ...]:
+    """The different names of counterparts in siblings, if they are scopes with several names.
+
+    In a region, modules are called after their places in the module around it.
+    """
+    scopes = (recording.scopes.get(ScopeId(item)) for item in instances)
+    names = tuple(dict.fromkeys(scope.name for scope in scopes if scope is not None))
+    return names if len(names) > 1 else ()
+
+
 class Node:
     """A box or cluster, and its counterparts in joined siblings.
 
@@ -211,6 +221,15 @@ class EqualTree(Joined):
                 self._named[group[0]] = len(group), names
                 for other in group[1:]:
                     self.stands.update(zip(items.inside(other), first))
+                if self._varies(group[0]):
+                    for counterparts in zip(*map(items.inside, group)):
+                        names = _names_inside(rows.recording, counterparts)
+                        self._named.setdefault(counterparts[0], (1, names))
+
+    def _varies(self, item: str) -> bool:
+        """Whether scopes in *item* may have other names than their counterparts in siblings."""
+        scope = self.rows.recording.scopes.get(ScopeId(item))
+        return scope is None or scope.module is None
 
     def _arrows(self) -> Drawn:
         return equal_arrows(self)
@@ -220,7 +239,7 @@ class EqualTree(Joined):
 
     def _folded(self, item: str) -> dict[str, Any]:
         count, names = self._named.get(item, (1, ()))
-        return {"count": count, "names": names} if count > 1 else {}
+        return {"count": count, "names": names} if count > 1 or names else {}
 
 
 class FoldTree(Joined):
@@ -272,8 +291,9 @@ class FoldTree(Joined):
             fields["instances"] = tuple(node.instances)
         if self.rows.similar and node.share is not None:
             fields["share"] = node.share
-        if node.count > 1:
-            fields.update(count=node.count, names=node.names)
+        names = node.names or _names_inside(self.rows.recording, node.instances)
+        if node.count > 1 or names:
+            fields.update(count=node.count, names=names)
         return fields
 
     def _grow(self) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from functools import lru_cache
-
 from torchrecorder.events import ScopeId
 from torchrecorder.graph.nodes import Scope
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.structural_hash import without_numbers
 
 
 def fold_key(recording: RecordedRun, item: str) -> tuple[str, str] | None:
@@ -30,12 +28,6 @@ def loose_fold_key(recording: RecordedRun, item: str) -> tuple[object, ...] | No
     if scope is None:
         return None
     return scope.kind, scope.cls, without_numbers(scope.name), scope.failed, scope.recompute
-
-
-@lru_cache(maxsize=4096)
-def without_numbers(text: str) -> str:
-    """*text* with every number replaced by 0."""
-    return re.sub(r"\d+", "0", text)
 
 
 def enough(recording: RecordedRun, item: str) -> int:

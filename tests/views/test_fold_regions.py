@@ -1,0 +1,99 @@
+"""Equal regions, such as checkpointed layers, fold like modules."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+import torchrecorder
+from torchrecorder.export.dot import dot_text
+from torchrecorder.graph.structural_hash import structures
+from torchrecorder.style.draw import draw
+from torchrecorder.style.style import Style
+from torchrecorder.views.pipeline import ViewOptions, make_view
+
+
+class Layer(nn.Module):
+    """Two ops, and a linear layer."""
+
+    def __init__(self, width: int = 4):
+        super().__init__()
+        self.linear = nn.Linear(4, width)
+        self.back = nn.Linear(width, 4)
+
+    def forward(self, x):
+        return x + self.back(torch.relu(self.linear(x)))
+
+
+class Net(nn.Module):
+    """Layers of these widths, each checkpointed, and a head."""
+
+    def __init__(self, *widths: int, reentrant: bool = False):
+        super().__init__()
+        self.layers = nn.ModuleList(Layer(width) for width in widths)
+        self.head = nn.Linear(4, 2)
+        self.reentrant = reentrant
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = checkpoint(layer, x, use_reentrant=self.reentrant)
+        return self.head(x)
+
+
+def titles(recording, fold=True):
+    """The first lines of all clusters of the default figure."""
+    view = make_view(recording, ViewOptions(fold=fold))
+    figure = draw(view, Style())
+    assert dot_text(figure)
+    return [" ".join(line.text for line in group.label if line.part == "title") for group in figure.groups]
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_checkpointed_layers(reentrant):
+    """They are one region with a count, and what is in it has the range of their names."""
+    x = torch.rand(2, 4, requires_grad=True)
+    recording = torchrecorder.record(Net(4, 4, 4, reentrant=reentrant), x)
+    assert titles(recording) == ["Net", "checkpoint  ×3", "layers.0 … layers.2: Layer"]
+    assert titles(recording, "similar") == titles(recording)
+    assert len(titles(recording, fold=False)) == 7
+
+
+def test_layers_that_differ():
+    """Regions with other layers in them are no repeats of each other."""
+    recording = torchrecorder.record(Net(4, 4, 5), torch.rand(2, 4))
+    assert titles(recording) == [
+        "Net", "checkpoint  ×2", "layers.0, layers.1: Layer", "checkpoint", "layers.2: Layer"
+    ]
+
+
+def test_names_in_modules_count():
+    """Two modules with children of other names have other structures, whatever region is in it."""
+
+    class Other(nn.Module):
+        def __init__(self, name):
+            super().__init__()
+            self.add_module(name, nn.Linear(4, 4))
+
+        def forward(self, x):
+            (child,) = self.children()
+            return child(x)
+
+    model = nn.Sequential(Other("fc1"), Other("fc2"), Other("fc1"))
+    recording = torchrecorder.record(model, torch.rand(2, 4))
+    one, two, same = (structures(recording)[scope.id] for scope in recording.scopes.values()
+                      if scope.cls == "Other")
+    assert one == same != two
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_what_backward_repeats_is_no_end_of_the_run(reentrant):
+    """Layers that are recomputed, outside of the model's call, give no outputs and take no
+    inputs of the run."""
+    x = torch.rand(2, 4, requires_grad=True)
+    recording = torchrecorder.record(Net(4, 4, reentrant=reentrant), x, backward=True)
+    again = [scope for scope in recording.scopes.values() if scope.recompute]
+    assert any(scope.parent is None for scope in again)
+    assert [recording.values[slot.value].shape for slot in recording.outputs] == [(2, 2)]
+    assert [recording.values[slot.value].names for slot in recording.inputs] == [("x",)]
