@@ -47,7 +47,10 @@ def titles(recording, fold=True):
     view = make_view(recording, ViewOptions(fold=fold))
     figure = draw(view, Style())
     assert dot_text(figure)
-    return [" ".join(line.text for line in group.label if line.part == "title") for group in figure.groups]
+    return [
+        " ".join(line.text for line in group.label if line.part == "title")
+        for group in figure.groups
+    ]
 
 
 @pytest.mark.parametrize("reentrant", [False, True])
@@ -97,3 +100,50 @@ def test_what_backward_repeats_is_no_end_of_the_run(reentrant):
     assert any(scope.parent is None for scope in again)
     assert [recording.values[slot.value].shape for slot in recording.outputs] == [(2, 2)]
     assert [recording.values[slot.value].names for slot in recording.inputs] == [("x",)]
+
+
+def arrows(recording, **options):
+    """The titles of the boxes at both ends of each arrow of a figure."""
+    figure = draw(make_view(recording, ViewOptions(**options)), Style())
+    title = {shape.id: shape.label[0].text for shape in figure.shapes}
+    return {(title[line.tail], title[line.head]) for line in figure.lines}
+
+
+def test_a_constant_that_a_module_is_given_lies_outside_of_it():
+    """It is an argument, and no part of the closed module; one that only code in it reads is."""
+
+    class Reads(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.linear(x) + hidden
+
+    hidden, given, model = torch.ones(4), torch.rand(2, 4), nn.Sequential(Reads())
+    recording = torchrecorder.record(lambda: model(given))
+    assert arrows(recording, depth=1) == {
+        ("given", "model: Sequential"), ("model: Sequential", "output")
+    }
+    assert ("given", "linear: Linear") in arrows(recording)
+    assert ("constant", "+") in arrows(recording)
+
+
+def test_rounds_of_a_loop_with_data_of_their_own():
+    """Batches and targets, read by modules or operations, are ranges of names in one round."""
+    batches = [(torch.rand(2, 4), torch.rand(2, 4)) for _ in range(4)]
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+
+    def epoch():
+        for x, target in batches:
+            loss = nn.functional.mse_loss(model(x), target)
+            loss.backward()
+            for weight in model.parameters():
+                weight.grad = None
+
+    recording = torchrecorder.record(epoch)
+    found = arrows(recording)
+    assert ("batches.0.0 … batches.3.0", "0: Linear") in found
+    assert ("batches.0.1 … batches.3.1", "mse_loss") in found
+    similar = arrows(recording, fold="similar")
+    assert ("batches.0.1 … batches.3.1", "mse_loss") in similar

@@ -278,16 +278,16 @@ class Captions:
         return Text(name, "title"), Text(text)
 
     def _near(self, value: Value, box: Box) -> str:
-        """A parameter's name relative to the cluster it is drawn in."""
+        """A parameter's name relative to the cluster it is drawn in, or the range of several."""
         renamed = self.renamed.of([*value.names, box.kind.value])
         if renamed is not None:
             return renamed
-        name = value.names[0] if value.names else box.kind.value
-        if name.isdigit():
-            return end_title(box.kind.value, name)
+        names = box.names or (*value.names, box.kind.value)[:1]
+        if names[0].isdigit():
+            return end_title(box.kind.value, names[0])
         cluster = ScopeId(box.cluster or "")
         path = module_path(self.recording, cluster if cluster in self.recording.scopes else None)
-        return name.removeprefix(f"{path}.") if path else name
+        return labels.names(tuple(name.removeprefix(f"{path}." * bool(path)) for name in names))
 
     def _output(self, box: Box) -> tuple[Text, ...]:
         slot = self.recording.outputs[int(box.id.partition(":")[2])]

@@ -107,8 +107,16 @@ class _Whole:
         if kind is not BoxKind.INPUT:
             readers, former = self.readers[value], self.recording.former
             now = [around for head, around in readers.items() if head not in former]
-            around = self.nesting.common(now or readers.values())
+            around = self._before(value, self.nesting.common(now or readers.values()))
         return Box(value, kind, around, (value,))
+
+    def _before(self, value: ValueId, scope: str | None) -> str | None:
+        """*scope*, or the innermost one around it that is not given *value* as an argument."""
+        while scope is not None:
+            if all(slot.value != value for slot in self.scopes[ScopeId(scope)].inputs):
+                break
+            scope = self.nesting.parents[scope]
+        return scope
 
     def _written(self) -> Iterator[Box]:
         """The new values of parameters and buffers that an op wrote in place."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from torchrecorder.events import OpId, ScopeId
+from torchrecorder.events import OpId, ScopeId, ValueId
 from torchrecorder.graph.align import aligned
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.fold.repeat_groups import without_single_blocks
@@ -95,13 +95,18 @@ def names_of(
 
 
 def _names_inside(recording: RecordedRun, instances: Iterable[str]) -> tuple[str, ...]:
-    """The different names of counterparts in siblings, if they are scopes with several names.
+    """The different names of counterparts in siblings, if they are scopes or values with several.
 
-    In a region, modules are called after their places in the module around it.
+    In a region or a loop, modules are called after their places in the module around it.
     """
-    scopes = (recording.scopes.get(ScopeId(item)) for item in instances)
-    names = tuple(dict.fromkeys(scope.name for scope in scopes if scope is not None))
-    return names if len(names) > 1 else ()
+    names: dict[str, None] = {}
+    for item in instances:
+        scope, value = recording.scopes.get(ScopeId(item)), recording.values.get(ValueId(item))
+        if scope is not None:
+            names[scope.name] = None
+        elif value is not None:
+            names.update(dict.fromkeys(value.names[:1]))
+    return tuple(names) if len(names) > 1 else ()
 
 
 class Node:

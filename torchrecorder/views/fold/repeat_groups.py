@@ -174,10 +174,10 @@ def _own_constants(view: View) -> Mapping[str, Box]:
     for arrow in view.arrows:
         if view.boxes[arrow.tail].kind is BoxKind.CONSTANT:
             readers.setdefault(arrow.tail, []).append(view.boxes[arrow.head].cluster)
-    nesting = view.nesting
-    homes = {name: nesting.common(heads) for name, heads in readers.items()}
-    return {
-        name: view.boxes[name].moved(home)
-        for name, home in homes.items()
-        if home is not None and is_block(home)
-    }
+    nesting, found = view.nesting, {}
+    for name, heads in readers.items():
+        box = view.boxes[name]
+        home = next(filter(is_block, nesting.around(nesting.common(heads))), None)
+        if home is not None and nesting.depth[box.cluster] < nesting.depth[home]:
+            found[name] = box.moved(home)
+    return found
