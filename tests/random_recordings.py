@@ -14,7 +14,7 @@ from torchrecorder.graph.recording import Failure, RunFacts
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 
-STEPS = ("enter", "enter", "leave", "op", "op", "op", "write", "query", "region")
+STEPS = ("enter", "enter", "leave", "op", "op", "op", "write", "query", "region", "layers")
 
 TEXTS = st.one_of(
     st.sampled_from(["conv1", "0", "", "<b>", 'a"b', "a/b", "}\n", "\x00", "\ud800", "漢字🔥"]),
@@ -27,8 +27,12 @@ SHAPES = st.lists(st.integers(0, 2**40), max_size=4).map(tuple)
 
 @st.composite
 def recordings(draw: Any, steps: int = 24) -> Recording:
-    """A run of a few scopes and ops, then every fact of it changed at random."""
-    return _odd(draw, built(draw(st.lists(st.sampled_from(STEPS), max_size=steps)), draw))
+    """A run of a few scopes and ops; of half of them every fact is changed at random.
+
+    In the others, layers that repeat are equal, and fold.
+    """
+    recording = built(draw(st.lists(st.sampled_from(STEPS), max_size=steps)), draw)
+    return _odd(draw, recording) if draw(st.booleans()) else recording
 
 
 def built(steps: list[str], draw: Any) -> Recording:
@@ -44,9 +48,24 @@ def built(steps: list[str], draw: Any) -> Recording:
                 stack.enter("no_grad", ScopeKind.NO_GRAD)
             elif step == "leave" and stack.depth > 1:
                 stack.leave()
+            elif step == "layers" and stack.depth < 8:
+                for _ in range(draw(st.integers(2, 3))):
+                    values.append(_layer(run, stack, values[-1], draw))
             elif step in ("op", "write", "query"):
                 values.append(_op(run, step, values, draw))
     return run.recording()
+
+
+def _layer(run: Builder, stack: _Stack, value: Any, draw: Any) -> Any:
+    """One of several equal layers, which now and then read something else too."""
+    others = draw(st.sampled_from([(), (), (), (value,)]))
+    stack.enter(f"layers.{stack.number()}", ScopeKind.MODULE, "Layer")
+    stack.enter("linear", ScopeKind.MODULE)
+    value = run.op("linear", value, run.parameter("weight"), outputs=1)
+    stack.leave()
+    value = run.op("add", value, *others, outputs=1)
+    stack.leave()
+    return value
 
 
 def _op(run: Builder, step: str, values: list[Any], draw: Any) -> Any:
@@ -69,13 +88,19 @@ class _Stack:
     def __init__(self, run: Builder) -> None:
         self.run = run
         self.open: list[Any] = []
+        self.layers = 0
+
+    def number(self) -> int:
+        """The number of another layer."""
+        self.layers += 1
+        return self.layers
 
     @property
     def depth(self) -> int:
         return len(self.open)
 
-    def enter(self, name: str, kind: ScopeKind) -> None:
-        scope = self.run.scope(name, name, kind=kind)
+    def enter(self, name: str, kind: ScopeKind, cls: str = "") -> None:
+        scope = self.run.scope(name, cls or name, kind=kind)
         scope.__enter__()
         self.open.append(scope)
 
