@@ -237,3 +237,22 @@ def test_a_trace_of_a_recording_nests(tmp_path):
     nodes = [each for each in found if each["tid"] == 2 and each["ph"] == "X"]
     assert len(nodes) == len(recording.grad_runs)
     assert recording.to_trace(tmp_path / "out.json.gz").read_bytes()[:2] == b"\x1f\x8b"
+
+
+class Event:
+    """An event as the profiler gives it."""
+
+    def __init__(self, name="aten::add", is_async=False, device="CPU"):
+        self.name, self.is_async, self.id, self.thread, self.sequence_nr = name, is_async, 1, 1, -1
+        self.device_type = type("Device", (), {"name": device})
+        self.time_range = type("Range", (), {"start": 1.0, "end": 3.0})
+        self.self_cpu_memory_usage, self.self_device_memory_usage, self.flops = -8, 16, None
+        self.cpu_children = self.kernels = ()
+
+
+def test_which_events_are_slices():
+    """Those on the CPU that begin and end in one thread; not changes of memory."""
+    events = [Event(), Event(is_async=True), Event("[memory]"), Event("gemm", device="CUDA")]
+    found = slices_of(type("Profiler", (), {"events": lambda self: events})())
+    assert [(item.name, item.begin, item.end) for item in found] == [("aten::add", 1.0, 3.0)]
+    assert (found[0].allocated, found[0].freed, found[0].flops) == (16.0, 8.0, 0.0)

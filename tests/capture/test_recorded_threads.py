@@ -305,3 +305,24 @@ def test_not_a_flag():
     for call in (torchrecorder.Recorder, lambda **options: torchrecorder.record(len, **options)):
         with pytest.raises(InvalidArgument, match="threads"):
             call(threads="yes")
+
+
+def test_the_time_of_a_thread_that_outlives_the_recording():
+    """Its scopes end with the recording, and have the time until then."""
+    begun, over = threading.Event(), threading.Event()
+
+    def endless():
+        torch.ones(2).exp()
+        begun.set()
+        over.wait(30)
+
+    thread = threading.Thread(target=endless)
+    with torchrecorder.Recorder(threads=True) as recorder:
+        thread.start()
+        assert begun.wait(30)
+    over.set()
+    thread.join()
+    recording = recorder.recording
+    (scope,) = [scope for scope in recording.scopes.values() if scope.name == "endless"]
+    assert 0 < scope.seconds <= recording.run.seconds and not scope.failed
+    assert "still running" in " ".join(recording.run.notes)

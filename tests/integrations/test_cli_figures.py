@@ -148,8 +148,9 @@ def served(*arguments: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """The address that ``torchrecorder serve`` prints, and the process."""
     command = [sys.executable, "-m", "torchrecorder", "serve", *arguments, "--port", "0"]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # else a background
+    )  # job of a shell, which these tests may be, ignores Ctrl-C
     try:
         assert process.stdout is not None
         yield process.stdout.readline().strip(), process
