@@ -38,6 +38,33 @@ def through_helper(x):
     return shifted(x)
 
 
+@torch.no_grad()
+def decorated(x):
+    """Reads global variables, in a wrapper of another file."""
+    return MODEL(x) + SHIFT
+
+
+def through_decorated(x):
+    """Reads the variables of a decorated function."""
+    return decorated(x)
+
+
+class Proxy:
+    """Stands for something that is not there yet."""
+
+    @property
+    def __class__(self):
+        raise RuntimeError("outside of a request")
+
+
+PROXY = Proxy()
+
+
+def with_proxy(x):
+    """Mentions it."""
+    return shifted(x) if x is not None else PROXY
+
+
 def test_closures():
     """Also of the functions in it, and what was never called has no name."""
     teacher, student, weight = nn.Linear(3, 3), nn.Sequential(nn.Linear(3, 3)), torch.ones(3)
@@ -58,8 +85,8 @@ def test_closures():
 
 
 def test_globals():
-    """Of the function, and of another one of its file that it calls."""
-    for function in (shifted, through_helper, torch.no_grad()(shifted)):
+    """Of the function, and of another one of its file that it calls, also if it is decorated."""
+    for function in (shifted, through_helper, decorated, through_decorated, with_proxy):
         recording = torchrecorder.record(function, X)
         assert paths(recording) == ["MODEL", "MODEL.0", "MODEL.1"]
         assert names(recording, "constant") == ["SHIFT"] and names(recording, "input") == ["x"]
@@ -92,6 +119,33 @@ def test_attributes_of_the_object():
         assert names(recording, "constant") == ["scale"]
     recording = torchrecorder.record(lambda x: trainer.step(x), X)
     assert paths(recording)[:3] == ["trainer.model", "trainer._hidden", "trainer.others.0"]
+
+
+class Lightning(nn.Module):
+    """A module whose step is recorded, and which holds a tensor that is no buffer."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(3, 3))
+        self.bias = nn.Parameter(torch.ones(3))
+        self.scale = torch.ones(3)
+
+    def forward(self, x):
+        return self.net(x) * self.scale + self.bias
+
+    def training_step(self, x):
+        """Calls itself."""
+        return self(x) * self.scale
+
+
+def test_methods_of_a_module():
+    """Names in it are as in the module itself, also in a partial function."""
+    model = Lightning()
+    for function in (model.training_step, functools.partial(model.training_step)):
+        recording = torchrecorder.record(function, X)
+        assert paths(recording) == ["net", "net.0"]
+        assert names(recording, "constant") == ["scale"]
+        assert sorted(names(recording, "parameter")) == ["bias", "net.0.bias", "net.0.weight"]
 
 
 def test_arguments():

@@ -44,7 +44,7 @@ class Places:
     """
 
     def __init__(self, arguments: _Named, variables: _Named | None = None) -> None:
-        arguments = [item for item in arguments if not isinstance(item[1], Tensor)]
+        arguments = [item for item in arguments if not _is_a(item[1], Tensor)]
         self._waiting = [(arguments, _DEEPEST), (variables or [], _NEAR)]
         self._models: list[tuple[str, weakref.ref[Module]]] = []
         self._found: dict[int, tuple[weakref.ref[Any], Role, str]] = {}
@@ -84,7 +84,7 @@ class Places:
                 ):
                     for key, value in held.items():
                         if isinstance(value, Tensor):
-                            self._add(value, role, f"{path}.{key}")
+                            self._add(value, role, f"{path}.{key}" if path else key)
         self._models = []
 
     def _add(self, found: Tensor | Module, role: Role, name: str) -> None:
@@ -120,7 +120,7 @@ def _places(arguments: _Named, deepest: int) -> Iterator[tuple[str, Tensor | Mod
     queue = [(name, value, 0) for name, value in arguments]
     seen: set[int] = set()
     for place, (name, found, depth) in enumerate(queue):  # grows while it is read
-        if isinstance(found, (Tensor, Module)):
+        if _is_a(found, (Tensor, Module)):
             yield name, found
         elif id(found) not in seen and depth < deepest and len(queue) < _MOST:
             seen.add(id(found))
@@ -130,14 +130,19 @@ def _places(arguments: _Named, deepest: int) -> Iterator[tuple[str, Tensor | Mod
         queue[place] = ("", None, 0)
 
 
+def _is_a(found: Any, classes: Any) -> bool:
+    """As ``isinstance``, which asks for ``__class__``: of a proxy that is code of the user."""
+    return issubclass(type(found), classes)
+
+
 def _parts(found: Any) -> list[tuple[str, Any]]:
     """The items of a container or attributes of an object, without running code of its class."""
-    if isinstance(found, _CLOSED):
+    if _is_a(found, _CLOSED):
         return []
-    if isinstance(found, dict):
+    if _is_a(found, dict):
         return [(_key(key), value) for key, value in dict.items(found)]
-    if isinstance(found, (tuple, list)):
-        values = tuple.__iter__(found) if isinstance(found, tuple) else list.__iter__(found)
+    if _is_a(found, (tuple, list)):
+        values = tuple.__iter__(found) if _is_a(found, tuple) else list.__iter__(found)
         return [(str(number), value) for number, value in enumerate(values)]
     return attributes(found)
 
@@ -174,5 +179,5 @@ def _key(key: Any) -> str:
 
 def _joined(name: str, key: str, value: Any) -> str:
     """*name* and *key* as one place; private attributes are left out of it, but for modules."""
-    is_hidden = key.startswith("_") and not isinstance(value, Module)
+    is_hidden = key.startswith("_") and not _is_a(value, Module)
     return name if is_hidden else f"{name}.{key}" if name else key

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
+from torch.nn import Module
+
 from torchrecorder.capture.modes.arguments import named_arguments
 from torchrecorder.capture.modes.closures import cells
 from torchrecorder.capture.tensors.argument_objects import attributes
@@ -28,7 +30,7 @@ def positional_names(function: Any) -> tuple[str, ...]:
 
 def variables_of(function: Any) -> Variables:
     """What *function* reads: arguments of a ``partial``, closures, globals, attributes of its
-    object; also what the functions beside it read that it uses."""
+    object; also what other functions of its file read that it uses."""
     found: Variables = []
     while isinstance(function, functools.partial):
         found += named_arguments(function.args, positional_names(function.func))
@@ -42,8 +44,11 @@ def variables_of(function: Any) -> Variables:
             seen.add(id(each))
             held = [*cells(each), *_globals(each)]
             found += held
-            waiting += [value for _, value in held if isinstance(value, FunctionType)]
-    return found + (attributes(bound[0]) if bound else [])
+            beside = (_of_python(value)[0] for _, value in held if type(value) is FunctionType)
+            waiting += [item for item in beside if item and item.__globals__ is each.__globals__]
+    for owner in bound:
+        found += [("", owner)] if issubclass(type(owner), Module) else attributes(owner)
+    return found
 
 
 def _of_python(function: Any) -> tuple[FunctionType | None, tuple[Any, ...]]:
@@ -59,12 +64,9 @@ def _of_python(function: Any) -> tuple[FunctionType | None, tuple[Any, ...]]:
 
 
 def _globals(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """The global variables that the code of *function* names; functions of its own file only."""
+    """The global variables that the code of *function* names."""
     known = function.__globals__
-    for name in dict.fromkeys(_names(function.__code__)):
-        value = known.get(name)
-        if not isinstance(value, FunctionType) or value.__globals__ is known:
-            yield name, value
+    return ((name, known[name]) for name in _names(function.__code__) if name in known)
 
 
 def _names(code: CodeType) -> Iterator[str]:
