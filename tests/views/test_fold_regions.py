@@ -147,3 +147,20 @@ def test_rounds_of_a_loop_with_data_of_their_own():
     assert ("batches.0.1 … batches.3.1", "mse_loss") in found
     similar = arrows(recording, fold="similar")
     assert ("batches.0.1 … batches.3.1", "mse_loss") in similar
+
+
+def test_a_closed_region_says_which_module_it_runs():
+    """Of one that runs nothing else."""
+    recording = torchrecorder.record(Net(4, 4), torch.rand(2, 4))
+    figure = draw(make_view(recording, ViewOptions(depth=1)), Style())
+    (region,) = [shape for shape in figure.shapes if shape.label[0].text.startswith("checkpoint")]
+    assert [line.text for line in region.label][:2] == ["checkpoint  ×2", "Layer"]
+
+    def step(x):
+        with torch.no_grad():
+            return recording_of(x) + 1
+
+    recording_of = nn.Linear(4, 4)
+    figure = draw(make_view(torchrecorder.record(step, torch.rand(2, 4)), ViewOptions(depth=1)))
+    (region,) = [shape for shape in figure.shapes if shape.label[0].text == "no_grad"]
+    assert not any("Linear" in line.text for line in region.label)

@@ -1,7 +1,7 @@
 """Captions of closed modules that combine a few others: ``3 → 32, 3×3, s2 + BN + ReLU``.
 
 They say what ran inside, from the ops and modules of the recording: one convolution or linear layer
-with its norm and activation, or several equal blocks.
+with its norm and activation, several equal blocks, or the one module in a region.
 """
 
 from __future__ import annotations
@@ -82,8 +82,16 @@ class Composites:
         return found
 
     def of(self, scope: Scope) -> str:
-        """The caption of a closed module; empty if it is none of the two kinds."""
-        return shorten(self._layer(scope) or self._blocks(scope), LONGEST)
+        """The caption of a closed module or region; empty if it is of none of these kinds."""
+        text = self._layer(scope) or self._blocks(scope) or self._alone(scope)
+        return shorten(text, LONGEST)
+
+    def _alone(self, scope: Scope) -> str:
+        """The class of the one module in a region or function."""
+        inside = self._inside(scope) if scope.module is None else []
+        if len(inside) != 1 or not isinstance(inside[0], Scope) or inside[0].module is None:
+            return ""
+        return self.cls(inside[0])
 
     def _layer(self, scope: Scope) -> str:
         """One convolution or linear layer with norm, activation or both, as they ran."""
