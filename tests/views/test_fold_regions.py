@@ -28,9 +28,9 @@ class Layer(nn.Module):
 
 
 class Net(nn.Module):
-    """Layers of these widths, each checkpointed, and a head."""
+    """Layers of these widths, each checkpointed in one of both ways or not, and a head."""
 
-    def __init__(self, *widths: int, reentrant: bool = False):
+    def __init__(self, *widths: int, reentrant: bool | None = False):
         super().__init__()
         self.layers = nn.ModuleList(Layer(width) for width in widths)
         self.head = nn.Linear(4, 2)
@@ -38,7 +38,10 @@ class Net(nn.Module):
 
     def forward(self, x):
         for layer in self.layers:
-            x = checkpoint(layer, x, use_reentrant=self.reentrant)
+            if self.reentrant is None:
+                x = layer(x)
+            else:
+                x = checkpoint(layer, x, use_reentrant=self.reentrant)
         return self.head(x)
 
 
@@ -151,16 +154,39 @@ def test_rounds_of_a_loop_with_data_of_their_own():
 
 def test_a_closed_region_says_which_module_it_runs():
     """Of one that runs nothing else."""
-    recording = torchrecorder.record(Net(4, 4), torch.rand(2, 4))
-    figure = draw(make_view(recording, ViewOptions(depth=1)), Style())
-    (region,) = [shape for shape in figure.shapes if shape.label[0].text.startswith("checkpoint")]
-    assert [line.text for line in region.label][:2] == ["checkpoint  ×2", "Layer"]
+    model = Layer()
 
-    def step(x):
+    def alone(x):
         with torch.no_grad():
-            return recording_of(x) + 1
+            return model(x)
 
-    recording_of = nn.Linear(4, 4)
-    figure = draw(make_view(torchrecorder.record(step, torch.rand(2, 4)), ViewOptions(depth=1)))
-    (region,) = [shape for shape in figure.shapes if shape.label[0].text == "no_grad"]
-    assert not any("Linear" in line.text for line in region.label)
+    def beside(x):
+        with torch.no_grad():
+            return model(x) + 1
+
+    for step, says in ((alone, True), (beside, False)):
+        recording = torchrecorder.record(step, torch.rand(2, 4))
+        figure = draw(make_view(recording, ViewOptions(depth=1)), Style())
+        (region,) = [shape for shape in figure.shapes if shape.label[0].text == "no_grad"]
+        assert ("Layer" in [line.text for line in region.label]) == says
+
+
+@pytest.mark.parametrize("depth", [None, 0, 1, 2, 3])
+@pytest.mark.parametrize("max_boxes", [5, 12, 40])
+def test_a_checkpoint_is_no_level(depth, max_boxes):
+    """At each depth, and by default, the same boxes are drawn with it and without."""
+    drawn = []
+    for model in (Net(4, 5, 6), Net(4, 5, 6, reentrant=None)):
+        recording = torchrecorder.record(nn.Sequential(nn.Tanh(), model), torch.rand(2, 4))
+        options = ViewOptions(depth=depth, max_boxes=max_boxes)
+        figure = draw(make_view(recording, options), Style())
+        drawn.append([shape.label[0].text for shape in figure.shapes])
+    assert drawn[0] == drawn[1]
+
+
+def test_an_outermost_checkpoint_is_one():
+    """There is no module around it whose level it could have."""
+    with torchrecorder.Recorder() as recorder:
+        checkpoint(nn.Sequential(nn.Linear(4, 4)), torch.rand(2, 4), use_reentrant=False)
+    (shape,) = draw(make_view(recorder.recording, ViewOptions(depth=0)), Style()).shapes[-1:]
+    assert shape.label[0].text == "checkpoint"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torchrecorder.events import FUNCTION, MODES, ScopeId, ScopeKind
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.views.branches import Branches, kind_of
+from torchrecorder.views.branches import Branches, kind_of, transparent
 from torchrecorder.views.collapse import Quiet
 from torchrecorder.views.hide import is_pass, is_query, is_reshape
 from torchrecorder.views.nesting import Nesting
@@ -24,8 +24,12 @@ FEW = 1 / 2
 
 
 def scope_depths(recording: RecordedRun) -> dict[str | None, int]:
-    """How many scopes lie around each scope; -1 stands for the top, under None."""
-    return Nesting({scope.id: scope.parent for scope in recording.scopes.values()}).depth
+    """How many scopes lie around each scope; -1 stands for the top, under None.
+
+    Those in `transparent` do not count.
+    """
+    parents: dict[str, str | None] = {s.id: s.parent for s in recording.scopes.values()}
+    return Nesting(parents, transparent(recording)).depth
 
 
 def max_depth(recording: RecordedRun) -> int:
@@ -88,7 +92,7 @@ def boxes_at(
         closed: Scopes that stay closed.
         gone: Scopes and ops that are not drawn.
     """
-    depths = scope_depths(recording)
+    depths, through = scope_depths(recording), transparent(recording)
     kept, skipped = recording.bookkeeping, closed | gone
     ops = [
         op
@@ -101,6 +105,7 @@ def boxes_at(
         if not (scope.recompute or scope.id in gone)
     ]
     opening = {scope.parent for scope in scopes} | {op.scope for op in ops}
+    scopes = [scope for scope in scopes if scope.id not in through]
     at = Counter(depths[scope.id] for scope in scopes)
     stay = Counter(depths[scope.id] + 1 for scope in scopes if scope.id not in opening)
     stay.update(depths[op.scope] + 1 for op in ops)
@@ -161,8 +166,8 @@ def choose(
     opened = Branches(recording, quiet, hidden, closed).opened(base, enough - counts[base])
     if not opened:
         return plain
-    depths = scope_depths(recording)
+    depths, through = scope_depths(recording), transparent(recording)
     alike = {(depths[scope], kind_of(recording, scope)) for scope in opened}
-    deeper = (scope for scope in recording.scopes if depths[scope] >= base)
+    deeper = (scope for scope in {*recording.scopes} - through if depths[scope] >= base)
     shut = (scope for scope in deeper if (depths[scope], kind_of(recording, scope)) not in alike)
     return Choice(deepest, closed.union(shut), plain)

@@ -7,9 +7,9 @@ further. All calls of modules of one class open together.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-from torchrecorder.events import FUNCTION, ScopeId
+from torchrecorder.events import FUNCTION, ScopeId, ScopeKind
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 
@@ -41,7 +41,7 @@ class Branches:
         self.closed = closed
         self.scopes: dict[str | None, list[str]] = {None: []}
         self.loose: Counter[str | None] = Counter()
-        for around, children in recording.children.items():
+        for around, children in _children(recording).items():
             shown = [
                 child
                 for child in children
@@ -107,6 +107,32 @@ class Branches:
         for scope in scopes:
             found.setdefault(kind_of(self.recording, scope), []).append(scope)
         yield from map(tuple, found.values())
+
+
+def transparent(recording: RecordedRun) -> frozenset[ScopeId]:
+    """Scopes that open with what is around them: a checkpoint is no level of a model.
+
+    The outermost do not count.
+    """
+    return frozenset(
+        scope.id
+        for scope in recording.scopes.values()
+        if scope.kind is ScopeKind.CHECKPOINT and scope.parent is not None
+    )
+
+
+def _children(recording: RecordedRun) -> Mapping[ScopeId | None, Sequence[Scope | Op]]:
+    """What ran directly in each scope; what is in transparent ones is in the scope around them."""
+    through = transparent(recording)
+    if not through:
+        return recording.children
+    found: dict[ScopeId | None, list[Scope | Op]] = {}
+    for around, children in recording.children.items():
+        home = around
+        while home is not None and home in through:
+            home = recording.scopes[home].parent
+        found.setdefault(home, []).extend(item for item in children if item.id not in through)
+    return found
 
 
 def kind_of(recording: RecordedRun, scope: str) -> object:

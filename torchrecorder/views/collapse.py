@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 
 from torchrecorder.events import OpId, ScopeId
 from torchrecorder.graph.nodes import Op
+from torchrecorder.views.branches import transparent
 from torchrecorder.views.fold.blocks import is_block
+from torchrecorder.views.nesting import Nesting
 from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, View
 from torchrecorder.views.full_view import scope_kind
 
@@ -22,7 +24,8 @@ class Collapse:
     """Close every scope that lies *depth* scopes deep into one box.
 
     Attributes:
-        depth: 0 leaves one box per outermost scope; None closes nothing by depth.
+        depth: 0 leaves one box per outermost scope; None closes nothing by depth. What is
+            `transparent` is as deep as what is around it.
         quiet: An innermost scope with only quiet ops is closed at any depth, so that a
             module does not vanish with its ops.
         only: Close these scopes too, whatever their depth.
@@ -33,7 +36,8 @@ class Collapse:
     only: frozenset[str] = frozenset()
 
     def __call__(self, view: View) -> View:
-        depth = view.nesting.depth
+        parents = {cluster.id: cluster.parent for cluster in view.clusters.values()}
+        depth = Nesting(parents, transparent(view.recording)).depth
         muted = self._muted(view)
 
         def closes(cluster: str) -> bool:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 
 class Nesting:
     """A forest, given by the parent of each member.
 
     Parents must come before their children, as they do in run order.
+
+    Args:
+        parents: The parent of each member; None at the top.
+        flat: Members that are as deep as what is around them.
     """
 
-    def __init__(self, parents: Mapping[str, str | None]) -> None:
+    def __init__(
+        self, parents: Mapping[str, str | None], flat: Collection[str] = frozenset()
+    ) -> None:
         self.parents = parents
         self.depth: dict[str | None, int] = {None: -1}
         for member, parent in parents.items():
-            self.depth[member] = self.depth[parent] + 1
+            self.depth[member] = self.depth[parent] + (member not in flat)
 
     def around(self, member: str | None) -> Iterator[str]:
         """*member* and everything around it, innermost first."""
