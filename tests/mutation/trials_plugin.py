@@ -156,7 +156,7 @@ def _functions() -> dict[CodeType, list[FunctionType]]:
     """All functions of the package that were made so far, by their code."""
     package, found = str(ROOT / "torchrecorder"), defaultdict(list)
     for each in gc.get_objects():
-        if isinstance(each, FunctionType) and each.__code__.co_filename.startswith(package):
+        if type(each) is FunctionType and each.__code__.co_filename.startswith(package):
             found[each.__code__].append(each)
     return found
 
