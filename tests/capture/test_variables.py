@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+from types import SimpleNamespace
 
 import torch
 from torch import nn
@@ -49,6 +50,16 @@ def through_decorated(x):
     return decorated(x)
 
 
+def inside(x):
+    """Reads a global variable in a function of its own."""
+    return (lambda: MODEL(x))()
+
+
+def recursive(x, times=2):
+    """Reads a variable in which it is itself."""
+    return recursive(MODEL(x), times - 1) if times else x
+
+
 class Proxy:
     """Stands for something that is not there yet."""
 
@@ -87,6 +98,19 @@ def test_globals():
         recording = torchrecorder.record(function, X)
         assert paths(recording) == ["MODEL", "MODEL.0", "MODEL.1"]
         assert names(recording, "constant") == ["SHIFT"] and names(recording, "input") == ["x"]
+
+
+def test_functions_in_functions_and_in_themselves():
+    """What they read is found, once."""
+    assert paths(torchrecorder.record(inside, X)) == ["MODEL", "MODEL.0", "MODEL.1"]
+    recording = torchrecorder.record(recursive, X)
+    assert paths(recording) == ["MODEL", "MODEL.0", "MODEL.1"] * 2
+
+
+def test_results_with_a_model_in_them():
+    """Only tensors are outputs."""
+    recording = torchrecorder.record(lambda x: SimpleNamespace(net=MODEL, last=MODEL(x)), X)
+    assert [slot.name for slot in recording.outputs] == ["last"]
 
 
 def test_no_code_of_proxies_runs(monkeypatch):

@@ -50,6 +50,10 @@ def test_what_nothing_connects_is_next_to_the_largest_group() -> None:
     at = [0.0, 0.0, 0.0, 300.0, 200.0, -200.0, -300.0]
     found = settle(chain + beside, at, [*down, Tie(5, 0.0, 6, 60.0, 4)])
     assert found == [0.0, 0.0, 0.0, 2 * apart, apart, -apart, -apart - 60.0]
+    reaching = settle(
+        [*chain, box(5), box(0)], [0.0, 0.0, 0.0, -10.0, 300.0], [*down, Tie(3, 310.0, 4, 0.0, 4)]
+    )
+    assert reaching == [0.0, 0.0, 0.0, apart - 310.0, apart], "most of it is on the right"
     alone = settle([*chain, box(5)], [0.0, 0.0, 0.0, 300.0], down)
     assert alone[3] == 300.0, "nothing is beside it"
 

@@ -184,6 +184,19 @@ def test_a_checkpoint_is_no_level(depth, max_boxes):
     assert drawn[0] == drawn[1]
 
 
+def test_parts_in_checkpoints_open_below_the_depth_of_all():
+    """One part is too wide to be opened, the other deep: as without checkpoints."""
+    wide = nn.Sequential(*(nn.Linear(4 + i, 5 + i) for i in range(14)), nn.Linear(18, 4))
+    drawn = []
+    for reentrant in (False, None):
+        model = nn.Sequential(wide, Net(5, 6, reentrant=reentrant))
+        recording = torchrecorder.record(model, torch.rand(2, 4))
+        figure = draw(make_view(recording, ViewOptions(max_boxes=14)), Style())
+        drawn.append([shape.label[0].text for shape in figure.shapes])
+    assert drawn[0] == drawn[1]
+    assert drawn[0].count("linear: Linear") == 2 and "0: Sequential" in drawn[0]
+
+
 def test_an_outermost_checkpoint_is_one():
     """There is no module around it whose level it could have."""
     with torchrecorder.Recorder() as recorder:
