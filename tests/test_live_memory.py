@@ -308,3 +308,19 @@ def test_weights_of_a_model_that_is_made_while_it_is_recorded():
     names = {f"Sequential.{name}" for name, _ in model.named_parameters()}
     assert {name for name, kind in held.items() if kind == "parameters"} == names
     assert kinds["gradients"] == kinds["parameters"]
+
+
+def test_memory_that_is_written_in_place_is_allocated_once() -> None:
+    """Whichever part of it is written, and also where it was there before."""
+    x = torch.zeros(100)
+
+    def run() -> torch.Tensor:
+        y = torch.zeros(1000)
+        y.add_(1).mul_(2)
+        y[:10].add_(x[:10].add_(1))
+        return y
+
+    with tr.Recorder(memory=True) as recorder:
+        y = run()
+    sizes = sorted(item.bytes for item in recorder.recording.allocations)
+    assert sizes == [400, 4000] and y[0] == 3.0

@@ -12,6 +12,7 @@ from torch import nn
 import torchrecorder
 from tests.structure import structure
 from torchrecorder.capture.tape import Tape
+from torchrecorder.events import Role
 from torchrecorder.recording import Recording
 
 
@@ -172,3 +173,24 @@ def test_a_gradient_freed_while_the_pass_runs_is_freed() -> None:
         net(torch.ones(2, 3)).sum().backward()
     assert alive == [False]
     assert len(passes(recorder.recording)) == 2
+
+
+def test_gradients_from_before_the_run() -> None:
+    """They are constants; those of a backward pass in the run are made by it."""
+    weight = torch.ones(3, requires_grad=True)
+    weight.sum().backward()
+    recording = torchrecorder.record(lambda: weight.grad * 2)
+    (op,) = [op for op in recording.ops.values() if op.name == "mul"]
+    (read,) = op.inputs
+    assert recording.values[read.value].role is Role.CONSTANT
+
+    def step() -> torch.Tensor:
+        weight.grad = None
+        weight.sum().backward()
+        return weight.grad * 2
+
+    recording = torchrecorder.record(step)
+    (last,) = [op for op in recording.ops.values() if op.name == "mul"]
+    value = recording.values[last.inputs[0].value]
+    assert value.role is Role.INNER
+    assert recording.ops[value.producer].name == "backward"

@@ -11,6 +11,8 @@ import torch
 from torch import nn
 
 import torchrecorder
+from torchrecorder.capture.tensors.argument_objects import Places
+from torchrecorder.events import Role
 
 from tests.structure import structure
 
@@ -127,3 +129,20 @@ def test_backward_starts_from_tensors_in_a_result_object():
     recording = torchrecorder.record(model, torch.ones(2, 3), backward=True)
     assert [slot.name for slot in recording.outputs] == ["loss"]
     assert len(recording.backward_runs) == 1 and model.linear.weight.grad is None
+
+
+def nested(depth, item):
+    """*item* in so many lists."""
+    return nested(depth - 1, [item]) if depth else item
+
+
+def test_how_deep_places_are_searched():
+    """Arguments to the sixth level, variables to the third; a tensor that is gone is nowhere."""
+    near, far, held, lost = (torch.ones(1) for _ in range(4))
+    places = Places(
+        [("near", nested(6, near)), ("far", nested(7, far))],
+        [("held", nested(3, held)), ("lost", nested(4, lost))],
+    )
+    assert places.of(near) == (Role.INPUT, "near" + 6 * ".0")
+    assert places.of(held) == (Role.CONSTANT, "held.0.0.0")
+    assert places.of(far) is None and places.of(lost) is None and places.of(torch.ones(1)) is None

@@ -6,16 +6,12 @@ import sys
 import warnings
 
 import pytest
-import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-import torchrecorder
 from torchrecorder.capture.internals.access import function_modes, leave_function_mode
 from torchrecorder.capture.state.force_eager import RunEagerly
 from torchrecorder.capture.state.recursion_limit import Headroom
-from torchrecorder.capture.tensors.argument_objects import Places
-from torchrecorder.events import Role
 
 
 class Mode(TorchFunctionMode):
@@ -84,57 +80,3 @@ def test_without_the_compiler(monkeypatch):
     with RunEagerly() as waiting:
         assert sys.meta_path[0] is waiting
     assert waiting not in sys.meta_path
-
-
-def test_gradients_from_before_the_run():
-    """They are constants; those of a backward pass in the run are made by it."""
-    weight = torch.ones(3, requires_grad=True)
-    weight.sum().backward()
-    recording = torchrecorder.record(lambda: weight.grad * 2)
-    (op,) = [op for op in recording.ops.values() if op.name == "mul"]
-    (read,) = op.inputs
-    assert recording.values[read.value].role is Role.CONSTANT
-
-    def step():
-        weight.grad = None
-        weight.sum().backward()
-        return weight.grad * 2
-
-    recording = torchrecorder.record(step)
-    (last,) = [op for op in recording.ops.values() if op.name == "mul"]
-    value = recording.values[last.inputs[0].value]
-    assert value.role is Role.INNER
-    assert recording.ops[value.producer].name == "backward"
-
-
-def nested(depth, item):
-    """*item* in so many lists."""
-    return nested(depth - 1, [item]) if depth else item
-
-
-def test_how_deep_places_are_searched():
-    """Arguments to the sixth level, variables to the third; a tensor that is gone is nowhere."""
-    near, far, held, lost = (torch.ones(1) for _ in range(4))
-    places = Places(
-        [("near", nested(6, near)), ("far", nested(7, far))],
-        [("held", nested(3, held)), ("lost", nested(4, lost))],
-    )
-    assert places.of(near) == (Role.INPUT, "near" + 6 * ".0")
-    assert places.of(held) == (Role.CONSTANT, "held.0.0.0")
-    assert places.of(far) is None and places.of(lost) is None and places.of(torch.ones(1)) is None
-
-
-def test_memory_that_is_written_in_place_is_allocated_once():
-    """Whichever part of it is written, and also where it was there before."""
-    x = torch.zeros(100)
-
-    def run():
-        y = torch.zeros(1000)
-        y.add_(1).mul_(2)
-        y[:10].add_(x[:10].add_(1))
-        return y
-
-    with torchrecorder.Recorder(memory=True) as recorder:
-        y = run()
-    sizes = sorted(item.bytes for item in recorder.recording.allocations)
-    assert sizes == [400, 4000] and y[0] == 3.0

@@ -16,7 +16,7 @@ from torchrecorder.views.pipeline import ViewOptions, make_view
 
 
 class Layer(nn.Module):
-    """Two ops, and a linear layer."""
+    """Two linear layers and two ops."""
 
     def __init__(self, width: int = 4):
         super().__init__()

@@ -36,8 +36,7 @@ class Collapse:
     only: frozenset[str] = frozenset()
 
     def __call__(self, view: View) -> View:
-        parents = {cluster.id: cluster.parent for cluster in view.clusters.values()}
-        depth = Nesting(parents, transparent(view.recording)).depth
+        depth = Nesting(view.nesting.parents, transparent(view.recording)).depth
         muted = self._muted(view)
 
         def closes(cluster: str) -> bool:

@@ -32,7 +32,8 @@ _CLOSED = (
     types.ModuleType,
 )
 
-_Named = list[tuple[str, Any]]
+Named = list[tuple[str, Any]]
+"""What has a name in the code."""
 
 
 class Places:
@@ -43,7 +44,7 @@ class Places:
         variables: Names and contents of the variables that its code reads.
     """
 
-    def __init__(self, arguments: _Named, variables: _Named | None = None) -> None:
+    def __init__(self, arguments: Named, variables: Named | None = None) -> None:
         arguments = [item for item in arguments if not _is_a(item[1], Tensor)]
         self._waiting = [(arguments, _DEEPEST), (variables or [], _NEAR)]
         self._models: list[tuple[str, weakref.ref[Module]]] = []
@@ -115,7 +116,7 @@ def takes_part(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     )
 
 
-def _places(arguments: _Named, deepest: int) -> Iterator[tuple[str, Tensor | Module]]:
+def _places(arguments: Named, deepest: int) -> Iterator[tuple[str, Tensor | Module]]:
     """Every tensor and module in *arguments*, breadth first, with its shortest place."""
     queue = [(name, value, 0) for name, value in arguments]
     seen: set[int] = set()
@@ -147,7 +148,7 @@ def _parts(found: Any) -> list[tuple[str, Any]]:
     return attributes(found)
 
 
-def attributes(found: Any) -> _Named:
+def attributes(found: Any) -> Named:
     """The names and contents of the attributes of an object, without running code of its class."""
     return [*_attributes(found), *_slots(found)]
 

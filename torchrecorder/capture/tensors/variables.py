@@ -12,9 +12,7 @@ from torch.nn import Module
 
 from torchrecorder.capture.modes.arguments import named_arguments
 from torchrecorder.capture.modes.closures import cells
-from torchrecorder.capture.tensors.argument_objects import attributes
-
-Variables = list[tuple[str, Any]]
+from torchrecorder.capture.tensors.argument_objects import Named, attributes
 
 
 def positional_names(function: Any) -> tuple[str, ...]:
@@ -28,10 +26,10 @@ def positional_names(function: Any) -> tuple[str, ...]:
     return names[1:] if bound else names
 
 
-def variables_of(function: Any) -> Variables:
+def variables_of(function: Any) -> Named:
     """What *function* reads: arguments of a ``partial``, closures, globals, attributes of its
     object; also what other functions of its file read that it uses."""
-    found: Variables = []
+    found: Named = []
     while isinstance(function, functools.partial):
         found += named_arguments(function.args, positional_names(function.func))
         found += function.keywords.items()
