@@ -136,6 +136,11 @@ def test_arguments_of_ops() -> None:
     assert arguments("conv2d", given) == ("stride 2",)
     given = (("dim", "-1"), ("_stacklevel", "3"), ("dtype", "torch.float32"))
     assert arguments("softmax", given) == ("dim -1",)
+    assert arguments("grad", (("create_graph", "True"), ("only_inputs", "True"))) == (
+        "create graph",
+    )
+    assert arguments("elu", (("alpha", "1.0"),)) == () and arguments("cdist", (("p", "2.0"),)) == ()
+    assert arguments("elu", (("alpha", "0.5"),)) == ("alpha 0.5",)
     given = (("ignore_index", "-100"), ("reduction", "'mean'"), ("label_smoothing", "0.1"))
     assert arguments("cross_entropy", given) == ("label smoothing 0.1",)
     assert arguments("max_pool2d", (("1", "3"), ("2", "2"))) == ("3×3", "stride 2")

@@ -9,10 +9,11 @@ import torch
 from torch import Tensor, nn
 
 import torchrecorder
+from torchrecorder.export.dot import given_out
 from torchrecorder.export.nested import INSIDE, Placed, loop_way
 from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
-from torchrecorder.style.figure import Figure
+from torchrecorder.style.figure import Figure, Text
 from torchrecorder.style.style import Style
 from torchrecorder.views.pipeline import ViewOptions, make_view
 
@@ -89,6 +90,27 @@ def test_training_steps_carry_weights_and_state(none: bool, carried: str) -> Non
             model(torch.ones(1, 4)).sum().backward()
             optimizer.step()
     assert carried in texts(figure_of(recorder.recording))
+
+
+def test_what_the_last_round_gives_is_one_result() -> None:
+    """An op and a module of every round are read in the round; the last is read behind it, too."""
+    layer, steps = nn.Linear(4, 1), list(range(4))
+    optimizer = torch.optim.Adam(layer.parameters())
+
+    def train(x: Tensor) -> tuple[Tensor, Tensor]:
+        for _ in steps:
+            made = layer(x)
+            loss = made.mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        return made, loss
+
+    figure = figure_of(torchrecorder.record(train, torch.ones(5, 4)))
+    (group,) = (each for each in figure.groups if each.count > 1)
+    assert group.count == 4
+    given = {each.name: given_out(figure).get(each.id) for each in figure.shapes}
+    assert given["layer"] == Text("→ 5×1") and given["mean"] == Text("→ scalar"), given
 
 
 @pytest.mark.parametrize("direction", ["TB", "LR", "BT", "RL"])

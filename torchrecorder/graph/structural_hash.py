@@ -9,15 +9,13 @@ stand for their places in the module around it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Protocol
 
-from torchrecorder.events import STORED, OpId, ScopeId, ValueId
+from torchrecorder.events import GRAD_SUFFIX, OpId, Role, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
-
-_ROLES = {role: role.value for role in STORED}
 
 
 @lru_cache(maxsize=4096)
@@ -42,6 +40,9 @@ class Run(Protocol):
     def children(self) -> Mapping[ScopeId | None, tuple[Scope | Op, ...]]: ...
 
     @property
+    def stored(self) -> Mapping[ValueId, Role]: ...
+
+    @property
     def optimizer_steps(self) -> Mapping[ScopeId, ScopeId]: ...
 
     def module_of(self, scope: Scope) -> Module | None: ...
@@ -53,8 +54,9 @@ def structures(recording: Run, *, exact: bool = True) -> dict[ScopeId, str]:
     Args:
         recording: The run.
         exact: Whether all settings count. Otherwise those of inactive modules do not, such as the
-            rate of a dropout in evaluation mode, which often differs between layers; nor do those
-            of operations in steps of optimizers, which may depend on how many steps were taken.
+            rate of a dropout in evaluation mode, which often differs between layers; and of steps
+            of optimizers only the weights and gradients count, because the first step of many
+            makes the state that the others read.
     """
     forms = _Forms(recording, exact)
     return {scope: form.digest for scope, form in forms.found.items()}
@@ -84,6 +86,7 @@ class _Forms:
     def __init__(self, recording: Run, exact: bool) -> None:
         self.recording = recording
         self.exact = exact
+        self.stored = recording.stored
         self.rank: dict[ValueId, int] = {}
         self.found: dict[ScopeId, _Form] = {}
         self.digests: dict[tuple[Any, ...], str] = {}  # most scopes equal one before
@@ -118,7 +121,13 @@ class _Forms:
         if module is not None:
             yield module.qualname, "" if off else module.detail, module.training
         off = off or not self.exact and scope.id in self.recording.optimizer_steps
-        for step in self.recording.children[scope.id]:
+        children = self.recording.children[scope.id]
+        if not self.exact and scope.kind is ScopeKind.OPTIMIZER:
+            ops = [step for step in children if isinstance(step, Op)]
+            if len(ops) == len(children):
+                yield tuple(self._updated(ops, form))
+                return
+        for step in children:
             if isinstance(step, Op):
                 yield from self._op(step, form, off)
             else:
@@ -128,6 +137,19 @@ class _Forms:
         yield tuple([(slot.name, self._place(slot.value, form)) for slot in scope.outputs])
         values = self.recording.values
         yield tuple([(self._look(values[value]), self._stored(value)) for value in form.outside])
+
+    def _updated(self, ops: Sequence[Op], form: _Form) -> Iterator[Any]:
+        """The weights and gradients that the ops of a step of an optimizer are given.
+
+        By their names: the first step may read them in another order, for the state that it makes.
+        """
+        values = self.recording.values
+        read = {slot.value: values[slot.value].names for op in ops for slot in op.inputs}
+        for value in sorted(read, key=lambda value: read[value]):
+            made_here = self.rank.get(value, -1) >= form.start
+            gradient = read[value] and read[value][0].endswith(GRAD_SUFFIX)
+            if not made_here and (gradient or value in self.stored):
+                yield self._place(value, form), self._look(values[value])
 
     def _op(self, op: Op, form: _Form, off: bool) -> Iterator[Any]:
         place, values = self._place, self.recording.values
@@ -147,4 +169,4 @@ class _Forms:
 
     def _stored(self, value: ValueId) -> str:
         """The role of a parameter or buffer, which distinguishes it from other inputs."""
-        return _ROLES.get(self.recording.values[value].role, "")
+        return self.stored[value].value if value in self.stored else ""

@@ -31,12 +31,12 @@ USUAL = {
     "start_dim": "1",
     "end_dim": "-1",
     "mode": "nearest constant",
-    "p": "0.0",
+    "p": "0.0 2.0",
     "dtype": None,
     "device": None,
     "training": None,
     "return_indices": None,
-    "alpha": "1",
+    "alpha": "1 1.0",
     "is_causal": "False",
     "dropout_p": "0.0",
     "max_norm": None,
@@ -56,6 +56,11 @@ USUAL = {
     "label_smoothing": "0.0",
     "need_weights": None,
     "average_attn_weights": None,
+    "only_inputs": "True",
+    "has_biases": "True",
+    "train": None,
+    "padding_value": "0.0",
+    "blank": "0",
 }
 """Values that are not shown; None: never shown."""
 

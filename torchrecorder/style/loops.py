@@ -15,6 +15,9 @@ from torchrecorder.views.view import Arrow, Box, Cluster, View
 PLAIN = frozenset("input self other tensors tensor mat1 mat2 vec x args".split())
 """Generic names of arguments."""
 
+WIDTH = 44
+"""Characters of the names in a caption, at most."""
+
 
 def feedback(view: View, drawn: Box | Cluster) -> tuple[Arrow, ...]:
     """The arrows from one round of a loop to the next; empty if siblings are different modules.
@@ -30,7 +33,10 @@ def feedback(view: View, drawn: Box | Cluster) -> tuple[Arrow, ...]:
 
 def next_round(view: View, back: Iterable[Arrow]) -> str:
     """``next: h, c`` for a loop, with the names or shapes of what it gives to itself."""
-    return f"next: {labels.shorten(', '.join(dict.fromkeys(_names(view, back))), 36)}"
+    names = [*dict.fromkeys(_names(view, back))]
+    while len(names) > 1 and len(", ".join(names)) > WIDTH:
+        names[-2:] = ["…"]
+    return f"next: {labels.shorten(', '.join(names), WIDTH)}"
 
 
 def _names(view: View, arrows: Iterable[Arrow]) -> Iterator[str]:

@@ -80,9 +80,36 @@ def same(view: View, arrow: Arrow) -> ValueId | None:
     Arrows through hidden boxes have the same value if the same tensor enters these.
     """
     value = view.given(arrow) or arrow.value
-    if value is None or not view.boxes[arrow.tail].instances:
+    if value is None:
         return value
-    return next(given(view, arrow, value))
+    if view.boxes[arrow.tail].instances:
+        return next(given(view, arrow, value))
+    return _of_first(view.recording, arrow.tail, value)
+
+
+def _of_first(recording: RecordedRun, item: str, value: ValueId) -> ValueId:
+    """What *item*, the first of equal siblings, gives where one of the others gives *value*."""
+    own = results(recording, item)
+    if not own or value in own:
+        return value
+    form = _form(recording, item)
+    producer = recording.values[value].producer
+    if producer is None:
+        return value
+    for giver in (producer, *recording.within(recording.ops[producer].scope)):
+        found = results(recording, giver)
+        if value in found and _form(recording, giver) == form and len(found) == len(own):
+            return own[found.index(value)]
+    return value
+
+
+def _form(recording: RecordedRun, item: str) -> tuple[object, str]:
+    """What equal siblings have in common: the function of ops, the class of scopes."""
+    op = recording.ops.get(OpId(item))
+    if op is not None:
+        return op.kind, op.qualname
+    scope = recording.scopes[ScopeId(item)]
+    return scope.kind, scope.cls
 
 
 def result(recording: RecordedRun, item: str, value: ValueId | None) -> int:

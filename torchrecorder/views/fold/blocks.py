@@ -11,7 +11,7 @@ from itertools import accumulate, groupby
 from math import prod
 from typing import NamedTuple
 
-from torchrecorder.events import OpId, ScopeId, Slot, SourceLine, ValueId
+from torchrecorder.events import GRAD_SUFFIX, OpId, ScopeId, Slot, SourceLine, ValueId
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.structural_hash import without_numbers
@@ -116,7 +116,8 @@ def _contents(recording: RecordedRun, item: str) -> Hashable:
 def op_key(recording: RecordedRun, op: Op) -> Hashable:
     """The fold key of an op.
 
-    Numbers in its arguments do not count: the ops of a loop may be given the index.
+    Numbers in its arguments do not count: the ops of a loop may be given the index. Nor do the
+    gradients that a backward pass adds to, which the first of several does not find.
     """
     values = recording.values
     return (
@@ -125,7 +126,11 @@ def op_key(recording: RecordedRun, op: Op) -> Hashable:
         op.failed,
         len(op.writes),
         tuple((name, without_numbers(text)) for name, text in op.arguments),
-        tuple((slot.name, *_form(values[slot.value])) for slot in op.inputs),
+        tuple(
+            (slot.name, *_form(values[slot.value]))
+            for slot in op.inputs
+            if not slot.name.endswith(GRAD_SUFFIX)
+        ),
         tuple(_form(values[output]) for output in op.outputs),
     )
 

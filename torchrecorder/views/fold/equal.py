@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from torchrecorder.events import GradId, OpId
+from torchrecorder.views.bundles import Flow, Flows
 from torchrecorder.views.hide import STORED
 from torchrecorder.views.fold.sibling_index import Items
 from torchrecorder.graph.structural_hash import without_numbers
@@ -126,6 +127,7 @@ class Wiring:
         self._into: dict[str, list[Arrow]] = {}
         self._out_of: dict[str, list[Arrow]] = {}
         self._stored = items.view.recording.stored
+        self.flows = Flows(items.view)
         self.parallel = Parallel(items)
 
     def into(self, item: str) -> Sequence[Arrow]:
@@ -250,10 +252,19 @@ class _Link:
         self.joins = _counted(
             (at[join.tail] - here.start, at[join.head] - there.start, join.slot) for join in joins
         )
+        self._updated = {
+            (at[join.head] - there.start, join.slot)
+            for join in joins
+            if wiring.flows.of(join) is not Flow.TENSOR
+        }
         self.pattern = (self.joins, self.beside, leaves)
 
     def begins_at(self, first: str) -> bool:
-        """Whether *first* has the chain's entries where the others hang on."""
+        """Whether *first* has the chain's entries where the others hang on.
+
+        It may have none where the others read what the one before has updated: weights, which a
+        module has from the beginning, gradients, or the state that the first step makes.
+        """
         at = self.wiring.items.at
         entries: dict[tuple[int, str], None] = {}
         for arrow in self.wiring.into(first):
@@ -262,7 +273,8 @@ class _Link:
             start = self.wiring.start(arrow, first)
             if not stepping and (*start, place, arrow.slot) not in self.beside:
                 entries[place, arrow.slot] = None
-        return set(entries) == {(place, slot) for _, place, slot in self.joins}
+        joined = {(place, slot) for _, place, slot in self.joins}
+        return entries.keys() <= joined and joined - entries.keys() <= self._updated
 
 
 def _counted(things: Iterable[Any]) -> dict[Any, int]:

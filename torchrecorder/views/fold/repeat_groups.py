@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import NamedTuple
 
-from torchrecorder.events import OpId, ScopeId
+from torchrecorder.events import OpId, ScopeId, ValueId
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.fold.blocks import (
     PREFIX,
@@ -21,7 +21,7 @@ from torchrecorder.views.fold.blocks import (
 )
 from torchrecorder.views.collapse import SOURCES
 from torchrecorder.views.fold.sibling_index import Items
-from torchrecorder.views.view import Box, BoxKind, Cluster, View
+from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, View
 
 
 def with_block_clusters(
@@ -47,7 +47,7 @@ def with_block_clusters(
             keys[block] = key
             parents[block] = around
             parents.update(dict.fromkeys(members, block))
-    return (Items(_moved(view, parents), items) if parents else items), keys
+    return (Items(_moved(view, parents, keys), items) if parents else items), keys
 
 
 class _Place(NamedTuple):
@@ -119,6 +119,10 @@ def without_single_blocks(view: View, kept: Collection[str] = ()) -> View:
         return view
     clusters = view.clusters
 
+    def home(box: Box) -> str | None:
+        found = outside(box.cluster)
+        return None if box.kind is BoxKind.INPUT and found != box.cluster else found
+
     def outside(cluster: str | None) -> str | None:
         while cluster in lone and cluster is not None:
             cluster = clusters[cluster].parent
@@ -126,7 +130,7 @@ def without_single_blocks(view: View, kept: Collection[str] = ()) -> View:
 
     return replace(
         view,
-        boxes={name: box.moved(outside(box.cluster)) for name, box in view.boxes.items()},
+        boxes={name: box.moved(home(box)) for name, box in view.boxes.items()},
         clusters={
             name: cluster.moved(outside(cluster.parent))
             for name, cluster in clusters.items()
@@ -135,7 +139,9 @@ def without_single_blocks(view: View, kept: Collection[str] = ()) -> View:
     )
 
 
-def _moved(view: View, parents: Mapping[str, str | None]) -> View:
+def _moved(
+    view: View, parents: Mapping[str, str | None], keys: Mapping[str, object]
+) -> View:
     """*view* with the clusters that *parents* names, around what they are named for."""
     boxes = {
         name: box.moved(parents[name]) if name in parents else box
@@ -149,7 +155,7 @@ def _moved(view: View, parents: Mapping[str, str | None]) -> View:
     inner = [box.cluster for box in boxes.values() if box.kind not in SOURCES]
     clusters = dict(_in_order({**old, **added}, inner))
     found = replace(view, boxes=boxes, clusters=clusters)
-    return replace(found, boxes={**boxes, **_own_constants(found)})
+    return replace(found, boxes={**boxes, **_own_sources(found, keys)})
 
 
 def _in_order(
@@ -168,16 +174,36 @@ def _in_order(
             yield name, clusters[name]
 
 
-def _own_constants(view: View) -> Mapping[str, Box]:
-    """Constants that only one block reads, inside it."""
-    readers: dict[str, list[str | None]] = {}
+def _own_sources(view: View, keys: Mapping[str, object]) -> Mapping[str, Box]:
+    """Constants that only one block reads, and inputs of which each block reads its own, inside it.
+
+    Args:
+        view: Where they lie outside.
+        keys: What blocks that may repeat have in common.
+    """
+    readers: dict[str, list[Arrow]] = {}
     for arrow in view.arrows:
-        if view.boxes[arrow.tail].kind is BoxKind.CONSTANT:
-            readers.setdefault(arrow.tail, []).append(view.boxes[arrow.head].cluster)
-    nesting, found = view.nesting, {}
-    for name, heads in readers.items():
-        box = view.boxes[name]
+        if view.boxes[arrow.tail].kind in (BoxKind.CONSTANT, BoxKind.INPUT):
+            readers.setdefault(arrow.tail, []).append(arrow)
+    nesting, found = view.nesting, dict[str, Box]()
+    inputs: dict[str, dict[str, Hashable]] = {}
+    for name, arrows in readers.items():
+        box, heads = view.boxes[name], [view.boxes[arrow.head].cluster for arrow in arrows]
         home = next(filter(is_block, nesting.around(nesting.common(heads))), None)
-        if home is not None and nesting.depth[box.cluster] < nesting.depth[home]:
+        if home is None or nesting.depth[box.cluster] >= nesting.depth[home]:
+            continue
+        if box.kind is BoxKind.CONSTANT:
             found[name] = box.moved(home)
+        else:
+            value = view.recording.values[ValueId(name)]
+            slots = tuple(sorted(arrow.slot for arrow in arrows))
+            inputs.setdefault(home, {})[name] = value.shape, value.dtype, slots
+    rows: dict[object, list[str]] = {}
+    for block in filter(is_block, view.clusters):
+        rows.setdefault((view.clusters[block].parent, keys[block]), []).append(block)
+    for row in rows.values():
+        given = [inputs.get(block, {}) for block in row]
+        if all([*each.values()] == [*given[0].values()] for each in given):
+            for block, each in zip(row, given):
+                found.update((name, view.boxes[name].moved(block)) for name in each)
     return found
