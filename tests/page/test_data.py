@@ -7,8 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import given, settings
 
+import torchrecorder
 from tests.figures import linear, network, regions
 from tests.random_recordings import recordings
 from tests.stepped import stepped
@@ -110,6 +112,25 @@ def test_open_at_first_is_what_the_view_has_open() -> None:
     assert [page.items["id"][item] for item in page.data["open"]] == ["s0"]
     page = Page(data_of(stack(12), depth=2, fold=False))
     assert len(page.data["open"]) == 13
+
+
+@pytest.mark.parametrize("trains", [True, False])
+def test_rounds_that_train_are_open_at_first(trains: bool) -> None:
+    """One of them, with the model in it; of other loops, nothing is open."""
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Sequential(torch.nn.Tanh()))
+
+    def run(batches: list[torch.Tensor]) -> None:
+        for x in batches:
+            loss = model(x).square().mean()
+            if trains:
+                loss.backward()
+
+    page = Page(data_of(torchrecorder.record(run, ([torch.ones(2, 4)] * 3,))))
+    shown = [number for number in page.data["open"] if page.items["fold"][number]]
+    assert len(shown) == trains
+    for fold in shown:
+        rounds = [n for n in page.data["open"] if page.items["parent"][n] == fold]
+        assert rounds == [fold + 1]
 
 
 def test_layout_is_that_of_its_parts() -> None:
@@ -344,7 +365,8 @@ def test_any_recording_has_a_page(recording: Recording) -> None:
         ends = {*tensors["producer"], *(item for row in tensors["consumers"] for item in row)}
         assert all(items["header"][item] < 0 for item in ends)
         assert all(items["header"][item] >= 0 for item in data["open"])
-        assert all(items["fold"][item] == 0 for item in data["open"])
+        if not recording.backward_runs:
+            assert all(items["fold"][item] == 0 for item in data["open"])
 
 
 def test_a_fold_of_siblings_that_differ_says_in_what() -> None:

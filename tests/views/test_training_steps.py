@@ -116,6 +116,24 @@ def test_the_first_step_folds_with_the_others(norm: type[torch.nn.Module]) -> No
     assert len([box for box in view.boxes.values() if box.kind is BoxKind.MODULE]) == 3
 
 
+def test_counts_that_are_only_counted_on_are_not_drawn() -> None:
+    """Those of batches: the last has no reader, and the others none but the next."""
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4))
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(4):
+            x = model(x).relu()
+        return x
+
+    recording = torchrecorder.record(run, torch.ones(3, 4))
+    view = make_view(recording, ViewOptions(depth=99))
+    assert view.unfolded is not None
+    unfolded = view.unfolded()
+    ops = [recording.ops[OpId(box)] for box in unfolded.view.boxes if box in recording.ops]
+    assert len(ops) == 4 * 3 and "add_" not in {op.name for op in ops}
+    assert {len(group) for group in unfolded.repeats} == {4}
+
+
 def test_batches_that_are_arguments_lie_in_the_round_that_reads_them() -> None:
     """Gradients add up over the rounds: the first has none to add to, and folds all the same."""
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 1))

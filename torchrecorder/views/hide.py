@@ -284,12 +284,18 @@ def _is_scope(view: View, box: Box) -> bool:
 
 
 def _without_bookkeeping(view: View, hidden: set[str]) -> View:
-    """Drop ops that only update hidden buffers, such as the count of batches."""
+    """Drop ops that only update hidden buffers, such as the count of batches, call after call."""
     keeps = view.recording.bookkeeping
     if not keeps:
         return view
-    useful = {arrow.tail for arrow in view.arrows if arrow.head not in hidden}
-    idle = [box for box in view.boxes if box in keeps and box not in useful]
+    readers: dict[str, list[str]] = {box: [] for box in view.boxes if box in keeps}
+    for arrow in view.arrows:
+        if arrow.tail in readers and arrow.head not in hidden:
+            readers[arrow.tail].append(arrow.head)
+    idle: dict[str, None] = {}
+    for box in sorted(readers, key=lambda box: view.recording.ops[OpId(box)].index, reverse=True):
+        if all(reader in idle for reader in readers[box]):
+            idle[box] = None
     return without(view, idle)
 
 

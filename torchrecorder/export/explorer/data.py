@@ -15,6 +15,7 @@ from torchrecorder.export.explorer.tensors import Tensors
 from torchrecorder.layout import engine
 from torchrecorder.layout.layered import Item, Plan, constants, plan
 from torchrecorder.style.style import Style
+from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.tree import Place, Tree
 from torchrecorder.views.unfold import members
 from torchrecorder.views.view import BoxKind, Unfolded, View
@@ -130,12 +131,25 @@ def _is_input(place: Place, boxes: Mapping[str, Any]) -> bool:
 
 
 def opened(view: View, tree: Tree) -> list[int]:
-    """The places that are open at first: what is open in *view*, folds closed."""
+    """The places that are open at first: what is open in *view*, folds closed.
+
+    The rounds of a training loop are open, too: all of the model is in them.
+    """
     found: list[int] = []
     shown = {-1}
+    rounds = _rounds(tree)
     for number, place in enumerate(tree.places):
-        if place.parent in shown and not place.fold and place.id in view.clusters:
+        closed = place.fold and place.id not in rounds
+        if place.parent in shown and not closed and place.id in view.clusters:
             if place.id in tree.view.clusters:
                 shown.add(number)
                 found.append(number)
     return found
+
+
+def _rounds(tree: Tree) -> set[str]:
+    """The blocks in which a backward pass runs."""
+    passes = {run.op for run in tree.view.recording.backward_runs}
+    members = tree.unfolded.members
+    blocks = filter(is_block, tree.view.clusters if passes else ())
+    return {block for block in blocks if not passes.isdisjoint(members[block])}

@@ -252,11 +252,7 @@ class _Link:
         self.joins = _counted(
             (at[join.tail] - here.start, at[join.head] - there.start, join.slot) for join in joins
         )
-        self._updated = {
-            (at[join.head] - there.start, join.slot)
-            for join in joins
-            if wiring.flows.of(join) is not Flow.TENSOR
-        }
+        self._entering = [(at[join.head] - there.start, join) for join in joins]
         self.pattern = (self.joins, self.beside, leaves)
 
     def begins_at(self, first: str) -> bool:
@@ -274,7 +270,15 @@ class _Link:
             if not stepping and (*start, place, arrow.slot) not in self.beside:
                 entries[place, arrow.slot] = None
         joined = {(place, slot) for _, place, slot in self.joins}
-        return entries.keys() <= joined and joined - entries.keys() <= self._updated
+        if not entries.keys() <= joined:
+            return False
+        flows = self.wiring.flows
+        updated = {
+            (place, join.slot)
+            for place, join in self._entering
+            if flows.of(join) is not Flow.TENSOR
+        }
+        return joined - entries.keys() <= updated
 
 
 def _counted(things: Iterable[Any]) -> dict[Any, int]:
