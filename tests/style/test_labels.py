@@ -141,6 +141,11 @@ def test_arguments_of_ops() -> None:
     )
     assert arguments("elu", (("alpha", "1.0"),)) == () and arguments("cdist", (("p", "2.0"),)) == ()
     assert arguments("elu", (("alpha", "0.5"),)) == ("alpha 0.5",)
+    given = (("num_layers", "1"), ("dropout", "0.0"), ("batch_first", "True"), ("train", "True"))
+    assert arguments("lstm", given) == ()
+    assert arguments("lstm", (("num_layers", "2"), ("dropout", "0.1"))) == (
+        "2 layers", "dropout 0.1",
+    )
     given = (("ignore_index", "-100"), ("reduction", "'mean'"), ("label_smoothing", "0.1"))
     assert arguments("cross_entropy", given) == ("label smoothing 0.1",)
     assert arguments("max_pool2d", (("1", "3"), ("2", "2"))) == ("3×3", "stride 2")

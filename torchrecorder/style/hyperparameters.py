@@ -61,6 +61,8 @@ USUAL = {
     "train": None,
     "padding_value": "0.0",
     "blank": "0",
+    "num_layers": "1",
+    "dropout": "0.0",
 }
 """Values that are not shown; None: never shown."""
 
