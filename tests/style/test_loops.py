@@ -12,6 +12,7 @@ import torchrecorder
 from torchrecorder.export.dot import given_out
 from torchrecorder.export.nested import INSIDE, Placed, loop_way
 from torchrecorder.recording import Recording
+from torchrecorder.style import labels, loops
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure, Text
 from torchrecorder.style.style import Style
@@ -90,6 +91,27 @@ def test_training_steps_carry_weights_and_state(none: bool, carried: str) -> Non
             model(torch.ones(1, 4)).sum().backward()
             optimizer.step()
     assert carried in texts(figure_of(recorder.recording))
+
+
+@pytest.mark.parametrize("momentum, width, said", [
+    (0.9, 22, "weights, state tensors"), (0.9, 21, "weights, …"),
+    (0.0, 5, labels.shorten("weights", 5)),
+])
+def test_what_a_loop_carries_is_cut_between_names(
+    momentum: float, width: int, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only a single name is cut itself."""
+    monkeypatch.setattr(loops, "WIDTH", width)
+    layer = nn.Linear(4, 4)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1, momentum=momentum)
+
+    def train(x: Tensor) -> None:
+        for _ in range(4):
+            optimizer.zero_grad()
+            layer(x).sum().backward()
+            optimizer.step()
+
+    assert f"next: {said}" in texts(figure_of(torchrecorder.record(train, torch.ones(1, 4))))
 
 
 def test_what_the_last_round_gives_is_one_result() -> None:

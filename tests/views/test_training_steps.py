@@ -173,18 +173,65 @@ def test_an_input_that_one_round_reads_stays_outside() -> None:
     assert len(inputs) == 4 and {box.cluster for box in inputs} == {None}
 
 
-def test_a_first_round_that_lacks_an_input_stays_beside_the_others() -> None:
-    """Only what modules and optimizers keep may be missing: here it is a sum over the rounds."""
-    layer = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+@pytest.mark.parametrize("first", ["weight", "other"])
+def test_a_first_round_that_reads_something_else_stays_beside_the_others(first: str) -> None:
+    """A weight that is not drawn, where the others read a result; or another input beside it."""
+    class Loop(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.start = torch.nn.Parameter(torch.ones(3))
 
-    def run(x: torch.Tensor) -> torch.Tensor:
-        total = layer(x)
-        for _ in range(4):
-            total = total + layer(x)
-        return total
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            state = self.start if first == "weight" else x.exp()
+            for step in range(5):
+                beside = x if first == "other" and step == 0 else y
+                state = torch.maximum(state, beside).relu().neg().sigmoid()
+            return state
 
-    view = make_view(torchrecorder.record(run, torch.ones(3, 4)), ViewOptions())
-    assert 5 not in {cluster.count for cluster in view.clusters.values()}
+    recording = torchrecorder.record(Loop(), (torch.ones(3), torch.ones(3)))
+    view = make_view(recording, ViewOptions())
+    assert [cluster.count for cluster in view.clusters.values() if cluster.count > 1] == [4]
+
+
+class Decay(torch.optim.Optimizer):
+    """Makes weights smaller, or only measures gradients."""
+
+    def __init__(self, layer: torch.nn.Module, weights: bool) -> None:
+        super().__init__(layer.parameters(), {"weights": weights})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """All weights."""
+        if closure is not None:
+            with torch.enable_grad():
+                closure()
+        for group in self.param_groups:
+            for weight in group["params"]:
+                weight.mul_(0.9) if group["weights"] else weight.grad.norm()
+
+
+@pytest.mark.parametrize("weights", [True, False])
+def test_steps_on_other_weights_or_gradients_have_another_structure(weights: bool) -> None:
+    """Those on the same have the same; a step that runs the model has that of what it runs."""
+    layers = [torch.nn.Linear(2, size) for size in (3, 4)]
+    optimizers = [Decay(layer, weights) for layer in layers]
+
+    def run(x: torch.Tensor) -> None:
+        for layer in layers:
+            layer(x).sum().backward()
+        for optimizer in (*optimizers, *optimizers):
+            optimizer.step()
+        for function in (torch.relu, torch.tanh):
+            optimizers[0].step(lambda: function(layers[0](x)))
+
+    recording = torchrecorder.record(run, torch.ones(1, 2))
+    one, two, again, more, relu, tanh = [
+        recording.structures[scope.id]
+        for scope in recording.scopes.values()
+        if scope.kind is ScopeKind.OPTIMIZER and recording.optimizer_steps[scope.id] == scope.id
+    ]
+    assert (one, two) == (again, more)
+    assert len({one, two, relu, tanh}) == 4
 
 
 def test_what_a_box_returned_is_found_in_proportion_to_the_run() -> None:

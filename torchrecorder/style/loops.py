@@ -34,9 +34,11 @@ def feedback(view: View, drawn: Box | Cluster) -> tuple[Arrow, ...]:
 def next_round(view: View, back: Iterable[Arrow]) -> str:
     """``next: h, c`` for a loop, with the names or shapes of what it gives to itself."""
     names = [*dict.fromkeys(_names(view, back))]
-    while len(names) > 1 and len(", ".join(names)) > WIDTH:
-        names[-2:] = ["…"]
-    return f"next: {labels.shorten(', '.join(names), WIDTH)}"
+    text = ", ".join(names)
+    while len(text) > WIDTH and len(names) > 1:
+        names.pop()
+        text = ", ".join([*names, "…"])
+    return f"next: {labels.shorten(text, WIDTH)}"
 
 
 def _names(view: View, arrows: Iterable[Arrow]) -> Iterator[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import NamedTuple
 
-from torchrecorder.events import OpId, ScopeId, ValueId
+from torchrecorder.events import OpId, ScopeId
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.fold.blocks import (
     PREFIX,
@@ -21,7 +21,7 @@ from torchrecorder.views.fold.blocks import (
 )
 from torchrecorder.views.collapse import SOURCES
 from torchrecorder.views.fold.sibling_index import Items
-from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, View
+from torchrecorder.views.view import Box, BoxKind, Cluster, View
 
 
 def with_block_clusters(
@@ -181,29 +181,26 @@ def _own_sources(view: View, keys: Mapping[str, object]) -> Mapping[str, Box]:
         view: Where they lie outside.
         keys: What blocks that may repeat have in common.
     """
-    readers: dict[str, list[Arrow]] = {}
+    readers: dict[str, list[str | None]] = {}
     for arrow in view.arrows:
         if view.boxes[arrow.tail].kind in (BoxKind.CONSTANT, BoxKind.INPUT):
-            readers.setdefault(arrow.tail, []).append(arrow)
+            readers.setdefault(arrow.tail, []).append(view.boxes[arrow.head].cluster)
     nesting, found = view.nesting, dict[str, Box]()
-    inputs: dict[str, dict[str, Hashable]] = {}
-    for name, arrows in readers.items():
-        box, heads = view.boxes[name], [view.boxes[arrow.head].cluster for arrow in arrows]
+    inputs: dict[str, list[Box]] = {}
+    for name, heads in readers.items():
+        box = view.boxes[name]
         home = next(filter(is_block, nesting.around(nesting.common(heads))), None)
         if home is None or nesting.depth[box.cluster] >= nesting.depth[home]:
             continue
         if box.kind is BoxKind.CONSTANT:
             found[name] = box.moved(home)
         else:
-            value = view.recording.values[ValueId(name)]
-            slots = tuple(sorted(arrow.slot for arrow in arrows))
-            inputs.setdefault(home, {})[name] = value.shape, value.dtype, slots
+            inputs.setdefault(home, []).append(box.moved(home))
     rows: dict[object, list[str]] = {}
     for block in filter(is_block, view.clusters):
         rows.setdefault((view.clusters[block].parent, keys[block]), []).append(block)
     for row in rows.values():
-        given = [inputs.get(block, {}) for block in row]
-        if all([*each.values()] == [*given[0].values()] for each in given):
-            for block, each in zip(row, given):
-                found.update((name, view.boxes[name].moved(block)) for name in each)
+        given = [inputs.get(block, []) for block in row]
+        if len({*map(len, given)}) == 1:
+            found.update((box.id, box) for each in given for box in each)
     return found
