@@ -7,10 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import torch
 from hypothesis import given, settings
 
-import torchrecorder
 from tests.figures import linear, network, regions
 from tests.random_recordings import recordings
 from tests.stepped import stepped
@@ -28,6 +26,7 @@ from torchrecorder.style.diff_colors import Marked
 from torchrecorder.style.style import RULES, Style
 from torchrecorder.style.themes import DARK, PRINT
 from torchrecorder.testing import Builder
+from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.pipeline import ViewOptions, make_view
 
 
@@ -103,34 +102,6 @@ def test_what_can_be_opened_has_a_header_and_a_template() -> None:
     assert can == [number >= 0 for number in items["template"]]
     assert can == [look >= 0 for look in items["openlook"]]
     assert can == [item in items["parent"] for item in range(len(can))]
-
-
-def test_open_at_first_is_what_the_view_has_open() -> None:
-    """Folds are closed, whatever the depth."""
-    assert Page(data_of(network(), depth=0)).data["open"] == []
-    page = Page(data_of(stack(12), depth=2))
-    assert [page.items["id"][item] for item in page.data["open"]] == ["s0"]
-    page = Page(data_of(stack(12), depth=2, fold=False))
-    assert len(page.data["open"]) == 13
-
-
-@pytest.mark.parametrize("trains", [True, False])
-def test_rounds_that_train_are_open_at_first(trains: bool) -> None:
-    """One of them, with the model in it; of other loops, nothing is open."""
-    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Sequential(torch.nn.Tanh()))
-
-    def run(batches: list[torch.Tensor]) -> None:
-        for x in batches:
-            loss = model(x).square().mean()
-            if trains:
-                loss.backward()
-
-    page = Page(data_of(torchrecorder.record(run, ([torch.ones(2, 4)] * 3,))))
-    shown = [number for number in page.data["open"] if page.items["fold"][number]]
-    assert len(shown) == trains
-    for fold in shown:
-        rounds = [n for n in page.data["open"] if page.items["parent"][n] == fold]
-        assert rounds == [fold + 1]
 
 
 def test_layout_is_that_of_its_parts() -> None:
@@ -365,8 +336,8 @@ def test_any_recording_has_a_page(recording: Recording) -> None:
         ends = {*tensors["producer"], *(item for row in tensors["consumers"] for item in row)}
         assert all(items["header"][item] < 0 for item in ends)
         assert all(items["header"][item] >= 0 for item in data["open"])
-        if not recording.backward_runs:
-            assert all(items["fold"][item] == 0 for item in data["open"])
+        folds = [items["id"][item] for item in data["open"] if items["fold"][item]]
+        assert all(map(is_block, folds)) and (recording.backward_runs or not folds)
 
 
 def test_a_fold_of_siblings_that_differ_says_in_what() -> None:

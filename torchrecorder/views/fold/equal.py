@@ -269,16 +269,13 @@ class _Link:
             start = self.wiring.start(arrow, first)
             if not stepping and (*start, place, arrow.slot) not in self.beside:
                 entries[place, arrow.slot] = None
-        joined = {(place, slot) for _, place, slot in self.joins}
-        if not entries.keys() <= joined:
-            return False
-        flows = self.wiring.flows
-        updated = {
-            (place, join.slot)
-            for place, join in self._entering
-            if flows.of(join) is not Flow.TENSOR
-        }
-        return joined - entries.keys() <= updated
+        flows, joined = self.wiring.flows, set[tuple[int, str]]()
+        updated = set[tuple[int, str]]()
+        for place, join in self._entering:
+            joined.add((place, join.slot))
+            if flows.of(join) is not Flow.TENSOR:
+                updated.add((place, join.slot))
+        return entries.keys() <= joined <= entries.keys() | updated
 
 
 def _counted(things: Iterable[Any]) -> dict[Any, int]:

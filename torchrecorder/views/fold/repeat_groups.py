@@ -139,9 +139,7 @@ def without_single_blocks(view: View, kept: Collection[str] = ()) -> View:
     )
 
 
-def _moved(
-    view: View, parents: Mapping[str, str | None], keys: Mapping[str, object]
-) -> View:
+def _moved(view: View, parents: Mapping[str, str | None], keys: Mapping[str, object]) -> View:
     """*view* with the clusters that *parents* names, around what they are named for."""
     boxes = {
         name: box.moved(parents[name]) if name in parents else box

@@ -1,0 +1,153 @@
+"""The first round of a loop folds with the others, although it finds nothing that one has left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import torchrecorder
+from torchrecorder.events import OpId, ScopeKind
+from torchrecorder.views.pipeline import ViewOptions, make_view
+from torchrecorder.views.view import BoxKind
+
+
+@pytest.mark.parametrize("norm", [torch.nn.BatchNorm1d, torch.nn.LayerNorm])
+def test_the_first_step_folds_with_the_others(norm: type[torch.nn.Module]) -> None:
+    """It reads weights, buffers and state that no step has updated, or makes the state itself."""
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), norm(4), torch.nn.Linear(4, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        optimizer.zero_grad()
+        loss: torch.Tensor = model(x).sum()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    def train(x: torch.Tensor) -> torch.Tensor:
+        return torch.stack([step(x) for _ in range(4)])
+
+    view = make_view(torchrecorder.record(train, torch.ones(3, 4)), ViewOptions())
+    view.check()
+    assert 4 in {cluster.count for cluster in view.clusters.values()}
+    assert len([box for box in view.boxes.values() if box.kind is BoxKind.MODULE]) == 3
+
+
+def test_counts_that_are_only_counted_on_are_not_drawn() -> None:
+    """Those of batches: the last has no reader, and the others none but the next."""
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4))
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(4):
+            x = model(x).relu()
+        return x
+
+    recording = torchrecorder.record(run, torch.ones(3, 4))
+    view = make_view(recording, ViewOptions(depth=99))
+    assert view.unfolded is not None
+    unfolded = view.unfolded()
+    ops = [recording.ops[OpId(box)] for box in unfolded.view.boxes if box in recording.ops]
+    assert len(ops) == 4 * 3 and "add_" not in {op.name for op in ops}
+    assert {len(group) for group in unfolded.repeats} == {4}
+
+
+def test_batches_that_are_arguments_lie_in_the_round_that_reads_them() -> None:
+    """Gradients add up over the rounds: the first has none to add to, and folds all the same."""
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 1))
+
+    def train(batches: list[tuple[torch.Tensor, torch.Tensor]], scale: torch.Tensor) -> None:
+        for x, y in batches:
+            (torch.nn.functional.mse_loss(model(x), y) * scale).backward()
+
+    batches = [(torch.ones(3, 4), torch.ones(3, 1)) for _ in range(5)]
+    view = make_view(torchrecorder.record(train, (batches, torch.tensor(0.2))), ViewOptions())
+    view.check()
+    (fold,) = (cluster for cluster in view.clusters.values() if cluster.count == 5)
+    inputs = [box for box in view.boxes.values() if box.kind is BoxKind.INPUT]
+    assert [(box.cluster, box.names) for box in inputs] == [
+        (fold.id, tuple(f"batches.{number}.0" for number in range(5))),
+        (fold.id, tuple(f"batches.{number}.1" for number in range(5))),
+        (None, ()),
+    ]
+
+
+def test_an_input_that_one_round_reads_stays_outside() -> None:
+    """The others read what the round before has made; and so do those of rounds that do not fold.
+
+    They repeat, but what they give is read in three ways.
+    """
+    def run(x: torch.Tensor, others: list[torch.Tensor]) -> torch.Tensor:
+        for _ in range(4):
+            x = (x.relu() + 1).tanh() * 2
+        a, b, c = [other.exp().neg().abs().sqrt() for other in others]
+        return x * a.sum() + b.mean() - c.max()
+
+    given = torch.ones(3), [torch.ones(3), torch.ones(3), torch.ones(3)]
+    view = make_view(torchrecorder.record(run, given), ViewOptions())
+    view.check()
+    assert 4 in {cluster.count for cluster in view.clusters.values()}
+    inputs = [box for box in view.boxes.values() if box.kind is BoxKind.INPUT]
+    assert len(inputs) == 4 and {box.cluster for box in inputs} == {None}
+
+
+@pytest.mark.parametrize("first", ["weight", "other"])
+def test_a_first_round_that_reads_something_else_stays_beside_the_others(first: str) -> None:
+    """A weight that is not drawn, where the others read a result; or another input beside it."""
+    class Loop(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.start = torch.nn.Parameter(torch.ones(3))
+
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            state = self.start if first == "weight" else x.exp()
+            for step in range(5):
+                beside = x if first == "other" and step == 0 else y
+                state = torch.maximum(state, beside).relu().neg().sigmoid()
+            return state
+
+    recording = torchrecorder.record(Loop(), (torch.ones(3), torch.ones(3)))
+    view = make_view(recording, ViewOptions())
+    assert [cluster.count for cluster in view.clusters.values() if cluster.count > 1] == [4]
+
+
+class Decay(torch.optim.Optimizer):
+    """Makes weights smaller, or only measures gradients."""
+
+    def __init__(self, layer: torch.nn.Module, weights: bool) -> None:
+        super().__init__(layer.parameters(), {"weights": weights})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """All weights."""
+        if closure is not None:
+            with torch.enable_grad():
+                closure()
+        for group in self.param_groups:
+            for weight in group["params"]:
+                weight.mul_(0.9) if group["weights"] else weight.grad.norm()
+
+
+@pytest.mark.parametrize("weights", [True, False])
+def test_steps_on_other_weights_or_gradients_have_another_structure(weights: bool) -> None:
+    """Those on the same have the same; a step that runs the model has that of what it runs."""
+    layers = [torch.nn.Linear(2, size) for size in (3, 4)]
+    optimizers = [Decay(layer, weights) for layer in layers]
+
+    def run(x: torch.Tensor) -> None:
+        for layer in layers:
+            layer(x).sum().backward()
+        for optimizer in (*optimizers, *optimizers):
+            optimizer.step()
+        for function in (torch.relu, torch.tanh):
+            optimizers[0].step(lambda: function(layers[0](x)))
+
+    recording = torchrecorder.record(run, torch.ones(1, 2))
+    one, two, again, more, relu, tanh = [
+        recording.structures[scope.id]
+        for scope in recording.scopes.values()
+        if scope.kind is ScopeKind.OPTIMIZER and recording.optimizer_steps[scope.id] == scope.id
+    ]
+    assert (one, two) == (again, more)
+    assert len({one, two, relu, tanh}) == 4
