@@ -5,7 +5,6 @@ As for user-defined groups, the scopes are added to the recording before a view 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -25,21 +24,17 @@ from torchrecorder.events import (
     Slot,
     ValueId,
 )
+from torchrecorder.graph.calls_around import LOCAL, CallsAround, common
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 
 LOOSE = 25
 """Scopes with more direct operations than this are grouped by function."""
 
-LOCAL = "<locals>"
-"""Part of the qualified names of nested functions, such as wrappers."""
-
 _NOT_INPUTS = (*STORED, Role.CONSTANT)
 """Parameters, buffers and constants are drawn at their readers and are no inputs of scopes."""
 
 Item = Union[Scope, Op]
-Chain = tuple[FunctionId, ...]
-"""The function calls around an op or a scope, outermost first."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +73,7 @@ class _Grouping:
     def __init__(self, old: RecordedRun, most: int) -> None:
         self.old = old
         self.most = most
+        self.calls_around = CallsAround(old)
         self.calls: dict[ScopeId, FunctionCall] = {}
         self.updates: dict[ScopeId, Scope] = {}
         self.first: dict[str, list[ScopeId]] = {}
@@ -92,7 +88,7 @@ class _Grouping:
         """The number of calls between a scope and the innermost module call around it."""
         if scope is None or self.old.scopes[scope].kind is ScopeKind.MODULE:
             return 0
-        return len(self._chain(scope))
+        return len(self.calls_around.of(scope))
 
     def _is_drawn(self, item: Item) -> bool:
         if isinstance(item, Scope):
@@ -108,7 +104,7 @@ class _Grouping:
         drawn = sum(map(self._is_drawn, items))
         members: dict[FunctionId, list[Item]] = {}
         for item in items:
-            chain = self._chain(item.id)
+            chain = self.calls_around.of(item.id)
             if len(chain) > depth:
                 members.setdefault(chain[depth], []).append(item)
         for call, inside in members.items():
@@ -140,8 +136,8 @@ class _Grouping:
 
     def _wrapped(self, call: FunctionId, inside: Sequence[Item]) -> FunctionId:
         """*call*; if it is of a wrapper, the call of the wrapped function."""
-        chains = [self._chain(item.id) for item in inside if self._is_drawn(item)]
-        for deeper in _common(chains)[chains[0].index(call) :]:
+        chains = [self.calls_around.of(item.id) for item in inside if self._is_drawn(item)]
+        for deeper in common(chains)[chains[0].index(call) :]:
             call = deeper
             if LOCAL not in self.old.function_calls[call].name:
                 break
@@ -156,49 +152,6 @@ class _Grouping:
         self.calls[name] = self.old.function_calls[call]
         self._put(inside, name, around)
         return name
-
-    # Calls around ops and scopes --------------------------------------------------------
-
-    @cached_property
-    def _direct(self) -> Mapping[str, Chain]:
-        """The recorded calls around each op and scope."""
-        chains: dict[FunctionId | None, Chain] = {None: ()}
-        found: dict[str, Chain] = {}
-        for call in self.old.function_calls.values():
-            chain = chains[call.id] = (*chains[call.parent], call.id)
-            found.update((item, chain) for item in (*call.ops, *call.scopes))
-        return found
-
-    def _chain(self, item: str) -> Chain:
-        """The calls between an op or scope and the module call around it."""
-        return self._direct.get(item) or self._of_regions.get(item, ())
-
-    @cached_property
-    def _of_regions(self) -> Mapping[str, Chain]:
-        """The calls around regions without a frame of their own, such as ``no_grad``.
-
-        These are the calls around all contents of the region, without calls that ran inside it.
-        """
-        found: dict[str, Chain] = {}
-        everywhere = Counter(call for chain in self._direct.values() for call in chain)
-        for scope in reversed(list(self.old.scopes.values())):
-            if scope.kind is not ScopeKind.MODULE and scope.id not in self._direct:
-                chains = list(self._inside(scope.id))
-                inside = Counter(call for chain in chains for call in chain)
-                common = _common(chains)
-                while common and inside[common[-1]] == everywhere[common[-1]]:
-                    common = common[:-1]
-                found[scope.id] = common
-        return found
-
-    def _inside(self, scope: ScopeId) -> Iterator[Chain]:
-        """The calls around each item of a region and its inner regions."""
-        for item in self.old.children[scope]:
-            region = isinstance(item, Scope) and item.kind is not ScopeKind.MODULE
-            if not region or item.id in self._direct:
-                yield self._direct.get(item.id, ())
-            if region:
-                yield from self._inside(ScopeId(item.id))
 
     # The recording with the new scopes --------------------------------------------------
 
@@ -327,14 +280,3 @@ class Boundaries:
     def outputs(self, scope: ScopeId) -> tuple[Slot, ...]:
         """The values of its ops that are read outside, in the order in which they are read."""
         return tuple(Slot(str(place), value) for place, value in enumerate(self._made[scope]))
-
-
-def _common(chains: Sequence[Chain]) -> Chain:
-    """The common prefix of all *chains*."""
-    if not chains:
-        return ()
-    shortest, longest = min(chains), max(chains)
-    for place, call in enumerate(shortest):
-        if place >= len(longest) or longest[place] != call:
-            return shortest[:place]
-    return shortest

@@ -9,7 +9,7 @@ from itertools import islice
 
 from torchrecorder.annotations.places import module_path
 from torchrecorder.events import (
-    FUNCTION, FunctionId, GradId, OpId, ScopeId, ScopeKind, Slot, ValueId,
+    FUNCTION, FunctionId, GradId, OpId, ScopeId, Slot, ValueId,
 )
 from torchrecorder.graph.end_names import end_title
 from torchrecorder.graph.nodes import GradNode, Op, Scope, Value
@@ -21,6 +21,7 @@ from torchrecorder.style.differences import Differences
 from torchrecorder.style.figure import Text
 from torchrecorder.style.gradients import GradCaptions
 from torchrecorder.style.hyperparameters import arguments, hyperparameters
+from torchrecorder.style.region_captions import REGIONS, RegionCaptions, region_title
 from torchrecorder.style.renaming import Renaming
 from torchrecorder.style.style import Style
 from torchrecorder.style.merge_captions import first_to_last, times, together
@@ -28,17 +29,6 @@ from torchrecorder.style.weights import Weights
 from torchrecorder.views.auto_depth import UNITS
 from torchrecorder.views.fold.blocks import is_block, op_key
 from torchrecorder.views.view import Box, BoxKind, Cluster, View
-
-REGIONS = {
-    ScopeKind.NO_GRAD: "no_grad",
-    ScopeKind.ENABLE_GRAD: "enable_grad",
-    ScopeKind.INFERENCE_MODE: "inference_mode",
-    ScopeKind.AUTOCAST: "autocast",
-    ScopeKind.CHECKPOINT: "checkpoint",
-    ScopeKind.COMPILED: "compiled",
-    ScopeKind.SCRIPTED: "scripted",
-    ScopeKind.OPTIMIZER: "optimizer",
-}
 
 ATTENTION = "scaled_dot_product_attention"
 SHOWN_BY_SHAPE = frozenset(
@@ -71,6 +61,7 @@ class Captions:
         self.sent = SentCaptions(recording) if recording.communications else None
         self.renamed = Renaming(style.rename)
         self.composites = Composites(recording, self.renamed.cls)
+        self.regions = RegionCaptions(recording)
 
     @cached_property
     def grads(self) -> GradCaptions:
@@ -178,9 +169,8 @@ class Captions:
         return f"{title}  {times(self.recording, drawn.count, drawn.instances)}"
 
     def _title(self, scope: Scope, drawn: Box | Cluster) -> str:
-        what = REGIONS.get(scope.kind, "")
-        if what:
-            return " ".join(filter(None, (what, scope.cls if scope.cls != what else "")))
+        if scope.kind in REGIONS:
+            return region_title(scope)
         function = scope.cls == FUNCTION
         cls = "" if function else self._short(self.renamed.cls(scope))
         title = self.renamed.scope(scope)
@@ -212,7 +202,7 @@ class Captions:
             return together([self._hyperparameters(scope) for scope in scopes])
         module = self.recording.module_of(scope)
         if module is None:
-            return ()
+            return self.regions.of(scope)
         if is_off(module):
             return ("off in eval mode",)
         return *hyperparameters(scope.cls, module.detail), *self._of_call(scope, module.qualname)

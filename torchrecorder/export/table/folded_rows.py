@@ -9,7 +9,7 @@ from torchrecorder.events import OpId, ScopeId
 from torchrecorder.export.table.rows import Row
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels
-from torchrecorder.style.captions import REGIONS
+from torchrecorder.style.region_captions import REGIONS
 from torchrecorder.style.differences import Differences
 from torchrecorder.style.merge_captions import times
 from torchrecorder.views.fold.blocks import is_block

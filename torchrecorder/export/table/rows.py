@@ -20,7 +20,7 @@ from torchrecorder.events import (
 )
 from torchrecorder.graph.nodes import Module, Op, Scope
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.style.captions import REGIONS
+from torchrecorder.style.region_captions import REGIONS, RegionCaptions, region_title
 from torchrecorder.style.weights import Weights
 
 ENOUGH = 400
@@ -100,6 +100,7 @@ class _Rows:
         self.ops = ops
         self.owned = Owned(recording)
         self.weights = Weights(recording)
+        self.regions = RegionCaptions(recording)
         self.silent = _never_called(recording)
 
     def all(self) -> Iterator[Row]:
@@ -165,8 +166,7 @@ class _Rows:
     def _title(self, scope: Scope) -> str:
         """The path below the module around it, and the class."""
         if scope.kind in REGIONS:
-            what = REGIONS[scope.kind]
-            return f"{what} {scope.cls}" if scope.cls not in ("", what) else what
+            return region_title(scope)
         if scope.kind is ScopeKind.FUNCTION:
             return f"{scope.name}()"
         name = _below(scope.path, self._path_around(scope)) or scope.name
@@ -182,6 +182,7 @@ class _Rows:
     def _notes(self, scope: Scope) -> Iterator[str]:
         if scope.failed:
             yield "failed"
+        yield from self.regions.of(scope)
         if scope.module is not None:
             module = self.recording.modules[scope.module]
             yield from filter(None, [self.weights.call(scope)])

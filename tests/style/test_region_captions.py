@@ -1,0 +1,121 @@
+"""Regions such as ``no_grad`` say which function is the whole of them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import torchrecorder
+from torchrecorder.events import MODES
+from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.style.region_captions import RegionCaptions
+
+linear = nn.Linear(4, 4)
+
+
+@torch.no_grad()
+def target(x: Tensor) -> Tensor:
+    result: Tensor = linear(x).sigmoid()
+    return result
+
+
+@torch.inference_mode()
+def look(x: Tensor) -> Tensor:
+    return x.sin()
+
+
+def twice(x: Tensor) -> Tensor:
+    return x.mul(2).sin()
+
+
+@torch.no_grad()
+def refined(x: Tensor) -> Tensor:
+    return twice(twice(x))
+
+
+@torch.no_grad()
+def passed_on(x: Tensor) -> Tensor:
+    return twice(x)
+
+
+def wrapped(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    @functools.wraps(function)
+    def wrapper(x: Tensor) -> Tensor:
+        return function(x)
+
+    return wrapper
+
+
+@wrapped
+@torch.no_grad()
+def inner(x: Tensor) -> Tensor:
+    return x.cos()
+
+
+def captions(recording: RecordedRun) -> list[tuple[str, ...]]:
+    about = RegionCaptions(recording)
+    return [about.of(scope) for scope in recording.scopes.values() if scope.kind in MODES]
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        (target, "target"), (look, "look"), (refined, "refined"), (passed_on, "passed_on"),
+        (inner, "inner"),
+    ],
+)  # fmt: skip
+def test_a_region_that_is_a_call_names_the_function(
+    function: Callable[..., Tensor], name: str
+) -> None:
+    """The outermost, if that only calls another; not the wrapper of a decorator."""
+    recording = torchrecorder.record(lambda x: function(x + 1), torch.rand(2, 4))
+    assert captions(recording) == [(f"in {name}()",)]
+
+
+def part(x: Tensor) -> Tensor:
+    y = x.exp()
+    with torch.no_grad():
+        y = twice(y) + 2
+    return y + 1
+
+
+def test_a_part_of_a_call_names_no_function() -> None:
+    """Nor does it name the function that is a part of it."""
+    assert captions(torchrecorder.record(lambda x: part(x + 1), torch.rand(2, 4))) == [()]
+    assert captions(torchrecorder.record(part, torch.rand(2, 4))) == [()]
+
+
+def test_two_calls_after_each_other_are_two_regions() -> None:
+    recording = torchrecorder.record(lambda x: refined(target(x)), torch.rand(2, 4))
+    assert captions(recording) == [("in target()",), ("in refined()",)]
+
+
+def test_figures_and_tables_show_the_function(tmp_path: Path) -> None:
+    def run(x: Tensor) -> Tensor:
+        result: Tensor = linear(target(x)) + look(x)
+        return result
+
+    recording = torchrecorder.record(run, torch.rand(2, 4))
+    recording.render(tmp_path / "f.svg")
+    table = str(recording.summary())
+    figure = (tmp_path / "f.svg").read_text()
+    for text in (table, figure):
+        assert "in target()" in text and "in look()" in text
+
+
+def test_only_modes_are_asked_for_a_function() -> None:
+    """An optimizer's step is a method, which says nothing new."""
+    optimizer = torch.optim.SGD(linear.parameters(), 0.1)
+
+    def run(x: Tensor) -> None:
+        linear(x).sum().backward()
+        optimizer.step()
+
+    recording = torchrecorder.record(run, torch.rand(2, 4))
+    about = RegionCaptions(recording)
+    assert all(about.of(scope) == () for scope in recording.scopes.values())

@@ -1,0 +1,45 @@
+"""RegionCaptions: what is said in regions such as ``no_grad``."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from torchrecorder.events import MODES, ScopeKind
+from torchrecorder.graph.calls_around import CallsAround
+from torchrecorder.graph.nodes import Scope
+from torchrecorder.graph.recording import RecordedRun
+
+REGIONS = {
+    ScopeKind.NO_GRAD: "no_grad",
+    ScopeKind.ENABLE_GRAD: "enable_grad",
+    ScopeKind.INFERENCE_MODE: "inference_mode",
+    ScopeKind.AUTOCAST: "autocast",
+    ScopeKind.CHECKPOINT: "checkpoint",
+    ScopeKind.COMPILED: "compiled",
+    ScopeKind.SCRIPTED: "scripted",
+    ScopeKind.OPTIMIZER: "optimizer",
+}
+
+
+class RegionCaptions:
+    """The captions of the regions of one recording."""
+
+    def __init__(self, recording: RecordedRun) -> None:
+        self.recording = recording
+
+    @cached_property
+    def _calls(self) -> CallsAround:
+        return CallsAround(self.recording)
+
+    def of(self, scope: Scope) -> tuple[str, ...]:
+        """The function that is the whole of a region, such as one decorated with ``no_grad()``."""
+        if scope.kind not in MODES or not self.recording.function_calls:
+            return ()
+        call = self._calls.filled_by(scope.id)
+        return (f"in {call.called}()",) if call is not None else ()
+
+
+def region_title(scope: Scope) -> str:
+    """The kind of a region, and its class if it has one."""
+    what = REGIONS[scope.kind]
+    return " ".join(filter(None, (what, scope.cls if scope.cls != what else "")))
