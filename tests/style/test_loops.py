@@ -154,3 +154,17 @@ def test_the_line_back_stays_inside_the_border(
     assert min(abs(points[1][0] - side) for side in sides[:2]) == pytest.approx(INSIDE)
     written = recording.render(tmp_path / "a.svg", direction=direction)
     assert "stroke-dasharray" in written.read_text(encoding="utf-8")
+
+
+def test_a_loop_that_differentiates_says_no_generic_names() -> None:
+    """Steps along the gradient: 'inputs' of `torch.autograd.grad` says nothing, the shape does."""
+    energy = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.SiLU(), torch.nn.Linear(8, 1))
+
+    def sample(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(4):
+            x = x.detach().requires_grad_()
+            x = x - 0.1 * torch.autograd.grad(energy(x).sum(), x)[0]
+        return x
+
+    found = texts(figure_of(torchrecorder.record(sample, torch.ones(3, 4))))
+    assert "next: 3×4" in found

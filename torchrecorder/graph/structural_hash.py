@@ -56,7 +56,8 @@ def structures(recording: Run, *, exact: bool = True) -> dict[ScopeId, str]:
         exact: Whether all settings count. Otherwise those of inactive modules do not, such as the
             rate of a dropout in evaluation mode, which often differs between layers; and of steps
             of optimizers only the weights and gradients count, because the first step of many
-            makes the state that the others read.
+            makes the state that the others read. And it does not count whether two arguments of a
+            scope are one value: the first round of a loop may be given one tensor as all state.
     """
     forms = _Forms(recording, exact)
     return {scope: form.digest for scope, form in forms.found.items()}
@@ -71,13 +72,26 @@ class _Form:
     """The steps of one scope, relative to its own inputs.
 
     Values made inside are numbered in the order of creation; others in the order of their first
-    use.
+    use, or of each use where one value may stand for several.
+
+    Attributes:
+        start: How many values were made before.
+        outside: The values from outside by their numbers.
     """
 
     def __init__(self, start: int) -> None:
         self.start = start
-        self.outside: dict[ValueId, int] = {}
+        self.outside: list[ValueId] = []
         self.digest = ""
+        self._numbers: dict[ValueId, int] = {}
+
+    def number(self, value: ValueId, *, again: bool) -> int:
+        """The number of a value from outside; a new one *again* for each use."""
+        known = None if again else self._numbers.get(value)
+        if known is None:
+            known = self._numbers[value] = len(self.outside)
+            self.outside.append(value)
+        return known
 
 
 class _Forms:
@@ -162,7 +176,7 @@ class _Forms:
         rank = self.rank.get(value, -1)
         if rank >= form.start:
             return rank - form.start
-        return -1 - form.outside.setdefault(value, len(form.outside))
+        return -1 - form.number(value, again=not self.exact and value not in self.stored)
 
     def _look(self, value: Value) -> tuple[Any, ...]:
         return value.shape, value.dtype, value.kind

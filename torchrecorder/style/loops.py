@@ -12,7 +12,7 @@ from torchrecorder.views.bundles import Flow, Flows
 from torchrecorder.views.fold.blocks import PREFIX, is_block
 from torchrecorder.views.view import Arrow, Box, Cluster, View
 
-PLAIN = frozenset("input self other tensors tensor mat1 mat2 vec x args".split())
+PLAIN = frozenset("input inputs self other tensors tensor mat1 mat2 vec x src args".split())
 """Generic names of arguments."""
 
 WIDTH = 44

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from torchrecorder.events import GradId, OpId
+from torchrecorder.events import GradId, OpId, ScopeId
 from torchrecorder.views.bundles import Flow, Flows
 from torchrecorder.views.hide import STORED
 from torchrecorder.views.fold.sibling_index import Items
@@ -206,6 +206,13 @@ class Wiring:
         role = self._stored.get(value, kind)
         return role.value, self.view.recording.values[value].shape
 
+    def slots(self, arrow: Arrow) -> set[str]:
+        """The arguments as which an arrow enters, of which it is drawn as the first."""
+        recording, head = self.view.recording, arrow.head
+        step = recording.ops.get(OpId(head)) or recording.scopes.get(ScopeId(head))
+        inputs = step.inputs if step is not None else ()
+        return {arrow.slot, *(slot.name for slot in inputs if slot.value == arrow.value)}
+
     def step(self, one: Arrow, other: Arrow) -> int:
         """By how many *other* is further among the results of an op that both come from.
 
@@ -261,21 +268,22 @@ class _Link:
         It may have none where the others read what the one before has updated: weights, which a
         module has from the beginning, gradients, or the state that the first step makes.
         """
-        at = self.wiring.items.at
-        entries: dict[tuple[int, str], None] = {}
+        entries: set[tuple[int, str]] = set()
         for arrow in self.wiring.into(first):
-            place = at[arrow.head] - at[first]
-            stepping = (arrow.tail, place, arrow.slot) in self.stepping
-            start = self.wiring.start(arrow, first)
-            if not stepping and (*start, place, arrow.slot) not in self.beside:
-                entries[place, arrow.slot] = None
+            place = self.wiring.items.at[arrow.head] - self.wiring.items.at[first]
+            if (arrow.tail, place, arrow.slot) not in self.stepping:
+                start = self.wiring.start(arrow, first)
+                names = self.wiring.slots(arrow)
+                entries |= {(place, name) for name in names
+                            if (*start, place, name) not in self.beside}
         flows, joined = self.wiring.flows, set[tuple[int, str]]()
         updated = set[tuple[int, str]]()
         for place, join in self._entering:
-            joined.add((place, join.slot))
+            ends = {(place, name) for name in self.wiring.slots(join)}
+            joined |= ends
             if flows.of(join) is not Flow.TENSOR:
-                updated.add((place, join.slot))
-        return entries.keys() <= joined <= entries.keys() | updated
+                updated |= ends
+        return entries <= joined <= entries | updated
 
 
 def _counted(things: Iterable[Any]) -> dict[Any, int]:
