@@ -161,9 +161,9 @@ def test_a_loop_that_differentiates_says_no_generic_names() -> None:
     energy = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.SiLU(), torch.nn.Linear(8, 1))
 
     def sample(x: torch.Tensor) -> torch.Tensor:
+        x = x.clone().requires_grad_()
         for _ in range(4):
-            x = x.detach().requires_grad_()
-            x = x - 0.1 * torch.autograd.grad(energy(x).sum(), x)[0]
+            x = (x - 0.1 * torch.autograd.grad(energy(x).sum(), x)[0]).detach().requires_grad_()
         return x
 
     found = texts(figure_of(torchrecorder.record(sample, torch.ones(3, 4))))
