@@ -124,3 +124,11 @@ def test_what_functions_close_over_is_found_without_the_compiler():
     assert found.keys() == {"given", "first.weight", "first.bias"}
     assert found["first.weight"] is net.first.weight and found["given"] is given
     assert closed_over((lambda x: x, unused)) == []
+
+
+def test_arguments_have_the_names_of_the_operator():
+    """As other operators' do: 'scale 0.25', and not the place among the arguments."""
+    recording = tr.record(lambda q, k: flex_attention(q, k, k), (torch.ones(1, 1, 16, 16),) * 2)
+    (found,) = (each for each in recording.ops.values() if each.name == "flex_attention")
+    assert [slot.name for slot in found.inputs][:3] == ["query", "key", "value"]
+    assert ("scale", "0.25") in found.arguments

@@ -261,6 +261,8 @@ class Captions:
     def _value(self, box: Box) -> tuple[Text, ...]:
         value = self.recording.values[ValueId(box.id)]
         name = self._short(self._near(value, box))
+        if _is_group(box):
+            return Text(name, "title"), Text(f"{box.count} tensors")
         values = [
             self.recording.values[ValueId(instance)] for instance in box.instances or (value.id,)
         ]
@@ -316,8 +318,11 @@ class Captions:
         grad = self.recording.grad_nodes.get(GradId(box.id))
         if grad is not None:
             return "\n".join(self.grads.tooltip(grad))
-        value = self.recording.values.get(ValueId(box.id))
-        return "\n".join(_about_value(value)) if value is not None else ""
+        values = [self.recording.values[ValueId(item)] for item in box.members
+                  if item in self.recording.values]
+        if _is_group(box):
+            return "\n".join(f"{value.names[0]}: {labels.value(value)}" for value in values)
+        return "\n".join(_about_value(values[0])) if values else ""
 
     def scope_tooltip(self, scope: Scope, drawn: Box | Cluster) -> str:
         """Full name, class, inputs and outputs, source line, and differences of siblings."""
@@ -378,6 +383,11 @@ def _spanned(rounds: Sequence[tuple[tuple[str, str], ...]]) -> tuple[tuple[str, 
         (name, labels.span([item[place][1] for item in rounds]))
         for place, (name, _) in enumerate(first)
     )
+
+
+def _is_group(box: Box) -> bool:
+    """Whether it stands for several tensors of one argument; see `views.inputs`."""
+    return box.kind is BoxKind.INPUT and box.count > len(box.names) == 1
 
 
 def _about_value(value: Value) -> Iterator[str]:

@@ -44,6 +44,7 @@ from torchrecorder.views.hide import (
     is_reshape,
 )
 from torchrecorder.views.expand_ops import OpenOps
+from torchrecorder.views.inputs import GroupInputs
 from torchrecorder.views.outputs import GroupOutputs, HideReadOutputs
 from torchrecorder.views.tensors import ShowTensors
 from torchrecorder.views.training import drawn_backwards
@@ -259,6 +260,8 @@ def _unfolded(start: View, options: ViewOptions) -> Unfolded:
     view = _steps(start, replace(options, depth=depth, fold=False))
     view, groups, similar = _repeats(view, options)
     whole_view, inside = joined_outputs(view, groups), with_blocks(members(start), view)
+    if options.fold:
+        whole_view = GroupInputs()(whole_view)
     return Unfolded(whole_view, inside, groups, similar)
 
 
@@ -293,7 +296,7 @@ def plan(
     if options.grad_nodes:
         steps.append(OpenOps())
     if options.fold:
-        steps += [Fold(similar=options.fold == "similar"), GroupOutputs()]
+        steps += [Fold(similar=options.fold == "similar"), GroupOutputs(), GroupInputs()]
     if options.tensors:
         steps.append(ShowTensors())
     return steps

@@ -261,6 +261,9 @@ def _parameters(func: Any) -> tuple[str, ...]:
     if isinstance(func, types.FunctionType):
         code = getattr(inspect.unwrap(func), "__code__", None)
         return () if code is None else code.co_varnames[: code.co_argcount]
+    if isinstance(func, HigherOrderOperator):
+        code = type(func).__call__.__code__
+        return code.co_varnames[1 : code.co_argcount]
     schemas = _schemas(func)
     if not schemas:
         return ("self",) if hasattr(torch.Tensor, str(getattr(func, "__name__", ""))) else ()

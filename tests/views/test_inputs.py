@@ -1,0 +1,104 @@
+"""The many tensors of one argument are one box where the same boxes read them all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import torchrecorder
+from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.views.inputs import LEAST
+from torchrecorder.views.pipeline import ViewOptions, make_view
+from torchrecorder.views.view import Box, BoxKind, View
+
+
+class Parts:
+    """An object that holds tensors of several shapes."""
+
+    def __init__(self, count: int) -> None:
+        for number in range(count):
+            setattr(self, f"part{number}", torch.ones(number + 1))
+
+
+def all_of(parts: Any) -> Tensor:
+    """Reads each tensor of *parts*."""
+    return torch.cat([*vars(parts).values()])
+
+
+def inputs(view: View) -> list[Box]:
+    return [box for box in view.boxes.values() if box.kind is BoxKind.INPUT]
+
+
+def recorded(function: Callable[..., object], *arguments: object) -> RecordedRun:
+    return torchrecorder.record(function, arguments)
+
+
+@pytest.mark.parametrize("count", [LEAST - 1, LEAST, LEAST + 3])
+def test_many_tensors_of_one_argument_are_one_input(count: int) -> None:
+    """Few stay apart, as do those of another argument."""
+    recording = recorded(lambda parts, x: all_of(parts) * x, Parts(count), torch.ones(1))
+    view = make_view(recording, ViewOptions())
+    view.check()
+    joined = [box for box in inputs(view) if box.names == ("parts",)]
+    if count < LEAST:
+        assert not joined and len(inputs(view)) == count + 1
+        return
+    (box,) = joined
+    assert box.count == len(box.members) == count and len(inputs(view)) == 2
+    assert sum(arrow.tail == box.id for arrow in view.arrows) == 1
+    assert len(inputs(make_view(recording, ViewOptions(fold=False)))) == count + 1
+
+
+def test_they_may_be_read_by_several_boxes_but_by_the_same() -> None:
+    def run(parts: Parts) -> tuple[Tensor, Tensor]:
+        return all_of(parts), torch.stack([part.sum() for part in vars(parts).values()])
+
+    assert len(inputs(make_view(recorded(run, Parts(LEAST)), ViewOptions()))) == LEAST
+
+    def twice(parts: Parts) -> tuple[Tensor, Tensor]:
+        return all_of(parts), torch.block_diag(*vars(parts).values())
+
+    view = make_view(recorded(twice, Parts(LEAST)), ViewOptions())
+    (box,) = inputs(view)
+    assert len({arrow.head for arrow in view.arrows if arrow.tail == box.id}) == 2
+
+
+class Reads(nn.Module):
+    """Adds up all tensors of an argument."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(1, 1)
+
+    def forward(self, x: Tensor, parts: Parts) -> Tensor:
+        added: Tensor = self.linear(x) + all_of(parts).sum()
+        return added
+
+
+def test_repeated_layers_that_read_them_all_read_one(tmp_path: Path) -> None:
+    """Also in a page, where boxes open, and what is said of it."""
+    layers = nn.ModuleList([Reads() for _ in range(3)])
+
+    def run(x: Tensor, parts: Parts) -> Tensor:
+        for layer in layers:
+            x = layer(x, parts)
+        return x
+
+    recording = recorded(run, torch.ones(2, 1), Parts(LEAST))
+    for depth in (None, 1, 9):
+        assert [box.count for box in inputs(make_view(recording, ViewOptions(depth=depth)))] == [
+            1, LEAST,
+        ]
+    view = make_view(recording, ViewOptions())
+    assert view.unfolded is not None
+    unfolded = view.unfolded().view
+    unfolded.check()
+    assert [box.names for box in inputs(unfolded)] == [(), ("parts",)]
+    recording.render(tmp_path / "f.svg")
+    text = (tmp_path / "f.svg").read_text()
+    assert f">{LEAST} tensors<" in text and "parts.part1: [2]" in text
