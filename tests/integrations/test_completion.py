@@ -25,6 +25,7 @@ CASES = [
     ("torchrecorder render x --color-by fl", {"flops"}),
     ("torchrecorder html x --view back", {"backward"}),
     ("torchrecorder top x --by fl", {"flops"}),
+    ("torchrecorder summary x --column fl", {"flops"}),
     ("torchrecorder top x --of m", {"module"}),
     ("torchrecorder open x --format pd", {"pdf"}),
     ("torchrecorder completion ", set(SHELLS)),

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import io
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from torchrecorder.capture.internals import table
 from torchrecorder.errors import InvalidArgument, LayoutFailed, LargerThanAPage, Notice
 from torchrecorder.integrations.cli import _warned
 from torchrecorder.integrations.commands.doctor import Doctor
 from torchrecorder.integrations.drawing_arguments import STDOUT, _name
+from torchrecorder.integrations.progress import Progress
+
+
+class Terminal(io.StringIO):
+    """A stream that is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
 
 
 def test_a_warning_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
@@ -64,3 +74,18 @@ def test_a_failed_layout_says_why(final: bool) -> None:
     """And whether another way may still do it."""
     error = LayoutFailed("too large", final=final)
     assert str(error) == "too large" and error.final is final
+
+
+def test_doctor_says_which_versions_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    """As the packages themselves say."""
+    assert Doctor().run(argparse.Namespace()) == 0
+    printed = capsys.readouterr().out
+    assert torch.__version__ in printed and "of unknown version" not in printed
+
+
+def test_short_work_shows_no_progress() -> None:
+    """Not even what would take it away."""
+    terminal = Terminal()
+    with Progress(terminal) as progress:
+        progress.now("recording")
+    assert terminal.getvalue() == ""

@@ -167,3 +167,14 @@ def test_edited_models_are_imported_anew(tmp_path, monkeypatch):
         )
         seen.append(re.findall("Tanh|Sigmoid", figures(block)[0][1])[0])
     assert seen == ["Tanh", "Sigmoid"]
+
+
+def test_parts_of_a_block():
+    """Options stand in its head, where a flag has itself as its text, or before the code."""
+    from torchrecorder.integrations.mkdocs import _parts
+
+    path, asked, code = _parts("nets:net\n:depth: 2\n", {"explore": "explore", "width": "300"})
+    assert (path, code) == ("nets:net", "")
+    assert asked == {"explore": True, "width": "300", "depth": "2"}
+    path, asked, code = _parts(":depth: 1\n\nmodel = 1\n", {})
+    assert (path, asked, code) == ("", {"depth": "1"}, "model = 1")

@@ -10,16 +10,19 @@ import pytest
 pytest.importorskip("sphinx")
 
 import torch  # noqa: E402
+from docutils import nodes  # noqa: E402
 
 import torchrecorder  # noqa: E402
 from torchrecorder.integrations.sphinx import _copy_static, options, sources  # noqa: E402
 from torchrecorder.integrations.sphinx.alt_text import described  # noqa: E402
 from torchrecorder.integrations.sphinx.cache import Cache  # noqa: E402
+from torchrecorder.integrations.sphinx.directive import TorchRecorder  # noqa: E402
 from torchrecorder.integrations.sphinx.links import (  # noqa: E402
     aside,
     with_addresses,
     with_names,
 )
+from torchrecorder.integrations.sphinx.writers import _fitting  # noqa: E402
 from torchrecorder.options import OPTIONS  # noqa: E402
 from torchrecorder.style.draw import draw  # noqa: E402
 from torchrecorder.style.style import Style  # noqa: E402
@@ -141,3 +144,24 @@ def test_files_of_pages(error, format, copied, tmp_path):
     app = SimpleNamespace(builder=SimpleNamespace(format=format), outdir=str(tmp_path / "out"))
     _copy_static(app, error)
     assert (tmp_path / "out" / "_static" / "torchrecorder.css").is_file() is copied
+
+
+@pytest.mark.parametrize(("given", "shown"), [
+    ({}, "figure"), ({"code": "none"}, "figure"), ({"code": "before"}, "code figure"),
+    ({"code": "after"}, "figure code"),
+])
+def test_where_the_code_stands(given, shown):
+    """Beside its figure if that is asked for; without code there is only the figure."""
+    frame = nodes.figure()
+    block = SimpleNamespace(content=["net = 1"], options=given, set_source_info=lambda node: None)
+    kinds = {nodes.figure: "figure", nodes.literal_block: "code"}
+    found = TorchRecorder._with_code(block, frame)
+    assert " ".join(kinds[type(node)] for node in found) == shown
+    block.content = []
+    assert TorchRecorder._with_code(block, frame) == [frame]
+
+
+def test_figures_of_latex_have_the_size_that_is_asked_for():
+    """Else they are no higher than the page."""
+    assert _fitting("{f}", "width=3cm") == "\\sphinxincludegraphics[width=3cm]{f}"
+    assert "\\textheight" in _fitting("{f}", "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.layout.test_u_shape import _chain, runs_down
-from torchrecorder.layout.layered.cuts import crossing, even_cuts, row_ends, since, until
+from torchrecorder.layout.layered.cuts import crossing, crossings, even_cuts, row_ends, since, until
 from torchrecorder.layout.layered.monotone_map import Stretch, Wish
 from torchrecorder.layout.layered.positions import Composed, Frame, Path
 
@@ -86,3 +86,11 @@ def test_a_small_scope_makes_no_u(height: float, folds: bool) -> None:
     net = _chain(5, [(1, 3), (0, 4)])
     items = [item._replace(height=height) for item in net.items]
     assert runs_down(net._replace(items=items)) != folds
+
+
+@pytest.mark.parametrize(("trunks", "count"), [((0, 1), 1), ((0, 0), 0)])
+def test_lines_of_one_trunk_do_not_cross(trunks: tuple[int, int], count: int) -> None:
+    """Where its branches part, one runs across the way of the other."""
+    ways = [((0.0, 5.0), (10.0, 5.0)), ((5.0, 0.0), (5.0, 10.0))]
+    paths = tuple(Path(trunk, number, way) for number, (trunk, way) in enumerate(zip(trunks, ways)))
+    assert crossings(Composed(20.0, 20.0, (), (), (), paths, {}, None)) == count

@@ -29,6 +29,20 @@ def grids(draw: st.DrawFn) -> tuple[list[float], list[int], list[Edge]]:
     return widths, rows, [(*pair, draw(st.sampled_from([1, 4, 20]))) for pair in chosen]
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_long_chain_stands_in_line(turned: bool) -> None:
+    """Below the one of two boxes that it reads, or above the one that reads it."""
+    length = 60
+    rows = [0, 0, *range(1, length)]
+    edges = [(1, 2, 1), *((node, node + 1, 1) for node in range(2, length))]
+    if turned:
+        rows = [length - 1 - row for row in rows]
+        edges = [(other, one, weight) for one, other, weight in edges]
+    across = coordinates([50.0] * len(rows), rows, edges, APART)
+    assert across[1:] == pytest.approx([across[1]] * length)
+    assert abs(across[0] - across[1]) == pytest.approx(50.0 + APART)
+
+
 @SOME
 @given(grids())
 def test_nodes_of_a_row_are_apart(grid: tuple[list[float], list[int], list[Edge]]) -> None:

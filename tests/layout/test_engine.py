@@ -211,8 +211,9 @@ def test_child_that_cannot_work(monkeypatch, tmp_path):
 def test_no_child_can_be_started(monkeypatch):
     """Where no process can be started, that is said."""
     monkeypatch.setattr(sys, "executable", "/no/python")
-    with pytest.raises(LayoutFailed, match="no child process.*No such file"):
+    with pytest.raises(LayoutFailed, match="no child process.*No such file") as caught:
         engine.run(PAIR)
+    assert caught.value.final
 
 
 @pytest.mark.parametrize("executable", ["", None])

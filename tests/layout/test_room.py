@@ -37,6 +37,18 @@ def test_wide_fonts_get_more_than_narrow_ones() -> None:
     assert plain < times < verdana and verdana > 1.18 * plain
 
 
+@pytest.mark.parametrize(("letters", "width"), [
+    ("'", 191), ("ijl", 222), ("|", 260), (" !,./:;I[\\]ft", 278), ("()-r", 333), ("{}", 334),
+    ('"', 355), ("*", 389), ("^", 469), ("Jckszvxy", 500), ("+<=>~", 584), ("FTZ", 611),
+    ("&ABEKPSVXY", 667), ("CDHNRUw", 722), ("GOQ", 778), ("Mm", 833), ("%", 889), ("W", 944),
+    ("@", 1015), ("0123456789abdeghnopqu#$?_", 556),
+])
+def test_letters_are_as_wide_as_those_of_helvetica(letters: str, width: float) -> None:
+    """In thousandths of the size, by Adobe's metrics of its font."""
+    for letter in letters:
+        assert text_width(letter, 1000) == pytest.approx(width)
+
+
 @pytest.mark.parametrize("outline", ["box", "parallelogram", "octagon"])
 def test_air_grows_with_the_letters(outline: str) -> None:
     """A box at twice the size of text is twice as large, in each direction."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
 from torchrecorder.layout.layered.constants import WIDER
@@ -28,3 +30,17 @@ def test_long_chains_do_not_walk_aside(length: int) -> None:
     """Whatever their length, they stay about as wide as they were."""
     places = chain(length)
     assert max(places) - min(places) <= 2 * WIDER * WIDTH + 0.01
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_settled_stays(seed: int) -> None:
+    """Boxes move until none wants to move any more, not once each."""
+    random = Random(seed)
+    bodies = [Body(row, row, 20.0, 20.0, True) for row in range(6) for _ in range(3)]
+    ties = [
+        Tie(3 * row + random.randrange(3), random.uniform(-15, 15), 3 * row + 3 + place, 0.0, 4)
+        for row in range(5) for place in range(3)
+    ]
+    start = [300.0 * random.random() + 60 * (number % 3) for number in range(len(bodies))]
+    found = settle(bodies, start, ties)
+    assert settle(bodies, found, ties) == pytest.approx(found, abs=0.5)

@@ -49,7 +49,7 @@ def test_a_chain_stays_a_chain(own: str) -> None:
     assert boxes[decoder].y > boxes[2].y + boxes[2].height
 
 
-@pytest.mark.parametrize("lengths", [(2, 2), (12, 4)])
+@pytest.mark.parametrize("lengths", [(2, 2), (12, 4), (20, 7), (7, 20)])
 def test_short_modules_are_no_stacks(lengths: tuple[int, int]) -> None:
     """Nor is one that is much shorter than the other."""
     items, links, decoder = _pair(*lengths)

@@ -257,6 +257,8 @@ def test_mistakes_of_the_model_say_where():
     ({"mesh": {"dp": 2}, "world": 4}, "a mesh of dp=2 has 2 processes, not 4"),
     ({"mesh": {"dp": 2}, "ranks": [2]}, "numbers from 0 to 1, not"),
     ({"mesh": {"dp": 2}, "ranks": "some"}, "ranks must be 'all' or"),
+    ({"mesh": {"dp": 2}, "ranks": 1}, "ranks must be 'all' or"),
+    ({"mesh": {"dp": 2}, "ranks": b"\0"}, "ranks must be 'all' or"),
     ({"mesh": {"dp": 2}, "ranks": []}, "ranks must be 'all' or"),
     ({"mesh": {"dp": 2}, "num_workers": 0}, "num_workers must be"),
     ({"mesh": {"dp": 2}, "backward": 1}, "backward must be"),

@@ -1,0 +1,76 @@
+"""Lines in lanes stand beside everything in their scope, apart from each other, and inside of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from torchrecorder.layout.layered.constants import APART, LANE, LANES, PAD
+from torchrecorder.layout.layered.compound import compose
+from torchrecorder.layout.layered.ports import End
+from torchrecorder.layout.layered.positions import Composed, Room
+from torchrecorder.layout.layered.template import Branch, Spot, Stem, Template, Trunk
+
+WIDTH = 40.0
+BOXES = tuple(Spot(20.0, row, WIDTH, 20.0 + 2000 * (row == 1), row) for row in range(3))
+"""The second is so high that the longest piece of a line is the one beside it."""
+
+
+def scope(lanes: int) -> Composed:
+    """Three boxes below each other, and lines from the first to the last, each in a lane."""
+    trunks = tuple(
+        Trunk(End(0, lane), (Stem(-1.0 - lane, 1, 2),), (Branch(End(2, lane), (0,)),))
+        for lane in range(lanes)
+    )
+    return compose(Template(BOXES, 3, (), (), trunks, lanes), {}, Room())
+
+
+def places(composed: Composed) -> list[float]:
+    """Where the longest upright piece of each line is, across the flow."""
+    found = []
+    for path in composed.paths:
+        pieces = zip(path.points, path.points[1:])
+        upright = [(abs(by - ay), ax) for (ax, ay), (bx, by) in pieces if ax == bx]
+        found.append(max(upright)[1])
+    return found
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 5, 24, 25, 26, 60])
+def test_lanes_are_beside_the_boxes_and_apart(lanes: int) -> None:
+    """Closer to each other where they are many; together they take no more than so much."""
+    plain, composed = scope(0), scope(lanes)
+    found = sorted(places(composed))
+    edge = max(frame.across + frame.width for frame in composed.frames)
+    apart = [after - before for before, after in zip(found, found[1:])]
+    assert apart == pytest.approx([min(LANE, LANES / lanes)] * (lanes - 1))
+    assert found[0] == pytest.approx(edge + LANE)
+    assert found[-1] - found[0] <= LANES
+    assert found[-1] + PAD <= composed.width <= found[-1] + LANE + PAD + 0.01
+    assert [frame.across for frame in composed.frames] == [
+        frame.across for frame in plain.frames
+    ]
+
+
+def test_a_line_beside_a_box_is_not_kept_as_far_from_others_as_a_box() -> None:
+    """Two lines that pass a box are closer to each other than two boxes would be."""
+    trunks = tuple(
+        Trunk(End(0, port), (Stem(50.0 + 5 * port, 1, 2),), (Branch(End(2, port), (0,)),))
+        for port in range(2)
+    )
+    one, other = places(compose(Template(BOXES, 3, (), (), trunks, 0), {}, Room()))
+    assert other - one == pytest.approx(APART[False, False]) and one - WIDTH > APART[False, True]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_lines_enter_a_box_in_the_order_in_which_they_come(first: int) -> None:
+    """As they are at their end, not where they went before."""
+    wide = tuple(Spot(100.0, row, 4 * WIDTH, 20.0, row) for row in range(4))
+    before, after = (230.0, 10.0), (10.0, 230.0)
+    trunks = tuple(
+        Trunk(End(0, port), (Stem(before[port], 1, 2), Stem(after[port], 2, 3)),
+              (Branch(End(3, port), (0, 1)),))
+        for port in range(2)
+    )
+    ordered = trunks if first == 0 else trunks[::-1]
+    composed = compose(Template(wide, 4, (), (), ordered, 0), {}, Room())
+    ends = {ordered[path.trunk].source.port: path.points[-1][0] for path in composed.paths}
+    assert ends[0] < ends[1]
