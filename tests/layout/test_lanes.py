@@ -1,4 +1,4 @@
-"""Lines in lanes stand beside everything in their scope, apart from each other, and inside of it."""
+"""Lines in lanes stand beside everything in their scope, apart from each other and inside of it."""
 
 from __future__ import annotations
 
