@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -108,11 +109,20 @@ def test_figures_and_tables_show_the_function(tmp_path: Path) -> None:
         assert "in target()" in text and "in look()" in text
 
 
+class Doubled(torch.autograd.Function):
+    """Has a forward that is the whole of its region."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:  # type: ignore[override]
+        return x * 2
+
+
 def test_only_modes_are_asked_for_a_function() -> None:
-    """An optimizer's step is a method, which says nothing new."""
+    """The methods of an optimizer or a custom function say nothing new."""
     optimizer = torch.optim.SGD(linear.parameters(), 0.1)
 
     def run(x: Tensor) -> None:
+        Doubled.apply(x)
         linear(x).sum().backward()
         optimizer.step()
 
