@@ -29,7 +29,7 @@ LAYERS = {
     "views": {"events", "graph", "select"},
     "style": {"events", "graph", "annotations", "views"},
     "layout": {"style"},
-    "export": {"events", "graph", "annotations", "select", "views", "style", "layout"},
+    "export": {"events", "graph", "annotations", "query", "select", "views", "style", "layout"},
     "live_memory": {"events", "graph", "annotations", "export"},
     "options": {"annotations", "views", "style", "export"},
     "signatures": {"annotations", "views", "style", "export"},

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from torchrecorder.annotations.results import By, Ranked
     from torchrecorder.annotations.training_memory import TrainingMemory
     from torchrecorder.live_memory import Memory
+    from torchrecorder.query.failed_backward import FailedBackward
     from torchrecorder.query.find import Part
     from torchrecorder.query.missing_gradient import MissingGradient
     from torchrecorder.query.paths import Paths
@@ -44,11 +45,10 @@ class Recording(RecordedRun):
         """All modules, calls, tensors, operations and grad nodes that match *what*.
 
         Args:
-            what: A dotted path (``"layer1.0.conv1"``: the module, then its calls), a name of a
-                parameter, input or output, an operation by name (``"relu"``) or with its place
-                (``"layer1.0: relu"``), the line that called it (``"model.py:57"``), a class
-                (``"Conv2d"``), a Python function, an id (``"o12"``), or a pattern with ``*``.
-                Names that figures and tables show, such as ``"output"``, are found too.
+            what: A dotted path (``"layer1.0.conv1"``: the module, then its calls), the name of a
+                parameter, input or output, an operation (``"relu"``, ``"layer1.0: relu"``), the
+                line that called it (``"model.py:57"``), a class (``"Conv2d"``), a Python function,
+                an id (``"o12"``), or a pattern with ``*``.
 
         Returns:
             `Module`, `Scope`, `Value`, `Op`, `FunctionCall` and `GradNode` objects, or none.
@@ -80,8 +80,7 @@ class Recording(RecordedRun):
         return isinstance(what, str) and bool(self.find(what))
 
     __iter__ = None
-    """Not iterable, because it has several kinds of parts: iterate over its scopes, ops or
-    values."""
+    """Not iterable, as it has several kinds of parts: iterate over its scopes, ops or values."""
 
     @advised
     def paths(self, start: str, end: str, *, limit: int = 100) -> Paths:
@@ -93,7 +92,7 @@ class Recording(RecordedRun):
             limit: Maximum number of listed paths; ``paths.total`` is the number of all.
 
         Returns:
-            A sequence of tuples of ops and values, which prints as text; empty without a path.
+            A sequence of tuples of ops and values, which prints as text.
 
         Raises:
             NotThere: Nothing has one of these names.
@@ -113,9 +112,8 @@ class Recording(RecordedRun):
     def first_not_finite(self) -> NotFinite | None:
         """The operation that made the first NaN or infinity, else the grad node; None if none did.
 
-        ``recording[found.node]`` is the operation with its source line, ``str(found)`` a sentence.
-        An infinity that was passed as a Python number, such as the -inf of a mask, is expected and
-        not reported.
+        ``str(found)`` is a sentence, ``recording[found.node]`` the operation with its line. An
+        infinity that was passed as a Python number, such as the -inf of a mask, is not reported.
 
         Raises:
             UnknownAnnotation: The run was recorded without ``stats=True``.
@@ -132,8 +130,7 @@ class Recording(RecordedRun):
             name: Any name of a tensor that `find` accepts, such as ``"aux.weight"``.
 
         Returns:
-            The reason, with the operations and lines where the gradient is lost; ``print`` shows
-            it.
+            The reason, with the operations where the gradient is lost; ``print`` shows it.
 
         Raises:
             NotThere: Nothing has this name.
@@ -143,11 +140,21 @@ class Recording(RecordedRun):
 
         return why_no_gradient(self, name)
 
+    def why_backward_failed(self) -> FailedBackward | None:
+        """Why the backward pass failed: which operation destroyed or never made what it needed.
+
+        It explains tensors that were modified in place, graphs that an earlier pass freed, results
+        without autograd history, and tensors that are not in the graph; None otherwise. A note on
+        the exception says it too.
+        """
+        from torchrecorder.query.failed_backward import why_backward_failed
+
+        return why_backward_failed(self)
+
     def to_networkx(self, *, values: bool = True, grads: bool = False) -> nx.MultiDiGraph:
         """A copy as a ``networkx.MultiDiGraph`` with flat attributes, to compute with or write.
 
-        No attribute is None, a list or a mapping, so that every file format can hold them;
-        `torchrecorder.graph.flat.flat` lists them.
+        `torchrecorder.graph.flat.flat` lists them; none is None, a list or a mapping.
 
         Args:
             values: Tensors as nodes; without them edges lead from op to op.
@@ -171,12 +178,12 @@ class Recording(RecordedRun):
     def training_memory(self, optimizer: str | int = "adamw") -> TrainingMemory:
         """The memory that a training step of the model needs, estimated, on the recorded inputs.
 
-        It adds up weights, buffers, gradients, optimizer state and tensors saved for backward.
-        A run on fake tensors is enough: ``record(model, x, fake=True, saved=True)``.
+        Weights, buffers, gradients, optimizer state and tensors saved for backward, added up. A run
+        on fake tensors is enough: ``record(model, x, fake=True, saved=True)``.
 
         Args:
-            optimizer: ``"adamw"``, ``"sgd"``, ``"sgd with momentum"`` or another optimizer of
-                PyTorch; or the number of tensors of the size of each weight that it keeps.
+            optimizer: An optimizer of PyTorch (``"adamw"``, ``"sgd"``, ``"sgd with momentum"``),
+                or the number of tensors of the size of each weight that it keeps.
 
         Returns:
             Bytes by part and in total; ``print`` shows them.
@@ -193,7 +200,7 @@ class Recording(RecordedRun):
     def annotations(self) -> Mapping[str, Numbers]:
         """Numbers by the name of their annotation: ``recording.annotations["flops"].total()``.
 
-        Iteration gives the names of annotations for which this run has numbers.
+        Iteration gives the names of those for which this run has numbers.
         """
         from torchrecorder.annotations.results import Results
 
@@ -240,9 +247,8 @@ class Recording(RecordedRun):
         """Where ``torch.compile`` breaks the graph, ready for ``pandas.DataFrame``.
 
         One dict per place: ``reason``, ``line`` (``"net.py:12"``), ``module``, ``op`` (empty if
-        the break is not at an op), ``graphs`` (the numbers of the graphs that end there), and
-        PyTorch's ``explanation``, ``hints`` and ``link``. Empty without breaks, and if the run was
-        recorded without ``compiled=True``: then `compiled_graphs` is empty too.
+        the break is not at one), ``graphs`` (the numbers of those that end there), and PyTorch's
+        ``explanation``, ``hints`` and ``link``. Empty without breaks or ``compiled=True``.
         """
         from torchrecorder.annotations.compiled import break_table
 
@@ -251,9 +257,8 @@ class Recording(RecordedRun):
     def attach_trace(self, path: str | Path) -> Recording:
         """A copy with the numbers of a Chrome trace that a profiler has saved.
 
-        The numbers are those of ``record(..., profile=True)``: ``cpu_time``, ``device_time``,
-        ``kernels``, ``launch_gap``, ``memory_allocated``, ``memory_freed``. The trace must be of
-        this run or of another run of the same ops: put the profiler around the block of
+        The numbers are those of ``record(..., profile=True)``. The trace must be of this run or of
+        another run of the same ops: put the profiler around the block of
         ``Recorder(model, profiler=prof)`` and call ``prof.export_chrome_trace(path)`` after it.
 
         Args:
@@ -271,14 +276,11 @@ class Recording(RecordedRun):
     def to_trace(self, path: str | Path) -> Path:
         """Write the recording as a Chrome trace, for Perfetto, with modules as nested slices.
 
-        Order, nesting and durations are as recorded. Ops follow each other without gaps, because
-        their start times are not recorded; grad nodes have a row of their own.
+        Ops follow each other without gaps, as their start times are not recorded; grad nodes have a
+        row of their own.
 
         Args:
             path: Where to write, ``.json`` or ``.json.gz``; an existing file is replaced.
-
-        Returns:
-            The path.
 
         Raises:
             InvalidArgument: The suffix is another one, or the recording has no times.
@@ -295,9 +297,8 @@ class Recording(RecordedRun):
 
         Args:
             path: Where to write; an existing file is replaced.
-            **options: ``depth`` (levels of open scopes; by default chosen by size), ``theme``
-                (``"light"``, ``"dark"``, ``"print"``), ``focus``, ``hide``, ``color_by`` ...: see
-                the options of a drawing in the reference.
+            **options: ``depth`` (levels of open scopes; by default chosen by size), ``theme``,
+                ``focus``, ``hide``, ``color_by`` and so on: the reference lists them all.
 
         Returns:
             The path.
@@ -322,8 +323,7 @@ class Recording(RecordedRun):
         """Open the recording in a browser, as a page to explore.
 
         Args:
-            path: Where to write it; by default a new temporary folder, which is not removed. The
-                suffix sets the format, as for `render`.
+            path: Where to write it; its suffix sets the format. By default a new temporary folder.
             browser: Open it in a browser; otherwise the file is only written.
             inline: Show the page below the cell of a notebook instead, whatever its size.
             **options: See `render`.

@@ -75,12 +75,13 @@ def test_the_line_that_raised_is_told_not_the_callers():
 
 
 def test_a_backward_that_fails_in_pytorch_names_no_line_of_backward():
-    """Only the line that called the op, whose gradient could not be computed."""
+    """Only the line that called the op, whose gradient could not be computed; and those at fault."""
     x = torch.ones(3, requires_grad=True)
     with pytest.raises(RuntimeError) as caught, torchrecorder.Recorder():
         y = x.exp()
         y.detach().mul_(2)
         y.add_(1)
         y.sum().backward()
-    (note,) = caught.value.__notes__
+    note, cause = caught.value.__notes__
     assert "ExpBackward0" in note and "raised at" not in note
+    assert "exp() at" in cause and "mul_() at" in cause and "(and 1 more)" in cause

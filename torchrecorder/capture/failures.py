@@ -6,10 +6,10 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
-from torchrecorder.build import Event
+from torchrecorder.build import Event, build
 from torchrecorder.checks import Check, check_one
-from torchrecorder.events import GradId, ScopeId, ScopeKind, SourceLine
-from torchrecorder.graph.nodes import GradNode, GradRun, Op, Scope, Value
+from torchrecorder.events import GradId, ScopeId, ScopeKind, SourceLine, ValueId
+from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Op, Scope, Value
 from torchrecorder.graph.recording import Failure
 from torchrecorder.recording import Recording
 
@@ -37,8 +37,20 @@ def explain(
         raised: The line of the user's code that raised it, if known.
     """
     note = describe(failure, events, raised)
-    if not note:
+    if note:
+        _attach_note(error, note)
+
+
+def explain_backward(error: BaseException, events: Sequence[Event]) -> None:
+    """Attach a note to *error* that says why a backward pass failed, if the events show it."""
+    if not any(isinstance(event, BackwardRun) and event.failed for event in events):
         return
+    cause = build(events, Recording).why_backward_failed()
+    if cause is not None:
+        _attach_note(error, f"torchrecorder: {cause}")
+
+
+def _attach_note(error: BaseException, note: str) -> None:
     with contextlib.suppress(Exception):  # the user's class may refuse to be written on
         if hasattr(error, "add_note"):
             error.add_note(note)
@@ -78,14 +90,14 @@ def describe(
     """*while running `encoder.layer.3` (Attention), op `matmul` at model.py:57, inputs ...*"""
     scopes: dict[ScopeId, Scope] = {}
     op = None
-    shapes = {}
+    values: dict[ValueId, Value] = {}
     for event in events:
         if isinstance(event, Scope):
             scopes[event.id] = event
         elif isinstance(event, Op) and event.id == failure.op:
             op = event
         elif isinstance(event, Value):
-            shapes[event.id] = f"{event.dtype}{list(event.shape)}"
+            values[event.id] = event
     scope = scopes.get(failure.scope) if failure.scope is not None else None
     if scope is None and op is None:
         return ""
@@ -97,8 +109,7 @@ def describe(
     if source is not None:
         parts.append(f"at {source.file}:{source.line}")
     if op is not None and op.inputs:
-        listed = ", ".join(f"{slot.name} {shapes.get(slot.value, '')}" for slot in op.inputs)
-        parts.append(f"inputs {listed}")
+        parts.append(f"inputs {', '.join(_describe_inputs(op, values))}")
     doing = "while running "
     if failure.grad is not None:
         place = f" at {raised.file}:{raised.line}" if raised is not None else ""
@@ -121,6 +132,15 @@ def _describe_scopes(
     if scope is not None:
         yield f"`{scope.path or scope.name}` ({scope.cls})"
     yield from reversed(regions)
+
+
+def _describe_inputs(op: Op, values: Mapping[ValueId, Value]) -> Iterator[str]:
+    """*weight float32[8, 4]*, each with its device if these differ."""
+    read = [(slot.name, values.get(slot.value)) for slot in op.inputs]
+    several = len({value.device for _, value in read if value is not None}) > 1
+    for name, value in read:
+        device = f" on {value.device}" if several and value is not None else ""
+        yield f"{name} {value.dtype}{list(value.shape)}{device}" if value is not None else name
 
 
 def _describe_node(grad: GradId, events: Sequence[Event]) -> str:

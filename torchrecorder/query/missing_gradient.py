@@ -219,7 +219,7 @@ class _Search:
         first = cuts[0]
         more = f", and {len(cuts) - 1} more operation{'s' * (len(cuts) > 2)}" * (len(cuts) > 1)
         text = f"autograd is left in {op_in_words(self.recording, OpId(first.id))}{more}"
-        return self._because("left autograd", f"{text}: {self._why_left(first)}", cuts)
+        return self._because("left autograd", f"{text}: {why_left(self.recording, first)}", cuts)
 
     def _needed_by_loss(self) -> set[ValueId]:
         """Every value that the loss depends on."""
@@ -228,23 +228,6 @@ class _Search:
             if any(value in needed for value in op.outputs):
                 needed.update(slot.value for slot in op.inputs)
         return needed
-
-    def _why_left(self, op: Op) -> str:
-        values = self.recording.values
-        if op.name in ("detach", "detach_", "data"):
-            return "it returns the same numbers without their autograd history"
-        for inner in self.recording.within(op.scope):
-            kind = self.recording.scopes[inner].kind
-            if kind is ScopeKind.ENABLE_GRAD:
-                break
-            if kind in _WITHOUT_GRADIENTS:
-                return f"it runs under {kind.value}"
-        if self.recording.run.grad_mode != "grad":
-            return f"the whole run was under {self.recording.run.grad_mode}"
-        dtypes = [values[value].dtype for value in op.outputs]
-        if dtypes and not any(dtype.startswith(("float", "bfloat", "complex")) for dtype in dtypes):
-            return f"its result is {dtypes[0]}, which has no gradient"
-        return "its result does not require grad"
 
     def _not_propagated(self) -> MissingGradient:
         """The reason if autograd leads from the loss to it: the grad node that returned no
@@ -272,3 +255,21 @@ class _Search:
         else:
             text = "the backward pass computed the gradients of other tensors only (inputs=)"
         return self._because("not propagated", text)
+
+
+def why_left(recording: RecordedRun, op: Op) -> str:
+    """Why the results of *op* have no autograd history, although an argument has one."""
+    if op.name in ("detach", "detach_", "data"):
+        return "it returns the same numbers without their autograd history"
+    for inner in recording.within(op.scope):
+        kind = recording.scopes[inner].kind
+        if kind is ScopeKind.ENABLE_GRAD:
+            break
+        if kind in _WITHOUT_GRADIENTS:
+            return f"it runs under {kind.value}"
+    if recording.run.grad_mode != "grad":
+        return f"the whole run was under {recording.run.grad_mode}"
+    dtypes = [recording.values[value].dtype for value in op.outputs]
+    if dtypes and not any(dtype.startswith(("float", "bfloat", "complex")) for dtype in dtypes):
+        return f"its result is {dtypes[0]}, which has no gradient"
+    return "its result does not require grad"

@@ -22,6 +22,7 @@ from torchrecorder.events import (
 )
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.query.failed_backward import why_backward_failed
 from torchrecorder.style import labels
 from torchrecorder.style.differences import Differences
 from torchrecorder.style.gradients import GradCaptions
@@ -122,6 +123,7 @@ class Facts:
         rows += [("note", note) for note in run.notes]
         if run.failure is not None:
             rows.append(("failed", f"{run.failure.error}: {run.failure.message}"))
+            rows += self._cause()
         if run.lost:
             rows.append(("lost", f"{run.lost} facts could not be recorded"))
         return tuple(rows)
@@ -232,3 +234,9 @@ class Facts:
         if failed and failure is not None:
             where = "in backward: " if failure.backward else ""
             yield "failed", f"{where}{failure.error}: {failure.message}"
+            yield from self._cause()
+
+    def _cause(self) -> Iterator[Row]:
+        cause = why_backward_failed(self.recording)
+        if cause is not None:
+            yield "cause", str(cause)

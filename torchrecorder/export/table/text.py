@@ -29,6 +29,7 @@ from torchrecorder.export.table.rows import Row, every_row, fitting
 from torchrecorder.export.table.alignment import Column, table, tree
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.query.failed_backward import why_backward_failed
 from torchrecorder.select.functions import WithFunctions
 from torchrecorder.style import labels
 from torchrecorder.style.style import Style
@@ -263,6 +264,9 @@ def _remarks(recording: RecordedRun) -> Iterator[str]:
         place = recording.scopes.get(failure.scope) if failure.scope is not None else None
         where = f" in {place.path or place.name}" if place is not None else ""
         yield f"Failed{where}: {failure.error}: {labels.shorten(failure.message, 120)}"
+        cause = why_backward_failed(recording)
+        if cause is not None:
+            yield f"Cause: {cause}"
     for text in nan_origin.describe(recording):
         yield f"Note: {text}"
     for note in recording.run.notes:

@@ -1,0 +1,319 @@
+"""Failed backward passes: which operation destroyed what the pass needed, and where.
+
+PyTorch raises in the node that misses something. The recording also has the operation that wrote to
+a saved tensor, the earlier pass that freed the graph, and the operation in which autograd is left.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from torchrecorder.annotations.places import op_in_words
+from torchrecorder.events import GRAD_SUFFIX, GradId, OpId, Role, ScopeKind, ValueId
+from torchrecorder.graph.nodes import Op, Scope, Value
+from torchrecorder.graph.recording import Failure, RecordedRun
+from torchrecorder.query.missing_gradient import why_left
+
+Reason = Literal["modified in place", "graph freed", "no graph", "not in the graph"]
+
+_SHAPE = re.compile(r"Tensor \[([\d, ]*)\]\]")
+"""The sizes in PyTorch's message about a tensor that was modified."""
+
+_ELEMENT = re.compile(r"element (\d+) of tensors")
+
+
+@dataclass(frozen=True)
+class FailedBackward:
+    """Why a backward pass failed. ``str()`` of it is a sentence.
+
+    Attributes:
+        reason: ``"modified in place"`` (a tensor that was saved for backward was written to),
+            ``"graph freed"`` (an earlier backward pass freed what was saved), ``"no graph"`` (what
+            the pass started from has no autograd history), ``"not in the graph"`` (a gradient was
+            asked for of something that the result does not depend on).
+        text: The reason in words, with what to do.
+        ops: The operations to look at, in run order: the one that saved the tensor and those that
+            wrote to it; the earlier call of ``backward()`` and what reads results from before it;
+            those in which autograd is left. May be empty.
+    """
+
+    reason: Reason
+    text: str
+    ops: tuple[Op, ...] = ()
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def why_backward_failed(recording: RecordedRun) -> FailedBackward | None:
+    """The cause of a failed backward pass; None if the run did not fail there, or for a reason of
+    its own.
+
+    See `torchrecorder.Recording.why_backward_failed`.
+    """
+    failure = recording.run.failure
+    calls = [run.op for run in recording.backward_runs if run.failed]
+    if failure is None or not calls:
+        return None
+    search = _Search(recording, failure, recording.ops[calls[-1]])
+    for text, answer in (
+        ("modified by an inplace operation", search.modified),
+        ("through the graph a second time", search.freed),
+        ("does not require grad and does not have a grad_fn", search.without_graph),
+        ("not have been used in the graph", search.not_in_graph),
+    ):
+        if text in failure.message:
+            return answer()
+    return None
+
+
+class _Search:
+    """Looks for the cause in the operations that ran before.
+
+    Args:
+        recording: The run.
+        failure: Where it failed.
+        call: The call of ``backward()`` or ``grad()`` that failed.
+    """
+
+    def __init__(self, recording: RecordedRun, failure: Failure, call: Op) -> None:
+        self.recording = recording
+        self.failure = failure
+        self.call = call
+        self.values = recording.values
+        backward = {run.op for run in recording.backward_runs}
+        self.forward = [
+            op for op in recording.ops.values()
+            if op.index < call.index and op.id not in backward and not op.recompute
+        ]
+
+    @cached_property
+    def roots(self) -> list[ValueId]:
+        """The tensors from which the pass started."""
+        named = [slot for slot in self.call.inputs if not slot.name.endswith(GRAD_SUFFIX)]
+        outputs = [slot for slot in named if slot.name.startswith("outputs")]
+        return [slot.value for slot in outputs or named]
+
+    def _words(self, op: Op) -> str:
+        return op_in_words(self.recording, op.id)
+
+    # A saved tensor was written to ------------------------------------------------------
+
+    def modified(self) -> FailedBackward | None:
+        """The operation that saved the tensor, and those that wrote to it before the pass."""
+        op = self.recording.ops.get(self.failure.op or OpId(""))
+        if op is None:
+            return None
+        saved = self._saved(op)
+        storages = {self.values[value].storage: value for value in reversed(saved)}
+        writers: list[tuple[Op, ValueId]] = []
+        for later in self.forward:
+            for value in later.writes if later.index > op.index else ():
+                known = storages.get(self.values[value].storage)
+                if known is not None and not self._without_version(later, value):
+                    writers.append((later, known))
+        if not writers:
+            return None
+        (first, value), others = writers[0], {later.id for later, _ in writers} - {writers[0][0].id}
+        more = f" (and {len(others)} more)" if others else ""
+        advice = "use an operation that is not in place, or write to a clone()"
+        if self._is_of_optimizer(first):
+            advice = "run this backward pass before the step of the optimizer"
+        text = (
+            f"{self._saver(op)} saved {self._in_words(op, value)} for backward, and "
+            f"{self._words(first)}{more} wrote to it afterwards: {advice}"
+        )
+        ops = {item.id: item for item in (op, *(later for later, _ in writers))}
+        return FailedBackward("modified in place", text, tuple(ops.values()))
+
+    def _saved(self, op: Op) -> list[ValueId]:
+        """What *op*, or the custom function it is in, may have saved; of the size in the message,
+        if anything is."""
+        found = [*(slot.value for slot in op.inputs), *op.outputs]
+        function = self._custom_function(op)
+        if function is not None:
+            found += [slot.value for slot in (*function.inputs, *function.outputs)]
+        found = [value for value in dict.fromkeys(found) if self.values[value].storage >= 0]
+        sizes = _SHAPE.search(self.failure.message)
+        if sizes is None:
+            return found
+        wanted = sorted(map(int, re.findall(r"\d+", sizes[1])))  # weights are saved transposed
+        return [value for value in found if sorted(self.values[value].shape) == wanted] or found
+
+    def _custom_function(self, op: Op) -> Scope | None:
+        """The custom autograd function that *op* ran in."""
+        around = (self.recording.scopes[scope] for scope in self.recording.within(op.scope))
+        functions = (scope for scope in around if scope.kind is ScopeKind.CUSTOM_FUNCTION)
+        return next(functions, None)
+
+    def _saver(self, op: Op) -> str:
+        """What saved the tensor: a custom function, else the operation itself."""
+        function = self._custom_function(op)
+        if function is None:
+            return self._words(op)
+        place = f" at {function.source.place}" if function.source is not None else ""
+        return f"autograd.Function {function.name}{place}"
+
+    def _without_version(self, op: Op, value: ValueId) -> bool:
+        """Whether *op* wrote to *value* through ``.data``, which autograd does not notice."""
+        storage = self.values[value].storage
+        while True:
+            same = [slot.value for slot in op.inputs if self.values[slot.value].storage == storage]
+            maker = self.values[same[0]].producer if same else None
+            if maker is None or same[0] in self.recording.ops[maker].writes:
+                return False
+            op = self.recording.ops[maker]
+            if op.name == "data":
+                return True
+
+    def _is_of_optimizer(self, op: Op) -> bool:
+        scopes = self.recording.scopes
+        around = self.recording.within(op.scope)
+        return any(scopes[scope].kind is ScopeKind.OPTIMIZER for scope in around)
+
+    def _in_words(self, op: Op, value: ValueId) -> str:
+        """A tensor that *op* saved."""
+        found = self.values[value]
+        if found.names:
+            return found.names[0]
+        function = self._custom_function(op)
+        inputs, outputs = op.inputs, op.outputs
+        if function is not None:
+            inputs, outputs = function.inputs, tuple(slot.value for slot in function.outputs)
+        if value in outputs:
+            return "its result"
+        slot = next((slot.name for slot in inputs if slot.value == value), "")
+        name = f"its argument {slot!r}" if slot and not slot.isdigit() else "its argument"
+        return f"{name}{self._made(found)}"
+
+    def _made(self, value: Value) -> str:
+        maker = self.recording.ops[value.producer] if value.producer is not None else None
+        return f", the result of {self._words(maker)}," if maker is not None else ""
+
+    # An earlier pass freed the graph ----------------------------------------------------
+
+    def freed(self) -> FailedBackward | None:
+        """The earlier pass that ran the node, and what reads results from before it."""
+        runs = [
+            run.run for run in self.recording.grad_runs
+            if run.grad == self.failure.grad and not run.failed
+        ]
+        earlier = next((run for run in self.recording.backward_runs if run.run in runs), None)
+        if earlier is None:
+            return None
+        first = self.recording.ops[earlier.op]
+        ran = {run.grad for run in self.recording.grad_runs if run.run == earlier.run}
+        text = f"{self._words(first)} ran on the same graph, and freed what it had saved"
+        across = [*self._across(first, ran)]
+        if not across:
+            advice = "call backward() once, on the sum; or pass retain_graph=True to the first call"
+            return FailedBackward("graph freed", f"{text}: {advice}", (first,))
+        reader, value = across[0]
+        slot = next(slot.name for slot in reader.inputs if slot.value == value)
+        others = {op.id: op for op, _ in across}
+        more = f" (and {len(others) - 1} more)" if len(others) > 1 else ""
+        text = (
+            f"{text}. Since then {self._words(reader)}{more} has read {slot!r}"
+            f"{self._made(self.values[value])} from before that call: detach() it, or pass "
+            "retain_graph=True to the first call"
+        )
+        return FailedBackward("graph freed", text, (first, *others.values()))
+
+    def _across(self, first: Op, ran: set[GradId]) -> Iterator[tuple[Op, ValueId]]:
+        """The operations after *first* that read a tensor with a node that ran in it."""
+        needed = self._behind(self.roots)
+        for op in self.forward:
+            if op.index < first.index or needed.isdisjoint(op.outputs):
+                continue
+            for slot in op.inputs:
+                grad = self.values[slot.value].grad
+                if grad is not None and grad.grad in ran and self._is_inner(grad.grad):
+                    yield op, slot.value
+                    break
+
+    def _is_inner(self, grad: GradId) -> bool:
+        """Whether a node is not the accumulation of a leaf, which saves nothing."""
+        node = self.recording.grad_nodes.get(grad)
+        return node is not None and node.variable is None
+
+    def _behind(self, values: Sequence[ValueId]) -> set[ValueId]:
+        """*values*, and every tensor that they were computed from."""
+        needed = set(values)
+        for op in reversed(self.forward):
+            if not needed.isdisjoint(op.outputs):
+                needed.update(slot.value for slot in op.inputs)
+        return needed
+
+    # There is no graph ------------------------------------------------------------------
+
+    def without_graph(self) -> FailedBackward:
+        """The operations in which autograd is left, the last before the result first."""
+        element = _ELEMENT.search(self.failure.message)
+        number = int(element[1]) if element is not None else 0
+        roots = self.roots[number:number + 1] or self.roots
+        needed, cuts = set(roots), list[Op]()
+        for op in reversed(self.forward):
+            if needed.isdisjoint(op.outputs):
+                continue
+            if any(self.values[slot.value].requires_grad for slot in op.inputs):
+                cuts.append(op)
+            else:
+                needed.update(slot.value for slot in op.inputs)
+        if cuts:
+            more = f" (and {len(cuts) - 1} more)" if len(cuts) > 1 else ""
+            why = why_left(self.recording, cuts[0])
+            text = f"autograd is left in {self._words(cuts[0])}{more}: {why}"
+            return FailedBackward("no graph", text, tuple(reversed(cuts)))
+        return FailedBackward("no graph", self._without_grad(roots, needed))
+
+    def _without_grad(self, roots: Sequence[ValueId], needed: set[ValueId]) -> str:
+        """Why no tensor requires grad behind *roots*, which depend on all of *needed*."""
+        maker = self.values[roots[0]].producer if roots else None
+        if maker is not None and not self.recording.ops[maker].inputs:
+            made = self._words(self.recording.ops[maker])
+            return f"{made} made this tensor anew, from numbers and not from other tensors"
+        text = "this tensor was computed only from tensors that do not require grad"
+        frozen = sum(self.values[value].role is Role.PARAMETER for value in needed)
+        if frozen:
+            text += f", among them {frozen} frozen parameter{'s' * (frozen > 1)}"
+        return text
+
+    def not_in_graph(self) -> FailedBackward | None:
+        """The tensors whose gradients were asked for and that no node leads to."""
+        reached = self._reached()
+        leaves: Mapping[ValueId | None, GradId] = {
+            node.variable: node.id for node in self.recording.grad_nodes.values()
+        }
+        apart = []
+        for slot in self.call.inputs:
+            grad = self.values[slot.value].grad
+            node = leaves.get(slot.value) if grad is None else grad.grad
+            if slot.name.startswith("inputs") and node not in reached:
+                apart.append(self._asked(slot.name, self.values[slot.value]))
+        if not apart:
+            return None
+        names = " and ".join(apart)
+        text = f"the result does not depend on {names}: allow_unused=True gives None for it"
+        return FailedBackward("not in the graph", text, (self.call,))
+
+    def _reached(self) -> set[GradId]:
+        """The grad nodes behind the roots."""
+        edges = [self.values[root].grad for root in self.roots]
+        waiting = [edge.grad for edge in edges if edge is not None]
+        found = set(waiting)
+        while waiting:
+            node = self.recording.grad_nodes.get(waiting.pop())
+            for edge in node.next if node is not None else ():
+                if edge is not None and edge.grad not in found:
+                    found.add(edge.grad)
+                    waiting.append(edge.grad)
+        return found
+
+    def _asked(self, slot: str, value: Value) -> str:
+        """A tensor whose gradient was asked for, by its name or place among the arguments."""
+        name, _, number = slot.partition(".")
+        return value.names[0] if value.names else f"{name}[{number or 0}]"
