@@ -27,7 +27,7 @@ LAYERS = {
     "select": {"events", "graph"},
     "trace": {"events", "graph"},
     "views": {"events", "graph", "select"},
-    "style": {"events", "graph", "annotations", "views"},
+    "style": {"events", "graph", "annotations", "query", "views"},
     "layout": {"style"},
     "export": {"events", "graph", "annotations", "query", "select", "views", "style", "layout"},
     "live_memory": {"events", "graph", "annotations", "export"},

@@ -75,7 +75,7 @@ def test_the_line_that_raised_is_told_not_the_callers():
 
 
 def test_a_backward_that_fails_in_pytorch_names_no_line_of_backward():
-    """Only the line that called the op, whose gradient could not be computed; and those at fault."""
+    """Only the line that called the op whose gradient is missing; and those at fault."""
     x = torch.ones(3, requires_grad=True)
     with pytest.raises(RuntimeError) as caught, torchrecorder.Recorder():
         y = x.exp()

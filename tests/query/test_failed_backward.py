@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -262,6 +263,41 @@ def test_the_exception_says_it(tmp_path):
     assert f"Cause: {recording.why_backward_failed()}" in recording.summary().splitlines()
     page = recording.render(tmp_path / "page.html").read_text(encoding="utf-8")
     assert str(recording.why_backward_failed()) in page
+
+
+def texts(recording: tr.Recording, **options: Any) -> list[str]:
+    """What a figure writes on each box, as one line."""
+    shapes = tr.figure(recording, fold=False, **options).shapes
+    return [" ".join(line.text for line in shape.label) for shape in shapes]
+
+
+MARKS = {
+    part: ["mul in backward: RuntimeError: a tensor that it saved", "setitem", "what mul saved"],
+    generator: ["backward freed the graph", "reads a result of the freed graph"],
+    without_grad: ["linear autograd is left", "backward RuntimeError: the tensor has no autograd"],
+}
+
+
+@pytest.mark.parametrize("program", MARKS, ids=lambda item: item.__name__)
+def test_figures_mark_the_operations_at_fault(program):
+    """Each says what it did, once, in the colours of what failed."""
+    recording, _ = failed(program)
+    written = texts(recording, depth=9)
+    for mark in MARKS[program]:
+        assert sum(mark in text for text in written) == 1, (mark, written)
+    looks = {shape.id: shape.look for shape in tr.figure(recording, depth=9, fold=False).shapes}
+    ops = [*recording.why_backward_failed().captions, recording.run.failure.op]
+    assert len({looks[op].stroke for op in ops}) == 1
+    assert sum(look.stroke == looks[ops[0]].stroke for look in looks.values()) == len(set(ops))
+
+
+def test_closed_modules_say_that_their_backward_failed():
+    """The operation in them does, with the error, where it is drawn."""
+    recording, _ = failed(generator)
+    closed, opened = texts(recording, depth=0), texts(recording, depth=9)
+    assert sum("failed in backward" in text for text in closed) == 1
+    assert not any("failed in backward" in text for text in opened)
+    assert sum("in backward: RuntimeError" in text for text in opened) == 1
 
 
 def test_no_cause_where_none_is_known():

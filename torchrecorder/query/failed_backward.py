@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
@@ -19,6 +19,14 @@ from torchrecorder.graph.recording import Failure, RecordedRun
 from torchrecorder.query.missing_gradient import why_left
 
 Reason = Literal["modified in place", "graph freed", "no graph", "not in the graph"]
+
+BRIEF: Mapping[Reason, str] = {
+    "modified in place": "a tensor that it saved was modified in place",
+    "graph freed": "an earlier pass freed what it had saved",
+    "no graph": "the tensor has no autograd history",
+    "not in the graph": "the result does not depend on a tensor",
+}
+"""The reasons in a few words, for the box that failed."""
 
 _SHAPE = re.compile(r"Tensor \[([\d, ]*)\]\]")
 """The sizes in PyTorch's message about a tensor that was modified."""
@@ -39,11 +47,13 @@ class FailedBackward:
         ops: The operations to look at, in run order: the one that saved the tensor and those that
             wrote to it; the earlier call of ``backward()`` and what reads results from before it;
             those in which autograd is left. May be empty.
+        captions: What figures say of these operations, by id.
     """
 
     reason: Reason
     text: str
     ops: tuple[Op, ...] = ()
+    captions: Mapping[OpId, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return self.text
@@ -128,7 +138,8 @@ class _Search:
             f"{self._words(first)}{more} wrote to it afterwards: {advice}"
         )
         ops = {item.id: item for item in (op, *(later for later, _ in writers))}
-        return FailedBackward("modified in place", text, tuple(ops.values()))
+        captions = {item: f"wrote to what {op.name} saved" for item in ops if item != op.id}
+        return FailedBackward("modified in place", text, tuple(ops.values()), captions)
 
     def _saved(self, op: Op) -> list[ValueId]:
         """What *op*, or the custom function it is in, may have saved; of the size in the message,
@@ -208,10 +219,10 @@ class _Search:
         first = self.recording.ops[earlier.op]
         ran = {run.grad for run in self.recording.grad_runs if run.run == earlier.run}
         text = f"{self._words(first)} ran on the same graph, and freed what it had saved"
-        across = [*self._across(first, ran)]
+        across, captions = [*self._across(first, ran)], {first.id: "freed the graph"}
         if not across:
             advice = "call backward() once, on the sum; or pass retain_graph=True to the first call"
-            return FailedBackward("graph freed", f"{text}: {advice}", (first,))
+            return FailedBackward("graph freed", f"{text}: {advice}", (first,), captions)
         reader, value = across[0]
         slot = next(slot.name for slot in reader.inputs if slot.value == value)
         others = {op.id: op for op, _ in across}
@@ -221,7 +232,8 @@ class _Search:
             f"{self._made(self.values[value])} from before that call: detach() it, or pass "
             "retain_graph=True to the first call"
         )
-        return FailedBackward("graph freed", text, (first, *others.values()))
+        captions |= dict.fromkeys(others, "reads a result of the freed graph")
+        return FailedBackward("graph freed", text, (first, *others.values()), captions)
 
     def _across(self, first: Op, ran: set[GradId]) -> Iterator[tuple[Op, ValueId]]:
         """The operations after *first* that read a tensor with a node that ran in it."""
@@ -267,7 +279,8 @@ class _Search:
             more = f" (and {len(cuts) - 1} more)" if len(cuts) > 1 else ""
             why = why_left(self.recording, cuts[0])
             text = f"autograd is left in {self._words(cuts[0])}{more}: {why}"
-            return FailedBackward("no graph", text, tuple(reversed(cuts)))
+            captions = dict.fromkeys((op.id for op in cuts), "autograd is left")
+            return FailedBackward("no graph", text, tuple(reversed(cuts)), captions)
         return FailedBackward("no graph", self._without_grad(roots, needed))
 
     def _without_grad(self, roots: Sequence[ValueId], needed: set[ValueId]) -> str:

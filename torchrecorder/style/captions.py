@@ -14,6 +14,7 @@ from torchrecorder.events import (
 from torchrecorder.graph.end_names import end_title
 from torchrecorder.graph.nodes import GradNode, Op, Scope, Value
 from torchrecorder.graph.structural_hash import is_off
+from torchrecorder.query.failed_backward import BRIEF, why_backward_failed
 from torchrecorder.style import labels
 from torchrecorder.style.communications import SentCaptions
 from torchrecorder.style.composites import LONGEST, Composites
@@ -214,12 +215,12 @@ class Captions:
         return tuple(text for op in found for text in arguments(op.name, op.arguments))
 
     def _failure(self) -> Iterator[Text]:
-        failure = self.recording.run.failure
-        text = f"{failure.error}: {failure.message}" if failure else "failed"
-        if failure is not None and failure.backward:
-            text = f"in backward: {text}"
-        for line in textwrap.wrap(labels.shorten(text, 240), 44):
-            yield Text(line)
+        failure, cause = self.recording.run.failure, why_backward_failed(self.recording)
+        text = "failed"
+        if failure is not None:
+            where = "in backward: " if failure.backward else ""
+            text = f"{where}{failure.error}: {BRIEF[cause.reason] if cause else failure.message}"
+        yield from map(Text, textwrap.wrap(labels.shorten(text, 240), 44))
 
     def _op(self, op: Op, box: Box) -> tuple[Text, ...]:
         times = f"  ×{box.count}" if box.count > 1 else ""

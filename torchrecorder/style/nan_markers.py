@@ -1,4 +1,4 @@
-"""Marks: the origin of the first NaN or infinity."""
+"""Marks: the origin of the first NaN or infinity, and what made a backward pass fail."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from dataclasses import replace
 from torchrecorder.annotations.nan_origin import first_bad_grad, first_bad_ops
 from torchrecorder.annotations.places import scope_name
 from torchrecorder.events import GradId, OpId
+from torchrecorder.query.failed_backward import why_backward_failed
 from torchrecorder.style.figure import Look, Text
 from torchrecorder.style.themes import Theme
 from torchrecorder.views.view import Box, View
 
 
 class Marks:
-    """Marks the boxes in which the first NaN or infinity appeared, forward or backward."""
+    """Marks the boxes in which the first NaN or infinity appeared, forward or backward, and those
+    of the operations at fault if a backward pass failed."""
 
     def __init__(self, view: View) -> None:
         self.view = view
@@ -24,6 +26,11 @@ class Marks:
             grad = first_bad_grad(view.recording)
             if grad is not None:
                 self._said[grad.node] = f"first {grad.kinds} in backward"
+        failure, cause = view.recording.run.failure, why_backward_failed(view.recording)
+        if cause is not None:
+            self._said.update((op, text) for op, text in cause.captions.items())
+        if failure is not None and failure.backward and failure.op is not None:
+            self._said[failure.op] = "failed in backward"
 
     def __bool__(self) -> bool:
         return bool(self._said)
@@ -33,6 +40,9 @@ class Marks:
         if not self._said:
             return ()
         found = [member for member in box.members if member in self._said]
+        failed = self.view.recording.failed
+        if box.id in failed:  # its own caption says with which error
+            found = [member for member in found if member not in failed]
         return tuple(Text(self._said[item] + self._place(box, item)) for item in found)
 
     def _place(self, box: Box, node: str) -> str:
