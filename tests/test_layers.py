@@ -44,7 +44,7 @@ LAYERS = {
         "recording", "signatures",
     },
     "ranks": {"events", "graph", "annotations", "views", "export", "recording", "signatures"},
-    "capture": {"events", "graph", "build", "recording", "ranks", "trace"},
+    "capture": {"events", "graph", "build", "query", "recording", "ranks", "trace"},
     "planning": {"events", "recording", "ranks", "capture"},
     "series": {"events", "graph", "annotations", "export", "recording", "capture"},
     "api": {"annotations", "export", "options", "drawing", "capture", "signatures"},

@@ -9,7 +9,7 @@ from typing import Protocol
 from torchrecorder.build import Event, build
 from torchrecorder.checks import Check, check_one
 from torchrecorder.events import GradId, ScopeId, ScopeKind, SourceLine, ValueId
-from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Op, Scope, Value
+from torchrecorder.graph.nodes import GradNode, GradRun, Op, Scope, Value
 from torchrecorder.graph.recording import Failure
 from torchrecorder.recording import Recording
 
@@ -41,12 +41,15 @@ def explain(
         _attach_note(error, note)
 
 
-def explain_backward(error: BaseException, events: Sequence[Event]) -> None:
-    """Attach a note to *error* that says why a backward pass failed, if the events show it."""
-    if not any(isinstance(event, BackwardRun) and event.failed for event in events):
-        return
-    cause = build(events, Recording).why_backward_failed()
-    if cause is not None:
+def explain_cause(error: BaseException, events: Sequence[Event]) -> None:
+    """Attach a note to *error* that says what led to it: which operation made a backward pass fail,
+    or made the tensors with which an operation failed."""
+    from torchrecorder.query.failed_backward import why_backward_failed
+    from torchrecorder.query.failed_inputs import failed_inputs
+
+    recording = build(events, Recording)
+    cause = why_backward_failed(recording) or failed_inputs(recording)
+    if cause:
         _attach_note(error, f"torchrecorder: {cause}")
 
 

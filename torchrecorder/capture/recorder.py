@@ -17,7 +17,7 @@ from torch.nn import Module
 
 from torchrecorder.build import Event, build
 from torchrecorder.capture.compiled.second_run import SecondRun
-from torchrecorder.capture.failures import attach, explain, explain_backward
+from torchrecorder.capture.failures import attach, explain, explain_cause
 from torchrecorder.capture.hooks.recorded_threads import RecordedThreads
 from torchrecorder.capture.instruments import of_model
 from torchrecorder.capture.internals.access import DisableTorchFunction, compiled_from, get_frame
@@ -206,7 +206,7 @@ class Recorder:
         tape.events.clear()  # the instruments are in reference cycles
         if error is not None:
             with tape.losing("end"):
-                explain_backward(error, self._events)
+                explain_cause(error, self._events)
         self._live = Live(self._instruments.catalog.references())
         self._instruments.clear()
         del self._tape, self._instruments, self._exit, self._second
