@@ -1,4 +1,4 @@
-"""Budgets: upper limits for numbers of modules, and which modules exceed them."""
+"""Limits: budgets for numbers of modules, and which modules exceed them."""
 
 from __future__ import annotations
 

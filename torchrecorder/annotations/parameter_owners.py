@@ -1,4 +1,4 @@
-"""Owned: the parameters and buffers of scopes and modules; tied ones count once."""
+"""Parameter owners: the parameters and buffers of scopes and modules; tied ones count once."""
 
 from __future__ import annotations
 

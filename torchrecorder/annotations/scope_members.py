@@ -1,4 +1,4 @@
-"""Inside: the members of scopes and ops, to combine their numbers."""
+"""Scope members: the members of scopes and ops, to combine their numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wiring: whether two matched readers get matching tensors."""
+"""Edge match: whether two matched readers read matching tensors."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def attends(scope: Scope) -> bool:
 
 
 def mark_into(scope: Scope, arrow: Arrow) -> Mark:
-    """The mark of *arrow* where it enters *scope*, closed, whatever in it reads the value."""
+    """The mark of *arrow* where it enters the closed *scope*, for any reader inside."""
     return _mark(scope.cls, scope.inputs, _into(scope, Bundle((arrow,), Flow.TENSOR)))
 
 

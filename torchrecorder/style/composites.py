@@ -25,7 +25,7 @@ STEPS = 5
 """The maximum number of layers that are listed one by one."""
 
 CONTAINER = "Sequential"
-"""The class of modules that say nothing about what they are."""
+"""Classes of containers, whose name does not describe their contents."""
 
 NORMS = {"batch": "BN", "layer": "LN", "group": "GN", "instance": "IN", "rms": "RMSNorm"}
 """Norms by the beginning of the name of their op or class, as papers write them."""
@@ -121,7 +121,7 @@ class Composites:
         return text if len(text) <= LONGEST else f"{len(blocks)} × {self.cls(blocks[0])}"
 
     def _contents(self, blocks: list[Scope]) -> str:
-        """The class of blocks; what is in them, if that is only a container and they are alike."""
+        """The class of blocks; of containers with equal contents, the contents."""
         name = self.cls(blocks[0])
         if name != CONTAINER:
             return name

@@ -110,7 +110,7 @@ def repainted(figure: Figure, view: View, style: Style) -> Figure:
 
 
 def _in_form(look: Look, drawn: Look) -> Look:
-    """The colours of *look* in the form of what is drawn, be it a circle or dashed."""
+    """The colours of *look*, with the shape and dash of the drawn look."""
     return replace(look, outline=drawn.outline, dash=drawn.dash, width=drawn.width)
 
 
@@ -243,7 +243,7 @@ def _group_look(
 
 
 def dashed(look: Look) -> Look:
-    """*look* for what only some repeats have, or runs back; recognisable without colour."""
+    """*look* for parts that only some repeats have, and for arrows back; visible without colour."""
     return replace(look, dash="dashed", width=max(look.width, 1.3))
 
 

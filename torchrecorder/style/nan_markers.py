@@ -1,4 +1,4 @@
-"""Marks: the origin of the first NaN or infinity."""
+"""NaN markers: the origin of the first NaN or infinity."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ class Flows:
         return self._stored.get(value.id)
 
     def step(self, box: str) -> ScopeId | None:
-        """The step of an optimizer that a box is, or lies in."""
+        """The optimizer step that a box is, or is inside of."""
         op = self.view.recording.ops.get(OpId(box))
         scope = ScopeId(box) if op is None else op.scope
         return None if scope is None else self._steps.get(scope)

@@ -1,4 +1,4 @@
-"""Drawn: what stands on everything that can be opened and closed, and how it looks."""
+"""Box appearance: the captions and looks of all places of a page, open and closed."""
 
 from __future__ import annotations
 
@@ -82,12 +82,12 @@ class Drawn:
 
     @cached_property
     def opened(self) -> tuple[Figure, Figure]:
-        """With everything open; of equal boxes and clusters only the first."""
+        """The figure with everything open; of equal boxes and clusters only the first."""
         return self._both(self._distinct if self.is_shared else self.tree.view)
 
     @cached_property
     def _distinct(self) -> View:
-        """All that no earlier place is equal to, with what it lies in and what it feeds."""
+        """Places without an earlier equal place, with their parents and readers."""
         view, chosen = self.tree.view, self._chosen
         arrows = tuple(arrow for arrow in view.arrows if arrow.tail in chosen)
         drawn = chosen.union(arrow.head for arrow in arrows)
@@ -110,7 +110,7 @@ class Drawn:
         return {fold: next_round(self.tree.view, back) for fold, back in found.items()}
 
     def legends(self) -> tuple[tuple[LegendEntry, ...], ...]:
-        """For each theme what colours and outlines mean, of closed boxes too."""
+        """The legend of each theme, including closed boxes."""
         if self.style.finish is not None or not self.style.legend:
             return tuple(figure.legend for figure in self.opened)
         boxes = {**self.closed_boxes, **self.tree.view.boxes}
@@ -122,7 +122,7 @@ class Drawn:
 
     @cached_property
     def _unused(self) -> Mapping[str, str]:
-        """What to say of boxes whose results nothing reads; a fold has the id of its first box."""
+        """The captions of boxes whose results nothing reads; a fold has the id of its first box."""
         return unread(self.tree.view)
 
     def _both(self, view: View) -> tuple[Figure, Figure]:
@@ -210,7 +210,7 @@ class Drawn:
         )
 
     def _given(self) -> Mapping[int, str]:
-        """What each scope and fold gives to what lies outside of it, as one line."""
+        """The output shapes of each scope and fold, as one line."""
         tree, view, places, ends = self.tree, self.tree.view, self.tree.places, self.tree.ends
         found: dict[int, dict[str | None, _Given]] = {}
         for number in tree.leaving if self.style.shapes else ():

@@ -1,4 +1,4 @@
-"""Columns: one list for each thing that is said of every place; what is said often, once."""
+"""Columns: one list per attribute of places; frequent values are stored once, in tables."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ DRAWN = ("label", "header", "headersize", "look", "openlook", "count")
 """Columns that follow from a face."""
 
 SHARED = ("kind", "cls", "op", "call", "failed", "facts")
-"""Columns that follow from what is recorded of a place, whatever it is called."""
+"""Columns that depend on the recorded data of a place, and not on its name."""
 
 PARTS = {"title": 0, "name": 1, "detail": 2}
 
 
 class Table(Generic[RowT]):
-    """Distinct rows in the order in which they were met.
+    """Distinct rows in the order of their first occurrence.
 
     Args:
         say: How a row is written.
@@ -50,7 +50,7 @@ class Table(Generic[RowT]):
 
 
 class Columns:
-    """Writes the places of a tree; what they share goes into tables.
+    """The columns for the places of a tree; shared values are in tables.
 
     Args:
         tree: The places.
@@ -72,16 +72,16 @@ class Columns:
         self.lists: Table[tuple[Row, ...]] = Table(partial(_rows, strings))
 
     def rows(self, rows: Iterable[Row]) -> list[list[int]]:
-        """Titles and texts by their numbers."""
+        """Pairs of a title and a text, as pairs of indices."""
         return _rows(self.strings, rows)
 
     def look(self, looks: Looks) -> int:
-        """The number of a pair of looks."""
+        """The index of a pair of looks."""
         light, dark = looks
         return self.looks((_plain(light), _plain(dark)))
 
     def items(self, faces: Sequence[Face]) -> dict[str, list[Any]]:
-        """The columns of what is drawn and said."""
+        """The columns of captions, looks and recorded data."""
         return {**self._drawn(faces), **self._said()}
 
     def _drawn(self, faces: Sequence[Face]) -> dict[str, list[Any]]:
@@ -165,14 +165,14 @@ class Columns:
         return iter(paths)
 
     def legend(self, legends: Iterable[Sequence[LegendEntry]]) -> list[list[int]]:
-        """What the colours mean, in light and in dark, where the style says so."""
+        """The legend in light and dark colours, if the style has one."""
         return [
             [self.strings(one.text), self.look((one.look, other.look))]
             for one, other in zip(*legends)
         ]
 
     def tables(self) -> dict[str, Any]:
-        """What the numbers in the columns stand for; to be asked last."""
+        """The tables that the indices in the columns refer to; complete after all columns."""
         return {
             "labels": self.labels.rows,
             "looks": self.looks.rows,

@@ -1,4 +1,4 @@
-"""Data: a view, its tree, layout and facts as one JSON object for the page."""
+"""Data: a view, its tree, layout and recorded data as one JSON object for the page."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Source:
-    """What a page is made of.
+    """The view, tree and layout that a page is made of.
 
     Attributes:
         view: What is open at first.
@@ -44,7 +44,7 @@ class Source:
 
 
 def source(view: View, style: Style, times: bool = True, timeout: float = engine.TIMEOUT) -> Source:
-    """All that can be opened in *view*, which itself is what is open at first."""
+    """The source of the page whose initial state is *view*."""
     whole = view.unfolded() if view.unfolded else Unfolded(view, members(view), ())
     return Source(view, Tree(whole), style, times, timeout)
 
@@ -101,7 +101,7 @@ def _name(annotation: str | Annotation | None) -> str | None:
 
 
 def _members(drawn: Drawn) -> Iterator[tuple[str, ...]]:
-    """What each place stands for."""
+    """The recorded nodes that each place stands for."""
     for place in drawn.tree.places:
         if place.fold:
             yield drawn.fold_boxes[place.id].members
@@ -131,7 +131,7 @@ def _is_input(place: Place, boxes: Mapping[str, Any]) -> bool:
 
 
 def opened(view: View, tree: Tree) -> list[int]:
-    """The places that are open at first: what is open in *view*, folds closed.
+    """The places that are open at first: those that are open in *view*, except folds.
 
     The rounds of a training loop are open, too: all of the model is in them.
     """

@@ -1,4 +1,4 @@
-"""Tensors: what flows from box to box, who made it and who reads it."""
+"""Tensors: the values on the arrows of a page, with their producers and readers."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Tensors:
                 joined.add(link)
 
     def columns(self) -> dict[str, list[Any]]:
-        """One list for each thing that is said of every tensor."""
+        """One list per attribute of tensors."""
         say, values = self.columns_of, self.view.recording.values
         lines_of = self.drawn.tree.lines
         makers = list(self.number)[: len(self.arrows)]
@@ -137,7 +137,7 @@ class Tensors:
             yield known[key]
 
     def _trunk(self, trunk: Trunk, columns: Mapping[str, list[Any]]) -> dict[str, Any]:
-        """What is said of a trunk, made of what is said of the tensors in it."""
+        """The attributes of trunks, from those of the tensors in them."""
         say, rows = self.columns_of, [self.number[item] for item in trunk.carried]
         texts = [say.strings.rows[columns["text"][row]] for row in rows]
         looks = {columns["look"][row] for row in rows}

@@ -49,7 +49,7 @@ class _Folded:
                 waiting.extend((child, False) for child in reversed(node.children))
 
     def rows(self) -> list[Row]:
-        """Rows in the order of what stays, each for all that it stands for."""
+        """Rows in order, one for each sibling or fold."""
         placed = [
             ((self.order[row.ids[0]], 0), self._row(row))
             for row in self.listed
@@ -124,7 +124,7 @@ def _short(title: str) -> str:
 
 
 def _parents(listed: Sequence[Row]) -> Iterator[str | None]:
-    """What the row stands for that each row is nested in."""
+    """The siblings of the row around each row."""
     around: list[str] = []
     for row in listed:
         del around[row.depth :]

@@ -75,7 +75,7 @@ def every_row(recording: RecordedRun, *, ops: bool = False) -> list[Row]:
 
 
 def fitting(listed: Sequence[Row], depth: int | None) -> list[Row]:
-    """Those of so many levels; None for the deepest level that keeps to about 400 rows."""
+    """The rows of *depth* levels; None for as many levels as fit into about 400 rows."""
     if depth is None:
         depth = _fitting(listed)
     return [row for row in listed if row.depth <= depth]
@@ -120,7 +120,7 @@ class _Rows:
                 yield _together([item for item in items if isinstance(item, Op)], depth)
 
     def _inside(self, scope: Scope | None, depth: int) -> list[tuple[int, list[Item]]]:
-        """What lies directly in *scope*, the last first."""
+        """Scopes and ops directly in *scope*, the last first."""
         found: list[list[Item]] = []
         for item in self.recording.children[scope.id if scope else None]:
             if item.recompute or (isinstance(item, Op) and scope and not self.ops):
@@ -206,7 +206,7 @@ class _Rows:
         return self.recording.values[value].producer is not None
 
     def _is_all(self, module: Module, number: int) -> bool:
-        """Whether so many parameters are all that are in *module* and below it."""
+        """Whether *module* and its submodules have no more parameters than these."""
         owned = (self.recording.values[value].role for value in self.owned.by_module(module.id))
         return sum(role is Role.PARAMETER for role in owned) == number
 

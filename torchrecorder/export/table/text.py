@@ -191,7 +191,7 @@ class _Filler:
                 yield self._numbers(item)
 
     def _range(self, row: Row, tensors: Callable[[Row], Sequence[ValueId]]) -> str:
-        """The tensors of a row, and those of the last that it stands for."""
+        """The tensors of a row, and those of the last sibling that it stands for."""
         rows = [row] if row.last is None else [row, row.last]
         return first_to_last([self._tensors(tensors(row)) for row in rows])
 
@@ -211,7 +211,7 @@ class _Filler:
         return Column(numbers.annotation.title, cells, right=True)
 
     def _members(self, row: Row) -> list[str]:
-        """Everything that a row stands for."""
+        """All siblings that a row stands for."""
         members: list[str] = []
         for identifier in row.ids:
             if identifier in self.recording.scopes:

@@ -22,22 +22,22 @@ Entry = tuple[str, str]
 
 
 Drawn = tuple[Iterable[Arrow], Mapping[str, tuple[Arrow, ...]]]
-"""The arrows of a view, and for each sibling that stands for others those from each to the next."""
+"""The arrows of a view, and for each representative of a fold those from sibling to sibling."""
 
 
 class Tree(Protocol):
-    """What is needed of siblings that were joined; see `fold.Joined`."""
+    """The methods of `fold.Joined` that this module uses."""
 
     rows: Rows
     groups: list[tuple[str, ...]]
     stands: dict[str, str]
 
     def of(self, item: str) -> str:
-        """What stands for *item* in the end."""
+        """The representative of *item* after all folds."""
 
 
 class SimilarTree(Tree, Protocol):
-    """What is needed where siblings may differ; see `fold.FoldTree`."""
+    """The methods of `fold.FoldTree` that this module uses."""
 
     def instances(self, item: str) -> int:
         """How many boxes a box stands for."""

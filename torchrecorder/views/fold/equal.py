@@ -161,7 +161,7 @@ class Wiring:
 
     @cached_property
     def sorts(self) -> Sequence[int]:
-        """For each item in order a small number that stands for what is shown of it by itself."""
+        """A small number for each item in order, equal for items of equal appearance."""
         numbers: dict[object, int] = {}
         return [numbers.setdefault(self._sort(item), len(numbers)) for item in self.items.order]
 

@@ -157,13 +157,13 @@ class Joined(ABC):
         self.stands: dict[str, str] = {}
 
     def of(self, item: str) -> str:
-        """What stands for *item* in the end."""
+        """The representative of *item* after all folds."""
         while item in self.stands:
             item = self.stands[item]
         return item
 
     def view(self) -> View:
-        """The view in which each group is one."""
+        """The view in which each group of siblings is one item."""
         old = self.rows.view
         boxes = {box.id: self._box(box) for box in old.boxes.values() if self._stays(box)}
         members: dict[str, list[str]] = {}
@@ -207,11 +207,11 @@ class Joined(ABC):
 
     @abstractmethod
     def _folded(self, item: str) -> dict[str, Any]:
-        """The fields of a box or cluster that say what it stands for."""
+        """The fields of a box or cluster that describe its siblings."""
 
 
 class EqualTree(Joined):
-    """Equal siblings, joined from the outside in: what is in the first of them counts for all."""
+    """Equal siblings, joined from the outside in: the contents of the first represent all."""
 
     def __init__(self, rows: Rows) -> None:
         super().__init__(rows)
@@ -248,7 +248,7 @@ class EqualTree(Joined):
 
 
 class FoldTree(Joined):
-    """Siblings with all that they stand for, one by one, whether they are equal or differ.
+    """Equal or similar siblings, joined part by part.
 
     Equal siblings are joined as in `EqualTree`. Similar ones are joined from the inside out: stages
     of three and of six blocks then have the same in them.

@@ -1,4 +1,4 @@
-"""Clusters around the blocks of siblings that repeat together."""
+"""Repeat groups: clusters around blocks of siblings that repeat together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shared groups: what folds in each cluster, found once for clusters that are wired alike.
+"""Shared groups: the folds of each cluster, found once for clusters with equal connections.
 
 In a model of a hundred equal layers, the groups inside the first of them are found by comparing
 their wiring; those inside the others are at the same places.
@@ -56,7 +56,7 @@ class _Alike:
         self.recording = wiring.view.recording
 
     def found(self) -> dict[str | None, tuple[str, Mapping[str, str]]]:
-        """For each cluster inside of a later one: the earlier, and what is at its places."""
+        """For each cluster inside a later one: its counterpart, and the items at its positions."""
         structures, clusters = self.recording.structures, self.wiring.view.clusters
         shown = [item for item in clusters if item in self.items.at]  # others are empty
         structure = {item: structures.get(ScopeId(item)) for item in shown}
