@@ -13,7 +13,7 @@ from torchrecorder.graph.recording import RecordedRun
 
 
 @dataclass(frozen=True)
-class Inside:
+class ScopeMembers:
     """Members of the scopes and ops of a recording, by id."""
 
     recording: RecordedRun

@@ -19,7 +19,7 @@ from torchrecorder.comparison.display_names import (
     hyperparameters,
     size,
 )
-from torchrecorder.comparison.edge_match import Wiring, by_name
+from torchrecorder.comparison.edge_match import EdgeMatch, by_name
 from torchrecorder.events import STORED, ModuleId, OpId, Role, ScopeId, Slot, ValueId
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun, check_recording
@@ -113,7 +113,7 @@ class _Comparer:
         self, before: RecordedRun, after: RecordedRun, matching: Matching, times: float | None
     ) -> None:
         self.before, self.after, self.matching, self.times = before, after, matching, times
-        self.wiring = Wiring(before, after, matching)
+        self.wiring = EdgeMatch(before, after, matching)
         self.old, self.new = self.wiring.old, self.wiring.new
         self.met = set(matching.scopes.values()), set(matching.ops.values())
         self.replaced: set[str] = set()

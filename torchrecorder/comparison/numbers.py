@@ -91,7 +91,7 @@ def totals(before: RecordedRun, after: RecordedRun, wanted: Mapping[str, float])
         )
 
 
-class Place(NamedTuple):
+class ModuleDifference(NamedTuple):
     """A module in which a number differs."""
 
     before: ScopeId
@@ -104,7 +104,7 @@ def places(
     after: RecordedRun,
     scopes: Mapping[ScopeId, ScopeId],
     wanted: Mapping[str, float],
-) -> Iterator[Place]:
+) -> Iterator[ModuleDifference]:
     """The modules in which a requested number differs, without their inner modules.
 
     Warns of numbers that one of the two runs has not measured.
@@ -119,7 +119,7 @@ def places(
                 annotation = sides[0].annotation
                 text = change_text(annotation, old[left].number, new[right].number, factor)
                 if text:
-                    yield Place(left, right, f"{name}: {text}")
+                    yield ModuleDifference(left, right, f"{name}: {text}")
 
 
 def _by_first_call(numbers: Numbers) -> dict[str, Ranked]:

@@ -11,7 +11,7 @@ from typing import Any, Union
 
 from torchrecorder.comparison.kinds import Change, ChangeKind
 from torchrecorder.comparison.match import Matching
-from torchrecorder.comparison.edge_match import Wiring
+from torchrecorder.comparison.edge_match import EdgeMatch
 from torchrecorder.events import OpId, ScopeId, Slot, ValueId
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
@@ -76,7 +76,7 @@ class _Merger:
         changes: Sequence[Change],
     ) -> None:
         self.before, self.after, self.matching, self.changes = before, after, matching, changes
-        self.wiring = Wiring(self.before, self.after, matching)
+        self.wiring = EdgeMatch(self.before, self.after, matching)
         self.twins: dict[Any, Any] = {
             **matching.scopes, **matching.ops, **matching.values, **matching.modules
         }

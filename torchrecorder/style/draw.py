@@ -14,11 +14,11 @@ from torchrecorder.style.captions import Captions
 from torchrecorder.style.circles import circles, encircled
 from torchrecorder.style.figure import Figure, Group, Line, Look, Shape, Text
 from torchrecorder.style.line_labels import WITH_SHAPE, line_labels, line_tooltip
-from torchrecorder.style.color_scale import BoxNumbers, Heat
+from torchrecorder.style.color_scale import BoxNumbers, ColorScale
 from torchrecorder.style.graph_marks import GraphMarks
 from torchrecorder.style.legend import legend
 from torchrecorder.style.loops import feedback, next_round
-from torchrecorder.style.nan_markers import Marks
+from torchrecorder.style.nan_markers import NanMarkers
 from torchrecorder.style.style import Style, failed
 from torchrecorder.style.merge_captions import result, same
 from torchrecorder.views.fold.blocks import is_block
@@ -52,7 +52,7 @@ def draw(
     graphs = GraphMarks(view, style.theme)
     heat = None
     if style.color_by is not None:
-        heat = Heat(view, style.color_by, style.theme, style.color_range)
+        heat = ColorScale(view, style.color_by, style.theme, style.color_range)
     drawn = bundles(view)
     texts = line_labels(view, drawn, captions)
     round_ = circles(view, {drawn[number].first.tail for number in texts})
@@ -82,7 +82,7 @@ def draw(
 
 def repainted(figure: Figure, view: View, style: Style) -> Figure:
     """*figure* of *view* in the colours of *style*, with the same texts."""
-    marks, graphs = Marks(view), GraphMarks(view, style.theme)
+    marks, graphs = NanMarkers(view), GraphMarks(view, style.theme)
     depth = view.nesting.depth
     done = replace(
         figure,
@@ -127,11 +127,11 @@ def _shapes(
     style: Style,
     captions: Captions,
     graphs: GraphMarks,
-    heat: Heat | None,
+    heat: ColorScale | None,
     round_: Mapping[str, str],
     unused: Mapping[str, str],
 ) -> Iterator[Shape]:
-    marks = Marks(view)
+    marks = NanMarkers(view)
     numbers = BoxNumbers(
         view, tuple(number for number in style.numbers if number != style.color_by)
     )

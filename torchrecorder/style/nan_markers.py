@@ -12,7 +12,7 @@ from torchrecorder.style.themes import Theme
 from torchrecorder.views.view import Box, View
 
 
-class Marks:
+class NanMarkers:
     """Marks the boxes in which the first NaN or infinity appeared, forward or backward."""
 
     def __init__(self, view: View) -> None:

@@ -31,13 +31,13 @@ from torchrecorder.views.fold.micro_batches import micro_batches
 from torchrecorder.select.focus import Focus
 from torchrecorder.views.fold.fold import Fold, repeats
 from torchrecorder.select.functions import LOOSE, WithFunctions
-from torchrecorder.select.group import Group
+from torchrecorder.select.group import GroupSiblings
 from torchrecorder.views.hide import (
     HideNamed,
     HideOps,
     HidePasses,
     HideStored,
-    Named,
+    NamedScopes,
     comparisons,
     is_pass,
     is_query,
@@ -194,7 +194,7 @@ class ViewOptions(Checked):
     )
 
     def __post_init__(self) -> None:
-        Group(self.group)
+        GroupSiblings(self.group)
         super().__post_init__()
 
 
@@ -206,9 +206,9 @@ def make_view(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> V
         InvalidArgument: *recording* is not a recording, or an option does not fit it.
     """
     check_recording(recording)
-    grouped = WithFunctions(options.functions)(Group(options.group)(recording))
+    grouped = WithFunctions(options.functions)(GroupSiblings(options.group)(recording))
     HideNamed(_patterns(options.hide)).check("hide", grouped)
-    Named(_patterns(options.closed)).check("closed", grouped)
+    NamedScopes(_patterns(options.closed)).check("closed", grouped)
     part = Focus(options.focus, options.since, options.until)(grouped)
     if options.view == "backward":
         view = backward_view(part, sys.maxsize if options.depth == OPS else options.depth)
@@ -284,7 +284,7 @@ def plan(
     quiet = _quiet(recording, options)
     choice = choice or choice_of(recording, options)
     unwanted = HideNamed(_patterns(options.hide))
-    closed = Named(_patterns(options.closed)).scopes(recording)
+    closed = NamedScopes(_patterns(options.closed)).scopes(recording)
     closed |= choice.closed | unwanted.scopes(recording)
     steps: list[Step] = [Collapse(choice.depth, quiet, closed), HideOps(quiet), HideReadOutputs()]
     if unwanted.patterns:

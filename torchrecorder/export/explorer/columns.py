@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from torchrecorder.events import OpId, ScopeId
-from torchrecorder.export.explorer.box_appearance import Face, Looks
+from torchrecorder.export.explorer.box_appearance import Appearance, Looks
 from torchrecorder.export.explorer.facts import Facts, Row
 from torchrecorder.graph.flat import printable
 from torchrecorder.graph.nodes import Op, Scope
@@ -28,7 +28,7 @@ SHARED = ("kind", "cls", "op", "call", "failed", "facts")
 PARTS = {"title": 0, "name": 1, "detail": 2}
 
 
-class Table(Generic[RowT]):
+class IndexTable(Generic[RowT]):
     """Distinct rows in the order of their first occurrence.
 
     Args:
@@ -62,14 +62,14 @@ class Columns:
         self.tree = tree
         self.facts = facts
         self.equal = equal
-        strings = self.strings = Table[str](printable)
-        self.labels: Table[tuple[Text, ...]] = Table(
+        strings = self.strings = IndexTable[str](printable)
+        self.labels: IndexTable[tuple[Text, ...]] = IndexTable(
             lambda label: [[strings(line.text), PARTS[line.part]] for line in label]
         )
-        self.looks: Table[tuple[Any, Any]] = Table(
+        self.looks: IndexTable[tuple[Any, Any]] = IndexTable(
             lambda looks: {"light": dict(looks[0]), "dark": dict(looks[1])}
         )
-        self.lists: Table[tuple[Row, ...]] = Table(partial(_rows, strings))
+        self.lists: IndexTable[tuple[Row, ...]] = IndexTable(partial(_rows, strings))
 
     def rows(self, rows: Iterable[Row]) -> list[list[int]]:
         """Pairs of a title and a text, as pairs of indices."""
@@ -80,11 +80,11 @@ class Columns:
         light, dark = looks
         return self.looks((_plain(light), _plain(dark)))
 
-    def items(self, faces: Sequence[Face]) -> dict[str, list[Any]]:
+    def items(self, faces: Sequence[Appearance]) -> dict[str, list[Any]]:
         """The columns of captions, looks and recorded data."""
         return {**self._drawn(faces), **self._said()}
 
-    def _drawn(self, faces: Sequence[Face]) -> dict[str, list[Any]]:
+    def _drawn(self, faces: Sequence[Appearance]) -> dict[str, list[Any]]:
         """The columns in which places that share a face have one entry."""
         known = {id(face): face for face in faces}
         rows = {key: self._face(face) for key, face in known.items()}
@@ -92,7 +92,7 @@ class Columns:
         columns = {name: list(column) for name, column in zip(DRAWN, zip(*all_rows))}
         return {"parent": [place.parent for place in self.tree.places], **columns}
 
-    def _face(self, face: Face) -> tuple[Any, ...]:
+    def _face(self, face: Appearance) -> tuple[Any, ...]:
         """What is written of a face in the columns `DRAWN`."""
         return (
             self.labels(face.label),
@@ -181,7 +181,7 @@ class Columns:
         }
 
 
-def _rows(strings: Table[str], rows: Iterable[Row]) -> list[list[int]]:
+def _rows(strings: IndexTable[str], rows: Iterable[Row]) -> list[list[int]]:
     return [[strings(title), strings(text)] for title, text in rows]
 
 

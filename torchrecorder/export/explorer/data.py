@@ -9,9 +9,9 @@ from typing import Any
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.export.explorer import numbers, themes
 from torchrecorder.export.explorer.columns import Columns
-from torchrecorder.export.explorer.box_appearance import Drawn, Face
+from torchrecorder.export.explorer.box_appearance import TreeAppearance, Appearance
 from torchrecorder.export.explorer.facts import Facts
-from torchrecorder.export.explorer.tensors import Tensors
+from torchrecorder.export.explorer.tensors import TensorColumns
 from torchrecorder.layout import engine
 from torchrecorder.layout.layered import Item, Plan, constants, plan
 from torchrecorder.style.style import Style
@@ -25,7 +25,7 @@ FORMAT = 1
 
 
 @dataclass(frozen=True)
-class Source:
+class PageSource:
     """The view, tree and layout that a page is made of.
 
     Attributes:
@@ -43,20 +43,22 @@ class Source:
     timeout: float = engine.TIMEOUT
 
 
-def source(view: View, style: Style, times: bool = True, timeout: float = engine.TIMEOUT) -> Source:
+def source(
+    view: View, style: Style, times: bool = True, timeout: float = engine.TIMEOUT
+) -> PageSource:
     """The source of the page whose initial state is *view*."""
     whole = view.unfolded() if view.unfolded else Unfolded(view, members(view), ())
-    return Source(view, Tree(whole), style, times, timeout)
+    return PageSource(view, Tree(whole), style, times, timeout)
 
 
-def page_data(given: Source) -> dict[str, Any]:
+def page_data(given: PageSource) -> dict[str, Any]:
     """The JSON object of a page."""
     tree, style = given.tree, given.style
-    drawn = Drawn(tree, style)
+    drawn = TreeAppearance(tree, style)
     faces = tuple(drawn.faces())
     columns = Columns(tree, Facts(tree.view, style.notes, tree.unfolded.similar), drawn.equal)
     items = columns.items(faces)
-    tensors = Tensors(drawn, columns)
+    tensors = TensorColumns(drawn, columns)
     laid = _plan(given, faces, tensors)
     recording = tree.view.recording
     return {
@@ -100,7 +102,7 @@ def _name(annotation: str | Annotation | None) -> str | None:
     return annotation.name if isinstance(annotation, Annotation) else annotation
 
 
-def _members(drawn: Drawn) -> Iterator[tuple[str, ...]]:
+def _members(drawn: TreeAppearance) -> Iterator[tuple[str, ...]]:
     """The recorded nodes that each place stands for."""
     for place in drawn.tree.places:
         if place.fold:
@@ -111,7 +113,7 @@ def _members(drawn: Drawn) -> Iterator[tuple[str, ...]]:
             yield drawn.tree.view.boxes[place.id].members
 
 
-def _plan(given: Source, faces: Sequence[Face], tensors: Tensors) -> Plan:
+def _plan(given: PageSource, faces: Sequence[Appearance], tensors: TensorColumns) -> Plan:
     boxes = given.tree.view.boxes
     items = [
         Item(

@@ -14,13 +14,13 @@ from torchrecorder.events import ModuleId, OpId, ScopeId, Slot, ValueId
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.style.style import RULES, Style
 from torchrecorder.style.merge_captions import result
-from torchrecorder.views.bundles import Flow
+from torchrecorder.views.bundles import FlowKind
 from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.tree import Place, Tree
 
 
 def representatives(
-    tree: Tree, style: Style, flows: Sequence[Flow], unread: Mapping[str, str]
+    tree: Tree, style: Style, flows: Sequence[FlowKind], unread: Mapping[str, str]
 ) -> Sequence[int]:
     """For each place of *tree* the first one that is equal to it, itself if there is none.
 
@@ -52,7 +52,7 @@ class _Keys:
     Keys of values and modules are small numbers, so that comparing two places is quick.
     """
 
-    def __init__(self, tree: Tree, flows: Sequence[Flow], unread: Mapping[str, str]) -> None:
+    def __init__(self, tree: Tree, flows: Sequence[FlowKind], unread: Mapping[str, str]) -> None:
         self.tree = tree
         self.flows = flows
         self.unread = unread

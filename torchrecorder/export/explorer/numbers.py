@@ -10,7 +10,7 @@ from typing import Any, Union
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.amounts import exact, of_bytes, of_flops, of_seconds
 from torchrecorder.annotations.annotation import Annotation, Numbers
-from torchrecorder.annotations.parameter_owners import Owned, own, without_former
+from torchrecorder.annotations.parameter_owners import ParameterOwners, own, without_former
 from torchrecorder.annotations.registry import by_name
 from torchrecorder.annotations.statistics import number, share
 from torchrecorder.graph.nodes import Module
@@ -62,7 +62,7 @@ def columns(
         for (item, _), column in zip(computed, values)
         if any(value is not None for value in column)
     ]
-    owned, by_key = Owned(recording), {entry["key"]: entry for entry in entries}
+    owned, by_key = ParameterOwners(recording), {entry["key"]: entry for entry in entries}
     for element, found in computed:
         if element.passes and element.name in by_key:
             numbers = Numbers(element, found, owned)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Optional
 
 from torchrecorder.events import OpId, ScopeId
-from torchrecorder.views.fold.equal import Wiring
+from torchrecorder.views.fold.equal import Connections
 from torchrecorder.views.view import Arrow
 
 Groups = Sequence[tuple[str, ...]]
@@ -20,7 +20,7 @@ Find = Callable[[Optional[str]], Groups]
 """Returns the groups of siblings in a cluster."""
 
 
-def every_group(wiring: Wiring, keys: Mapping[str, object], find: Find) -> list[Groups]:
+def every_group(wiring: Connections, keys: Mapping[str, object], find: Find) -> list[Groups]:
     """The groups of siblings in each cluster, in the order of the clusters; the top first.
 
     Args:
@@ -34,7 +34,7 @@ def every_group(wiring: Wiring, keys: Mapping[str, object], find: Find) -> list[
     return found
 
 
-def _shared(wiring: Wiring, keys: Mapping[str, object], find: Find) -> Iterator[Groups]:
+def _shared(wiring: Connections, keys: Mapping[str, object], find: Find) -> Iterator[Groups]:
     alike = _Alike(wiring, keys).found()
     found: dict[str | None, Groups] = {}
     for around in (None, *wiring.view.clusters):
@@ -49,7 +49,7 @@ def _shared(wiring: Wiring, keys: Mapping[str, object], find: Find) -> Iterator[
 class _Alike:
     """Finds clusters that have the same in them, wired in the same way inside and outside."""
 
-    def __init__(self, wiring: Wiring, keys: Mapping[str, object]) -> None:
+    def __init__(self, wiring: Connections, keys: Mapping[str, object]) -> None:
         self.wiring = wiring
         self.items = wiring.items
         self.keys = keys

@@ -17,7 +17,7 @@ from torchrecorder.views.fold.similar import Similar
 from torchrecorder.views.view import View
 
 
-class Rows:
+class SiblingRows:
     """The rows of siblings in a view, and which of them repeat.
 
     Attributes:
