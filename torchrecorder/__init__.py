@@ -1,4 +1,4 @@
-"""See a PyTorch model: record one run, draw it, compute with it.
+"""Record one run of a PyTorch model, draw it, and compute with it.
 
 Names are imported when they are first used: loading and drawing a saved recording needs no torch.
 """

@@ -29,7 +29,7 @@ Params = ParamSpec("Params")
 Result = TypeVar("Result")
 
 _INTERNAL = (__name__.partition(".")[0] + ".", "contextlib")
-"""Prefixes of the modules between a warning of ours and the caller it is attributed to."""
+"""Prefixes of the modules between a warning of torchrecorder and the caller it is attributed to."""
 
 
 @dataclass(frozen=True)

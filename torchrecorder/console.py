@@ -1,4 +1,4 @@
-"""Text for consoles whose encoding lacks some of our characters, such as cp1252 on Windows.
+"""Text for consoles that cannot encode all characters of tables, such as cp1252 on Windows.
 
 Printing would raise ``UnicodeEncodeError``. Tables are drawn in ASCII there, and characters
 without an ASCII equivalent are written as ``\\uXXXX``, which JSON reads too.

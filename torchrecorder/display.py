@@ -1,4 +1,4 @@
-"""Notebooks: what a recording shows as the last line of a cell.
+"""Notebooks: the display of a recording as the last line of a cell.
 
 A front end uses the richest format that it can show. JupyterLab, Notebook, VS Code and Colab
 use HTML: the page, in a sandboxed frame that may only run scripts and save files. Where frames

@@ -108,7 +108,7 @@ def chosen_view(recording: RecordedRun, chosen: Drawing) -> View:
 
 
 def figure(recording: RecordedRun, **options: Unpack[DrawingOptions]) -> Figure:
-    """What would be drawn: all texts and colours, before any file format."""
+    """The figure: all texts and colours, independent of the file format."""
     chosen = drawing(**options)
     return draw(chosen_view(recording, chosen), chosen.style)
 

@@ -12,7 +12,7 @@ class TorchRecorderError(Exception):
 
 
 class InvalidArgument(TorchRecorderError, ValueError):
-    """An argument cannot be used; the message says what was given and what is possible."""
+    """An argument is invalid; the message has the value and lists the valid ones."""
 
 
 class ArgumentMismatch(TorchRecorderError, TypeError):
@@ -24,7 +24,7 @@ class UnknownFormat(TorchRecorderError, ValueError):
 
 
 class NotThere(TorchRecorderError, KeyError):
-    """A scope, op, value or grad node was asked for by an id that this recording does not have."""
+    """No scope, op, value or grad node of this recording has the requested id or name."""
 
     __str__ = Exception.__str__  # without the quotes of a KeyError
 
@@ -81,7 +81,7 @@ class UnsupportedTorch(TorchRecorderError, ImportError):
 
 
 class RecorderInUse(TorchRecorderError, RuntimeError):
-    """A recorder was entered a second time, or asked for its recording too early."""
+    """A recorder was entered a second time, or its recording was requested too early."""
 
 
 class NotKept(NotThere):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from torchrecorder.annotations.amounts import of_bytes
 from torchrecorder.annotations.annotation import Numbers
 from torchrecorder.annotations.memory import PEAK_BYTES
-from torchrecorder.annotations.parameter_owners import Owned
+from torchrecorder.annotations.parameter_owners import ParameterOwners
 from torchrecorder.annotations.places import op_in_words, op_name, scope_name
 from torchrecorder.annotations.registry import unmeasured
 from torchrecorder.checks import takes, whole_number
@@ -135,7 +135,7 @@ class Memory:
     def _allocations(self) -> tuple[Allocation, ...]:
         found = self._recording.allocations
         if not found:
-            numbers = Numbers(PEAK_BYTES, {}, Owned(self._recording))
+            numbers = Numbers(PEAK_BYTES, {}, ParameterOwners(self._recording))
             raise UnknownAnnotation(unmeasured(numbers))
         return found
 

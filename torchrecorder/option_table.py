@@ -58,7 +58,7 @@ class Option:
         return self.off or (f"--no-{self.spelled}", f"do not {self.brief}")
 
     def read(self, text: str | None) -> Any:
-        """Parse the value from *text*; None stands for an option without a value.
+        """Parse the value from *text*; None means an option without a value.
 
         Raises:
             InvalidArgument: The text is no valid value; the message begins with "it must be".

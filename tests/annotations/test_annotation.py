@@ -12,9 +12,9 @@ from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.amounts import exact, of_bytes, of_seconds
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.annotations.registry import by_name
-from torchrecorder.annotations.scope_members import Inside
+from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.annotations.memory import OUTPUT_BYTES
-from torchrecorder.annotations.parameter_owners import Owned
+from torchrecorder.annotations.parameter_owners import ParameterOwners
 from torchrecorder.annotations.parameters import (
     BUFFER_BYTES,
     PARAMETER_BYTES,
@@ -81,7 +81,7 @@ def test_tied_counts_once() -> None:
     numbers = PARAMETERS.on(recording)
     assert numbers.of([scopes["embed"]]) == numbers.of([scopes["head"]]) == 16
     assert numbers.of([scopes["embed"], scopes["head"]]) == 16
-    assert len(Owned(recording).tied) == 1
+    assert len(ParameterOwners(recording).tied) == 1
 
 
 def test_kinds_of_weights() -> None:
@@ -112,7 +112,7 @@ def test_output_bytes() -> None:
 @given(recordings())
 def test_closing_keeps_sums(recording: Recording) -> None:
     """At every depth, boxes have the same numbers together, weights included."""
-    whole = Inside(recording)
+    whole = ScopeMembers(recording)
     for each in (OUTPUT_BYTES, PARAMETERS):
         numbers = each.on(recording)
         for scope in recording.scopes.values():

@@ -9,7 +9,7 @@ import pytest
 from tests.stepped import doubled, events, stepped
 from torchrecorder.annotations.nan_origin import FirstBad, describe, first_bad_grad, first_bad_ops
 from torchrecorder.annotations.amounts import of_flops
-from torchrecorder.annotations.scope_members import Inside
+from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.build import build
 from torchrecorder.errors import InvalidArgument, UnknownAnnotation
 from torchrecorder.events import ScopeId, ScopeKind, Statistics
@@ -23,7 +23,7 @@ def test_forward_time_of_a_scope_is_that_of_all_in_it():
     """Ops, and what the scopes themselves take, add up to the time of the whole scope."""
     recording = stepped()
     numbers = recording.annotations["forward_time"]
-    inside = Inside(recording)
+    inside = ScopeMembers(recording)
     assert numbers.of(inside.of_scope(ScopeId("s0"))) == 10.0
     assert numbers.of(inside.of_scope(ScopeId("s1"))) == 4.0
     assert numbers.by_node == {"o0": 3.0, "o1": 5.0, "s0": 1.0, "s1": 1.0, "s2": 0.0}

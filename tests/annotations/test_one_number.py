@@ -15,10 +15,10 @@ from tests.stepped import stepped
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.annotations.limits import BUDGETS, exceeded
 from torchrecorder.annotations.memory import OUTPUT_BYTES
-from torchrecorder.annotations.parameter_owners import Owned
+from torchrecorder.annotations.parameter_owners import ParameterOwners
 from torchrecorder.annotations.places import op_in_words, op_name, scope_name
 from torchrecorder.annotations.registry import flags_for, numbers_of
-from torchrecorder.annotations.scope_members import Inside
+from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.annotations.statistics import number, root_of_squares, share
 from torchrecorder.errors import InvalidArgument, UnknownAnnotation
 from torchrecorder.events import (
@@ -87,17 +87,18 @@ def test_gradient_norms_belong_to_what_ops_made() -> None:
 def test_weights_that_no_gradient_reached() -> None:
     """Trainable ones, if others were reached; not what a checkpoint runs again."""
     run = stepped()
-    assert not Owned(run).unreached
+    assert not ParameterOwners(run).unreached
     some = replace(run, grad_runs=run.grad_runs[:-1])
-    assert Owned(some).unreached == {"v1"}
-    assert not Owned(changed(some, "values", "v1", trainable=False)).unreached
-    assert not Owned(replace(run, grad_runs=())).unreached
-    assert not Owned(measured(some, BYTES_OF_GRADIENT, v1=8.0)).unreached
+    assert ParameterOwners(some).unreached == {"v1"}
+    assert not ParameterOwners(changed(some, "values", "v1", trainable=False)).unreached
+    assert not ParameterOwners(replace(run, grad_runs=())).unreached
+    assert not ParameterOwners(measured(some, BYTES_OF_GRADIENT, v1=8.0)).unreached
     missed = run.grad_runs[-1].replace(given=(None,))
-    assert Owned(replace(run, grad_runs=(*run.grad_runs[:-1], missed))).unreached == {"v1"}
-    assert not Owned(changed(some, "scopes", "s1", recompute=True)).unreached
+    without = replace(run, grad_runs=(*run.grad_runs[:-1], missed))
+    assert ParameterOwners(without).unreached == {"v1"}
+    assert not ParameterOwners(changed(some, "scopes", "s1", recompute=True)).unreached
     quiet = changed(some, "values", "v2", requires_grad=False)
-    assert Owned(changed(quiet, "scopes", "s1", recompute=True)).unreached == {"v1"}
+    assert ParameterOwners(changed(quiet, "scopes", "s1", recompute=True)).unreached == {"v1"}
 
 
 # Communication --------------------------------------------------------------------------
@@ -229,20 +230,20 @@ def test_a_weight_in_two_modules_is_tied() -> None:
     """In one module twice, it is not."""
     recording = network()
     first, second = (module for module in recording.modules.values() if module.parameters)
-    assert not Owned(recording).tied
+    assert not ParameterOwners(recording).tied
     twice = changed(recording, "modules", first.id, parameters=first.parameters * 2)
-    assert not Owned(twice).tied
+    assert not ParameterOwners(twice).tied
     tied = changed(recording, "modules", second.id, parameters=first.parameters)
-    assert Owned(tied).tied == {first.parameters[0].value}
+    assert ParameterOwners(tied).tied == {first.parameters[0].value}
 
 
 def test_scopes_in_a_scope() -> None:
     """At any depth, itself too, and no ops."""
     recording = network()
     body = next(scope.id for scope in recording.scopes.values() if scope.path == "body")
-    inside = [recording.scopes[scope].path for scope in Inside(recording).scopes(body)]
+    inside = [recording.scopes[scope].path for scope in ScopeMembers(recording).scopes(body)]
     assert inside[0] == "body" and sorted(inside[1:]) == ["body.0", "body.1", "body.2"]
-    members = Inside(recording).of_scope(body)
+    members = ScopeMembers(recording).of_scope(body)
     assert len(members) == len(set(members))
 
 

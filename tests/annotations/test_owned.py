@@ -7,14 +7,14 @@ import torch
 from torch import nn
 
 import torchrecorder
-from torchrecorder.annotations.parameter_owners import Owned
+from torchrecorder.annotations.parameter_owners import ParameterOwners
 from torchrecorder.recording import Recording
 
 
 def _paths(recording: Recording, path: str) -> list[str]:
     modules = recording.modules
     (asked,) = [each.id for each in modules.values() if path in each.names]
-    return [modules[each].names[0] for each in Owned(recording).modules(asked)]
+    return [modules[each].names[0] for each in ParameterOwners(recording).modules(asked)]
 
 
 def test_what_only_begins_alike_is_not_below() -> None:

@@ -123,13 +123,13 @@ def test_the_figure_says_the_totals() -> None:
     """In its legend, below the colours."""
     from torchrecorder.comparison.overlay import overlay
     from torchrecorder.style.draw import draw
-    from torchrecorder.style.diff_colors import Marked
+    from torchrecorder.style.diff_colors import DiffColors
     from torchrecorder.style.style import Style
     from torchrecorder.views.pipeline import make_view
 
     found = compare(net(), net(8))
     laid = overlay(found.before, found.after, found.matching, found.changes)
-    marked = Marked({}, laid.gone, laid.new, laid.notes, found.changed_totals)
+    marked = DiffColors({}, laid.gone, laid.new, laid.notes, found.changed_totals)
     drawn = draw(make_view(laid.recording), marked.style(Style()))
     assert [each.text for each in drawn.legend][-2:] == list(found.changed_totals)
 

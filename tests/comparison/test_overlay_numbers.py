@@ -17,7 +17,7 @@ from tests.random_recordings import recordings
 from torchrecorder import record
 from torchrecorder.annotations.memory import new_bytes
 from torchrecorder.annotations.parameters import PARAMETERS
-from torchrecorder.annotations.scope_members import Inside
+from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.comparison.compare import compare
 from torchrecorder.events import OpId
 from torchrecorder.recording import Recording
@@ -42,7 +42,7 @@ def test_numbers_of_what_both_have(before: Recording, after: Recording) -> None:
     merged = laid(before, after).recording
     now, then = PARAMETERS.on(merged), PARAMETERS.on(after)
     for scope in after.scopes:
-        inside, expected = Inside(merged).of_scope(scope), Inside(after).of_scope(scope)
+        inside, expected = ScopeMembers(merged).of_scope(scope), ScopeMembers(after).of_scope(scope)
         assert now.of(inside) == then.of(expected)
     here, there = on_a_page(merged), on_a_page(after)
     both = here.keys() & there.keys()  # a region that gives nothing may have no box beside others

@@ -12,7 +12,7 @@ import pytest
 
 from torchrecorder.export.area_chart import _round_step
 from torchrecorder.export.line_chart import (
-    BOTTOM, FIRST, HEIGHT, LAST, LEFT, RIGHT, SPACING, TOP, WIDTH, Chart, _Drawing, chart,
+    BOTTOM, FIRST, HEIGHT, LAST, LEFT, RIGHT, SPACING, TOP, WIDTH, Chart, _LineChartSvg, chart,
 )
 
 END, BASE = WIDTH - RIGHT, HEIGHT - BOTTOM
@@ -178,7 +178,7 @@ def test_grid_lines_are_at_round_places(highest: float) -> None:
 def test_powers_of_ten_have_few_lines(low: int, high: int) -> None:
     """Equally far apart, from the lowest on, however large the numbers are."""
     drawing = SimpleNamespace(drawn=SimpleNamespace(logarithmic=True), low=low, high=high)
-    ticks = _Drawing._ticks(drawing)  # type: ignore[arg-type]
+    ticks = _LineChartSvg._ticks(drawing)  # type: ignore[arg-type]
     apart = {after - before for before, after in zip(ticks, ticks[1:])}
     assert ticks[0] == low and 2 <= len(ticks) <= 7 and len(apart) == 1
     assert high - ticks[-1] < max(apart)

@@ -73,11 +73,11 @@ def test_what_the_page_prints() -> None:
         ("render nets:Net --set 2", "cannot read '2': write NAME=VALUE"),
         ("render nets:Net --shape 2,y", "cannot read the shape '2,y'"),
         ("top nets:Net --repeat 0", "--repeat: it must be a whole number of at least 1, not 0"),
-        ("open nets:Net more", "open: error: it does not take more; torchrecorder open --help"),
+        ("open nets:Net more", "open: error: it does not take more; see torchrecorder open --help"),
         ("run train.py --epochs 2", "arguments of the script after --: train.py -- --epochs 2"),
         ("run -m train --epochs=2", "arguments of the script after --: -m train -- --epochs=2"),
         ("completion bsh", "did you mean 'bash'?"),
-        ("", "torchrecorder --help says more"),
+        ("", "see torchrecorder --help"),
     ],
 )
 def test_mistyped_lines(line: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:

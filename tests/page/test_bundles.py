@@ -13,7 +13,7 @@ import torchrecorder
 from tests.export.test_head_marks import recorded
 from tests.page.browser import Visit
 from tests.views.test_bundles import step
-from torchrecorder.views.bundles import Flow, bundles
+from torchrecorder.views.bundles import FlowKind, bundles
 from torchrecorder.views.pipeline import ViewOptions, make_view
 
 pytestmark = pytest.mark.page
@@ -43,7 +43,7 @@ def test_a_training_step_has_one_line_for_all_gradients(program: Any, tmp_path: 
     found, titles = lines(program, recording.render(tmp_path / "a.html", fold=False))
     drawn = bundles(make_view(recording, ViewOptions(fold=False)))
     wide = [each for each in found if each[2] > 3 and each[3] > 2]
-    gradients = [len(each.arrows) for each in drawn if each.flow is Flow.GRADIENT]
+    gradients = [len(each.arrows) for each in drawn if each.flow is FlowKind.GRADIENT]
     assert [each[4] for each in wide if "gradient" in each[4]] == ["10 gradients"] * len(gradients)
     assert sorted(each[2] for each in wide) == sorted(gradients)
     light = {each[4] for each in found if each[3] < 0.9}

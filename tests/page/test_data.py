@@ -22,7 +22,7 @@ from torchrecorder.export.explorer.data import page_data, source
 from torchrecorder.export.html import embedded
 from torchrecorder.recording import Recording
 from torchrecorder.layout.layered import Item, Link, place, plan
-from torchrecorder.style.diff_colors import Marked
+from torchrecorder.style.diff_colors import DiffColors
 from torchrecorder.style.style import RULES, Style
 from torchrecorder.style.themes import DARK, PRINT
 from torchrecorder.testing import Builder
@@ -287,7 +287,7 @@ def test_a_comparison_says_what_changed() -> None:
     """In the rows of each thing that differs; nothing of what stayed."""
     found = compare(network(), _resized())
     laid = overlay(found.before, found.after, found.matching, found.changes)
-    style = Marked(
+    style = DiffColors(
         {node: kind.value for node, kind in laid.marks.items()}, laid.gone, laid.new, laid.notes
     ).style(Style())
     page = Page(data_of(laid.recording, style, fold=False))

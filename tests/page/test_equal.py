@@ -21,7 +21,7 @@ from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.events import ModuleId, OpId, Slot, ValueId
 from torchrecorder.export.explorer import numbers
 from torchrecorder.export.explorer.data import page_data, source
-from torchrecorder.export.explorer.box_appearance import Drawn
+from torchrecorder.export.explorer.box_appearance import TreeAppearance
 from torchrecorder.export.explorer.equal import representatives
 from torchrecorder.export.explorer.facts import Facts
 from torchrecorder.graph.nodes import Module
@@ -29,7 +29,7 @@ from torchrecorder.recording import Recording
 from torchrecorder.style.style import Style
 from torchrecorder.style.unread import unread
 from torchrecorder.testing import Builder
-from torchrecorder.views.bundles import Flows
+from torchrecorder.views.bundles import FlowClassifier
 from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.tree import Tree
 
@@ -97,11 +97,12 @@ def test_many_arrows_between_two_boxes_look_as_one() -> None:
 def test_equal_blocks_are_equal_inside() -> None:
     """The ops of all blocks are equal to those of another; blocks have names of their own."""
     tree = tree_of(stack(5))
-    first = representatives(tree, Style(), Flows(tree.view).all(), unread(tree.view))
+    first = representatives(tree, Style(), FlowClassifier(tree.view).all(), unread(tree.view))
     distinct = [place.id for number, place in enumerate(tree.places) if first[number] == number]
     assert len(distinct) < len(tree.places) - 4
     assert {place.id for place in tree.places} > {*distinct}
-    assert isinstance(representatives(tree, one_by_one(), Flows(tree.view).all(), {}), range)
+    kinds = FlowClassifier(tree.view).all()
+    assert isinstance(representatives(tree, one_by_one(), kinds, {}), range)
 
 
 def test_equal_tensors_are_described_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +142,7 @@ def test_what_differs_in_one_thing_is_not_equal(change: str) -> None:
 
     def inside(recording: Recording) -> set[int]:
         tree = tree_of(recording, fold=False)
-        first = representatives(tree, Style(), Flows(tree.view).all(), unread(tree.view))
+        first = representatives(tree, Style(), FlowClassifier(tree.view).all(), unread(tree.view))
         ops = [number for number, place in enumerate(tree.places) if place.id in recording.ops]
         return {first[number] for number in ops}
 
@@ -159,7 +160,7 @@ def test_modules_that_were_never_called_count_where_they_are(stored: bool) -> No
     modules = MappingProxyType({**recording.modules, spare.id: spare})
     for found, equal in ((recording, True), (replace(recording, modules=modules), not stored)):
         tree = tree_of(found, fold=False)
-        keys = representatives(tree, Style(), Flows(tree.view).all(), unread(tree.view))
+        keys = representatives(tree, Style(), FlowClassifier(tree.view).all(), unread(tree.view))
         place = {place.id: number for number, place in enumerate(tree.places)}
         assert (keys[place["s2"]] == keys[place["s3"]]) == equal
 
@@ -168,7 +169,7 @@ def test_modules_that_were_never_called_count_where_they_are(stored: bool) -> No
 @given(recordings())
 def test_columns_of_numbers_are_those_of_each_place(recording: Recording) -> None:
     """A whole column at a time gives what each place gives by what it stands for."""
-    drawn = Drawn(tree_of(recording), Style())
+    drawn = TreeAppearance(tree_of(recording), Style())
     boxes = {**drawn.tree.view.boxes, **drawn.closed_boxes}
     members: list[Sequence[str]] = [
         (drawn.fold_boxes if place.fold else boxes)[place.id].members
@@ -234,7 +235,7 @@ def test_what_leaves_a_box_is_told_on_it(what: str) -> None:
     shared = described(recording, Style())
     assert shared == described(recording, one_by_one())
     tree = tree_of(recording)
-    first = representatives(tree, Style(), Flows(tree.view).all(), unread(tree.view))
+    first = representatives(tree, Style(), FlowClassifier(tree.view).all(), unread(tree.view))
     ops = [number for number, place in enumerate(tree.places)
            if place.id in recording.ops and recording.ops[OpId(place.id)].name == "split"]
     assert (len({first[number] for number in ops}) == 1) == (what == "nothing")

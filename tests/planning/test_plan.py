@@ -12,7 +12,7 @@ import torch
 
 import torchrecorder
 from torchrecorder.annotations.amounts import of_bytes
-from torchrecorder.annotations.scope_members import Inside
+from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.capture.internals import fake_group
 from torchrecorder.capture.internals.table import FAKE_GROUPS, STAGE_VOTES
 from torchrecorder.capture.planned import recorded
@@ -122,7 +122,7 @@ def test_what_is_sent_in_backward_counts_at_its_module():
             max(told.given, told.received) for told in run.communications
             if told.grad is not None and scope in run.within(told.scope)
         )
-        text = numbers.text(Inside(run).of_scope(scope))
+        text = numbers.text(ScopeMembers(run).of_scope(scope))
         assert text.endswith(f"{of_bytes(inside)} backward")
 
 

@@ -13,7 +13,7 @@ from torch import nn
 import torchrecorder
 from torchrecorder import Recorder
 from torchrecorder.annotations.amounts import of_bytes
-from torchrecorder.annotations.scope_members import Inside
+from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.capture.internals.table import COLLECTIVE_CALLS
 from torchrecorder.graph.consistency import problems
 
@@ -126,7 +126,7 @@ def test_what_is_sent_counts_in_its_pass():
         for backward in (False, True)
     ]  # fmt: skip
     numbers = recording.annotations["communication_bytes"]
-    text = numbers.text(Inside(recording).of_scope(recording.roots[0]))
+    text = numbers.text(ScopeMembers(recording).of_scope(recording.roots[0]))
     assert text == "{} forward, {} backward".format(*map(of_bytes, sums))
 
 

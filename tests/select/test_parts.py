@@ -19,7 +19,7 @@ from torchrecorder.graph.nodes import Scope
 from torchrecorder.recording import Recording
 from torchrecorder.select.focus import Focus, scopes_like
 from torchrecorder.select.functions import LOOSE, WithFunctions
-from torchrecorder.select.group import Group, patterns
+from torchrecorder.select.group import GroupSiblings, patterns
 from torchrecorder.testing import Builder
 
 # Focus ----------------------------------------------------------------------------------
@@ -325,7 +325,7 @@ def test_a_region_with_a_module_belongs_to_the_function_that_called_it() -> None
 def test_a_group_has_a_name_and_members(names: Any) -> None:
     """Both texts."""
     with pytest.raises(InvalidArgument, match="group"):
-        Group(names)
+        GroupSiblings(names)
 
 
 def test_patterns_of_members() -> None:
@@ -336,7 +336,7 @@ def test_patterns_of_members() -> None:
 def test_a_group_says_what_ran_in_it() -> None:
     """Time if all is known; failure; it begins where its first member begins, in any order."""
     recording = changed(changed(fork(), "scopes", "s1", seconds=2.0), "scopes", "s2", seconds=3.0)
-    group = Group({"Both": ["right", "left"]})
+    group = GroupSiblings({"Both": ["right", "left"]})
     found = group(recording)
     assert not [*problems(found)]
     scope = found.scopes["s:Both"]
@@ -346,9 +346,9 @@ def test_a_group_says_what_ran_in_it() -> None:
     assert found.scopes["s1"].parent == found.scopes["s2"].parent == "s:Both"
     assert group(changed(recording, "scopes", "s1", seconds=None)).scopes["s:Both"].seconds is None
     assert group(changed(recording, "scopes", "s1", failed=True)).scopes["s:Both"].failed
-    again = Group({"Both": ["head"]})(found)
+    again = GroupSiblings({"Both": ["head"]})(found)
     assert again.scopes["s:Both:2"].path == "Both" and again.scopes["s3"].parent == "s:Both:2"
-    last = Group({"End": ["head.add"]})(recording)
+    last = GroupSiblings({"End": ["head.add"]})(recording)
     assert [*last.scopes][-1] == "s:End" and last.scopes["s:End"].path == "head.End"
     assert {grad.scope for grad in last.grad_nodes.values() if grad.owner == "o3"} == {"s:End"}
 
@@ -368,7 +368,7 @@ def test_a_group_gives_last_what_comes_back_to_it() -> None:
         run.op("end", aside, early)
         run.returns(given[1], given[0])
     recording = run.recording()
-    found = Group({"Both": ["a", "b"]})(recording)
+    found = GroupSiblings({"Both": ["a", "b"]})(recording)
     slots = found.scopes["s:Both"].outputs
     names = {value: op.name for op in recording.ops.values() for value in op.outputs}
     assert [names[slot.value] for slot in slots] == ["also", "given", "early", "aside", "back"]
@@ -385,5 +385,5 @@ def test_members_that_do_not_fit() -> None:
         ({"A": ["left", "head.add"]}, "'left', 'head.add' lie in the model itself, 'head'. Name"),
     ):
         with pytest.raises(InvalidArgument) as raised:
-            Group(names)(fork())
+            GroupSiblings(names)(fork())
         assert said in str(raised.value)

@@ -11,7 +11,7 @@ from tests.figures import linear
 from torchrecorder.events import OpId, ScopeKind
 from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
-from torchrecorder.style.diff_colors import Marked
+from torchrecorder.style.diff_colors import DiffColors
 from torchrecorder.style.style import Style
 from torchrecorder.style.themes import THEMES, Theme
 from torchrecorder.style.merge_captions import together
@@ -97,7 +97,7 @@ def test_a_closed_box_is_added_only_if_it_is_itself(ids: str) -> None:
     view = make_view(run.recording(), ViewOptions(depth=1))
     box = view.boxes["s1"]
     inside = {"box": ["s1"], "inside": ["s2"], "all inside": ["s2", "s3"], "none": []}[ids]
-    marked = Marked(dict.fromkeys(inside, "added"), (), ())
+    marked = DiffColors(dict.fromkeys(inside, "added"), (), ())
     assert marked.of(box) == {"box": "added", "none": None}.get(ids, "changed")
     style = marked.style(Style())
     figure = draw(view, style)
@@ -138,7 +138,7 @@ def test_an_arrow_has_a_mark_if_all_reads_behind_it_have(
     view = make_view(recording, ViewOptions(depth=1))
     x = recording.inputs[0].value
     pairs = [(x, read) for read in reads]
-    marked = Marked({}, pairs if mark == "gone" else (), pairs if mark == "new" else ())
+    marked = DiffColors({}, pairs if mark == "gone" else (), pairs if mark == "new" else ())
     plain, done = draw(view), draw(view, marked.style(Style()))
     changed = [
         arrow.value
@@ -157,7 +157,7 @@ def test_an_arrow_that_nothing_reads_any_more_is_removed() -> None:
     tail, unread = recording.inputs[1].value, recording.ops[OpId("o0")].outputs[0]
     view = replace(view, arrows=(*view.arrows, Arrow(tail, "s1", unread, "")))
     for gone, removed in ([(unread, "o0")], 1), ([(unread, "o9")], 0):
-        done = draw(view, Marked({}, gone, ()).style(Style()))
+        done = draw(view, DiffColors({}, gone, ()).style(Style()))
         assert [line.look.dash for line in done.lines].count("dashed") == removed
 
 

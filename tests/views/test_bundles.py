@@ -15,7 +15,7 @@ from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.style.line_labels import line_tooltip
 from torchrecorder.testing import Builder
-from torchrecorder.views.bundles import Flow, bundles
+from torchrecorder.views.bundles import FlowKind, bundles
 from torchrecorder.views.pipeline import ViewOptions, make_view
 
 
@@ -90,13 +90,13 @@ def test_a_step_says_how_many_gradients_and_weights() -> None:
     assert texts.count("10 gradients") == 4 and texts.count("10 weights") == 1
     assert texts.count("30 state tensors") == 1
     flows = Counter(bundle.flow for bundle in bundles(view))
-    assert flows[Flow.GRADIENT] == 4 and flows[Flow.STATE] == 1
+    assert flows[FlowKind.GRADIENT] == 4 and flows[FlowKind.STATE] == 1
     strokes = {
         bundle.flow: line.look.stroke for bundle, line in zip(bundles(view), figure.lines)
     }
-    assert strokes[Flow.WEIGHT] == strokes[Flow.STATE] != strokes[Flow.GRADIENT]
+    assert strokes[FlowKind.WEIGHT] == strokes[FlowKind.STATE] != strokes[FlowKind.GRADIENT]
     trunks = {line.value for line, bundle in zip(figure.lines, bundles(view))
-              if bundle.flow is Flow.WEIGHT}
+              if bundle.flow is FlowKind.WEIGHT}
     assert len(trunks) == 1  # one line from the optimizer, which branches to the layers
 
 
@@ -110,14 +110,14 @@ def test_updated_weights_without_a_name_are_weights() -> None:
             layer(torch.ones(1, 3)).sum().backward()
             optimizer.step()
     view = make_view(recorder.recording, ViewOptions(fold=False))
-    assert [b.flow for b in bundles(view)].count(Flow.WEIGHT) >= 1
+    assert [b.flow for b in bundles(view)].count(FlowKind.WEIGHT) >= 1
 
 
 def test_a_bundle_says_what_is_in_it() -> None:
     """Its tooltip has the number, and the names of the first."""
     recording = step()
     view = make_view(recording, ViewOptions())
-    wide = next(each for each in bundles(view) if each.flow is Flow.GRADIENT)
+    wide = next(each for each in bundles(view) if each.flow is FlowKind.GRADIENT)
     said = line_tooltip(view, wide).splitlines()
     assert said[0] == "10 gradients"
     assert "0.weight.grad 4×4 float32" in said and len(said) == 11

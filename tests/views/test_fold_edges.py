@@ -13,7 +13,7 @@ from torchrecorder.events import ScopeKind, SourceLine, ValueId
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 from torchrecorder.views.branches import Branches
-from torchrecorder.views.bundles import Flow, bundles
+from torchrecorder.views.bundles import FlowKind, bundles
 from torchrecorder.views.fold.blocks import repeated
 from torchrecorder.views.hide import is_reshape
 from torchrecorder.views.pipeline import ViewOptions, plan
@@ -84,7 +84,7 @@ def training(parameters: int) -> Recording:
 def test_updated_weights_are_one_line(parameters: int) -> None:
     """From the step to the next call, whatever their number."""
     view = view_of(training(parameters), depth=0)
-    found = [bundle for bundle in bundles(view) if bundle.flow is Flow.WEIGHT]
+    found = [bundle for bundle in bundles(view) if bundle.flow is FlowKind.WEIGHT]
     assert [len(bundle.arrows) for bundle in found] == [parameters]
 
 

@@ -16,7 +16,7 @@ from torchrecorder.graph.codec import decode, encode
 from torchrecorder.graph.consistency import problems
 from torchrecorder.recording import Recording
 from torchrecorder.select.functions import LOOSE, WithFunctions
-from torchrecorder.select.group import Group
+from torchrecorder.select.group import GroupSiblings
 from torchrecorder.views.view import View
 
 PASTED = 8
@@ -142,7 +142,7 @@ def test_with_a_made_up_group():
     """Functions are found inside a group, too."""
     recording = recorded()
     ops = [op.id for op in recording.ops.values() if op.scope == recording.roots[0]]
-    grouped = WithFunctions()(Group({"All": ops})(recording))
+    grouped = WithFunctions()(GroupSiblings({"All": ops})(recording))
     assert list(problems(grouped)) == []
     (paste_scope, *_) = (scope for scope in grouped.scopes.values() if scope.name == "paste")
     assert "All" in [grouped.scopes[outer].name for outer in grouped.within(paste_scope.parent)]

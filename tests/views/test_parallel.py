@@ -11,7 +11,7 @@ from torchrecorder.events import ValueId
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 from torchrecorder.views.fold.fold import repeats
-from torchrecorder.views.fold.siblings import Rows
+from torchrecorder.views.fold.siblings import SiblingRows
 from torchrecorder.views.pipeline import ViewOptions, plan
 from torchrecorder.views.full_view import whole
 
@@ -106,6 +106,6 @@ def test_groups_that_are_shared_are_those_of_each_cluster(recording: Recording) 
     view = whole(recording)
     for step in plan(recording, ViewOptions(depth=9, fold=False)):
         view = step(view)
-    rows = Rows(view, False)
+    rows = SiblingRows(view, False)
     found = [group for around in (None, *rows.view.clusters) for group in rows.groups(around)]
     assert sorted(repeats(view)[1]) == sorted(found)

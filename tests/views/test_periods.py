@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchrecorder.views.fold.periods import LONGEST, Run, runs
+from torchrecorder.views.fold.periods import LONGEST, Repetition, runs
 
 
 @pytest.mark.parametrize(
@@ -29,19 +29,19 @@ def test_runs(text: str, found: list[tuple[int, int, int]]) -> None:
 
 def test_spare_elements() -> None:
     """How much further the blocks could begin."""
-    assert [*runs("cabcabcabx")] == [Run(0, 3, 3, 0)]
-    assert [*runs("cabcabcabcax")] == [Run(0, 3, 3, 2)]
+    assert [*runs("cabcabcabx")] == [Repetition(0, 3, 3, 0)]
+    assert [*runs("cabcabcabcax")] == [Repetition(0, 3, 3, 2)]
 
 
 def test_none_equals_nothing() -> None:
     """Not even another None."""
-    assert [*runs([None, None, None, "a", "a"])] == [Run(3, 1, 2, 0)]
+    assert [*runs([None, None, None, "a", "a"])] == [Repetition(3, 1, 2, 0)]
 
 
 def test_unwanted_runs_leave_their_elements_to_others() -> None:
     """Two equal ones before a loop do not take its first element away."""
     found = runs("aababab", lambda run: run.times > 2)
-    assert [*found] == [Run(1, 2, 3, 0)]
+    assert [*found] == [Repetition(1, 2, 3, 0)]
 
 
 @given(st.text("abc", max_size=40), st.text("abc", min_size=1, max_size=6), st.integers(2, 5))

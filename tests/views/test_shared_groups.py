@@ -12,7 +12,7 @@ from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 from torchrecorder.views.fold.equal import Equal
 from torchrecorder.views.fold.shared_groups import every_group
-from torchrecorder.views.fold.siblings import Rows
+from torchrecorder.views.fold.siblings import SiblingRows
 from torchrecorder.views.full_view import whole
 
 Groups = list[tuple[str, ...]]
@@ -40,7 +40,7 @@ def stages(blocks: Sequence[int], read_again: tuple[int, int] | None = None) -> 
 
 def both(recording: Recording) -> tuple[list[Groups], list[Groups], int]:
     """The groups found together, those found one by one, and how many clusters were looked at."""
-    rows = Rows(whole(recording), False)
+    rows = SiblingRows(whole(recording), False)
     clusters = [None, *rows.view.clusters]
     looked: list[str | None] = []
 

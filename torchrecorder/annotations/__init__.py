@@ -24,4 +24,4 @@ ANNOTATIONS: tuple[Annotation, ...] = (
     *COMPILATION,
     *PROFILE,
 )
-"""Every annotation that can be asked for by name."""
+"""Every annotation that has a name on the command line and in options."""

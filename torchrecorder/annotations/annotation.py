@@ -9,7 +9,7 @@ from itertools import islice
 from numbers import Real
 from typing import Any
 
-from torchrecorder.annotations.parameter_owners import Owned
+from torchrecorder.annotations.parameter_owners import ParameterOwners
 from torchrecorder.checks import CALLABLE, FLAG, TEXT, WORD, Check, check, check_one
 from torchrecorder.graph.recording import RecordedRun
 
@@ -79,7 +79,7 @@ class Annotation:
         """
         found = self.compute(recording)
         check_one(f"what {self.name!r} computes", found, NUMBERS)
-        return Numbers(self, found, Owned(recording))
+        return Numbers(self, found, ParameterOwners(recording))
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Numbers:
 
     annotation: Annotation
     by_node: Mapping[str, float]
-    owned: Owned
+    owned: ParameterOwners
 
     def __repr__(self) -> str:
         name, found = self.annotation.name, len(self.by_node)

@@ -1,4 +1,4 @@
-"""Budgets: upper limits for numbers of modules, and which modules exceed them."""
+"""Limits: budgets for numbers of modules, and which modules exceed them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 
 from torchrecorder.annotations.annotation import Annotation, Numbers
-from torchrecorder.annotations.scope_members import Inside
+from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.annotations.parameters import OWNED
 from torchrecorder.annotations.registry import by_name
 from torchrecorder.checks import FROM_0, MAPPING, Check, guess
@@ -48,7 +48,7 @@ def exceeded(recording: RecordedRun, budgets: Budgets) -> list[str]:
 class _Check:
     def __init__(self, recording: RecordedRun) -> None:
         self.recording = recording
-        self.inside = Inside(recording)
+        self.inside = ScopeMembers(recording)
         self.named = {
             name: module for module in recording.modules.values() for name in module.names
         }

@@ -1,4 +1,4 @@
-"""Owned: the parameters and buffers of scopes and modules; tied ones count once."""
+"""Parameter owners: the parameters and buffers of scopes and modules; tied ones count once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def without_former(recording: RecordedRun, members: Sequence[str]) -> Sequence[s
 
 
 @dataclass(frozen=True)
-class Owned:
+class ParameterOwners:
     """The parameters and buffers of the modules of a recording."""
 
     recording: RecordedRun

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, Union, get_args
 
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.annotation import Annotation, Numbers, is_unmeasured
-from torchrecorder.annotations.scope_members import Inside
+from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.annotations.places import op_name, scope_name
 from torchrecorder.annotations.registry import annotation, by_name, numbers_of, unmeasured
 from torchrecorder.checks import LIST, advised, check_one, one_of, whole_number
@@ -127,7 +127,7 @@ def table(
     check_one("columns", columns, LIST.or_none())
     wanted = columns if columns is not None else tuple(Results(recording))
     filled = [numbers_of(recording, item) for item in wanted]
-    inside = Inside(recording)
+    inside = ScopeMembers(recording)
     rows = []
     for place, ids, members in _places(recording, by):
         facts = {"count": len(ids)} if by == "type" else _facts(recording, ids[0])
@@ -181,20 +181,20 @@ def _modules(recording: RecordedRun) -> Iterator[_Place]:
     for scope in recording.scopes.values():
         if not scope.recompute:
             calls.setdefault((scope_name(recording, scope.id), scope.cls), []).append(scope.id)
-    inside = Inside(recording)
+    inside = ScopeMembers(recording)
     for (name, _), ids in calls.items():
         yield name, tuple(ids), [item for scope in ids for item in inside.alone(scope)]
 
 
 def _scopes(recording: RecordedRun) -> Iterator[_Place]:
-    inside = Inside(recording)
+    inside = ScopeMembers(recording)
     for scope in recording.scopes.values():
         if not scope.recompute:
             yield scope_name(recording, scope.id), (scope.id,), inside.alone(scope.id)
 
 
 def _ops(recording: RecordedRun) -> Iterator[_Place]:
-    inside = Inside(recording)
+    inside = ScopeMembers(recording)
     for op in recording.ops.values():
         if not op.recompute:
             yield op_name(recording, op), (op.id,), inside.of_op(op.id)
@@ -202,7 +202,7 @@ def _ops(recording: RecordedRun) -> Iterator[_Place]:
 
 def _types(recording: RecordedRun) -> Iterator[_Place]:
     """Ops of the same name together, in the order in which the first of them ran."""
-    inside = Inside(recording)
+    inside = ScopeMembers(recording)
     found: dict[str, list[OpId]] = {}
     for op in recording.ops.values():
         if not op.recompute:

@@ -1,4 +1,4 @@
-"""Inside: the members of scopes and ops, to combine their numbers."""
+"""Scope members: the members of scopes and ops, to combine their numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torchrecorder.graph.recording import RecordedRun
 
 
 @dataclass(frozen=True)
-class Inside:
+class ScopeMembers:
     """Members of the scopes and ops of a recording, by id."""
 
     recording: RecordedRun

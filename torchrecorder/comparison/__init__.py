@@ -1,1 +1,1 @@
-"""Comparison: what is different between two recordings."""
+"""Comparison: the differences between two recordings."""

@@ -1,4 +1,4 @@
-"""Compare: two recordings -> what is different, in nearly linear time."""
+"""Compare: two recordings -> their differences, in nearly linear time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from torchrecorder.comparison.display_names import (
     hyperparameters,
     size,
 )
-from torchrecorder.comparison.edge_match import Wiring, by_name
+from torchrecorder.comparison.edge_match import EdgeMatch, by_name
 from torchrecorder.events import STORED, ModuleId, OpId, Role, ScopeId, Slot, ValueId
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun, check_recording
@@ -92,7 +92,7 @@ def compare(
 def _measured(
     before: RecordedRun, after: RecordedRun, matching: Matching, wanted: Mapping[str, float]
 ) -> Iterator[Placed]:
-    """Changes of the numbers that were asked for, module by module."""
+    """Changes of the requested numbers, module by module."""
     names = DisplayNames(after)
     for one, other, text in places(before, after, matching.scopes, wanted):
         place = after.scopes[other].index, 4
@@ -100,7 +100,7 @@ def _measured(
 
 
 def _overall(summed: Iterable[Total], wanted: Mapping[str, float]) -> Iterator[Placed]:
-    """Changes of the numbers that were asked for, of the whole run."""
+    """Changes of the requested numbers of the whole run."""
     for total in summed:
         if total.name in wanted and total.text:
             yield (-1, 1), Change(ChangeKind.MEASURED, "", "", "the whole run", total.said)
@@ -113,7 +113,7 @@ class _Comparer:
         self, before: RecordedRun, after: RecordedRun, matching: Matching, times: float | None
     ) -> None:
         self.before, self.after, self.matching, self.times = before, after, matching, times
-        self.wiring = Wiring(before, after, matching)
+        self.wiring = EdgeMatch(before, after, matching)
         self.old, self.new = self.wiring.old, self.wiring.new
         self.met = set(matching.scopes.values()), set(matching.ops.values())
         self.replaced: set[str] = set()
@@ -149,7 +149,7 @@ class _Comparer:
         return f"is {new}, not {self.old.value(one.value) if one is not None else 'nothing'}"
 
     def _roots_differ(self) -> bool:
-        """Whether the outermost scopes do not say what is returned."""
+        """Whether the outermost scopes do not determine the outputs of the run."""
         roots = [self.matching.scopes.get(root) for root in self.before.roots]
         return roots != list(self.after.roots)
 
@@ -163,7 +163,7 @@ class _Comparer:
                 yield (other.index, 0), change
 
     def _about(self, one: Scope, other: Scope) -> Iterator[tuple[ChangeKind, str]]:
-        """What differs between two scopes; what holds for a module is said at its first call."""
+        """Differences between two scopes; those of a module are listed at its first call."""
         if one.module is None or one.call == 0 or other.call == 0:
             if one.cls != other.cls:
                 yield ChangeKind.REPLACED, f"{one.cls} → {other.cls}"
@@ -265,7 +265,7 @@ class _Comparer:
         recording: RecordedRun,
         scopes: Union[set[ScopeId], Mapping[ScopeId, ScopeId]],
     ) -> bool:
-        """Whether what is in this scope is worth a line of its own."""
+        """Whether changes inside this scope have their own lines."""
         if around is None:
             return True
         inner = any(isinstance(child, Scope) for child in recording.children[around])

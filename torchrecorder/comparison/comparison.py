@@ -108,7 +108,7 @@ class Comparison:
         from torchrecorder.export.exporter import write_file
         from torchrecorder.export import by_suffix
         from torchrecorder.options import drawing
-        from torchrecorder.style.diff_colors import Marked
+        from torchrecorder.style.diff_colors import DiffColors
         from torchrecorder.views.removed_edges import with_former
 
         target = path_of(path)
@@ -123,7 +123,7 @@ class Comparison:
         if chosen.exporter.suffix != ".html":  # the page, where modules open, marks boxes instead
             view, turned = with_former(view, laid.instead)
             gone, new = gone.union((laid.instead[edge], edge[1]) for edge in turned), new | turned
-        style = Marked(marks, gone, new, laid.notes, self.changed_totals).style(chosen.style)
+        style = DiffColors(marks, gone, new, laid.notes, self.changed_totals).style(chosen.style)
         write_file(target, chosen.exporter.export(view, style))
         return target
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
-from torchrecorder.annotations.scope_members import Inside
+from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.events import OpId, Role, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
@@ -121,7 +121,7 @@ def form(value: Value) -> str:
 def size(scope: Scope, recording: RecordedRun) -> str:
     """The contents of a scope: ``12 ops, 3 parameters``."""
     ops = parameters = 0
-    for item in map(recording.scopes.__getitem__, Inside(recording).scopes(scope.id)):
+    for item in map(recording.scopes.__getitem__, ScopeMembers(recording).scopes(scope.id)):
         module = recording.module_of(item) if item.call == 0 else None
         parameters += len(module.parameters) if module is not None else 0
         ops += sum(isinstance(step, Op) for step in recording.children[item.id])

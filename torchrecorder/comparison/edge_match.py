@@ -1,4 +1,4 @@
-"""Wiring: whether two matched readers get matching tensors."""
+"""Edge match: whether two matched readers read matching tensors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torchrecorder.events import STORED, ScopeId, Slot, ValueId
 from torchrecorder.graph.recording import RecordedRun
 
 
-class Wiring:
+class EdgeMatch:
     """Compares what two matched readers get."""
 
     def __init__(self, before: RecordedRun, after: RecordedRun, matching: Matching) -> None:

@@ -125,7 +125,7 @@ class _Matcher:
         self._models()
 
     def _models(self) -> None:
-        """Match the outermost scopes if each side has but one, whatever their class."""
+        """Match the outermost scopes, of any class, if each side has only one."""
         a, b = self.a.recording.roots, self.b.recording.roots
         if len(a) == len(b) == 1 and self.scopes.add(a[0], b[0]):
             self._walk([(a[0], b[0])])
@@ -292,7 +292,7 @@ def _both_ops(a: Step, b: Step) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Skeleton:
-    """What one scope is made of, whatever the shapes of its tensors.
+    """The structure of one scope, without the shapes of its tensors.
 
     Attributes:
         digest: Equal for scopes with the same classes, hyperparameters and functions

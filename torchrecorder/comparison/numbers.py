@@ -1,4 +1,4 @@
-"""Numbers: what was measured in two recordings, side by side, and where it differs.
+"""Numbers: the measured numbers of two recordings, and their differences.
 
 Counts, bytes and FLOPs are compared exactly. Times and statistics vary between runs: they differ
 if their ratio exceeds a factor.
@@ -54,7 +54,7 @@ class Total(NamedTuple):
 
 
 def factors(wanted: Wanted) -> dict[str, float]:
-    """For each annotation that is asked for, the factor from which on it differs.
+    """For each requested annotation, the factor from which on it differs.
 
     Raises:
         InvalidArgument: It is neither a list of names nor a mapping to factors of at least 1.
@@ -73,7 +73,7 @@ def is_exact(annotation: Annotation) -> bool:
 
 
 def totals(before: RecordedRun, after: RecordedRun, wanted: Mapping[str, float]) -> Iterator[Total]:
-    """Numbers of both runs as a whole: all that are exact, and those asked for."""
+    """Numbers of both runs as a whole: all exact ones, and the requested ones."""
     for annotation in ANNOTATIONS:
         if annotation.merge is None or annotation.discrete:
             continue
@@ -91,7 +91,7 @@ def totals(before: RecordedRun, after: RecordedRun, wanted: Mapping[str, float])
         )
 
 
-class Place(NamedTuple):
+class ModuleDifference(NamedTuple):
     """A module in which a number differs."""
 
     before: ScopeId
@@ -104,8 +104,8 @@ def places(
     after: RecordedRun,
     scopes: Mapping[ScopeId, ScopeId],
     wanted: Mapping[str, float],
-) -> Iterator[Place]:
-    """The modules in which a number that is asked for differs, without their inner modules.
+) -> Iterator[ModuleDifference]:
+    """The modules in which a requested number differs, without their inner modules.
 
     Warns of numbers that one of the two runs has not measured.
     """
@@ -119,7 +119,7 @@ def places(
                 annotation = sides[0].annotation
                 text = change_text(annotation, old[left].number, new[right].number, factor)
                 if text:
-                    yield Place(left, right, f"{name}: {text}")
+                    yield ModuleDifference(left, right, f"{name}: {text}")
 
 
 def _by_first_call(numbers: Numbers) -> dict[str, Ranked]:

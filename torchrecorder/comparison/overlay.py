@@ -1,4 +1,4 @@
-"""Overlay: two recordings merged into one, so that whatever draws one can draw both."""
+"""Overlay: two recordings merged into one, which is drawn like any other."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Union
 
 from torchrecorder.comparison.kinds import Change, ChangeKind
 from torchrecorder.comparison.match import Matching
-from torchrecorder.comparison.edge_match import Wiring
+from torchrecorder.comparison.edge_match import EdgeMatch
 from torchrecorder.events import OpId, ScopeId, Slot, ValueId
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
@@ -29,7 +29,7 @@ PARTS = ("scopes", "ops", "values", "modules")
 
 @dataclass(frozen=True)
 class Overlay:
-    """Two recordings in one.
+    """Two recordings merged into one.
 
     Attributes:
         recording: All of the second, and what only the first had; ids of that begin with
@@ -54,7 +54,7 @@ class Overlay:
 def overlay(
     before: RecordedRun, after: RecordedRun, matching: Matching, changes: Sequence[Change]
 ) -> Overlay:
-    """Both recordings laid over each other.
+    """Both recordings, merged.
 
     Args:
         before: The first recording.
@@ -76,7 +76,7 @@ class _Merger:
         changes: Sequence[Change],
     ) -> None:
         self.before, self.after, self.matching, self.changes = before, after, matching, changes
-        self.wiring = Wiring(self.before, self.after, matching)
+        self.wiring = EdgeMatch(self.before, self.after, matching)
         self.twins: dict[Any, Any] = {
             **matching.scopes, **matching.ops, **matching.values, **matching.modules
         }
@@ -85,7 +85,7 @@ class _Merger:
         self.new: set[tuple[str, str]] = set()
 
     def merged(self) -> Overlay:
-        """The whole, with marks."""
+        """The merged recording, with a mark for each difference."""
         steps = {step.id: step for step in self._steps()}
         scopes = {ScopeId(k): step for k, step in steps.items() if isinstance(step, Scope)}
         kept = {OpId(k): step for k, step in steps.items() if isinstance(step, Op)}
@@ -237,7 +237,7 @@ class _Merger:
 
     @cached_property
     def _replacing(self) -> Mapping[Any, Turn]:
-        """What differs in the inputs of what stands in the place of a replaced scope."""
+        """Differences between the inputs of a replaced scope and of its replacement."""
         return {
             new: self._turn(_given(self.before, old), _given(self.after, new), new)
             for old, new in self.matching.scopes.items()
@@ -353,14 +353,14 @@ class _Merger:
 
 
 def joint_name(before: RecordedRun, after: RecordedRun) -> str:
-    """What both are called, or one and the other."""
+    """The common name, or both names."""
     return " → ".join(dict.fromkeys((before.name, after.name)))
 
 
 def _replaced(
     before: RecordedRun, after: RecordedRun, matching: Matching
 ) -> Iterator[ScopeId]:
-    """Innermost scopes of another class in the second recording: one box says it all."""
+    """Innermost scopes whose class changed: both are drawn as one box."""
     for old, new in matching.scopes.items():
         inside = (*before.children[old], *after.children[new])
         plain = not any(isinstance(item, Scope) for item in inside)

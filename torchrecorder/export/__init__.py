@@ -1,4 +1,4 @@
-"""Formats: all that can be written, and the one for the name of a file."""
+"""Formats: all exporters, and how to find one by the suffix of a file."""
 
 from __future__ import annotations
 

@@ -51,10 +51,10 @@ class AreaChart:
 
 def area_chart(drawn: AreaChart) -> str:
     """*drawn* as SVG text."""
-    return "\n".join(_Drawing(drawn).parts()) + "\n"
+    return "\n".join(_AreaChartSvg(drawn).parts()) + "\n"
 
 
-class _Drawing:
+class _AreaChartSvg:
     """Computes positions and writes the SVG."""
 
     def __init__(self, drawn: AreaChart) -> None:

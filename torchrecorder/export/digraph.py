@@ -117,7 +117,7 @@ class Digraph(graphviz.Digraph):  # type: ignore[misc]
 
 
 def _format_of(outfile: Path, format: str | None) -> str:
-    """What *outfile* is to hold: *format*, else what its suffix says."""
+    """The format of *outfile*: *format*, else that of its suffix."""
     suffix = outfile.suffix[1:].lower()
     if format is None and suffix not in graphviz.FORMATS:
         raise graphviz.RequiredArgumentError(

@@ -65,7 +65,7 @@ def to_dot(figure: Figure, make: Callable[..., GraphT] | None = None) -> GraphT:
 
 @dataclass(frozen=True)
 class Pins:
-    """Attributes with positions, for layouts that are not by Graphviz.
+    """Attributes with positions, for layouts that Graphviz did not compute.
 
     Attributes:
         shapes: For the id of each shape.

@@ -70,7 +70,7 @@ class Painted(Checked):
     timeout: float = timeout_option()
     layout: Layout = option(
         "How boxes are laid out: module by module (nested), or all at once (dot). ``\"auto\"`` "
-        "is nested unless Graphviz attributes are given that have a say in sizes or places "
+        "is nested, unless Graphviz attributes are given that affect sizes or positions "
         "(``ranksep``, ``shape`` ...), which only Graphviz itself, \"dot\", can follow.",
         one_of("auto", "dot", "nested"),
         default="auto",

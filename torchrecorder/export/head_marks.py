@@ -1,4 +1,4 @@
-"""Head marks: which arguments are named at the heads of lines, and where the names stand."""
+"""Head marks: names of arguments at the heads of lines, and their positions."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ ON_ITS_OWN = {"pack": f"{BESIDE:g}", "packmode": "array_t"}
 
 
 def shapes(figure: Figure) -> tuple[Shape, ...]:
-    """A box for each entry, with what it stands for in it."""
+    """A box for each entry, with its explanation as label."""
     return tuple(
         Shape(f"legend:{number}", "legend", (Text(entry.text, "title"),), entry.look)
         for number, entry in enumerate(figure.legend)

@@ -38,10 +38,10 @@ class Chart:
 
 def chart(drawn: Chart) -> str:
     """*drawn* as SVG text."""
-    return "\n".join(_Drawing(drawn).parts()) + "\n"
+    return "\n".join(_LineChartSvg(drawn).parts()) + "\n"
 
 
-class _Drawing:
+class _LineChartSvg:
     """Computes positions and writes the SVG."""
 
     def __init__(self, drawn: Chart) -> None:

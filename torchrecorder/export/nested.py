@@ -1,4 +1,4 @@
-"""Figure -> DOT with positions from the nested layout, which Graphviz only paints."""
+"""Figure -> DOT with positions from the nested layout, which Graphviz only renders."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ AGAIN = 8.0
 """Points that the second outline of a fold adds to its size."""
 
 READ = tuple(kind.value for kind in SOURCES)
-"""The kinds of shapes of what is only read."""
+"""The kinds of shapes that are only read."""
 
 ROOM: Mapping[str, tuple[float, float, float]] = {
     "ellipse": (1.3, 16.0, 14.0),

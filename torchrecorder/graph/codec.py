@@ -179,7 +179,7 @@ def plain(fact: Any) -> Any:
     for kind in (str, int, float):
         if isinstance(fact, kind):
             return kind(fact)
-    raise InvalidRecording(f"{type(fact).__name__} {fact!r:.40} is no part of a recording")
+    raise InvalidRecording(f"{type(fact).__name__} {fact!r:.40} cannot be part of a recording")
 
 
 def json_number(number: Any) -> Any:

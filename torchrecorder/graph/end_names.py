@@ -17,7 +17,7 @@ def end_title(kind: str, name: str) -> str:
 
 
 def end_names(recording: RecordedRun) -> Iterator[tuple[str, ValueId, tuple[str, ...]]]:
-    """Each input and output: its box, its value, and all names that stand for it.
+    """Each input and output: its box, its value, and all of its names.
 
     An output without a name is ``output``, and ``out`` as in pages, unless a module has this
     name.

@@ -109,7 +109,7 @@ def loads(text: str | bytes, make: type[Made]) -> Made:
 
 
 def _parsed(text: bytes) -> Any:
-    """What JSON *text* says.
+    """Parse JSON *text*.
 
     What msgspec does not read is rare, such as half of a pair of surrogates in a path, or wrong.
     """

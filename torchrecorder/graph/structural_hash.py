@@ -24,7 +24,7 @@ def without_numbers(text: str) -> str:
     return re.sub(r"\d+", "0", text)
 
 
-class Run(Protocol):
+class HashedRun(Protocol):
     """The part of a recording that the structure depends on."""
 
     @property
@@ -48,7 +48,7 @@ class Run(Protocol):
     def module_of(self, scope: Scope) -> Module | None: ...
 
 
-def structures(recording: Run, *, exact: bool = True) -> dict[ScopeId, str]:
+def structures(recording: HashedRun, *, exact: bool = True) -> dict[ScopeId, str]:
     """A digest for each scope: equal digests, equal structure.
 
     Args:
@@ -97,7 +97,7 @@ class _Form:
 class _Forms:
     """Computes the forms of all scopes, innermost first."""
 
-    def __init__(self, recording: Run, exact: bool) -> None:
+    def __init__(self, recording: HashedRun, exact: bool) -> None:
         self.recording = recording
         self.exact = exact
         self.stored = recording.stored

@@ -117,7 +117,7 @@ class Parser(argparse.ArgumentParser):
         message = re.sub(r"invalid float value: (.*)", r"it must be a number, not \1", message)
         wrong = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message)
         close = guess(wrong[1], re.findall(r"[\w-]+", wrong[2])) if wrong else ""
-        super().error(f"{message}{close}; {self.prog} --help says more")
+        super().error(f"{message}{close}; see {self.prog} --help")
 
 
 def unknown_arguments(unknown: Sequence[str], options: argparse.Namespace) -> str:

@@ -145,7 +145,7 @@ class Target:
         return {name: getattr(self, name) for name in RECORDED if getattr(self, name)}
 
     def record(self, finding: Callable[[], Any], progress: Progress) -> Recording:
-        """Run what *finding* gives: a model, or what makes one.
+        """Record what *finding* returns: a model, or a function that returns one.
 
         Raises:
             InvalidArgument: It is neither, or cannot be called like this.
@@ -174,7 +174,7 @@ RECORDED = (
     "backward", "autograd", "fake", "flops", "compiled", "profile", "stats", "saved", "memory",
     "repeat", "name",
 )
-"""Names of the options that say how a model is made, and of those that `record` takes."""
+"""Names of the options for creating a model, and of those of `record`."""
 
 
 def add_target_arguments(parser: argparse.ArgumentParser) -> None:
@@ -198,7 +198,7 @@ def target_of(options: argparse.Namespace, path: str | None = None) -> Target:
 
 
 def measuring(target: Target, numbers: Iterable[Annotation]) -> Target:
-    """*target*, set to measure what these numbers need; a saved one has what it has."""
+    """*target*, set to measure these numbers, unless it is a saved recording."""
     needed: dict[str, Any] = dict.fromkeys(flags_for(numbers), True)
     return replace(target, **needed)
 
@@ -235,7 +235,7 @@ def _made(factory: Any, target: Target) -> tuple[Any, Any]:
     """What *factory* gives: a model, or a model and inputs for it."""
     if not callable(factory):
         raise InvalidArgument(
-            f"{target.path} is {_a(factory)}: neither a module nor something that makes one"
+            f"{target.path} is {_a(factory)}: neither a module nor a function that returns one"
         )
     check_call(factory, target.path, target.arg, target.set)
     try:
@@ -245,7 +245,7 @@ def _made(factory: Any, target: Target) -> tuple[Any, Any]:
     model, inputs = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
     if not callable(model):
         raise InvalidArgument(
-            f"{target.path} gave {_a(model)}, which is no model; --as-is records the "
+            f"{target.path} gave {_a(model)}, which is not a model; --as-is records the "
             "function itself"
         )
     return model, inputs
@@ -258,7 +258,7 @@ def check_call(
     settings: Mapping[str, Any],
     more: str = "; --as-is records it without calling it",
 ) -> None:
-    """Find what *factory* does not take before it is called; *more* is advice.
+    """Check the arguments of *factory* before it is called; *more* is advice for the message.
 
     Raises:
         InvalidArgument: It cannot be called with these arguments.

@@ -1,4 +1,4 @@
-"""Find: the modules, calls, tensors and operations that a name, a line or an id stands for."""
+"""Find: modules, calls, tensors and operations by name, source line or id."""
 
 from __future__ import annotations
 

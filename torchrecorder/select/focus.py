@@ -66,7 +66,7 @@ class Focus:
             kept |= _weight_ops(recording, kept)
         if not kept and (self.since, self.until) != (None, None):
             raise InvalidArgument(self._nothing(recording))
-        return _Part(recording, kept, roots).recording()
+        return _Selection(recording, kept, roots).recording()
 
     def _nothing(self, recording: RecordedRun) -> str:
         """The message if no op is selected."""
@@ -200,7 +200,7 @@ def _reach(start: Iterable[OpId], step: Step) -> set[OpId]:
     return found
 
 
-class _Part:
+class _Selection:
     """Builds the recording of a subset of the ops."""
 
     def __init__(self, recording: RecordedRun, kept: set[OpId], roots: tuple[ScopeId, ...]) -> None:

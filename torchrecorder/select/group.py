@@ -29,7 +29,7 @@ STORED = (Role.PARAMETER, Role.BUFFER, Role.CONSTANT)
 
 
 @dataclass(frozen=True)
-class Group:
+class GroupSiblings:
     """Groups of siblings by name.
 
     Attributes:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from torchrecorder.events import OpId, ScopeId, Slot, ValueId
 from torchrecorder.graph.nodes import Scope
-from torchrecorder.views.bundles import ROLES, Bundle, Flow
+from torchrecorder.views.bundles import ROLES, Bundle, FlowKind
 from torchrecorder.views.view import Arrow, View
 
 COMMUTATIVE = frozenset(
@@ -58,7 +58,7 @@ def argument_marks(view: View, drawn: Sequence[Bundle]) -> dict[int, Mark]:
     """The marks of lines, by index."""
     entering: dict[str, list[int]] = {}
     for number, bundle in enumerate(drawn):
-        if not view.backward and bundle.flow is Flow.TENSOR:
+        if not view.backward and bundle.flow is FlowKind.TENSOR:
             entering.setdefault(bundle.first.head, []).append(number)
     found: dict[int, Mark] = {}
     for head, numbers in entering.items():
@@ -104,8 +104,8 @@ def attends(scope: Scope) -> bool:
 
 
 def mark_into(scope: Scope, arrow: Arrow) -> Mark:
-    """The mark of *arrow* where it enters *scope*, closed, whatever in it reads the value."""
-    return _mark(scope.cls, scope.inputs, _into(scope, Bundle((arrow,), Flow.TENSOR)))
+    """The mark of *arrow* where it enters the closed *scope*, for any reader inside."""
+    return _mark(scope.cls, scope.inputs, _into(scope, Bundle((arrow,), FlowKind.TENSOR)))
 
 
 def _into(scope: Scope, bundle: Bundle) -> Bundle:

@@ -20,7 +20,7 @@ MOST = 10
 """Maximum rows of the legend for a discrete annotation."""
 
 
-class Heat:
+class ColorScale:
     """The colours that one annotation gives to the boxes of one view."""
 
     def __init__(

@@ -25,7 +25,7 @@ STEPS = 5
 """The maximum number of layers that are listed one by one."""
 
 CONTAINER = "Sequential"
-"""The class of modules that say nothing about what they are."""
+"""Classes of containers, whose name does not describe their contents."""
 
 NORMS = {"batch": "BN", "layer": "LN", "group": "GN", "instance": "IN", "rms": "RMSNorm"}
 """Norms by the beginning of the name of their op or class, as papers write them."""
@@ -38,7 +38,7 @@ ACTIVATIONS = {
 """Activations as their modules are written; others are capitalised."""
 
 
-class Step(NamedTuple):
+class Layer(NamedTuple):
     """One layer inside a closed module.
 
     Attributes:
@@ -95,7 +95,7 @@ class Composites:
 
     def _layer(self, scope: Scope) -> str:
         """One convolution or linear layer with norm, activation or both, as they ran."""
-        steps: list[Step] = []
+        steps: list[Layer] = []
         for step in self._steps(scope):
             steps.append(step)
             if len(steps) > STEPS or step.family not in ("weights", "norm", "activation"):
@@ -121,7 +121,7 @@ class Composites:
         return text if len(text) <= LONGEST else f"{len(blocks)} × {self.cls(blocks[0])}"
 
     def _contents(self, blocks: list[Scope]) -> str:
-        """The class of blocks; what is in them, if that is only a container and they are alike."""
+        """The class of blocks; of containers with equal contents, the contents."""
         name = self.cls(blocks[0])
         if name != CONTAINER:
             return name
@@ -135,7 +135,7 @@ class Composites:
         """What did something directly in a scope."""
         return [item for item in self.recording.children[scope.id] if item.id in self.active]
 
-    def _steps(self, scope: Scope) -> Iterator[Step]:
+    def _steps(self, scope: Scope) -> Iterator[Layer]:
         """The layers inside, at any depth, in the order in which they ran."""
         waiting = self._inside(scope)[::-1]
         while waiting:
@@ -151,14 +151,14 @@ class Composites:
             else:
                 waiting += inside[::-1]
 
-    def _leaf(self, scope: Scope, family: str, inside: list[Scope | Op]) -> Step:
+    def _leaf(self, scope: Scope, family: str, inside: list[Scope | Op]) -> Layer:
         """A module that holds no other."""
         alone = inside[0].name if len(inside) == 1 else scope.cls
         family = op_family(alone) or family
         if family != "weights":
             return _named(family, alone)
         module = self.recording.module_of(scope)
-        return Step(family, _brief(scope.cls, module.detail) if module is not None else "")
+        return Layer(family, _brief(scope.cls, module.detail) if module is not None else "")
 
 
 def _brief(cls: str, detail: str) -> str:
@@ -170,13 +170,13 @@ def _brief(cls: str, detail: str) -> str:
     return ", ".join([size, *shown])
 
 
-def _named(family: str, name: str) -> Step:
+def _named(family: str, name: str) -> Layer:
     """A norm, an activation or something else, by the name of its op or class."""
     plain = name.rstrip("_")
     if family == "norm":
         begins = (text for sign, text in NORMS.items() if plain.lower().startswith(sign))
-        return Step(family, next(begins, plain))
+        return Layer(family, next(begins, plain))
     if family == "activation":
         text = plain if plain[:1].isupper() else plain.title().replace("_", "")
-        return Step(family, ACTIVATIONS.get(plain, text))
-    return Step(family, plain)
+        return Layer(family, ACTIVATIONS.get(plain, text))
+    return Layer(family, plain)

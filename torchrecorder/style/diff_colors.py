@@ -21,7 +21,7 @@ WORDS = {"added": "added", "removed": "removed", "": "different"}
 
 
 @dataclass(frozen=True)
-class Marked:
+class DiffColors:
     """Colours differences; everything else is pale.
 
     Attributes:

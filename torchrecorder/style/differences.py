@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from torchrecorder.annotations.annotation import Numbers
-from torchrecorder.annotations.scope_members import Inside
+from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.annotations.parameters import PARAMETERS
 from torchrecorder.events import ScopeId, ValueId
 from torchrecorder.graph.nodes import Module, Op, Scope
@@ -55,7 +55,7 @@ class Differences:
 
     def __init__(self, recording: RecordedRun) -> None:
         self.recording = recording
-        self.inside = Inside(recording)
+        self.inside = ScopeMembers(recording)
         self._found: dict[tuple[str, ...], tuple[Facet, ...]] = {}
 
     @cached_property

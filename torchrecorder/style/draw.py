@@ -14,11 +14,11 @@ from torchrecorder.style.captions import Captions
 from torchrecorder.style.circles import circles, encircled
 from torchrecorder.style.figure import Figure, Group, Line, Look, Shape, Text
 from torchrecorder.style.line_labels import WITH_SHAPE, line_labels, line_tooltip
-from torchrecorder.style.color_scale import BoxNumbers, Heat
+from torchrecorder.style.color_scale import BoxNumbers, ColorScale
 from torchrecorder.style.graph_marks import GraphMarks
 from torchrecorder.style.legend import legend
 from torchrecorder.style.loops import feedback, next_round
-from torchrecorder.style.nan_markers import Marks
+from torchrecorder.style.error_markers import ErrorMarkers
 from torchrecorder.style.style import Style, failed
 from torchrecorder.style.merge_captions import result, same
 from torchrecorder.views.fold.blocks import is_block
@@ -52,7 +52,7 @@ def draw(
     graphs = GraphMarks(view, style.theme)
     heat = None
     if style.color_by is not None:
-        heat = Heat(view, style.color_by, style.theme, style.color_range)
+        heat = ColorScale(view, style.color_by, style.theme, style.color_range)
     drawn = bundles(view)
     texts = line_labels(view, drawn, captions)
     round_ = circles(view, {drawn[number].first.tail for number in texts})
@@ -82,7 +82,7 @@ def draw(
 
 def repainted(figure: Figure, view: View, style: Style) -> Figure:
     """*figure* of *view* in the colours of *style*, with the same texts."""
-    marks, graphs = Marks(view), GraphMarks(view, style.theme)
+    marks, graphs = ErrorMarkers(view), GraphMarks(view, style.theme)
     depth = view.nesting.depth
     done = replace(
         figure,
@@ -110,7 +110,7 @@ def repainted(figure: Figure, view: View, style: Style) -> Figure:
 
 
 def _in_form(look: Look, drawn: Look) -> Look:
-    """The colours of *look* in the form of what is drawn, be it a circle or dashed."""
+    """The colours of *look*, with the shape and dash of the drawn look."""
     return replace(look, outline=drawn.outline, dash=drawn.dash, width=drawn.width)
 
 
@@ -127,11 +127,11 @@ def _shapes(
     style: Style,
     captions: Captions,
     graphs: GraphMarks,
-    heat: Heat | None,
+    heat: ColorScale | None,
     round_: Mapping[str, str],
     unused: Mapping[str, str],
 ) -> Iterator[Shape]:
-    marks = Marks(view)
+    marks = ErrorMarkers(view)
     numbers = BoxNumbers(
         view, tuple(number for number in style.numbers if number != style.color_by)
     )
@@ -243,7 +243,7 @@ def _group_look(
 
 
 def dashed(look: Look) -> Look:
-    """*look* for what only some repeats have, or runs back; recognisable without colour."""
+    """*look* for parts that only some repeats have, and for arrows back; visible without colour."""
     return replace(look, dash="dashed", width=max(look.width, 1.3))
 
 

@@ -11,7 +11,7 @@ from torchrecorder.style import labels
 from torchrecorder.style.captions import Captions
 from torchrecorder.style.circles import is_symbol
 from torchrecorder.style.merge_captions import first_to_last, given, same
-from torchrecorder.views.bundles import FLOW_OF, MOST, Bundle, Flow, values_of
+from torchrecorder.views.bundles import FLOW_OF, MOST, Bundle, FlowKind, values_of
 from torchrecorder.views.view import Arrow, BoxKind, View
 
 WITH_SHAPE = (
@@ -81,16 +81,16 @@ def _repeated(
     ]
 
 
-def counted(flow: Flow, number: int) -> str:
+def counted(flow: FlowKind, number: int) -> str:
     """``62 gradients``; empty if the label is a shape."""
-    few = MOST if flow is Flow.GRADIENT else 1
-    return flow.counted(number) if flow is not Flow.TENSOR and number > few else ""
+    few = MOST if flow is FlowKind.GRADIENT else 1
+    return flow.counted(number) if flow is not FlowKind.TENSOR and number > few else ""
 
 
-def _numbers(view: View, drawn: Iterable[Bundle]) -> dict[tuple[str, Flow], int]:
+def _numbers(view: View, drawn: Iterable[Bundle]) -> dict[tuple[str, FlowKind], int]:
     """How many values of each flow leave each box, to all repeats of what they lead to."""
-    found: dict[tuple[str, Flow], set[ValueId]] = {}
-    folded: set[tuple[str, Flow]] = set()
+    found: dict[tuple[str, FlowKind], set[ValueId]] = {}
+    folded: set[tuple[str, FlowKind]] = set()
     for bundle in drawn:
         key = bundle.first.tail, bundle.flow
         found.setdefault(key, set()).update(values_of(bundle.arrows))
@@ -104,7 +104,7 @@ def _numbers(view: View, drawn: Iterable[Bundle]) -> dict[tuple[str, Flow], int]
 
 
 def _read_outside(
-    recording: RecordedRun, members: Collection[str], flow: Flow
+    recording: RecordedRun, members: Collection[str], flow: FlowKind
 ) -> Iterator[ValueId]:
     """The weights or buffers among *members* that ops outside of them read."""
     inside, stored = frozenset(members), recording.stored

@@ -8,7 +8,7 @@ from torchrecorder.events import OpId, ScopeId
 from torchrecorder.graph.nodes import Module
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels
-from torchrecorder.views.bundles import Flow, Flows
+from torchrecorder.views.bundles import FlowKind, FlowClassifier
 from torchrecorder.views.fold.blocks import PREFIX, is_block
 from torchrecorder.views.view import Arrow, Box, Cluster, View
 
@@ -43,12 +43,12 @@ def next_round(view: View, back: Iterable[Arrow]) -> str:
 
 def _names(view: View, arrows: Iterable[Arrow]) -> Iterator[str]:
     """A text for each value: the name of the argument it becomes, else its shape."""
-    flows, found = Flows(view), dict[object, str]()
+    flows, found = FlowClassifier(view), dict[object, str]()
     for arrow in arrows:
         flow = flows.of(arrow)
-        if flow is Flow.TENSOR and flows.step(arrow.tail) and flows.step(arrow.head):
-            flow = Flow.STATE  # from the step of one round to that of the next
-        if flow is not Flow.TENSOR:
+        if flow is FlowKind.TENSOR and flows.step(arrow.tail) and flows.step(arrow.head):
+            flow = FlowKind.STATE  # from the step of one round to that of the next
+        if flow is not FlowKind.TENSOR:
             found.setdefault(flow, f"{flow.value}s")
             continue
         name, _, place = arrow.slot.partition(".")

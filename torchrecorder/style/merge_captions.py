@@ -75,7 +75,7 @@ def given(view: View, arrow: Arrow, value: ValueId) -> Iterator[ValueId]:
 
 
 def same(view: View, arrow: Arrow) -> ValueId | None:
-    """The output of the tail of an arrow; if it stands for several, of the first of them.
+    """The output of the tail of an arrow; of the first repeat, if it stands for several.
 
     Arrows through hidden boxes have the same value if the same tensor enters these.
     """

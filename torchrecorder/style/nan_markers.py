@@ -1,4 +1,4 @@
-"""Marks: the origin of the first NaN or infinity, and what made a backward pass fail."""
+"""Error markers: the origin of the first NaN or infinity, and of a failed backward pass."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torchrecorder.style.themes import Theme
 from torchrecorder.views.view import Box, View
 
 
-class Marks:
+class ErrorMarkers:
     """Marks the boxes in which the first NaN or infinity appeared, forward or backward, and those
     of the operations at fault if a backward pass failed."""
 

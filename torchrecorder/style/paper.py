@@ -1,4 +1,4 @@
-"""Paper: a page or place of a given size, and how a figure is fitted to it.
+"""Paper: a page or space of a given size, and how a figure is scaled to it.
 
 A figure is scaled down to fit, never up: at ``fontsize=8`` its text has 8 points on paper, or less
 if it must shrink, but not less than ``min_fontsize``.

@@ -1,4 +1,4 @@
-"""RegionCaptions: what is said in regions such as ``no_grad``."""
+"""RegionCaptions: the captions of regions such as ``no_grad``."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class RegionCaptions:
         return CallsAround(self.recording)
 
     def of(self, scope: Scope) -> tuple[str, ...]:
-        """The function that is the whole of a region, such as one decorated with ``no_grad()``."""
+        """The function that fills a region, such as one decorated with ``no_grad()``."""
         if scope.kind not in MODES or not self.recording.function_calls:
             return ()
         call = self._calls.filled_by(scope.id)

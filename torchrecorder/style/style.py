@@ -156,13 +156,13 @@ class Style(Checked):
     """How a figure looks."""
 
     theme: Theme = option(
-        "Colours and outlines. By name, or a `Theme`; ``\"print\"`` is readable in grey, None is "
+        "Colours and outlines. By name, or a `Theme`; ``\"print\"`` is for greyscale, None is "
         "light.",
         THEME.or_none(),
         default=LIGHT,
     )
     direction: Literal["TB", "LR", "BT", "RL"] = option(
-        "Direction of the flow. ``\"TB\"`` is downwards, ``\"LR\"`` to the right.",
+        "Direction of the flow. ``\"TB\"`` is top to bottom, ``\"LR\"`` left to right.",
         one_of("TB", "LR", "BT", "RL"),
         default="TB",
     )
@@ -175,8 +175,8 @@ class Style(Checked):
         placeholder="NUMBER",
     )
     color_range: tuple[float, float] | None = option(
-        "The numbers at the ends of the colour scale, to compare figures. By default those of the "
-        "figure.",
+        "The numbers at the ends of the colour scale, to compare figures. By default the "
+        "smallest and the largest number of the figure.",
         RANGE.or_none(),
         default=None,
         placeholder="LOW,HIGH",

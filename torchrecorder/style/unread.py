@@ -1,4 +1,4 @@
-"""Unread: inputs and operations of which no line leaves, as nothing that is drawn reads them."""
+"""Unread: inputs and operations without outgoing lines, because nothing drawn reads them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_NAMES = 3
 
 
 def unread(view: View) -> Mapping[str, str]:
-    """What to say of the inputs and operations without outgoing edges: ``"not read"``, or which
+    """The captions of inputs and operations without outgoing edges: ``"not read"``, or which
     hidden operations read them, such as ``"read by item"``.
 
     Operations that write, fail, communicate or have no outputs have side effects, and are excluded.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
 from torchrecorder.annotations.annotation import Numbers
-from torchrecorder.annotations.scope_members import Inside
+from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.annotations.parameters import PARAMETERS, TRAINABLE
 from torchrecorder.events import MODES, ModuleId, ScopeId
 from torchrecorder.graph.nodes import Scope
@@ -19,7 +19,7 @@ class Weights:
 
     def __init__(self, recording: RecordedRun) -> None:
         self.recording = recording
-        self.inside = Inside(recording)
+        self.inside = ScopeMembers(recording)
         self.all = PARAMETERS.on(recording)
         self.trained = TRAINABLE.on(recording)
         self.mixed = 0 < self.trained.total() < self.all.total()

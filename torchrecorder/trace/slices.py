@@ -72,7 +72,7 @@ class Slice:
     kernels: tuple[Kernel, ...] = ()
 
 
-class Owned(NamedTuple):
+class OwnedSlice(NamedTuple):
     """A slice with its owner, and its own time in microseconds, without inner slices."""
 
     slice: Slice
@@ -80,7 +80,7 @@ class Owned(NamedTuple):
     own: float
 
 
-def owned(slices: Iterable[Slice]) -> Iterator[Owned]:
+def owned(slices: Iterable[Slice]) -> Iterator[OwnedSlice]:
     """Each slice with the id of the op, scope or grad node that it belongs to.
 
     Ranges of the recorder have no own time: only the slices inside them count.
@@ -93,7 +93,7 @@ def owned(slices: Iterable[Slice]) -> Iterator[Owned]:
         yield from _in_thread(found)
 
 
-def _in_thread(slices: Sequence[Slice]) -> Iterator[Owned]:
+def _in_thread(slices: Sequence[Slice]) -> Iterator[OwnedSlice]:
     parents = list(_parents(slices))
     nodes = _nodes(slices, parents)
     own = [slice_.end - slice_.begin for slice_ in slices]
@@ -110,7 +110,7 @@ def _in_thread(slices: Sequence[Slice]) -> Iterator[Owned]:
             own[outside] -= entry.end - entry.begin
         owners.append(nodes.get(place, around))
     for item, owner, spent in zip(slices, owners, own):
-        yield Owned(item, owner, 0.0 if item.name.startswith(MARK) else spent)
+        yield OwnedSlice(item, owner, 0.0 if item.name.startswith(MARK) else spent)
 
 
 def _parents(slices: Sequence[Slice]) -> Iterator[int]:
@@ -167,7 +167,7 @@ def profiled(recording: Made, slices: Sequence[Slice]) -> Made:
     return replace(recording, measured=MappingProxyType(measured))
 
 
-def _amounts(recording: RecordedRun, owned: Iterable[Owned]) -> Mapping[str, dict[str, float]]:
+def _amounts(recording: RecordedRun, owned: Iterable[OwnedSlice]) -> Mapping[str, dict[str, float]]:
     """The sums over the slices of each op and grad node."""
     amounts: dict[str, dict[str, float]] = {quantity: {} for quantity in QUANTITIES}
 

@@ -1,4 +1,4 @@
-"""Depths: how deep a recording goes, and which depth suits its size."""
+"""Automatic depth: the nesting of a recording, and a depth that fits a number of boxes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FEW = 1 / 2
 
 
 def scope_depths(recording: RecordedRun) -> dict[str | None, int]:
-    """How many scopes lie around each scope; -1 stands for the top, under None.
+    """The number of scopes around each scope; -1 under None, for the top.
 
     Those in `transparent` do not count.
     """
@@ -61,7 +61,7 @@ def regions_beside(recording: RecordedRun) -> frozenset[ScopeId]:
 
 
 def plain_modules(recording: RecordedRun, quiet: Quiet) -> frozenset[str]:
-    """Innermost modules that stand for one op, such as a convolution or an activation.
+    """Innermost modules that run one op, such as a convolution or an activation.
 
     Opening one shows nothing new, or what PyTorch put together. Ops that only reshape, return no
     tensor or update buffers do not count.
@@ -136,7 +136,7 @@ def choose(
     repeated: frozenset[str] = frozenset(),
     enough: int = ENOUGH,
 ) -> Choice:
-    """What to open for a *depth*; None chooses one.
+    """The scopes to open for a *depth*; None chooses one.
 
     The last level opens everything; the levels before keep plain modules, the steps of
     optimizers and the like closed, see `training_steps`. By default those stay closed too: show

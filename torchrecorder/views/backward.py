@@ -1,4 +1,4 @@
-"""The backward view: grad nodes, in the order and direction in which gradients run."""
+"""The backward view: the autograd graph, in the direction of the gradients."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ class Branches:
 
 
 def transparent(recording: RecordedRun) -> frozenset[ScopeId]:
-    """Scopes that open with what is around them: a checkpoint is no level of a model.
+    """Scopes that open with the scope around them: a checkpoint is not a level of a model.
 
     The outermost do not count.
     """
@@ -122,7 +122,7 @@ def transparent(recording: RecordedRun) -> frozenset[ScopeId]:
 
 
 def _children(recording: RecordedRun) -> Mapping[ScopeId | None, Sequence[Scope | Op]]:
-    """What ran directly in each scope; what is in transparent ones is in the scope around them."""
+    """Contents of each scope; those of a transparent one belong to the scope around it."""
     through = transparent(recording)
     if not through:
         return recording.children

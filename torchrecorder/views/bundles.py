@@ -26,7 +26,7 @@ ROLES = ("query", "key", "value")
 """Arguments of attention: one tensor that is several of them is one line."""
 
 
-class Flow(str, Enum):
+class FlowKind(str, Enum):
     """The kind of tensor that an arrow carries; the values are used in counts."""
 
     GRADIENT = "gradient"
@@ -40,10 +40,10 @@ class Flow(str, Enum):
         return f"{number} {self.value}{'s' * (number != 1)}"
 
 
-FLOW_OF = {Role.PARAMETER: Flow.WEIGHT, Role.BUFFER: Flow.BUFFER}
+FLOW_OF = {Role.PARAMETER: FlowKind.WEIGHT, Role.BUFFER: FlowKind.BUFFER}
 """What an arrow with a new value of a parameter or buffer carries."""
 
-UPDATES = (Flow.WEIGHT, Flow.BUFFER, Flow.STATE)
+UPDATES = (FlowKind.WEIGHT, FlowKind.BUFFER, FlowKind.STATE)
 """Kinds that pass from one call of a module or optimizer to the next."""
 
 
@@ -58,7 +58,7 @@ class Bundle(NamedTuple):
     """
 
     arrows: tuple[Arrow, ...]
-    flow: Flow
+    flow: FlowKind
     trunk: str = ""
 
     @property
@@ -67,7 +67,7 @@ class Bundle(NamedTuple):
         return self.arrows[0]
 
 
-class Flows:
+class FlowClassifier:
     """Classifies arrows by what they carry.
 
     Args:
@@ -80,24 +80,24 @@ class Flows:
         self._steps = view.recording.optimizer_steps
         self._memory = view.recording.stored_memory
 
-    def all(self) -> list[Flow]:
+    def all(self) -> list[FlowKind]:
         """What each arrow of the view carries."""
         return [self.of(arrow) for arrow in self.view.arrows]
 
-    def of(self, arrow: Arrow) -> Flow:
+    def of(self, arrow: Arrow) -> FlowKind:
         """What *arrow* carries."""
         if self.view.backward or arrow.value is None:
-            return Flow.TENSOR
+            return FlowKind.TENSOR
         if self.view.boxes[arrow.tail].kind in _MADE_BEFORE:
-            return Flow.TENSOR
+            return FlowKind.TENSOR
         value = self.view.recording.values[arrow.value]
         if value.role is Role.INNER and value.names and value.names[0].endswith(GRAD_SUFFIX):
-            return Flow.GRADIENT
+            return FlowKind.GRADIENT
         role = self._role(value)
         if role is not None:
             return FLOW_OF[role]
         tail, head = self.step(arrow.tail), self.step(arrow.head)
-        return Flow.STATE if tail and head and tail != head else Flow.TENSOR
+        return FlowKind.STATE if tail and head and tail != head else FlowKind.TENSOR
 
     def _role(self, value: Value) -> Role | None:
         """Whether a value is a parameter or buffer, or what was written into one."""
@@ -107,7 +107,7 @@ class Flows:
         return self._stored.get(value.id)
 
     def step(self, box: str) -> ScopeId | None:
-        """The step of an optimizer that a box is, or lies in."""
+        """The optimizer step that a box is, or is inside of."""
         op = self.view.recording.ops.get(OpId(box))
         scope = ScopeId(box) if op is None else op.scope
         return None if scope is None else self._steps.get(scope)
@@ -116,15 +116,15 @@ class Flows:
 _MADE_BEFORE = frozenset((*SOURCES.values(), BoxKind.OUTPUT))
 
 
-def bundles(view: View, flows: Sequence[Flow] | None = None) -> tuple[Bundle, ...]:
+def bundles(view: View, flows: Sequence[FlowKind] | None = None) -> tuple[Bundle, ...]:
     """The arrows of *view* as they are drawn, in the order of the first arrow of each.
 
     Args:
         view: What is drawn.
         flows: What each arrow carries, if that is known.
     """
-    flows = Flows(view).all() if flows is None else flows
-    together: dict[tuple[str, str, Flow, bool], list[int]] = {}
+    flows = FlowClassifier(view).all() if flows is None else flows
+    together: dict[tuple[str, str, FlowKind, bool], list[int]] = {}
     attended: dict[Arrow, list[int]] = {}
     for place, arrow in enumerate(view.arrows):
         if arrow.slot in ROLES:
@@ -139,7 +139,7 @@ def bundles(view: View, flows: Sequence[Flow] | None = None) -> tuple[Bundle, ..
         found.append((places[0], Bundle(alike, flows[places[0]])))
     for (_, _, flow, _), places in together.items():
         arrows = tuple(view.arrows[place] for place in places)
-        shared = "" if flow is Flow.TENSOR else flow.value
+        shared = "" if flow is FlowKind.TENSOR else flow.value
         if len(arrows) <= (1 if flow in UPDATES else MOST):
             found += [(place, Bundle((view.arrows[place],), flow, shared)) for place in places]
             continue

@@ -21,7 +21,7 @@ SOURCES = (BoxKind.INPUT, BoxKind.PARAMETER, BoxKind.BUFFER, BoxKind.CONSTANT)
 
 @dataclass(frozen=True)
 class Collapse:
-    """Close every scope that lies *depth* scopes deep into one box.
+    """Close every scope at depth *depth* into one box.
 
     Attributes:
         depth: 0 leaves one box per outermost scope; None closes nothing by depth. What is

@@ -23,7 +23,7 @@ class OpenOps:
 
     def __call__(self, view: View) -> View:
         opened = {
-            box.id: Inside(view.recording, OpId(box.id))
+            box.id: OpAutograd(view.recording, OpId(box.id))
             for box in view.boxes.values()
             if OpId(box.id) in view.recording.owned
         }
@@ -37,7 +37,7 @@ class OpenOps:
         return replace(view, boxes=_boxes(view, opened), clusters=clusters, arrows=tuple(arrows))
 
 
-class Inside:
+class OpAutograd:
     """The grad nodes of one op."""
 
     def __init__(self, recording: RecordedRun, op: OpId) -> None:
@@ -69,7 +69,7 @@ class Inside:
         return (self.first,) if edge is None else self.readers.get(edge, (self.first,))
 
 
-def _boxes(view: View, opened: Mapping[str, Inside]) -> dict[str, Box]:
+def _boxes(view: View, opened: Mapping[str, OpAutograd]) -> dict[str, Box]:
     boxes: dict[str, Box] = {}
     for box in view.boxes.values():
         if box.id not in opened:
@@ -86,12 +86,12 @@ def _boxes(view: View, opened: Mapping[str, Inside]) -> dict[str, Box]:
     return boxes
 
 
-def _inner(opened: Mapping[str, Inside]) -> Iterator[Arrow]:
+def _inner(opened: Mapping[str, OpAutograd]) -> Iterator[Arrow]:
     for inside in opened.values():
         yield from inside.arrows()
 
 
-def _outer(view: View, opened: Mapping[str, Inside]) -> Iterator[Arrow]:
+def _outer(view: View, opened: Mapping[str, OpAutograd]) -> Iterator[Arrow]:
     """The arrows between ops, ending at grad nodes."""
     behind = _behind(view.recording)
     for arrow in view.arrows:

@@ -22,7 +22,7 @@ SOURCES = {
 
 
 def whole(recording: RecordedRun) -> View:
-    """Everything that ran, as a view; what ran again for a checkpoint is left out.
+    """The whole run as a view, without the recomputation of checkpoints.
 
     Boxes are ops, scopes in which nothing ran, inputs and outputs of the run, and the
     parameters, buffers and constants that were read. A buffer or parameter that was
@@ -32,7 +32,7 @@ def whole(recording: RecordedRun) -> View:
 
 
 def scope_kind(scope: Scope) -> BoxKind:
-    """What kind of box a closed scope is."""
+    """The kind of box of a closed scope."""
     called = scope.kind in (ScopeKind.MODULE, ScopeKind.FUNCTION)
     return BoxKind.MODULE if called else BoxKind.REGION
 

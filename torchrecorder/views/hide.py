@@ -134,7 +134,7 @@ def _last_of_all(view: View, hidden: Collection[str]) -> set[str]:
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedScopes:
     """Scopes by path or class, regions such as an optimizer's step by their kind as well.
 
     Attributes:
@@ -170,7 +170,7 @@ def _called(scope: Scope) -> Iterator[str]:
         yield from (scope.kind.value, f"{scope.kind.value} {scope.cls}")
 
 
-class HideNamed(Named):
+class HideNamed(NamedScopes):
     """Hide ops and tensors at the ends by name, and scopes by path or class."""
 
     def __call__(self, view: View) -> View:

@@ -32,12 +32,12 @@ class HideReadOutputs:
 
 
 def _number(box: str) -> int:
-    """Which of the outputs of the run the box of an output stands for."""
+    """The outputs of the run that the box of an output stands for."""
     return int(box.partition(":")[2])
 
 
 def read_later(recording: RecordedRun) -> set[ValueId]:
-    """What an outermost call returned and an op outside of it reads, be it backward."""
+    """Values returned by an outermost call that a later op reads, such as a backward call."""
     roots: dict[ScopeId | None, ScopeId | None] = {None: None}
     made_in: dict[ValueId, tuple[ScopeId, int]] = {}
     for scope in recording.scopes.values():
@@ -84,7 +84,7 @@ def large_groups(
 
 
 def joined(view: View, stands: Mapping[str, str]) -> View:
-    """*view* with one box for all outputs that the same one stands for."""
+    """*view* with one box for each group of outputs."""
     if not stands:
         return view
     counts = Counter(stands.values())

@@ -31,13 +31,13 @@ from torchrecorder.views.fold.micro_batches import micro_batches
 from torchrecorder.select.focus import Focus
 from torchrecorder.views.fold.fold import Fold, repeats
 from torchrecorder.select.functions import LOOSE, WithFunctions
-from torchrecorder.select.group import Group
+from torchrecorder.select.group import GroupSiblings
 from torchrecorder.views.hide import (
     HideNamed,
     HideOps,
     HidePasses,
     HideStored,
-    Named,
+    NamedScopes,
     comparisons,
     is_pass,
     is_query,
@@ -57,7 +57,7 @@ STEPS = (BoxKind.MODULE, BoxKind.REGION, BoxKind.OP, BoxKind.HIDDEN)
 """The kinds of boxes that *max_boxes* counts."""
 
 TOO_MANY = 1.5
-"""With so many times *max_boxes*, the default depth is chosen again as if nothing folded."""
+"""Above this multiple of *max_boxes*, the default depth is chosen again as if nothing folded."""
 OPS: Literal["ops"] = "ops"
 """The depth that shows all operations."""
 
@@ -77,21 +77,21 @@ class ViewOptions(Checked):
     """What a view shows."""
 
     depth: Union[int, Literal["ops"], None] = option(
-        "How many levels of modules are open. 0 is one box per outermost call, 1 its children, "
-        "and so on. A module that stands for a single op (a convolution, an activation) and "
+        "How many levels of modules are open. 0 draws one box per outermost call, 1 its children, "
+        "and so on. Modules that run a single op (a convolution, an activation) and "
         "``nn.MultiheadAttention`` stay boxes until the last level, which shows every op in its "
         "module. ``\"ops\"`` shows every op of all levels, and no frame around a single one. "
-        "None chooses what keeps to *max_boxes*: all ops of a small network, the blocks of a "
-        "ResNet; fewer levels where the figure would not *fit* its place. Steps of optimizers, "
-        "clipping, averaging, gradient scalers and what makes, moves, copies or loads a model stay "
-        "one box each then.",
+        "None opens as many levels as *max_boxes* allows: all ops of a small network, the blocks "
+        "of a ResNet; fewer if the figure would not *fit* its place. Optimizer steps, gradient "
+        "clipping, averaging, gradient scalers and calls that create, move, copy or load a model "
+        "are then one box each.",
         number_or(whole_number(0), OPS).or_none(),
         default=None,
         flag="-d",
         placeholder="LEVELS",
     )
     max_boxes: int = option(
-        "How many boxes the default depth keeps to, if it can.",
+        "The number of boxes that the default depth aims for.",
         whole_number(1),
         default=ENOUGH,
         placeholder="NUMBER",
@@ -105,13 +105,13 @@ class ViewOptions(Checked):
     )
     since: str | None = option(
         "Show only what depends on this. The path of a module, the name of an input, output or "
-        "parameter, or a recorded id. What is computed for it from weights only is shown too.",
+        "parameter, or a recorded id. Operations on weights alone that it needs are shown too.",
         TEXT.or_none(),
         default=None,
         placeholder="NAME",
     )
     until: str | None = option(
-        "Show only what this depends on. With *since*, what lies between the two.",
+        "Show only what this depends on. With *since*, only what is between the two.",
         TEXT.or_none(),
         default=None,
         placeholder="NAME",
@@ -124,45 +124,45 @@ class ViewOptions(Checked):
         placeholder="NAME,...",
     )
     closed: str | tuple[str, ...] = option(
-        "Keep these modules one box each, whatever the depth. Paths, classes or patterns, like "
+        "Draw each of these modules as one box, at any depth. Paths, classes or patterns, like "
         "those of *hide*.",
         TEXTS,
         default=(),
         placeholder="NAME,...",
     )
     group: Mapping[str, str | Sequence[str]] = option(
-        "Gather siblings under a made-up name. ``{\"Stem\": [\"conv1\", \"bn1\", \"relu\"]}`` "
+        "Group siblings under a name of your own. ``{\"Stem\": [\"conv1\", \"bn1\", \"relu\"]}`` "
         "takes paths of modules and operations, or patterns. A group is one more level for "
-        "*depth*. A parameter stands in it where all that reads it does, and may be named too.",
+        "*depth*. A parameter is in the group if all of its readers are, and may be named too.",
         GROUPS,
         factory=dict,
         placeholder="TEXT=NAME,...",
     )
     functions: bool | None = option(
-        "Group operations that stand loose in a module by the Python functions that ran them. "
-        "Each call of a function is then one more level for *depth*, as that of a module is. None "
-        f"does so in modules, functions and programs with more than {LOOSE} loose operations; "
+        "Group the direct operations of a module by the Python functions that ran them. "
+        "Each call of a function is then one more level for *depth*, like a call of a module. None "
+        f"does so in modules, functions and programs with more than {LOOSE} direct operations; "
         "True in all, False in none.",
         FLAG.or_none(),
         default=None,
     )
     fold: Union[bool, Literal["similar"]] = option(
-        "Draw repeated siblings as one box with ×N. True: those of equal structure; "
-        "``\"similar\"``: all of one class in a row, however sizes, settings, wiring and optional "
-        "parts differ, and the box says what does; False: every one on its own.",
+        "Draw repeated siblings as one box with ×N. True: siblings of equal structure; "
+        "``\"similar\"``: also consecutive siblings of one class whose sizes, settings, "
+        "connections or optional parts differ, and the box lists the differences; "
+        "False: every sibling.",
         one_of(*FOLDS),
         default=True,
     )
     view: Literal["forward", "backward"] = option(
-        "Which pass is drawn. ``\"forward\"``, the run; or ``\"backward\"``, the autograd graph "
-        "behind it, in the direction in which gradients run. Of the other options of a view, "
-        "only *depth* matters there.",
+        "Which pass is drawn. ``\"forward\"``, or ``\"backward\"``: the autograd graph, in the "
+        "direction of the gradients. Of the other options of a view, only *depth* applies to it.",
         one_of("forward", "backward"),
         default="forward",
     )
     parameters: bool | None = option(
-        "Draw parameters and buffers as boxes. None draws those that no module box speaks for, "
-        "such as a class token added in a large module.",
+        "Draw parameters and buffers as boxes. None draws only those whose module has no box that "
+        "reads them, such as a class token that an open module adds.",
         FLAG.or_none(),
         default=None,
     )
@@ -181,7 +181,7 @@ class ViewOptions(Checked):
         default=True,
     )
     grad_nodes: bool = option(
-        "Open operations to the grad nodes that autograd made for them. One that has a single "
+        "Open operations to the autograd nodes that they created. An operation with a single "
         "node stays a box, with the name of the node.",
         FLAG,
         default=False,
@@ -194,7 +194,7 @@ class ViewOptions(Checked):
     )
 
     def __post_init__(self) -> None:
-        Group(self.group)
+        GroupSiblings(self.group)
         super().__post_init__()
 
 
@@ -206,9 +206,9 @@ def make_view(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> V
         InvalidArgument: *recording* is not a recording, or an option does not fit it.
     """
     check_recording(recording)
-    grouped = WithFunctions(options.functions)(Group(options.group)(recording))
+    grouped = WithFunctions(options.functions)(GroupSiblings(options.group)(recording))
     HideNamed(_patterns(options.hide)).check("hide", grouped)
-    Named(_patterns(options.closed)).check("closed", grouped)
+    NamedScopes(_patterns(options.closed)).check("closed", grouped)
     part = Focus(options.focus, options.since, options.until)(grouped)
     if options.view == "backward":
         view = backward_view(part, sys.maxsize if options.depth == OPS else options.depth)
@@ -284,7 +284,7 @@ def plan(
     quiet = _quiet(recording, options)
     choice = choice or choice_of(recording, options)
     unwanted = HideNamed(_patterns(options.hide))
-    closed = Named(_patterns(options.closed)).scopes(recording)
+    closed = NamedScopes(_patterns(options.closed)).scopes(recording)
     closed |= choice.closed | unwanted.scopes(recording)
     steps: list[Step] = [Collapse(choice.depth, quiet, closed), HideOps(quiet), HideReadOutputs()]
     if unwanted.patterns:

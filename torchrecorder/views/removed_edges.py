@@ -1,4 +1,4 @@
-"""Arrows of a compared recording that the drawn recording does not have."""
+"""Removed edges: arrows of the first of two compared recordings that the second does not have."""
 
 from __future__ import annotations
 

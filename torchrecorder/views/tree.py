@@ -1,4 +1,4 @@
-"""Tree: boxes, clusters and folds of a view in which everything can be opened."""
+"""Tree: the nested boxes, clusters and folds of a view, open and closed."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Tree:
 
     @cached_property
     def ends(self) -> tuple[int, ...]:
-        """For each place, the number after the last one that lies in it."""
+        """For each place, the index after the last place inside it."""
         ends = [number + 1 for number in range(len(self.places))]
         for number, place in reversed([*enumerate(self.places)]):
             if place.parent >= 0:
@@ -94,7 +94,7 @@ class Tree:
 
     @cached_property
     def _children(self) -> Mapping[str | None, list[str]]:
-        """What lies in each cluster: values that are only read, then the rest in run order."""
+        """The contents of each cluster: values that are only read, then the rest in run order."""
         view, found = self.view, dict[str | None, list[str]]()
         for cluster in view.clusters.values():
             found.setdefault(cluster.parent, []).append(cluster.id)

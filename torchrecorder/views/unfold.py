@@ -11,7 +11,7 @@ from torchrecorder.views.view import BoxKind, View
 
 
 def members(view: View) -> Mapping[str, tuple[str, ...]]:
-    """For each cluster of *view*, everything recorded that lies in it."""
+    """For each cluster of *view*, the recorded nodes inside it."""
     inside: dict[str, list[str]] = {cluster: [cluster] for cluster in view.clusters}
     for box in view.boxes.values():
         if box.cluster is not None:

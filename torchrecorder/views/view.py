@@ -15,7 +15,7 @@ from torchrecorder.views.nesting import Nesting
 
 
 class BoxKind(str, Enum):
-    """What a box stands for."""
+    """The kind of node that a box stands for."""
 
     MODULE = "module"  # a closed module or function scope
     REGION = "region"  # a closed no_grad, autocast, checkpoint ... scope
@@ -134,7 +134,7 @@ class View:
 
     @cached_property
     def nesting(self) -> Nesting:
-        """Which cluster lies in which."""
+        """The nesting of clusters."""
         return Nesting({cluster.id: cluster.parent for cluster in self.clusters.values()})
 
     def is_idle(self, box: Box) -> bool:

@@ -1,1 +1,1 @@
-"""The data of the page: everything that can be opened, as plain JSON in columns."""
+"""The data of the page: all boxes, clusters and folds, as plain JSON in columns."""

@@ -1,4 +1,4 @@
-"""Drawn: what stands on everything that can be opened and closed, and how it looks."""
+"""Box appearance: the captions and looks of all places of a page, open and closed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from torchrecorder.style.style import Style
 from torchrecorder.style.labels import in_a_line
 from torchrecorder.style.merge_captions import result, same
 from torchrecorder.style.unread import unread
-from torchrecorder.views.bundles import Flow, Flows
+from torchrecorder.views.bundles import FlowKind, FlowClassifier
 from torchrecorder.views.tree import Tree
 from torchrecorder.views.view import Box, View
 
@@ -34,7 +34,7 @@ Looks = tuple[Look, Look]
 
 
 @dataclass(frozen=True)
-class Face:
+class Appearance:
     """One place as it is drawn.
 
     Attributes:
@@ -56,7 +56,7 @@ class Face:
     open_looks: Looks | None = None
 
 
-class Drawn:
+class TreeAppearance:
     """The faces of all places in a tree, in one style; those of equal places are made once.
 
     Attributes:
@@ -68,7 +68,7 @@ class Drawn:
         self.tree = tree
         self.style = replace(style, color_by=None, shapes="all" if style.shapes else False)
         self.themes = pair(style)
-        self.flows = Flows(tree.view).all()
+        self.flows = FlowClassifier(tree.view).all()
         self.equal = representatives(tree, self.style, self.flows, self._unused)
         self.closed_boxes = tree.closed
         self.fold_boxes = {box.id: box for box in tree.folds()}
@@ -82,12 +82,12 @@ class Drawn:
 
     @cached_property
     def opened(self) -> tuple[Figure, Figure]:
-        """With everything open; of equal boxes and clusters only the first."""
+        """The figure with everything open; of equal boxes and clusters only the first."""
         return self._both(self._distinct if self.is_shared else self.tree.view)
 
     @cached_property
     def _distinct(self) -> View:
-        """All that no earlier place is equal to, with what it lies in and what it feeds."""
+        """Places without an earlier equal place, with their parents and readers."""
         view, chosen = self.tree.view, self._chosen
         arrows = tuple(arrow for arrow in view.arrows if arrow.tail in chosen)
         drawn = chosen.union(arrow.head for arrow in arrows)
@@ -110,7 +110,7 @@ class Drawn:
         return {fold: next_round(self.tree.view, back) for fold, back in found.items()}
 
     def legends(self) -> tuple[tuple[LegendEntry, ...], ...]:
-        """For each theme what colours and outlines mean, of closed boxes too."""
+        """The legend of each theme, including closed boxes."""
         if self.style.finish is not None or not self.style.legend:
             return tuple(figure.legend for figure in self.opened)
         boxes = {**self.closed_boxes, **self.tree.view.boxes}
@@ -122,7 +122,7 @@ class Drawn:
 
     @cached_property
     def _unused(self) -> Mapping[str, str]:
-        """What to say of boxes whose results nothing reads; a fold has the id of its first box."""
+        """The captions of boxes whose results nothing reads; a fold has the id of its first box."""
         return unread(self.tree.view)
 
     def _both(self, view: View) -> tuple[Figure, Figure]:
@@ -137,14 +137,14 @@ class Drawn:
         clusters = {} if self.is_shared else view.clusters
         return self._both(replace(view, boxes=chosen, clusters=clusters, arrows=()))
 
-    def faces(self) -> Iterator[Face]:
+    def faces(self) -> Iterator[Appearance]:
         """One for each place of the tree."""
         given = self._given()
         leaves, groups = _shapes(self.opened), _groups(self.opened)
         closed = _shapes(self._closed(self.closed_boxes))
         folds = _shapes(self._closed(self.fold_boxes))
         leaf = {name: text.text for name, text in given_out(self.opened[0]).items()}
-        made: dict[tuple[int, str, str | None, str | None], Face] = {}
+        made: dict[tuple[int, str, str | None, str | None], Appearance] = {}
         for number, first in enumerate(self.equal):
             title = self._title(number) if self.is_shared else ""
             key = first, title, given.get(number), self.rounds.get(number)
@@ -169,12 +169,12 @@ class Drawn:
         drawn = view.clusters.get(place.id)
         return self.captions.title(scope, drawn or view.boxes[place.id])
 
-    def _face(self, shapes: tuple[Shape, Shape], title: str, given: str | None) -> Face:
+    def _face(self, shapes: tuple[Shape, Shape], title: str, given: str | None) -> Appearance:
         light, dark = shapes
         label = _titled(light.label, title)
         label = label if given is None else (*label, Text(given))
         size = self._size(light, label)
-        return Face(label, (light.look, dark.look), size, light.count)
+        return Appearance(label, (light.look, dark.look), size, light.count)
 
     def _size(self, shape: Shape, label: tuple[Text, ...]) -> tuple[float, float]:
         key = label, shape.look.outline, shape.look.bold, shape.count > 1
@@ -185,7 +185,7 @@ class Drawn:
 
     def _fold(
         self, shapes: tuple[Shape, Shape], given: str | None, next_: str | None
-    ) -> Face:
+    ) -> Appearance:
         """A fold has the title of its box in its corner, a wide frame, and no colour of its own.
 
         Args:
@@ -200,7 +200,7 @@ class Drawn:
         face = self._face((closed, shapes[1]), "", given)
         return self._openable(face, Group(drawn.id, None, (*title, *said), light), dark)
 
-    def _openable(self, face: Face, group: Group, dark: Look) -> Face:
+    def _openable(self, face: Appearance, group: Group, dark: Look) -> Appearance:
         header = tuple(in_two(group.label, self.opened[0]))
         key = "header", group.label
         if key not in self._sizes:
@@ -210,14 +210,14 @@ class Drawn:
         )
 
     def _given(self) -> Mapping[int, str]:
-        """What each scope and fold gives to what lies outside of it, as one line."""
+        """The output shapes of each scope and fold, as one line."""
         tree, view, places, ends = self.tree, self.tree.view, self.tree.places, self.tree.ends
         found: dict[int, dict[str | None, _Given]] = {}
         for number in tree.leaving if self.style.shapes else ():
             arrow, flow, (tail, head) = view.arrows[number], self.flows[number], tree.lines[number]
             around = places[tail].parent
             text, value = carried(view, arrow, self.captions), same(view, arrow)
-            told = text or flow is not Flow.TENSOR
+            told = text or flow is not FlowKind.TENSOR
             while told and around >= 0 and not around < head < ends[around]:
                 outputs, final = found.setdefault(around, {}), is_final(view, arrow)
                 if value not in outputs:
@@ -237,7 +237,7 @@ class _Given(NamedTuple):
     order: int
     text: str
     final: bool
-    flow: Flow
+    flow: FlowKind
 
 
 @lru_cache(maxsize=4096)

@@ -1,4 +1,4 @@
-"""Columns: one list for each thing that is said of every place; what is said often, once."""
+"""Columns: one list per attribute of places; frequent values are stored once, in tables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from torchrecorder.events import OpId, ScopeId
-from torchrecorder.export.explorer.box_appearance import Face, Looks
+from torchrecorder.export.explorer.box_appearance import Appearance, Looks
 from torchrecorder.export.explorer.facts import Facts, Row
 from torchrecorder.graph.flat import printable
 from torchrecorder.graph.nodes import Op, Scope
@@ -23,13 +23,13 @@ DRAWN = ("label", "header", "headersize", "look", "openlook", "count")
 """Columns that follow from a face."""
 
 SHARED = ("kind", "cls", "op", "call", "failed", "facts")
-"""Columns that follow from what is recorded of a place, whatever it is called."""
+"""Columns that depend on the recorded data of a place, and not on its name."""
 
 PARTS = {"title": 0, "name": 1, "detail": 2}
 
 
-class Table(Generic[RowT]):
-    """Distinct rows in the order in which they were met.
+class IndexTable(Generic[RowT]):
+    """Distinct rows in the order of their first occurrence.
 
     Args:
         say: How a row is written.
@@ -50,7 +50,7 @@ class Table(Generic[RowT]):
 
 
 class Columns:
-    """Writes the places of a tree; what they share goes into tables.
+    """The columns for the places of a tree; shared values are in tables.
 
     Args:
         tree: The places.
@@ -62,29 +62,29 @@ class Columns:
         self.tree = tree
         self.facts = facts
         self.equal = equal
-        strings = self.strings = Table[str](printable)
-        self.labels: Table[tuple[Text, ...]] = Table(
+        strings = self.strings = IndexTable[str](printable)
+        self.labels: IndexTable[tuple[Text, ...]] = IndexTable(
             lambda label: [[strings(line.text), PARTS[line.part]] for line in label]
         )
-        self.looks: Table[tuple[Any, Any]] = Table(
+        self.looks: IndexTable[tuple[Any, Any]] = IndexTable(
             lambda looks: {"light": dict(looks[0]), "dark": dict(looks[1])}
         )
-        self.lists: Table[tuple[Row, ...]] = Table(partial(_rows, strings))
+        self.lists: IndexTable[tuple[Row, ...]] = IndexTable(partial(_rows, strings))
 
     def rows(self, rows: Iterable[Row]) -> list[list[int]]:
-        """Titles and texts by their numbers."""
+        """Pairs of a title and a text, as pairs of indices."""
         return _rows(self.strings, rows)
 
     def look(self, looks: Looks) -> int:
-        """The number of a pair of looks."""
+        """The index of a pair of looks."""
         light, dark = looks
         return self.looks((_plain(light), _plain(dark)))
 
-    def items(self, faces: Sequence[Face]) -> dict[str, list[Any]]:
-        """The columns of what is drawn and said."""
+    def items(self, faces: Sequence[Appearance]) -> dict[str, list[Any]]:
+        """The columns of captions, looks and recorded data."""
         return {**self._drawn(faces), **self._said()}
 
-    def _drawn(self, faces: Sequence[Face]) -> dict[str, list[Any]]:
+    def _drawn(self, faces: Sequence[Appearance]) -> dict[str, list[Any]]:
         """The columns in which places that share a face have one entry."""
         known = {id(face): face for face in faces}
         rows = {key: self._face(face) for key, face in known.items()}
@@ -92,7 +92,7 @@ class Columns:
         columns = {name: list(column) for name, column in zip(DRAWN, zip(*all_rows))}
         return {"parent": [place.parent for place in self.tree.places], **columns}
 
-    def _face(self, face: Face) -> tuple[Any, ...]:
+    def _face(self, face: Appearance) -> tuple[Any, ...]:
         """What is written of a face in the columns `DRAWN`."""
         return (
             self.labels(face.label),
@@ -165,14 +165,14 @@ class Columns:
         return iter(paths)
 
     def legend(self, legends: Iterable[Sequence[LegendEntry]]) -> list[list[int]]:
-        """What the colours mean, in light and in dark, where the style says so."""
+        """The legend in light and dark colours, if the style has one."""
         return [
             [self.strings(one.text), self.look((one.look, other.look))]
             for one, other in zip(*legends)
         ]
 
     def tables(self) -> dict[str, Any]:
-        """What the numbers in the columns stand for; to be asked last."""
+        """The tables that the indices in the columns refer to; complete after all columns."""
         return {
             "labels": self.labels.rows,
             "looks": self.looks.rows,
@@ -181,7 +181,7 @@ class Columns:
         }
 
 
-def _rows(strings: Table[str], rows: Iterable[Row]) -> list[list[int]]:
+def _rows(strings: IndexTable[str], rows: Iterable[Row]) -> list[list[int]]:
     return [[strings(title), strings(text)] for title, text in rows]
 
 

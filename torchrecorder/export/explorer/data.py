@@ -1,4 +1,4 @@
-"""Data: a view, its tree, layout and facts as one JSON object for the page."""
+"""Data: a view, its tree, layout and recorded data as one JSON object for the page."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.export.explorer import numbers, themes
 from torchrecorder.export.explorer.columns import Columns
-from torchrecorder.export.explorer.box_appearance import Drawn, Face
+from torchrecorder.export.explorer.box_appearance import TreeAppearance, Appearance
 from torchrecorder.export.explorer.facts import Facts
-from torchrecorder.export.explorer.tensors import Tensors
+from torchrecorder.export.explorer.tensors import TensorColumns
 from torchrecorder.layout import engine
 from torchrecorder.layout.layered import Item, Plan, constants, plan
 from torchrecorder.style.style import Style
@@ -25,8 +25,8 @@ FORMAT = 1
 
 
 @dataclass(frozen=True)
-class Source:
-    """What a page is made of.
+class PageSource:
+    """The view, tree and layout that a page is made of.
 
     Attributes:
         view: What is open at first.
@@ -43,20 +43,22 @@ class Source:
     timeout: float = engine.TIMEOUT
 
 
-def source(view: View, style: Style, times: bool = True, timeout: float = engine.TIMEOUT) -> Source:
-    """All that can be opened in *view*, which itself is what is open at first."""
+def source(
+    view: View, style: Style, times: bool = True, timeout: float = engine.TIMEOUT
+) -> PageSource:
+    """The source of the page whose initial state is *view*."""
     whole = view.unfolded() if view.unfolded else Unfolded(view, members(view), ())
-    return Source(view, Tree(whole), style, times, timeout)
+    return PageSource(view, Tree(whole), style, times, timeout)
 
 
-def page_data(given: Source) -> dict[str, Any]:
+def page_data(given: PageSource) -> dict[str, Any]:
     """The JSON object of a page."""
     tree, style = given.tree, given.style
-    drawn = Drawn(tree, style)
+    drawn = TreeAppearance(tree, style)
     faces = tuple(drawn.faces())
     columns = Columns(tree, Facts(tree.view, style.notes, tree.unfolded.similar), drawn.equal)
     items = columns.items(faces)
-    tensors = Tensors(drawn, columns)
+    tensors = TensorColumns(drawn, columns)
     laid = _plan(given, faces, tensors)
     recording = tree.view.recording
     return {
@@ -100,8 +102,8 @@ def _name(annotation: str | Annotation | None) -> str | None:
     return annotation.name if isinstance(annotation, Annotation) else annotation
 
 
-def _members(drawn: Drawn) -> Iterator[tuple[str, ...]]:
-    """What each place stands for."""
+def _members(drawn: TreeAppearance) -> Iterator[tuple[str, ...]]:
+    """The recorded nodes that each place stands for."""
     for place in drawn.tree.places:
         if place.fold:
             yield drawn.fold_boxes[place.id].members
@@ -111,7 +113,7 @@ def _members(drawn: Drawn) -> Iterator[tuple[str, ...]]:
             yield drawn.tree.view.boxes[place.id].members
 
 
-def _plan(given: Source, faces: Sequence[Face], tensors: Tensors) -> Plan:
+def _plan(given: PageSource, faces: Sequence[Appearance], tensors: TensorColumns) -> Plan:
     boxes = given.tree.view.boxes
     items = [
         Item(
@@ -131,7 +133,7 @@ def _is_input(place: Place, boxes: Mapping[str, Any]) -> bool:
 
 
 def opened(view: View, tree: Tree) -> list[int]:
-    """The places that are open at first: what is open in *view*, folds closed.
+    """The places that are open at first: those that are open in *view*, except folds.
 
     The rounds of a training loop are open, too: all of the model is in them.
     """

@@ -1,4 +1,4 @@
-"""Equal places: which places of a tree are drawn and described alike, so that one is enough.
+"""Equal places: places of a tree with equal appearance and data, which share one entry.
 
 Two places are equal if what was recorded of them is, but for ids, positions in the run, paths,
 source lines and the names of calls, and if so is everything in them, names included. A model of
@@ -14,13 +14,13 @@ from torchrecorder.events import ModuleId, OpId, ScopeId, Slot, ValueId
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.style.style import RULES, Style
 from torchrecorder.style.merge_captions import result
-from torchrecorder.views.bundles import Flow
+from torchrecorder.views.bundles import FlowKind
 from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.tree import Place, Tree
 
 
 def representatives(
-    tree: Tree, style: Style, flows: Sequence[Flow], unread: Mapping[str, str]
+    tree: Tree, style: Style, flows: Sequence[FlowKind], unread: Mapping[str, str]
 ) -> Sequence[int]:
     """For each place of *tree* the first one that is equal to it, itself if there is none.
 
@@ -52,7 +52,7 @@ class _Keys:
     Keys of values and modules are small numbers, so that comparing two places is quick.
     """
 
-    def __init__(self, tree: Tree, flows: Sequence[Flow], unread: Mapping[str, str]) -> None:
+    def __init__(self, tree: Tree, flows: Sequence[FlowKind], unread: Mapping[str, str]) -> None:
         self.tree = tree
         self.flows = flows
         self.unread = unread
@@ -83,11 +83,11 @@ class _Keys:
         return [first.setdefault(key, number) for number, key in enumerate(keys)]
 
     def _number(self, key: Hashable) -> int:
-        """A small number that stands for *key*."""
+        """A small number for *key*: equal keys have equal numbers."""
         return self._numbers.setdefault(key, len(self._numbers))
 
     def _place(self, number: int, place: Place) -> Hashable:
-        """What was recorded of a place, without what lies in it."""
+        """The recorded data of a place, without the places inside it."""
         if place.fold:
             return self._fold(number, place)
         op = self.recording.ops.get(OpId(place.id))
@@ -186,7 +186,7 @@ class _Keys:
         return found
 
     def _leaving(self, tail: str) -> Hashable:
-        """What leaves a box, which is told on it: equal tensors have equal places in the list."""
+        """The outputs of a box, which are shown on it: equal tensors have equal indices."""
         places: dict[object, tuple[int, int, int]] = {}
         found = []
         for number in self._arrows.get(tail, ()):

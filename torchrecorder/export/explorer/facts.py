@@ -1,4 +1,4 @@
-"""Facts: everything recorded about a thing, as rows of a title and a text."""
+"""Facts: everything recorded about a place or tensor, as rows of a title and a text."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ LISTED = 200
 
 
 class Facts:
-    """Says what is known of the places of one view; numbers are not among it.
+    """The recorded data of the places of one view, without annotations.
 
     Args:
         view: The view, with all open.
@@ -65,7 +65,7 @@ class Facts:
         return (*noted, *self._compiled(place.id), *self._rows(place))
 
     def _compiled(self, item: str) -> Iterator[Row]:
-        """In which compiled graph an op is, and what PyTorch says of a break there."""
+        """The compiled graph of an op, and PyTorch's explanation of a graph break there."""
         graph = self.recording.measured.get(COMPILED_GRAPH, {}).get(item)
         if graph is not None:
             total = len(self.recording.compiled_graphs)
@@ -116,7 +116,7 @@ class Facts:
             yield from islice(self.differences.table(place.fold), LISTED)
 
     def run(self) -> tuple[Row, ...]:
-        """What holds for the whole run."""
+        """The data of the run as a whole."""
         run = self.recording.run
         rows: list[Row] = [("PyTorch", run.torch_version), ("grad mode", run.grad_mode)]
         rows += self._graphs()
@@ -142,12 +142,12 @@ class Facts:
             yield "compiled", ", ".join(texts)
 
     def tensor(self, value: ValueId | None) -> tuple[Row, ...]:
-        """What is known of what an arrow carries."""
+        """The recorded data of the tensor of an arrow."""
         seen = self.recording.values.get(value) if value else None
         return (("tensor", self.form(seen)),) if seen is not None else ()
 
     def form(self, value: Value) -> str:
-        """Shape, dtype, device, and what is special about a tensor."""
+        """Shape, dtype, device and other properties of a tensor."""
         key = value.shape, value.dtype, value.device, value.kind, value.requires_grad
         if key not in self._forms:
             texts = [f"{labels.shape(value.shape)} {value.dtype} on {value.device}"]

@@ -1,4 +1,4 @@
-"""Numbers: every annotation that has something to say, for every place."""
+"""Numbers: each annotation that has numbers, for every place."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Union
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.amounts import exact, of_bytes, of_flops, of_seconds
 from torchrecorder.annotations.annotation import Annotation, Numbers
-from torchrecorder.annotations.parameter_owners import Owned, own, without_former
+from torchrecorder.annotations.parameter_owners import ParameterOwners, own, without_former
 from torchrecorder.annotations.registry import by_name
 from torchrecorder.annotations.statistics import number, share
 from torchrecorder.graph.nodes import Module
@@ -62,7 +62,7 @@ def columns(
         for (item, _), column in zip(computed, values)
         if any(value is not None for value in column)
     ]
-    owned, by_key = Owned(recording), {entry["key"]: entry for entry in entries}
+    owned, by_key = ParameterOwners(recording), {entry["key"]: entry for entry in entries}
     for element, found in computed:
         if element.passes and element.name in by_key:
             numbers = Numbers(element, found, owned)
@@ -77,7 +77,7 @@ def _text(text: str, strings: Callable[[str], int]) -> int:
 
 
 def _chosen(style: Style) -> Iterator[Annotation]:
-    """Ours, then those of the user."""
+    """The annotations of this package, then those of the user."""
     yield from ANNOTATIONS
     known = {annotation.name for annotation in ANNOTATIONS}
     for wanted in (style.color_by, *style.numbers):
@@ -125,7 +125,7 @@ class _Places:
         return [_one(annotation, item) if item else None for item in found]
 
     def _sums(self, numbers: Mapping[str, float]) -> list[float | None]:
-        """The sum for each place, of the sums of what is in it."""
+        """The sum for each place, from the sums of the places inside it."""
         found: list[float | None] = [None] * len(self.parents)
         innermost, owned, parents = self.innermost, self._owned, self.parents
         for node, amount in numbers.items():
@@ -180,7 +180,7 @@ def _one(annotation: Annotation, found: list[float]) -> float | None:
 
 
 def _shown(value: float) -> float | None:
-    """Whole numbers in full, others in four digits; nothing for what is not finite."""
+    """Integers in full, other numbers with four digits; None for NaN and infinity."""
     if not isfinite(value):
         return None
     if value == int(value):

@@ -1,4 +1,4 @@
-"""Tensors: what flows from box to box, who made it and who reads it."""
+"""Tensors: the values on the arrows of a page, with their producers and readers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from torchrecorder.events import GRADIENT_MESSAGE, ScopeId, ValueId
 from torchrecorder.export.explorer.columns import Columns
-from torchrecorder.export.explorer.box_appearance import Drawn
+from torchrecorder.export.explorer.box_appearance import TreeAppearance
 from torchrecorder.graph.nodes import Value
 from torchrecorder.layout.layered import Link
 from torchrecorder.style import labels
@@ -16,12 +16,12 @@ from torchrecorder.style.argument_marks import Mark, argument_marks, attends, ma
 from torchrecorder.style.draw import dashed, narrow
 from torchrecorder.style.figure import Look
 from torchrecorder.style.merge_captions import first_to_last
-from torchrecorder.views.bundles import MOST, ROLES, UPDATES, Flow, bundles
+from torchrecorder.views.bundles import MOST, ROLES, UPDATES, FlowKind, bundles
 from torchrecorder.views.tree import Tree
 from torchrecorder.views.view import Arrow
 
 
-class Tensors:
+class TensorColumns:
     """The values on the arrows of an unfolded view, each once for each box it leaves.
 
     Behind them come trunks: what leaves a place side by side, which is one line outside of it.
@@ -32,7 +32,7 @@ class Tensors:
         flows: What each arrow carries.
     """
 
-    def __init__(self, drawn: Drawn, columns: Columns) -> None:
+    def __init__(self, drawn: TreeAppearance, columns: Columns) -> None:
         self.drawn = drawn
         self.columns_of = columns
         self.view = drawn.tree.view
@@ -104,7 +104,7 @@ class Tensors:
                 joined.add(link)
 
     def columns(self) -> dict[str, list[Any]]:
-        """One list for each thing that is said of every tensor."""
+        """One list per attribute of tensors."""
         say, values = self.columns_of, self.view.recording.values
         lines_of = self.drawn.tree.lines
         makers = list(self.number)[: len(self.arrows)]
@@ -136,15 +136,15 @@ class Tensors:
                 known[key] = say.strings(text), say.lists(facts)
             yield known[key]
 
-    def _trunk(self, trunk: Trunk, columns: Mapping[str, list[Any]]) -> dict[str, Any]:
-        """What is said of a trunk, made of what is said of the tensors in it."""
+    def _trunk(self, trunk: TensorTrunk, columns: Mapping[str, list[Any]]) -> dict[str, Any]:
+        """The attributes of trunks, from those of the tensors in them."""
         say, rows = self.columns_of, [self.number[item] for item in trunk.carried]
         texts = [say.strings.rows[columns["text"][row]] for row in rows]
         looks = {columns["look"][row] for row in rows}
         if trunk.flow in UPDATES:
             looks = {self._light()}
         alike = f"{len(rows)} × {first_to_last(texts)}"
-        text = alike if trunk.flow is Flow.TENSOR else trunk.flow.counted(len(rows))
+        text = alike if trunk.flow is FlowKind.TENSOR else trunk.flow.counted(len(rows))
         return {
             "text": say.strings(text),
             "producer": trunk.place,
@@ -193,7 +193,7 @@ class Tensors:
         return [(narrow(light[line]), narrow(dark[line])) for line in lines]
 
 
-class Trunk(NamedTuple):
+class TensorTrunk(NamedTuple):
     """Tensors that leave a place side by side, to be drawn as one line.
 
     Attributes:
@@ -208,17 +208,17 @@ class Trunk(NamedTuple):
     name: str
     carried: tuple[tuple[int, str], ...]
     heads: tuple[int, ...]
-    flow: Flow = Flow.TENSOR
+    flow: FlowKind = FlowKind.TENSOR
 
 
-def trunks(tree: Tree, flows: Sequence[Flow]) -> list[Trunk]:
+def trunks(tree: Tree, flows: Sequence[FlowKind]) -> list[TensorTrunk]:
     """What leaves the places of a tree side by side.
 
     Gradients, updated weights, buffers and state are one line wherever they go. Other tensors
     are if they go to the same places: one from each of the siblings of a fold, or more than
     three from one box. The siblings of another fold are one place for those of a fold.
     """
-    heads: dict[tuple[int, Flow, int, str], dict[int, None]] = {}
+    heads: dict[tuple[int, FlowKind, int, str], dict[int, None]] = {}
     first: dict[str, str | None] = {}
     several = {
         arrow.tail for arrow in tree.view.arrows
@@ -227,18 +227,18 @@ def trunks(tree: Tree, flows: Sequence[Flow]) -> list[Trunk]:
     for arrow, flow, (tail, head) in zip(tree.view.arrows, flows, tree.lines):
         around = tail if arrow.tail in several else tree.places[tail].parent
         while around >= 0 and not around < head < tree.ends[around]:
-            if around == tail or flow is not Flow.TENSOR or tree.places[around].fold:
+            if around == tail or flow is not FlowKind.TENSOR or tree.places[around].fold:
                 key = around, flow, tail, arrow.value or ""
                 heads.setdefault(key, {})[head] = None
             around = tree.places[around].parent
-    groups: dict[tuple[int, Flow, tuple[int, ...]], dict[tuple[int, str], tuple[int, ...]]] = {}
+    groups: dict[tuple[int, FlowKind, tuple[int, ...]], dict[tuple[int, str], tuple[int, ...]]] = {}
     for (around, flow, tail, value), found in heads.items():
         shared: tuple[int, ...] = ()
-        if flow is Flow.TENSOR:
+        if flow is FlowKind.TENSOR:
             shared = tuple(dict.fromkeys(_outermost(tree, around, head) for head in found))
         groups.setdefault((around, flow, shared), {})[tail, value] = tuple(found)
     return [
-        Trunk(
+        TensorTrunk(
             around,
             f"trunk:{number}",
             tuple(carried),
@@ -260,9 +260,9 @@ def _outermost(tree: Tree, place: int, head: int) -> int:
 
 
 def _is_trunk(
-    tree: Tree, place: int, flow: Flow, carried: Sequence[tuple[int, str]]
+    tree: Tree, place: int, flow: FlowKind, carried: Sequence[tuple[int, str]]
 ) -> bool:
-    if flow is not Flow.TENSOR:
+    if flow is not FlowKind.TENSOR:
         return True
     if tree.places[place].fold:
         return _siblings(tree, place, carried) == len(carried)

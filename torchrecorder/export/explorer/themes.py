@@ -1,4 +1,4 @@
-"""Themes: which two a page has, for light and for dark surroundings."""
+"""Themes: the light and the dark theme of a page."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from torchrecorder.style.themes import DARK, LIGHT, Theme
 
 
 def pair(style: Style) -> tuple[Theme, Theme]:
-    """The themes in light and in dark; another one than ours is used for both."""
+    """The light and the dark theme; a theme of the user is used for both."""
     own = style.theme not in (LIGHT, DARK)
     return (style.theme, style.theme) if own else (LIGHT, DARK)
 
 
 def preferred(style: Style) -> str:
-    """What a page starts with: ``"auto"`` follows the reader's system."""
+    """The initial theme of a page: ``"auto"`` follows the system of the reader."""
     return {LIGHT.name: "auto", DARK.name: "dark"}.get(style.theme.name, "light")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from torchrecorder.events import OpId, ScopeId
-from torchrecorder.export.table.rows import Row
+from torchrecorder.export.table.rows import TableRow
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels
 from torchrecorder.style.region_captions import REGIONS
@@ -14,11 +14,13 @@ from torchrecorder.style.differences import Differences
 from torchrecorder.style.merge_captions import times
 from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.fold.fold import FoldTree, Node
-from torchrecorder.views.fold.siblings import Rows
+from torchrecorder.views.fold.siblings import SiblingRows
 from torchrecorder.views.full_view import whole
 
 
-def folded(recording: RecordedRun, listed: Sequence[Row], *, similar: bool = False) -> list[Row]:
+def folded(
+    recording: RecordedRun, listed: Sequence[TableRow], *, similar: bool = False
+) -> list[TableRow]:
     """*listed* with one row for each fold, as in figures.
 
     Args:
@@ -30,11 +32,11 @@ def folded(recording: RecordedRun, listed: Sequence[Row], *, similar: bool = Fal
 
 
 class _Folded:
-    def __init__(self, recording: RecordedRun, listed: Sequence[Row], similar: bool) -> None:
+    def __init__(self, recording: RecordedRun, listed: Sequence[TableRow], similar: bool) -> None:
         self.recording = recording
         self.listed = listed
         self.place = {row.ids[0]: place for place, row in enumerate(listed)}
-        self.tree = FoldTree(Rows(whole(recording), similar))
+        self.tree = FoldTree(SiblingRows(whole(recording), similar))
         self.groups = {group[0]: group for group in self.tree.groups}
         self.differences = Differences(recording)
         self.order: dict[str, int] = {}
@@ -48,8 +50,8 @@ class _Folded:
                 waiting.append((node, True))
                 waiting.extend((child, False) for child in reversed(node.children))
 
-    def rows(self) -> list[Row]:
-        """Rows in the order of what stays, each for all that it stands for."""
+    def rows(self) -> list[TableRow]:
+        """Rows in order, one for each sibling or fold."""
         placed = [
             ((self.order[row.ids[0]], 0), self._row(row))
             for row in self.listed
@@ -58,9 +60,9 @@ class _Folded:
         placed += self._never_called()
         return [row for _, row in sorted(placed, key=lambda found: found[0])]
 
-    def _never_called(self) -> Iterator[tuple[tuple[int, int], Row]]:
+    def _never_called(self) -> Iterator[tuple[tuple[int, int], TableRow]]:
         """Rows of modules that were never called, at the end of what they belong to."""
-        found: dict[tuple[str | None, str], list[tuple[str | None, Row]]] = {}
+        found: dict[tuple[str | None, str], list[tuple[str | None, TableRow]]] = {}
         for row, around in zip(self.listed, _parents(self.listed)):
             if row.ids[0] not in self.order and row.ids[0] not in self.tree.stands:
                 home = None if around is None else self.tree.of(around)
@@ -71,7 +73,7 @@ class _Folded:
             shown = (row for around, row in rows if around == home)
             yield from (((end, -1), replace(row, ids=ids)) for row in shown)
 
-    def _row(self, row: Row) -> Row:
+    def _row(self, row: TableRow) -> TableRow:
         node = self.tree.nodes[row.ids[0]]
         if len(row.ids) > 1 or len(node.instances) < 2:
             return row
@@ -123,8 +125,8 @@ def _short(title: str) -> str:
     return title.partition(" (")[0].removesuffix("()")
 
 
-def _parents(listed: Sequence[Row]) -> Iterator[str | None]:
-    """What the row stands for that each row is nested in."""
+def _parents(listed: Sequence[TableRow]) -> Iterator[str | None]:
+    """The siblings of the row around each row."""
     around: list[str] = []
     for row in listed:
         del around[row.depth :]

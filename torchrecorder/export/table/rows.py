@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Union
 
-from torchrecorder.annotations.parameter_owners import Owned
+from torchrecorder.annotations.parameter_owners import ParameterOwners
 from torchrecorder.events import (
     MODES,
     OF_WEIGHTS,
@@ -30,7 +30,7 @@ Item = Union[Scope, Op, Module]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TableRow:
     """One line of a table.
 
     Attributes:
@@ -51,10 +51,10 @@ class Row:
     outputs: tuple[ValueId, ...] = ()
     again: bool = False
     notes: tuple[str, ...] = ()
-    last: Row | None = None
+    last: TableRow | None = None
 
 
-def rows(recording: RecordedRun, depth: int | None = None, *, ops: bool = False) -> list[Row]:
+def rows(recording: RecordedRun, depth: int | None = None, *, ops: bool = False) -> list[TableRow]:
     """The rows of a table of *recording*, in run order.
 
     Recomputation of checkpoints is left out. Modules that were never called follow the calls of
@@ -69,19 +69,19 @@ def rows(recording: RecordedRun, depth: int | None = None, *, ops: bool = False)
     return fitting(every_row(recording, ops=ops), depth)
 
 
-def every_row(recording: RecordedRun, *, ops: bool = False) -> list[Row]:
+def every_row(recording: RecordedRun, *, ops: bool = False) -> list[TableRow]:
     """All rows, however deep."""
-    return list(_Rows(recording, ops).all())
+    return list(_TableRows(recording, ops).all())
 
 
-def fitting(listed: Sequence[Row], depth: int | None) -> list[Row]:
-    """Those of so many levels; None for the deepest level that keeps to about 400 rows."""
+def fitting(listed: Sequence[TableRow], depth: int | None) -> list[TableRow]:
+    """The rows of *depth* levels; None for as many levels as fit into about 400 rows."""
     if depth is None:
         depth = _fitting(listed)
     return [row for row in listed if row.depth <= depth]
 
 
-def _fitting(listed: Sequence[Row]) -> int:
+def _fitting(listed: Sequence[TableRow]) -> int:
     """The deepest depth with at most 400 rows, 1 at least."""
     counts = Counter(row.depth for row in listed)
     total, fitting = 0, 1
@@ -92,18 +92,18 @@ def _fitting(listed: Sequence[Row]) -> int:
     return fitting
 
 
-class _Rows:
+class _TableRows:
     """Walks the scopes of one recording, on a stack of its own: depth has no limit."""
 
     def __init__(self, recording: RecordedRun, ops: bool) -> None:
         self.recording = recording
         self.ops = ops
-        self.owned = Owned(recording)
+        self.owned = ParameterOwners(recording)
         self.weights = Weights(recording)
         self.regions = RegionCaptions(recording)
         self.silent = _never_called(recording)
 
-    def all(self) -> Iterator[Row]:
+    def all(self) -> Iterator[TableRow]:
         waiting = self._inside(None, 0)
         while waiting:
             depth, items = waiting.pop()
@@ -120,7 +120,7 @@ class _Rows:
                 yield _together([item for item in items if isinstance(item, Op)], depth)
 
     def _inside(self, scope: Scope | None, depth: int) -> list[tuple[int, list[Item]]]:
-        """What lies directly in *scope*, the last first."""
+        """Scopes and ops directly in *scope*, the last first."""
         found: list[list[Item]] = []
         for item in self.recording.children[scope.id if scope else None]:
             if item.recompute or (isinstance(item, Op) and scope and not self.ops):
@@ -138,8 +138,8 @@ class _Rows:
     def _does_anything(self, scope: Scope) -> bool:
         return scope.failed or bool(self.recording.children[scope.id])
 
-    def _scope(self, scope: Scope, depth: int) -> Row:
-        return Row(
+    def _scope(self, scope: Scope, depth: int) -> TableRow:
+        return TableRow(
             depth=depth,
             title=self._title(scope),
             ids=(scope.id,),
@@ -206,13 +206,13 @@ class _Rows:
         return self.recording.values[value].producer is not None
 
     def _is_all(self, module: Module, number: int) -> bool:
-        """Whether so many parameters are all that are in *module* and below it."""
+        """Whether *module* and its submodules have no more parameters than these."""
         owned = (self.recording.values[value].role for value in self.owned.by_module(module.id))
         return sum(role is Role.PARAMETER for role in owned) == number
 
-    def _silent(self, module: Module, depth: int) -> Row:
+    def _silent(self, module: Module, depth: int) -> TableRow:
         above = self._called_above(module)
-        return Row(
+        return TableRow(
             depth=depth,
             title=f"{_below(module.names[0], above.names[0] if above else '')} ({module.cls})",
             ids=(module.id,),
@@ -233,14 +233,14 @@ class _Rows:
         read = any(value in self.recording.consumers for value in self.owned.by_module(module.id))
         return "weights read, never called" if read else "never called"
 
-    def _op(self, op: Op, depth: int) -> Row:
+    def _op(self, op: Op, depth: int) -> TableRow:
         marks = {
             "failed": op.failed,
             "in place": bool(op.writes),
             "hidden": op.kind is OpKind.HIDDEN,
             "handed on": op.kind is OpKind.PASS,
         }
-        return Row(
+        return TableRow(
             depth=depth,
             title=_called(op),
             ids=(op.id,),
@@ -258,13 +258,13 @@ def _called(op: Op) -> str:
     return op.name if op.name.endswith("()") else f"{op.name}()"
 
 
-def _together(ops: Sequence[Op], depth: int) -> Row:
+def _together(ops: Sequence[Op], depth: int) -> TableRow:
     """One line for several ops that no scope is around."""
     names = list(dict.fromkeys(map(_called, ops)))
     more = ", …" if len(names) > 3 else ""
     title = f"{len(ops)} ops: {', '.join(names[:3])}{more}"
     failed = ("failed",) if any(op.failed for op in ops) else ()
-    return Row(depth, title, tuple(op.id for op in ops), notes=failed)
+    return TableRow(depth, title, tuple(op.id for op in ops), notes=failed)
 
 
 def _names(module: Module, values: Iterable[ValueId]) -> str:

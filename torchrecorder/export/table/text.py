@@ -13,7 +13,7 @@ from torchrecorder.annotations.amounts import exact, of_bytes
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.annotations.compiled import COMPILED, graphs_among
 from torchrecorder.annotations.registry import annotation, numbers_of
-from torchrecorder.annotations.scope_members import Inside
+from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.annotations.memory import OUTPUT_BYTES
 from torchrecorder.annotations.parameters import (
     BUFFER_BYTES,
@@ -25,7 +25,7 @@ from torchrecorder.annotations.parameters import (
 from torchrecorder.checks import FLAG, LIST, advised, check_one, number_or, one_of, whole_number
 from torchrecorder.events import OF_WEIGHTS, OpId, ScopeId, ValueId
 from torchrecorder.export.table.folded_rows import folded
-from torchrecorder.export.table.rows import Row, every_row, fitting
+from torchrecorder.export.table.rows import TableRow, every_row, fitting
 from torchrecorder.export.table.alignment import Column, table, tree
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.graph.recording import RecordedRun
@@ -156,13 +156,13 @@ class Txt:
         return f"{summary(recording, self.depth, columns, ops=self.ops, fold=self.fold)}\n"
 
 
-def _names(listed: Sequence[Row]) -> Column:
+def _names(listed: Sequence[TableRow]) -> Column:
     marks = tree([row.depth for row in listed])
     titles = (labels.shorten(row.title, WIDEST) for row in listed)
     return Column("Scope", [mark + title for mark, title in zip(marks, titles)])
 
 
-def _notes(listed: Sequence[Row]) -> Iterator[Column]:
+def _notes(listed: Sequence[TableRow]) -> Iterator[Column]:
     """The column of notes, if there are any."""
     if any(row.notes for row in listed):
         yield Column("Notes", [", ".join(row.notes) for row in listed])
@@ -171,11 +171,11 @@ def _notes(listed: Sequence[Row]) -> Iterator[Column]:
 class _Filler:
     """Fills columns for the rows of one recording."""
 
-    def __init__(self, recording: RecordedRun, listed: Sequence[Row]) -> None:
+    def __init__(self, recording: RecordedRun, listed: Sequence[TableRow]) -> None:
         self.recording = recording
         self.listed = listed
         self.usual = labels.usual_dtype(recording)
-        self.inside = Inside(recording)
+        self.inside = ScopeMembers(recording)
 
     def columns(self, wanted: Sequence[Union[str, Annotation]]) -> Iterator[Column]:
         check_one("columns", wanted, LIST)
@@ -191,8 +191,8 @@ class _Filler:
             else:
                 yield self._numbers(item)
 
-    def _range(self, row: Row, tensors: Callable[[Row], Sequence[ValueId]]) -> str:
-        """The tensors of a row, and those of the last that it stands for."""
+    def _range(self, row: TableRow, tensors: Callable[[TableRow], Sequence[ValueId]]) -> str:
+        """The tensors of a row, and those of the last sibling that it stands for."""
         rows = [row] if row.last is None else [row, row.last]
         return first_to_last([self._tensors(tensors(row)) for row in rows])
 
@@ -211,8 +211,8 @@ class _Filler:
             cells.append("(recurrent)" if text and stored and row.again else text)
         return Column(numbers.annotation.title, cells, right=True)
 
-    def _members(self, row: Row) -> list[str]:
-        """Everything that a row stands for."""
+    def _members(self, row: TableRow) -> list[str]:
+        """All siblings that a row stands for."""
         members: list[str] = []
         for identifier in row.ids:
             if identifier in self.recording.scopes:

@@ -67,8 +67,8 @@ class Compare:
             action="append",
             default=[],
             metavar="NAME[=FACTOR]",
-            help="also list modules in which flops, saved_bytes, gradient_norm ... differs, by "
-            "this factor (1.1 where it is no count); again for more",
+            help="also list modules in which flops, saved_bytes, gradient_norm ... differs by "
+            "this factor (default: 1.1, counts exactly); can be repeated",
         )
         number.offered = tuple(one.name for one in ANNOTATIONS)  # type: ignore[attr-defined]
         compared.add_argument(

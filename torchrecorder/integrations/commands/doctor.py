@@ -69,7 +69,7 @@ class Doctor:
 
 
 def _print_internals() -> None:
-    """Print which internals of PyTorch exist, and what is lost without the others."""
+    """Print which internals of PyTorch exist, and what is missing without the others."""
     from torchrecorder.capture.internals.table import INTERNALS
 
     print("      Internals of PyTorch used for recording:")

@@ -64,7 +64,7 @@ class Plan:
         """Record, then write figures or print tables."""
         mesh, ranks = sizes(options.mesh), numbers(options.ranks)
         made = given(options, SHARED_OPTIONS)
-        factory = Named(options.target, made.get("arg", ()), made.get("set", {}))
+        factory = ImportedFactory(options.target, made.get("arg", ()), made.get("set", {}))
 
         def planned() -> Ranks:
             try:
@@ -81,7 +81,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Named:
+class ImportedFactory:
     """A factory by its import path, which other processes import."""
 
     path: str

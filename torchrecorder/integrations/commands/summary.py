@@ -37,7 +37,7 @@ class Summary:
             action="append",
             metavar="NAME",
             help="input, output, graphs, or a number of the run (parameters, flops ...);"
-            " again for more",
+            " can be repeated",
         )
         numbers = (one.name for one in ANNOTATIONS)
         column.offered = (*TENSORS, *numbers)  # type: ignore[attr-defined]

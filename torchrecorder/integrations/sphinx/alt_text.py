@@ -14,7 +14,7 @@ _MOST = 3
 
 
 def described(recording: Recording) -> str:
-    """What went in, what came out, and how large the model is.
+    """The inputs, outputs and size of the model, in a sentence.
 
     Example:
         >>> import torch, torchrecorder

@@ -1,4 +1,4 @@
-"""Cache: recordings and figures in a folder, under names that say what they were made from.
+"""Cache: recordings and figures in a folder, named by a digest of their sources and options.
 
 Files are written whole and under names that no other content can have, so that processes
 which read or write at the same time need no lock.
@@ -33,7 +33,7 @@ class Cache:
         folder.mkdir(parents=True, exist_ok=True)
 
     def recorded(self, request: Request) -> tuple[str, Sources]:
-        """The name of the recording that *request* asks for, run if it has to be.
+        """The name of the recording of *request*; records it if it is not in the cache.
 
         Raises:
             TorchRecorderError: The target cannot be found or used, or its code raised.
@@ -61,7 +61,7 @@ class Cache:
         options: Mapping[str, Any],
         finish: Callable[..., Any] | None = None,
     ) -> Path:
-        """The figure of a recording, drawn if it has to be.
+        """The figure of a recording; draws it if it is not in the cache.
 
         Raises:
             TorchRecorderError: It cannot be drawn.

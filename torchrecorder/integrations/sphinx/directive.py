@@ -1,4 +1,4 @@
-"""TorchRecorder: the directive, which records what it is told and leaves a place for the figure."""
+"""TorchRecorder: the directive, which records a model and adds a node for its figure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TorchRecorder(SphinxDirective):  # type: ignore[misc]
     option_spec: ClassVar[dict[str, Any]] = Known(options.ALL)
 
     def run(self) -> list[nodes.Node]:
-        """The figure, its caption around it; why not, where it cannot be made."""
+        """The figure with its caption, or a message if it cannot be drawn."""
         try:
             return self._with_code(self._framed(self._recorded()))
         except (Exception, SystemExit) as error:  # it may be anything: the model is the user's
@@ -42,7 +42,7 @@ class TorchRecorder(SphinxDirective):  # type: ignore[misc]
             return self._with_code(self._failed(message_of(error)))
 
     def _failed(self, why: str) -> nodes.Element:
-        """What stands in the place of a figure that could not be made, under its name."""
+        """The message in place of a figure that could not be drawn, with its name."""
         lines = [nodes.line("", text) for text in why.splitlines()]
         title = nodes.title("", f"{self._alt('')} could not be made")
         frame = nodes.admonition(

@@ -1,4 +1,4 @@
-"""Links: from a box to where the class or function behind it is documented.
+"""Links: from a box to the documentation of its class or function.
 
 While a figure is drawn nobody knows the addresses of other pages. So each box first links to
 the full name of what it stands for; when all pages have been read, the names that a project
@@ -34,7 +34,7 @@ _LINK = re.compile(
 
 
 def with_names(figure: Figure, view: View) -> Figure:
-    """*figure* with boxes that link to the names of what they stand for."""
+    """*figure* with boxes that link to the names of their classes and functions."""
     return replace(
         figure,
         shapes=tuple(_named(shape, view.recording) for shape in figure.shapes),
@@ -55,7 +55,7 @@ def with_addresses(svg: str, addresses: Mapping[str, str]) -> str:
 
 
 def resolve_links(app: Sphinx, doctree: nodes.document, page: str) -> None:
-    """Find out where the names in the figures of a page are explained."""
+    """Resolve the names in the figures of a page to addresses."""
     if app.builder.format != "html" or not app.config.torchrecorder_links:
         return
     cache, known = cache_of(app.doctreedir), dict[str, str]()
@@ -68,7 +68,7 @@ def resolve_links(app: Sphinx, doctree: nodes.document, page: str) -> None:
 
 
 def aside(address: str, page: str, folder: str) -> str:
-    """*address*, seen from *page*, as a file in *folder* has to write it."""
+    """*address*, which is relative to *page*, relative to a file in *folder*."""
     if re.match(r"[a-z][a-z0-9+.-]*:", address):
         return address
     path, hash_, anchor = address.partition("#")

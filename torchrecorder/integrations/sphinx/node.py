@@ -1,4 +1,4 @@
-"""Recorded: the place of a figure in a document, until a builder writes it."""
+"""Recorded: the node of a figure in a document, until a builder writes it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def message_of(error: BaseException) -> str:
 
 @contextmanager
 def notices_to(say: Callable[[str], None]) -> Iterator[None]:
-    """Pass our warnings to *say*, every text once; other warnings are shown as usual."""
+    """Pass warnings of torchrecorder to *say*, each text once; others are shown as usual."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", Notice)
         yield

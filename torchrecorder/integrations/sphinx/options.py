@@ -34,7 +34,7 @@ PLACED: Mapping[str, Reader] = {
     "align": _one_of("left", "center", "right"),
     "code": _one_of("before", "after", "none"),
 }
-"""Where and how it stands in the document."""
+"""Placement and attributes in the document."""
 
 _RENAMED = {"label": "name"}
 """Options of a target under another name: documents refer to things by ``:name:``."""
@@ -54,14 +54,14 @@ DRAWN: Mapping[str, Option] = {
 
 
 class Known(dict[str, Reader]):
-    """Readers by name; docutils shows what the `KeyError` says of another name."""
+    """Readers by name; docutils shows the message of the `KeyError` for an unknown name."""
 
     def __missing__(self, name: str) -> Reader:
         raise KeyError(f"{name}{guess(name, self)}")
 
 
 def _as_written(text: str | None) -> str | None:
-    """The text itself: it is read where what is wrong with it can be shown in the page."""
+    """The text itself: it is parsed later, where an error can be shown in the page."""
     return text
 
 
@@ -79,7 +79,7 @@ ALL: Mapping[str, Reader] = Known({
 
 
 def target(path: str, given: Mapping[str, Any]) -> Target:
-    """What *given* options ask to record; in evaluation mode and with seed 0 if not given.
+    """The target for *given* options; by default in evaluation mode and with seed 0.
 
     Raises:
         InvalidArgument: One cannot be read.

@@ -1,4 +1,4 @@
-"""Request: what a directive asks to record, and its recording."""
+"""Request: the target or code of a directive, and how to record it."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class Request:
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """A readable name for it."""
         return self.target.path or "the code of the directive"
 
     def identity(self) -> str:
-        """The same text for everything that may be recorded in the same way."""
+        """A text that is equal for requests with the same recording."""
         return repr((self.target, self.code))
 
     def run(self) -> Ran:
@@ -70,7 +70,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Ran:
-    """A recording, and the code that it came from."""
+    """A recording, and the sources of its model."""
 
     recording: Recording
     sources: sources.Sources = field(default_factory=sources.Sources)

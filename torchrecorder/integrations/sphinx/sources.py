@@ -1,4 +1,4 @@
-"""Sources: the files and packages that a model is made of, to know when it has changed."""
+"""Sources: the files and packages that a model depends on, to detect changes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ import torchrecorder
 _ALWAYS = ("torch", "graphviz", "pygraphviz")
 _OWN = Path(torchrecorder.__file__).parent
 _NAMED = (type, FunctionType, BuiltinFunctionType, MethodType)
-"""Types of what says itself where it was defined."""
+"""Types of objects that have the module in which they were defined."""
 
 
 @dataclass(frozen=True)
 class Sources:
-    """Where code comes from.
+    """The files and packages that a model depends on.
 
     Attributes:
         files: Files that are not installed: they may change at any time.
@@ -41,7 +41,7 @@ class Sources:
         )
 
     def state(self) -> str:
-        """A text that is another one as soon as any of them has changed."""
+        """A text that changes when any of them changes."""
         contents = [(file, _digest_of(Path(file))) for file in self.files]
         versions = [(name, _version(name)) for name in (*_ALWAYS, *self.packages)]
         return repr((contents, versions, platform.python_version(), own_state()))
@@ -59,13 +59,13 @@ def behind(path: str) -> Sources:
 
 
 def used(names: Mapping[str, Any]) -> Sources:
-    """The sources of what *names* hold."""
+    """The sources of the objects with these *names*."""
     return _closure(_homes(names.values()))
 
 
 @functools.cache
 def own_state() -> str:
-    """A text that is another one in every version of torchrecorder."""
+    """A text that differs between versions of torchrecorder."""
     files = sorted(path for path in _OWN.rglob("*") if path.suffix in (".py", ".js", ".css"))
     return digest(*(_digest_of(path) for path in files))
 

@@ -1,4 +1,4 @@
-"""Writers: how each builder writes a figure. What cannot be drawn is a warning and its text."""
+"""Writers: how each builder writes a figure. If one cannot be drawn, a warning and a message."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _written(translator: Any, name: str, contents: str) -> str:
 
 
 def _size(node: Recorded) -> str:
-    """The style attribute for the width and height that were asked for."""
+    """The style attribute for the requested width and height."""
     sizes = [(name, node[name]) for name in ("width", "height") if node[name]]
     style = "; ".join(f"{name}: {size}{'px' * size.isdigit()}" for name, size in sizes)
     return f' style="{style}"' if style else ""

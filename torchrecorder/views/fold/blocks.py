@@ -16,7 +16,7 @@ from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.structural_hash import without_numbers
 from torchrecorder.views.fold.fold_key import enough, fold_key, loose_fold_key
-from torchrecorder.views.fold.periods import Run, runs
+from torchrecorder.views.fold.periods import Repetition, runs
 
 PREFIX = "block:"
 """The ids of blocks start with it."""
@@ -170,7 +170,7 @@ def blocks(units: Sequence[Unit], readers: Callable[[], Readers] = dict) -> Iter
 def _runs(row: Sequence[Unit], readers: Callable[[], Readers]) -> Iterator[tuple[int, Parts]]:
     """The start of each run, and its blocks; runs of single scopes need no blocks."""
 
-    def wanted(run: Run) -> bool:
+    def wanted(run: Repetition) -> bool:
         return _is_alone(row, run) or _is_worth(row, run)
 
     for run in runs([unit.key for unit in row], wanted):
@@ -180,7 +180,7 @@ def _runs(row: Sequence[Unit], readers: Callable[[], Readers]) -> Iterator[tuple
             yield start, tuple(tuple(row[at : at + run.period]) for at in ends)
 
 
-def _beginning(row: Sequence[Unit], run: Run, readers: Readers) -> int:
+def _beginning(row: Sequence[Unit], run: Repetition, readers: Readers) -> int:
     """Where the first block begins: where the fewest values pass to the second block.
 
     Ties are broken by a jump back to an earlier source line, then by a pooling at the end of
@@ -213,11 +213,11 @@ def _goes_back(units: Sequence[Unit]) -> bool:
     return other.line < one.line
 
 
-def _is_alone(row: Sequence[Unit], run: Run) -> bool:
+def _is_alone(row: Sequence[Unit], run: Repetition) -> bool:
     return run.period == 1 and row[run.start].alone
 
 
-def _is_worth(row: Sequence[Unit], run: Run) -> bool:
+def _is_worth(row: Sequence[Unit], run: Repetition) -> bool:
     part = row[run.start : run.start + run.period]
     if any(unit.composed for unit in part):
         return True

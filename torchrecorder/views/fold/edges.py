@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from torchrecorder.views.fold.siblings import Rows
+from torchrecorder.views.fold.siblings import SiblingRows
 from torchrecorder.views.view import Arrow
 
 Ends = tuple[str, str, int]
@@ -21,23 +21,23 @@ Entry = tuple[str, str]
 """A box inside a sibling, and the argument that something enters as."""
 
 
-Drawn = tuple[Iterable[Arrow], Mapping[str, tuple[Arrow, ...]]]
-"""The arrows of a view, and for each sibling that stands for others those from each to the next."""
+FoldedArrows = tuple[Iterable[Arrow], Mapping[str, tuple[Arrow, ...]]]
+"""The arrows of a view, and for each representative of a fold those from sibling to sibling."""
 
 
-class Tree(Protocol):
-    """What is needed of siblings that were joined; see `fold.Joined`."""
+class FoldedItems(Protocol):
+    """The methods of `fold.JoinedSiblings` that this module uses."""
 
-    rows: Rows
+    rows: SiblingRows
     groups: list[tuple[str, ...]]
     stands: dict[str, str]
 
     def of(self, item: str) -> str:
-        """What stands for *item* in the end."""
+        """The representative of *item* after all folds."""
 
 
-class SimilarTree(Tree, Protocol):
-    """What is needed where siblings may differ; see `fold.FoldTree`."""
+class SimilarItems(FoldedItems, Protocol):
+    """The methods of `fold.FoldTree` that this module uses."""
 
     def instances(self, item: str) -> int:
         """How many boxes a box stands for."""
@@ -79,26 +79,26 @@ class _Gate:
                 yield arrow.replace(head=leaving.head, slot=leaving.slot)
 
 
-def equal_arrows(tree: Tree) -> Drawn:
+def equal_arrows(tree: FoldedItems) -> FoldedArrows:
     """The arrows of the view in which equal siblings are joined."""
     found = _Arrows(tree)
     return found.drawn.values(), found.carried()
 
 
-def similar_arrows(tree: SimilarTree) -> Drawn:
+def similar_arrows(tree: SimilarItems) -> FoldedArrows:
     """The arrows of the view in which siblings that may differ are joined.
 
     Those that all repeats have come first: where several arrows share a trunk, it looks like
     theirs.
     """
-    found = _Similar(tree)
+    found = _SimilarArrows(tree)
     return sorted(found.united(), key=lambda arrow: arrow.some), found.carried()
 
 
 class _Arrows:
     """Tells the arrows that are drawn from those between siblings that are one."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: FoldedItems) -> None:
         self.tree = tree
         self.seat: dict[str, tuple[int, int]] = {}
         for number, group in enumerate(tree.groups):
@@ -183,10 +183,10 @@ class _Arrows:
         return (self.seat[item], *around) if item in self.seat else around
 
 
-class _Similar(_Arrows):
+class _SimilarArrows(_Arrows):
     """The same where some repeats lack arrows that others have."""
 
-    def __init__(self, tree: SimilarTree) -> None:
+    def __init__(self, tree: SimilarItems) -> None:
         super().__init__(tree)
         self.similar = tree
 

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from torchrecorder.events import GradId, OpId, ScopeId
-from torchrecorder.views.bundles import Flow, Flows
+from torchrecorder.views.bundles import FlowKind, FlowClassifier
 from torchrecorder.views.hide import STORED
 from torchrecorder.views.fold.sibling_index import Items
 from torchrecorder.graph.structural_hash import without_numbers
@@ -35,7 +35,7 @@ class Equal:
         self.items = items
         self.keys = keys
         self.worth = worth
-        self.wiring = Wiring(items)
+        self.wiring = Connections(items)
 
     def alike(self, one: str, other: str) -> bool:
         """Whether two items show the same."""
@@ -92,7 +92,7 @@ def _rows(items: Items, around: str | None, keys: Mapping[str, object]) -> list[
     return [row for row in rows if len(row) > 1]
 
 
-def _chain(wiring: Wiring, row: Sequence[str], start: int) -> int:
+def _chain(wiring: Connections, row: Sequence[str], start: int) -> int:
     """Where the chain that begins at *start* ends."""
     end = start + 1
     pattern: Any = None
@@ -109,7 +109,7 @@ def _chain(wiring: Wiring, row: Sequence[str], start: int) -> int:
     return end
 
 
-def _leads_where(wiring: Wiring, last: str, leaves: Mapping[Any, int]) -> bool:
+def _leads_where(wiring: Connections, last: str, leaves: Mapping[Any, int]) -> bool:
     """Whether the last of a chain feeds all boxes beside the chain that the others feed."""
     at, start = wiring.items.at, wiring.items.at[last]
     own = _counted(
@@ -118,7 +118,7 @@ def _leads_where(wiring: Wiring, last: str, leaves: Mapping[Any, int]) -> bool:
     return all(own.get(end, 0) >= count for end, count in leaves.items() if end[0] != "out")
 
 
-class Wiring:
+class Connections:
     """The arrows into and out of siblings, and the places where they end inside."""
 
     def __init__(self, items: Items) -> None:
@@ -127,7 +127,7 @@ class Wiring:
         self._into: dict[str, list[Arrow]] = {}
         self._out_of: dict[str, list[Arrow]] = {}
         self._stored = items.view.recording.stored
-        self.flows = Flows(items.view)
+        self.flows = FlowClassifier(items.view)
         self.parallel = Parallel(items)
 
     def into(self, item: str) -> Sequence[Arrow]:
@@ -161,7 +161,7 @@ class Wiring:
 
     @cached_property
     def sorts(self) -> Sequence[int]:
-        """For each item in order a small number that stands for what is shown of it by itself."""
+        """A small number for each item in order, equal for items of equal appearance."""
         numbers: dict[object, int] = {}
         return [numbers.setdefault(self._sort(item), len(numbers)) for item in self.items.order]
 
@@ -233,7 +233,7 @@ class Wiring:
 class _Link:
     """How one sibling of a chain hangs on the one before."""
 
-    def __init__(self, wiring: Wiring, one: str, other: str) -> None:
+    def __init__(self, wiring: Connections, one: str, other: str) -> None:
         self.wiring = wiring
         at, here, there = wiring.items.at, wiring.items.span(one), wiring.items.span(other)
         joins = [arrow for arrow in wiring.into(other) if at[arrow.tail] in here]
@@ -281,7 +281,7 @@ class _Link:
         for place, join in self._entering:
             ends = {(place, name) for name in self.wiring.slots(join)}
             joined |= ends
-            if flows.of(join) is not Flow.TENSOR:
+            if flows.of(join) is not FlowKind.TENSOR:
                 updated |= ends
         return entries <= joined <= entries | updated
 
@@ -294,7 +294,7 @@ def _counted(things: Iterable[Any]) -> dict[Any, int]:
     return found
 
 
-def _side_by_side(wiring: Wiring, row: Sequence[str], start: int) -> int:
+def _side_by_side(wiring: Connections, row: Sequence[str], start: int) -> int:
     """Where the siblings that stand beside the one at *start* end."""
     wanted = _surroundings(wiring, row[start])
     end = start + 1
@@ -305,7 +305,7 @@ def _side_by_side(wiring: Wiring, row: Sequence[str], start: int) -> int:
     return end
 
 
-def _surroundings(wiring: Wiring, item: str) -> Any:
+def _surroundings(wiring: Connections, item: str) -> Any:
     at, start = wiring.items.at, wiring.items.at[item]
     before = _counted(
         (wiring.start(arrow, item)[0], at[arrow.head] - start) for arrow in wiring.into(item)

@@ -20,8 +20,8 @@ from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.fold.repeat_groups import without_single_blocks
 from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.fold.sibling_index import Items
-from torchrecorder.views.fold.siblings import Rows
-from torchrecorder.views.fold.edges import Drawn, equal_arrows, similar_arrows
+from torchrecorder.views.fold.siblings import SiblingRows
+from torchrecorder.views.fold.edges import FoldedArrows, equal_arrows, similar_arrows
 from torchrecorder.views.view import Box, Cluster, View
 
 
@@ -36,7 +36,7 @@ class Fold:
     similar: bool = False
 
     def __call__(self, view: View) -> View:
-        rows = Rows(view, self.similar)
+        rows = SiblingRows(view, self.similar)
         tree = FoldTree(rows) if self.similar else EqualTree(rows)
         return tree.view() if tree.groups else view
 
@@ -46,7 +46,7 @@ def repeats(view: View, similar: bool = False) -> tuple[View, tuple[tuple[str, .
 
     Those inside siblings that fold themselves are among them.
     """
-    rows = Rows(view, similar)
+    rows = SiblingRows(view, similar)
     groups = tuple(FoldTree(rows).groups if similar else rows.every_group())
     folded = frozenset(item for group in groups for item in group)
     blocked = without_single_blocks(rows.view, folded)
@@ -142,7 +142,7 @@ class Node:
         return (self.homes, there) if self.homes < there else None
 
 
-class Joined(ABC):
+class JoinedSiblings(ABC):
     """The siblings of a view, joined where they repeat.
 
     Attributes:
@@ -151,19 +151,19 @@ class Joined(ABC):
         stands: For each item that goes, its counterpart in an earlier sibling.
     """
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: SiblingRows) -> None:
         self.rows = rows
         self.groups: list[tuple[str, ...]] = []
         self.stands: dict[str, str] = {}
 
     def of(self, item: str) -> str:
-        """What stands for *item* in the end."""
+        """The representative of *item* after all folds."""
         while item in self.stands:
             item = self.stands[item]
         return item
 
     def view(self) -> View:
-        """The view in which each group is one."""
+        """The view in which each group of siblings is one item."""
         old = self.rows.view
         boxes = {box.id: self._box(box) for box in old.boxes.values() if self._stays(box)}
         members: dict[str, list[str]] = {}
@@ -198,7 +198,7 @@ class Joined(ABC):
         return moved.replace(**fields) if fields else moved
 
     @abstractmethod
-    def _arrows(self) -> Drawn:
+    def _arrows(self) -> FoldedArrows:
         """The arrows of the view, and those from each sibling to the next."""
 
     @abstractmethod
@@ -207,13 +207,13 @@ class Joined(ABC):
 
     @abstractmethod
     def _folded(self, item: str) -> dict[str, Any]:
-        """The fields of a box or cluster that say what it stands for."""
+        """The fields of a box or cluster that describe its siblings."""
 
 
-class EqualTree(Joined):
-    """Equal siblings, joined from the outside in: what is in the first of them counts for all."""
+class EqualTree(JoinedSiblings):
+    """Equal siblings, joined from the outside in: the contents of the first represent all."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: SiblingRows) -> None:
         super().__init__(rows)
         self._named: dict[str, tuple[int, tuple[str, ...]]] = {}
         items = rows.items
@@ -236,7 +236,7 @@ class EqualTree(Joined):
         scope = self.rows.recording.scopes.get(ScopeId(item))
         return scope is None or scope.module is None
 
-    def _arrows(self) -> Drawn:
+    def _arrows(self) -> FoldedArrows:
         return equal_arrows(self)
 
     def _home(self, item: str) -> str | None:
@@ -247,8 +247,8 @@ class EqualTree(Joined):
         return {"count": count, "names": names} if count > 1 or names else {}
 
 
-class FoldTree(Joined):
-    """Siblings with all that they stand for, one by one, whether they are equal or differ.
+class FoldTree(JoinedSiblings):
+    """Equal or similar siblings, joined part by part.
 
     Equal siblings are joined as in `EqualTree`. Similar ones are joined from the inside out: stages
     of three and of six blocks then have the same in them.
@@ -258,7 +258,7 @@ class FoldTree(Joined):
         roots: What stays at the top.
     """
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: SiblingRows) -> None:
         super().__init__(rows)
         self.nodes: dict[str, Node] = {}
         self.roots: list[Node] = []
@@ -283,7 +283,7 @@ class FoldTree(Joined):
             yield node.id
             node = node.parent
 
-    def _arrows(self) -> Drawn:
+    def _arrows(self) -> FoldedArrows:
         return similar_arrows(self) if self.rows.similar else equal_arrows(self)
 
     def _home(self, item: str) -> str | None:

@@ -13,7 +13,7 @@ from torchrecorder.views.fold.sibling_index import Items
 from torchrecorder.views.view import Arrow
 
 Seat = tuple[int, int, str]
-"""The number of a row, the place in it, and what is there."""
+"""The index of a row, the index in it, and the item."""
 
 Pair = tuple[int, int]
 """Two rows by their numbers, the smaller first."""
@@ -36,7 +36,7 @@ class Parallel:
         self._own: dict[str, Seat] = {}
 
     def find(self, rows: Sequence[Sequence[str]], stored: Callable[[Arrow], object]) -> None:
-        """Find the pairs among all *rows*; what is *stored*, such as weights, does not count."""
+        """Find the pairs among all *rows*; *stored* values, such as weights, are ignored."""
         self.rows = rows
         self._own = {
             item: (number, place, item)

@@ -15,7 +15,7 @@ _TRIES = 12
 _BASE, _PRIME = 1_000_003, (1 << 61) - 1
 
 
-class Run(NamedTuple):
+class Repetition(NamedTuple):
     """Equal blocks one after the other.
 
     Attributes:
@@ -37,7 +37,9 @@ class Run(NamedTuple):
         return self.start + self.period * self.times
 
 
-def runs(keys: Sequence[Hashable], wanted: Callable[[Run], bool] = bool) -> Iterator[Run]:
+def runs(
+    keys: Sequence[Hashable], wanted: Callable[[Repetition], bool] = bool
+) -> Iterator[Repetition]:
     """The runs of equal blocks in *keys*, in order and without overlap.
 
     At each position the longest run is taken; of several, the one with the shortest period.
@@ -63,7 +65,7 @@ def runs(keys: Sequence[Hashable], wanted: Callable[[Run], bool] = bool) -> Iter
 class _Sequence:
     """A sequence with a rolling hash, so that parts are compared in constant time."""
 
-    def __init__(self, keys: Sequence[Hashable], wanted: Callable[[Run], bool]) -> None:
+    def __init__(self, keys: Sequence[Hashable], wanted: Callable[[Repetition], bool]) -> None:
         self.wanted = wanted
         numbers: dict[Hashable, int] = {}
         self.places: list[list[int]] = []
@@ -80,7 +82,7 @@ class _Sequence:
             self.sums.append((self.sums[-1] * _BASE + code + 1) % _PRIME)
             self.powers.append(self.powers[-1] * _BASE % _PRIME)
 
-    def best(self, start: int) -> Run | None:
+    def best(self, start: int) -> Repetition | None:
         """The longest run that begins at *start*."""
         best = None
         for period in self._candidates(start):
@@ -102,7 +104,7 @@ class _Sequence:
                 return
             yield period
 
-    def _run(self, start: int, period: int) -> Run:
+    def _run(self, start: int, period: int) -> Repetition:
         codes, count = self.codes, 2
         while self._equal(start, start + count * period, period):
             count += 1
@@ -112,7 +114,7 @@ class _Sequence:
             if codes[end + spare] != codes[start + spare]:
                 break
             spare += 1
-        return Run(start, period, count, spare)
+        return Repetition(start, period, count, spare)
 
     def _equal(self, one: int, other: int, length: int) -> bool:
         if max(one, other) + length > len(self.codes):

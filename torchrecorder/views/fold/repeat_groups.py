@@ -1,4 +1,4 @@
-"""Clusters around the blocks of siblings that repeat together."""
+"""Repeat groups: clusters around blocks of siblings that repeat together."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def with_block_clusters(
     return (Items(_moved(view, parents, keys), items) if parents else items), keys
 
 
-class _Place(NamedTuple):
+class _BlockPosition(NamedTuple):
     """A sibling by its position in the row, or the block (of blocks) that starts there."""
 
     position: int
@@ -66,7 +66,7 @@ class _Repeats:
     """What may repeat in a row of siblings: scopes, and blocks of siblings, each with its key."""
 
     scopes: list[tuple[int, Hashable]]
-    blocks: list[tuple[Hashable, list[_Place]]]
+    blocks: list[tuple[Hashable, list[_BlockPosition]]]
 
 
 def _repeats(
@@ -97,7 +97,7 @@ def _signature(recording: RecordedRun, around: str | None, row: Sequence[str]) -
 
 
 def _in_row(units: Sequence[Unit], readers: Callable[[], Readers]) -> _Repeats:
-    places = {unit.items[0]: _Place(position, 0) for position, unit in enumerate(units)}
+    places = {unit.items[0]: _BlockPosition(position, 0) for position, unit in enumerate(units)}
     scopes = [(place, unit.key) for place, unit in enumerate(units) if unit.alone]
     found = _Repeats(scopes, [])
     for parts in blocks(units, readers):

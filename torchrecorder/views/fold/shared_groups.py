@@ -1,4 +1,4 @@
-"""Shared groups: what folds in each cluster, found once for clusters that are wired alike.
+"""Shared groups: the folds of each cluster, found once for clusters with equal connections.
 
 In a model of a hundred equal layers, the groups inside the first of them are found by comparing
 their wiring; those inside the others are at the same places.
@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Optional
 
 from torchrecorder.events import OpId, ScopeId
-from torchrecorder.views.fold.equal import Wiring
+from torchrecorder.views.fold.equal import Connections
 from torchrecorder.views.view import Arrow
 
 Groups = Sequence[tuple[str, ...]]
@@ -20,7 +20,7 @@ Find = Callable[[Optional[str]], Groups]
 """Returns the groups of siblings in a cluster."""
 
 
-def every_group(wiring: Wiring, keys: Mapping[str, object], find: Find) -> list[Groups]:
+def every_group(wiring: Connections, keys: Mapping[str, object], find: Find) -> list[Groups]:
     """The groups of siblings in each cluster, in the order of the clusters; the top first.
 
     Args:
@@ -34,7 +34,7 @@ def every_group(wiring: Wiring, keys: Mapping[str, object], find: Find) -> list[
     return found
 
 
-def _shared(wiring: Wiring, keys: Mapping[str, object], find: Find) -> Iterator[Groups]:
+def _shared(wiring: Connections, keys: Mapping[str, object], find: Find) -> Iterator[Groups]:
     alike = _Alike(wiring, keys).found()
     found: dict[str | None, Groups] = {}
     for around in (None, *wiring.view.clusters):
@@ -49,14 +49,14 @@ def _shared(wiring: Wiring, keys: Mapping[str, object], find: Find) -> Iterator[
 class _Alike:
     """Finds clusters that have the same in them, wired in the same way inside and outside."""
 
-    def __init__(self, wiring: Wiring, keys: Mapping[str, object]) -> None:
+    def __init__(self, wiring: Connections, keys: Mapping[str, object]) -> None:
         self.wiring = wiring
         self.items = wiring.items
         self.keys = keys
         self.recording = wiring.view.recording
 
     def found(self) -> dict[str | None, tuple[str, Mapping[str, str]]]:
-        """For each cluster inside of a later one: the earlier, and what is at its places."""
+        """For each cluster inside a later one: its counterpart, and the items at its positions."""
         structures, clusters = self.recording.structures, self.wiring.view.clusters
         shown = [item for item in clusters if item in self.items.at]  # others are empty
         structure = {item: structures.get(ScopeId(item)) for item in shown}

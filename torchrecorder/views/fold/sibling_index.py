@@ -1,4 +1,4 @@
-"""Items: the boxes and clusters of a view as siblings."""
+"""Sibling index: the boxes and clusters of a view as siblings."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Items:
 
     @cached_property
     def order(self) -> Sequence[str]:
-        """All clusters and boxes in run order, each cluster before what is in it."""
+        """All clusters and boxes in run order, each cluster before its contents."""
         order: list[str] = []
         waiting = [*reversed(self._children[None])]
         while waiting:

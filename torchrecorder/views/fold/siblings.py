@@ -1,4 +1,4 @@
-"""Siblings: which boxes and clusters beside each other repeat, by one of two rules."""
+"""Siblings: repeated boxes and clusters of one parent, equal or similar."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from torchrecorder.views.fold.similar import Similar
 from torchrecorder.views.view import View
 
 
-class Rows:
+class SiblingRows:
     """The rows of siblings in a view, and which of them repeat.
 
     Attributes:
@@ -73,7 +73,7 @@ class Rows:
         return unit if self._parts.isdisjoint(unit.items) else Unit(None, unit.items)
 
     def _folds(self, group: Sequence[str]) -> bool:
-        """Whether so many siblings, or blocks of siblings, are worth a fold."""
+        """Whether this number of siblings, or blocks of siblings, is folded."""
         if len(group) < 2:
             return False
         first = group[0]
