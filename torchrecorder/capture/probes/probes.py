@@ -18,8 +18,6 @@ from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.retained_tensors import Kept
 
 if TYPE_CHECKING:
-    from torch.nn import Module
-
     from torchrecorder.capture.hooks.backward import BackwardRuns
     from torchrecorder.capture.probes.communications import Communications
     from torchrecorder.capture.probes.retained_tensors import TensorsKept
@@ -98,7 +96,6 @@ class Extras:
         tape: Tape,
         backward: BackwardRuns,
         running: Running,
-        model: Module | None,
         stack: contextlib.ExitStack,
     ) -> None:
         """Start the requested instruments."""
@@ -132,7 +129,7 @@ class Extras:
             from torchrecorder.capture.probes.memory import MemoryWatched
 
             memory = MemoryWatched(tape, backward)
-            memory.start(model)
+            memory.find_weights()
             tape.observers.append(memory)
             stack.enter_context(memory)
         if self.flops:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import types
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -78,11 +78,7 @@ class Places:
             model = ref()
             for path, module in () if model is None else Module.named_modules(model, prefix=name):
                 self._add(module, Role.CONSTANT, path)
-                for role, held in (
-                    (Role.PARAMETER, module._parameters),
-                    (Role.BUFFER, module._buffers),
-                    (Role.CONSTANT, vars(module)),
-                ):
+                for role, held in homes_of(module):
                     for key, value in held.items():
                         if isinstance(value, Tensor):
                             self._add(value, role, f"{path}.{key}" if path else key)
@@ -90,6 +86,15 @@ class Places:
 
     def _add(self, found: Tensor | Module, role: Role, name: str) -> None:
         self._found.setdefault(id(found), (weakref.ref(found), role, name))
+
+
+def homes_of(module: Module) -> tuple[tuple[Role, Mapping[str, Any]], ...]:
+    """Where *module* itself has tensors, by role: parameters, buffers and other attributes."""
+    return (
+        (Role.PARAMETER, module._parameters),
+        (Role.BUFFER, module._buffers),
+        (Role.CONSTANT, vars(module)),
+    )
 
 
 def tensors_in_objects(
