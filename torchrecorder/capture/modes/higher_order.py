@@ -22,12 +22,13 @@ from torchrecorder.capture.internals.access import (
     OPERATOR_HOMES,
     OPERATOR_SETUP,
     TorchDispatchMode,
-    count_function_modes,
     dispatch_modes,
     function_modes,
     operator_setup,
     pop_function_mode,
     push_function_mode,
+    put_function_modes,
+    take_function_modes,
 )
 from torchrecorder.capture.state.shared import Shared
 
@@ -154,18 +155,13 @@ def _counting() -> list[TorchDispatchMode]:
 @contextlib.contextmanager
 def _only(others: list[TorchFunctionMode], modes: list[TorchFunctionMode]) -> Iterator[None]:
     """Leave only the *others* of the function *modes* on the stack."""
-    _put_in_place(others)
+    take_function_modes()
+    put_function_modes(others)
     try:
         yield
     finally:
-        _put_in_place(modes)
-
-
-def _put_in_place(modes: list[TorchFunctionMode]) -> None:
-    while count_function_modes():
-        pop_function_mode()
-    for mode in modes:
-        push_function_mode(mode)
+        take_function_modes()
+        put_function_modes(modes)
 
 
 def _run_recorded(graph: Any, inputs: list[Any], **options: Any) -> Callable[..., Any]:

@@ -11,7 +11,7 @@ from torchrecorder.build import Event
 from torchrecorder.capture.internals import processes
 from torchrecorder.capture.probes.device import DeviceWatched, in_use
 from torchrecorder.capture.probes.profiled import PROFILER, Ranges
-from torchrecorder.capture.probes.statistics import Choice
+from torchrecorder.capture.probes.statistics import Choice, patterns_of
 from torchrecorder.checks import FLAG, TEXTS, Check, check, one_of, warn_unmatched
 from torchrecorder.events import ScopeId
 from torchrecorder.graph.nodes import Op, Scope
@@ -87,8 +87,7 @@ class Extras:
                 if isinstance(event, Op):
                     names.append(f"{op_place(_around(entered, event.scope))}: {event.name}")
         for option, choice in (("stats", self.stats), ("keep", self.keep)):
-            if not isinstance(choice, bool):
-                warn_unmatched(option, [choice] if isinstance(choice, str) else choice, names)
+            warn_unmatched(option, patterns_of(choice), names)
 
     def start(
         self,
