@@ -82,7 +82,7 @@ class Catalog:
         root: The recorded model; its parameters and buffers get their dotted names.
 
     Attributes:
-        places: Where the outermost call has others from, which names them.
+        places: Where modules of the outermost call come from, which gives names to others.
     """
 
     def __init__(self, tape: Tape, values: Values, root: Module | None, name: str) -> None:
@@ -94,7 +94,7 @@ class Catalog:
         self._classes: dict[type[Module], ClassFacts] = {}
         self._shapeless: dict[int, ValueId] = {}  # lazy parameters before their initialization
         self._undescribed: list[tuple[weakref.ref[Module], nodes.Module]] = []
-        self._roots: Counter[str] = Counter()  # by the name of what is outermost
+        self._roots: Counter[str] = Counter()  # how many outermost modules have each name
         self.places = Places([])
         self._begun = False
         if root is not None:
@@ -118,7 +118,7 @@ class Catalog:
 
         Args:
             root: A model.
-            name: What all its paths begin with.
+            name: The prefix of all its paths.
         """
         found = list(named_modules(root, name, self._is_given if self._begun else None))
         for path, module in found:
@@ -280,7 +280,7 @@ class Catalog:
         return tuple(slots)
 
     def _keep(self, tensor: Tensor, role: Role, name: str) -> None:
-        """A module holds a known *tensor*: one that the run made, or one with other names yet."""
+        """A module holds a *tensor* that the run made, or that had other names until now."""
         entry, names = self.values.entries.get(id(tensor)), self._names(tensor, name)
         if entry is None or entry.names == names:
             return

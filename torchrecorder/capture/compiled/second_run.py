@@ -1,8 +1,8 @@
 """SecondRun: run the model again, compiled, to get its graphs.
 
-The recorded run is eager, as always. When it is over, the calls of the model that it made are
-made again, on the same arguments, with the model compiled. Buffers, gradients and random state
-are those from before afterwards, and so is the compiler's own state.
+The recorded run is eager, as always. When it is over, its calls of the model are repeated with the
+compiled model, on the same arguments. Buffers, gradients, random state and the state of the
+compiler are restored afterwards.
 """
 
 from __future__ import annotations

@@ -325,7 +325,7 @@ class Calls:
 
 
 class FunctionCalls(TorchFunctionMode):
-    """Records every torch function that Python calls, by *calls*; *opens* composed ones."""
+    """Passes every torch function that Python calls to *calls*; *opens* composed ones."""
 
     def __init__(self, calls: Calls, opens: bool = True) -> None:
         super().__init__()

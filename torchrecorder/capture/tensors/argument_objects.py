@@ -33,11 +33,11 @@ _CLOSED = (
 )
 
 Named = list[tuple[str, Any]]
-"""What has a name in the code."""
+"""Names in the code, with what they refer to."""
 
 
 class Places:
-    """Where the outermost call has tensors and modules from.
+    """Where the tensors and modules that the outermost call uses come from.
 
     Args:
         arguments: The arguments and their names.
@@ -61,7 +61,7 @@ class Places:
         return None if known is None or known[0]() is not item else known[1:]
 
     def _search(self) -> None:
-        """Find what is in arguments and variables."""
+        """Search arguments and variables."""
         role = Role.INPUT
         for named, deepest in self._waiting:
             for name, found in _places(named, deepest):
@@ -73,7 +73,7 @@ class Places:
         self._waiting = []
 
     def _search_models(self) -> None:
-        """Find what is in the modules there."""
+        """Search the modules that were found there."""
         for name, ref in self._models:
             model = ref()
             for path, module in () if model is None else Module.named_modules(model, prefix=name):
@@ -137,7 +137,7 @@ def _places(arguments: Named, deepest: int) -> Iterator[tuple[str, Tensor | Modu
 
 
 def _is_a(found: Any, classes: Any) -> bool:
-    """As ``isinstance``, which asks for ``__class__``: of a proxy that is code of the user."""
+    """Like ``isinstance``, but never runs code of the user, as a proxy's ``__class__`` would."""
     return issubclass(type(found), classes)
 
 
@@ -184,6 +184,6 @@ def _key(key: Any) -> str:
 
 
 def _joined(name: str, key: str, value: Any) -> str:
-    """*name* and *key* as one place; private attributes are left out of it, but for modules."""
+    """The place *key* inside *name*, without private attributes other than modules."""
     is_hidden = key.startswith("_") and not _is_a(value, Module)
     return name if is_hidden else f"{name}.{key}" if name else key

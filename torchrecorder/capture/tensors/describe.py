@@ -133,8 +133,8 @@ def node_behind(tensor: Tensor) -> Any:
 def is_leaf(tensor: Tensor) -> bool:
     """Whether gradients of *tensor* are added up in it.
 
-    A view that was made without gradients, of a tensor that has some, is none, although
-    ``is_leaf`` says so. False also if PyTorch raises an error.
+    A view made under no_grad of a tensor that requires grad is no leaf, although its ``is_leaf``
+    is True. False also if PyTorch raises an error.
     """
     try:
         if tensor._base is None or not tensor.requires_grad:

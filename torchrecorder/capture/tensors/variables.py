@@ -1,4 +1,4 @@
-"""Variables: what a recorded function reads without being given it, by the names in its code."""
+"""Variables: what a recorded function reads besides its arguments, by the names in its code."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def positional_names(function: Any) -> tuple[str, ...]:
 
 def variables_of(function: Any) -> Named:
     """What *function* reads: arguments of a ``partial``, closures, globals, attributes of its
-    object; also what other functions of its file read that it uses."""
+    object; also the variables of the functions of its file that it uses."""
     found: Named = []
     while isinstance(function, functools.partial):
         found += named_arguments(function.args, positional_names(function.func))
@@ -40,7 +40,7 @@ def variables_of(function: Any) -> Named:
     called, bound = _of_python(function)
     waiting = [] if called is None else [called]
     seen: set[int] = set()
-    for each in waiting:  # grows while it is read
+    for each in waiting:  # grows meanwhile
         if id(each) not in seen:
             seen.add(id(each))
             held = [*cells(each), *global_variables(each)]
