@@ -70,7 +70,6 @@ class Instruments:
         fast = FastPaths(tape, self.functions)
         self.modules = ModuleScopes(tape, values, self.regions, self.catalog, fast)
         self.running = Running(tape, self.backward)
-        self._exit = contextlib.ExitStack()
 
     def __enter__(self) -> Instruments:
         tape = self.tape
