@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torchrecorder import record
 from tests.zoo.case import net
 from torchrecorder.capture.autograd.node_facts import name_of, op_name, output_facts
+from torchrecorder.capture.internals.access import DisableTorchFunction
 
 
 def node_name(operator: str) -> str:
@@ -195,3 +196,29 @@ def test_nodes_of_several_threads_are_told_apart(program: list[tuple[str, str, i
     recording = record(net(lambda self, *given: run(program, *given), inner=IDENTITY), (x, y))
     (output,) = recording.outputs
     assert recorded_behind(recording, output.value) == graph_behind(run(program, x, y))
+
+
+class Unseen(nn.Module):
+    """Uses its weight where no function mode is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """A product that only autograd knows, and an operation after it."""
+        with DisableTorchFunction():
+            product = self.weight * x
+        return product.exp()
+
+
+def test_what_runs_unseen_reads_its_leaves() -> None:
+    """The parameter and the input themselves, and no other values of their shapes."""
+    recording = record(nn.Sequential(Unseen()), torch.ones(3, requires_grad=True))
+    (hidden,) = [op for op in recording.ops.values() if op.kind == "hidden"]
+    inputs = [recording.values[slot.value] for slot in hidden.inputs]
+    assert [(item.role, item.names) for item in inputs] == [
+        ("parameter", ("0.weight",)), ("input", ("input",)),
+    ]
+    (exp,) = [op for op in recording.ops.values() if op.name == "exp"]
+    assert exp.inputs[0].value == hidden.outputs[0]

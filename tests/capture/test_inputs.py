@@ -196,3 +196,10 @@ def test_inputs_with_a_history_are_cut_from_it() -> None:
     (one, other), named = detached((leaf, [grown]), {"a": grown})
     assert one is leaf and other[0] is named["a"] is not grown
     assert other[0].is_leaf and other[0].requires_grad and torch.equal(other[0], grown)
+
+
+def test_where_nothing_is_replaced_the_model_gets_the_users_objects() -> None:
+    """A list that it appends to is that of the user, as in a plain run."""
+    given: list[Any] = [torch.arange(2)]
+    (found,), _ = as_leaf_dummies((given,), {})
+    assert found is given

@@ -85,3 +85,26 @@ def test_a_backward_that_fails_in_pytorch_names_no_line_of_backward():
     note, cause = caught.value.__notes__
     assert "ExpBackward0" in note and "raised at" not in note
     assert "exp() at" in cause and "mul_() at" in cause and "(and 1 more)" in cause
+
+
+def test_a_failure_that_was_handled_is_not_the_one_that_ends_the_run():
+    """One in backward says nothing of one in forward after it, nor the other way round."""
+    x = torch.ones(3, requires_grad=True)
+    picks, inner = nn.Sequential(Picks()), nn.Sequential(Inner())
+    with pytest.raises(KeyError) as caught, torchrecorder.Recorder():
+        with pytest.raises(ValueError):
+            inner(x).sum().backward()
+        picks(x)
+    recording = torchrecorder.recording_of(caught.value)
+    failure = recording.run.failure
+    assert failure.error == "KeyError" and not failure.backward
+    assert failure.op is failure.grad is None
+    assert recording.scopes[failure.scope].cls == "Picks"
+    with pytest.raises(ValueError) as caught, torchrecorder.Recorder():
+        with pytest.raises(KeyError):
+            picks(x)
+        inner(x).sum().backward()
+    recording = torchrecorder.recording_of(caught.value)
+    failure = recording.run.failure
+    assert failure.backward and recording.ops[failure.op].name == "mul"
+    assert recording.grad_nodes[failure.grad].name == "BreaksBackward"

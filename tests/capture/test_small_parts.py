@@ -151,10 +151,10 @@ def test_writes_since(writes: list[tuple[int, int]], seen: int, low: int, size: 
 # Nodes and tasks --------------------------------------------------------------------------
 
 
-@given(st.lists(st.lists(st.integers(0, 30), max_size=3), max_size=12), st.data())
+@given(st.lists(st.lists(st.integers(0, 14), max_size=3), max_size=12), st.data())
 def test_nodes_come_after_those_that_they_lead_to(edges: list[list[int]], data: Any) -> None:
     """Each once, whatever the order in which they were found; others are left out."""
-    names = [SimpleNamespace(number=number) for number in range(31)]
+    names = [SimpleNamespace(number=number) for number in range(15)]
     found = {
         number: (number, names[number], tuple(
             (names[parent], 0) if parent < number else (None, 0) for parent in parents))

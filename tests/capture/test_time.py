@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
+from torch import nn
 
 import torchrecorder as tr
 from torchrecorder.capture import recorder as recorders
+from torchrecorder.capture.hooks.backward import BackwardRuns
+from torchrecorder.capture.hooks.modules import ModuleScopes
+from torchrecorder.capture.hooks.regions import Regions
+from torchrecorder.capture.modes.function_mode import Calls
 from torchrecorder.capture.tape import Tape
 from torchrecorder.events import ScopeKind
 
@@ -72,3 +78,28 @@ def test_scopes_and_nodes_take_only_the_users_time(monkeypatch):
     assert recording.backward_runs[0].seconds >= sum(ran.seconds for ran in recording.grad_runs)
     assert recording.run.seconds >= recording.scopes["s0"].seconds
     assert recording.run.overhead > 0
+
+
+OURS = [
+    (ModuleScopes, "_enter"), (ModuleScopes, "_returned"), (Regions, "locate"),
+    (Calls, "_writes"), (Calls, "_outputs"), (BackwardRuns, "behind"), (BackwardRuns, "forms"),
+]
+
+
+@pytest.mark.parametrize(("owner", "name"), OURS, ids=lambda part: getattr(part, "__name__", part))
+def test_time_of_the_recorder_is_nobodys(owner, name, monkeypatch):
+    """Neither of an operation, nor of a module, nor of a node in backward, nor of the run."""
+    now, passed, plain = [0.0], [], getattr(owner, name)
+
+    def slow(*args, **kwargs):
+        now[0] += 1.0
+        passed.append(name)
+        return plain(*args, **kwargs)
+
+    monkeypatch.setattr(owner, name, slow)
+    monkeypatch.setattr(recorders, "Tape", lambda: Tape(lambda: now[0]))
+    model = nn.Sequential(nn.Linear(2, 2), nn.Tanh())
+    recording = tr.record(model, torch.ones(1, 2), backward=True)
+    timed = (*recording.ops.values(), *recording.scopes.values(), *recording.grad_runs)
+    assert {item.seconds for item in (*timed, *recording.backward_runs)} == {0.0}
+    assert recording.run.seconds == 0.0 and recording.run.overhead == len(passed) > 0

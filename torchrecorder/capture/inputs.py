@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -16,10 +16,13 @@ from torchrecorder.capture.tensors.describe import tensors_in
 from torchrecorder.checks import shown
 from torchrecorder.errors import ArgumentMismatch, InvalidArgument
 
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+"""Positional and keyword arguments."""
+
 
 def call_arguments(
     model: Any, args: Any, kwargs: Mapping[str, Any] | None, input_shapes: Any, dtypes: Any = None
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
+) -> Arguments:
     """The positional and keyword arguments for the call of *model*.
 
     A tuple is the positional arguments; a mapping (a tokenizer's output) is the keyword
@@ -166,41 +169,31 @@ def random_tensor(
     return torch.randint(int(low), int(high) + 1, sizes, generator=generator).to(device, dtype)
 
 
-def as_leaf_dummies(
-    args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def as_leaf_dummies(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
     """The arguments, with floating-point tensors replaced by new leaves that require grad.
 
     This gives a frozen model an autograd graph. The leaves share memory with the user's tensors,
     which do not change. Unknown containers are left unchanged.
     """
-    swapped: dict[int, Tensor] = {}
-    for _, tensor in tensors_in((args, kwargs)):
-        if (tensor.is_floating_point() or tensor.is_complex()) and not tensor.requires_grad:
-            swapped[id(tensor)] = tensor.detach().requires_grad_()
-    return _swap_all(args, kwargs, swapped)
+    return _with_new_leaves(
+        (args, kwargs),
+        lambda x: (x.is_floating_point() or x.is_complex()) and not x.requires_grad,
+    )
 
 
-def detached(
-    args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def detached(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
     """The arguments, with tensors that have a ``grad_fn`` replaced by new leaves.
 
     A backward pass of the recorder then stops at the inputs of the model.
     """
-    swapped: dict[int, Tensor] = {}
-    for _, tensor in tensors_in((args, kwargs)):
-        if tensor.grad_fn is not None:
-            swapped[id(tensor)] = tensor.detach().requires_grad_()
-    return _swap_all(args, kwargs, swapped) if swapped else (args, kwargs)
+    return _with_new_leaves((args, kwargs), lambda x: x.grad_fn is not None)
 
 
-def _swap_all(
-    args: tuple[Any, ...], kwargs: dict[str, Any], swapped: dict[int, Tensor]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    return tuple(_swap(argument, swapped) for argument in args), {
-        key: _swap(argument, swapped) for key, argument in kwargs.items()
-    }
+def _with_new_leaves(given: Arguments, chosen: Callable[[Tensor], bool]) -> Arguments:
+    """The arguments, with a leaf that requires grad and shares its memory for each *chosen* one."""
+    swapped = {id(x): x.detach().requires_grad_() for _, x in tensors_in(given) if chosen(x)}
+    exchanged: Arguments = _swap(given, swapped) if swapped else given
+    return exchanged
 
 
 def _swap(value: Any, swapped: dict[int, Tensor]) -> Any:

@@ -44,7 +44,6 @@ class Instruments:
         extras: The optional measurements.
         values: The table of tensors.
         catalog: Creates the table of modules.
-        model: The recorded model, for measurements of its weights.
     """
 
     def __init__(
@@ -53,11 +52,9 @@ class Instruments:
         extras: Extras,
         values: Values,
         catalog: Callable[[Tape, Values], Catalog],
-        model: Module | None = None,
     ) -> None:
         self.tape = tape
         self.extras = extras
-        self.model = model
         self.started = Started()
         self.values = values
         self.autograd = values.autograd = AutogradWalk(tape, values)
@@ -73,7 +70,6 @@ class Instruments:
         fast = FastPaths(tape, self.functions)
         self.modules = ModuleScopes(tape, values, self.regions, self.catalog, fast)
         self.running = Running(tape, self.backward)
-        self._exit = contextlib.ExitStack()
 
     def __enter__(self) -> Instruments:
         tape = self.tape
@@ -93,9 +89,7 @@ class Instruments:
         )
         with contextlib.ExitStack() as stack:
             with tape.losing("extras"):
-                self.extras.start(
-                    self.started, tape, self.backward, self.running, self.model, stack
-                )
+                self.extras.start(self.started, tape, self.backward, self.running, stack)
             for instrument in instruments:
                 with tape.losing(type(instrument).__name__):
                     stack.enter_context(instrument)
@@ -137,7 +131,7 @@ def of_model(
     """The instruments of the thread in which a recorder is entered."""
     values = SharedValues(tape) if shared else Values(tape)
     catalog = functools.partial(Catalog, root=model, name=name)
-    return Instruments(tape, extras, values, catalog, model)
+    return Instruments(tape, extras, values, catalog)
 
 
 def of_thread(tape: Tape, main: Instruments) -> Instruments:

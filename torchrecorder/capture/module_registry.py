@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -14,9 +13,10 @@ from torch.nn import Module
 from torch.nn.parameter import is_lazy
 
 from torchrecorder.capture.internals.access import USUAL_TYPES
+from torchrecorder.capture.modes.python_functions import positional_parameters
 from torchrecorder.capture.stand_in import StandIn, detail_of, plain_detail, stand_in
 from torchrecorder.capture.state.random_state import random_state_kept
-from torchrecorder.capture.tensors.argument_objects import Places
+from torchrecorder.capture.tensors.argument_objects import Places, homes_of
 from torchrecorder.capture.tensors.describe import innermost
 from torchrecorder.events import ModuleId, Role, ScopeKind, Slot, ValueId, made
 from torchrecorder.graph import nodes
@@ -82,7 +82,7 @@ class Catalog:
         root: The recorded model; its parameters and buffers get their dotted names.
 
     Attributes:
-        places: Where the outermost call has others from, which names them.
+        places: Where modules of the outermost call come from, which gives names to others.
     """
 
     def __init__(self, tape: Tape, values: Values, root: Module | None, name: str) -> None:
@@ -94,7 +94,7 @@ class Catalog:
         self._classes: dict[type[Module], ClassFacts] = {}
         self._shapeless: dict[int, ValueId] = {}  # lazy parameters before their initialization
         self._undescribed: list[tuple[weakref.ref[Module], nodes.Module]] = []
-        self._roots: Counter[str] = Counter()  # by the name of what is outermost
+        self._roots: Counter[str] = Counter()  # how many outermost modules have each name
         self.places = Places([])
         self._begun = False
         if root is not None:
@@ -118,7 +118,7 @@ class Catalog:
 
         Args:
             root: A model.
-            name: What all its paths begin with.
+            name: The prefix of all its paths.
         """
         found = list(named_modules(root, name, self._is_given if self._begun else None))
         for path, module in found:
@@ -280,7 +280,7 @@ class Catalog:
         return tuple(slots)
 
     def _keep(self, tensor: Tensor, role: Role, name: str) -> None:
-        """A module holds a known *tensor*: one that the run made, or one with other names yet."""
+        """A module holds a *tensor* that the run made, or that had other names until now."""
         entry, names = self.values.entries.get(id(tensor)), self._names(tensor, name)
         if entry is None or entry.names == names:
             return
@@ -307,12 +307,8 @@ class Catalog:
 
     def attribute(self, module: Module, tensor: Tensor) -> tuple[Role, str] | None:
         """The name of the attribute of *module* that is *tensor*, or None."""
-        for role, found in (
-            (Role.PARAMETER, module.__dict__.get("_parameters")),
-            (Role.BUFFER, module.__dict__.get("_buffers")),
-            (Role.CONSTANT, module.__dict__),
-        ):
-            for name, item in (found or {}).items():
+        for role, held in homes_of(module):
+            for name, item in held.items():
                 if item is tensor:
                     return role, str(name)
         return None
@@ -324,9 +320,7 @@ def _of_class(cls: type[Module]) -> ClassFacts:
         kind = ScopeKind.SCRIPTED
     elif cls.__name__ == "OptimizedModule":
         kind = ScopeKind.COMPILED
-    forward = getattr(cls, "forward", None)
-    code = getattr(inspect.unwrap(forward), "__code__", None) if forward is not None else None
-    arguments = () if code is None else code.co_varnames[1 : code.co_argcount]
+    arguments = positional_parameters(getattr(cls, "forward", None))[1:]
     return ClassFacts(cls.__name__, f"{cls.__module__}.{cls.__qualname__}", kind, arguments)
 
 
@@ -369,12 +363,7 @@ def weights_of(module: Module) -> list[tuple[str, Tensor]]:
 
 def _holdings(module: Module) -> list[tuple[Role, _Held]]:
     """The parameters and the buffers of *module*, without its children."""
-    found: list[tuple[Role, _Held]] = []
-    if module._parameters:
-        found.append((Role.PARAMETER, module._parameters))
-    if module._buffers:
-        found.append((Role.BUFFER, module._buffers))
-    return found
+    return [(role, held) for role, held in homes_of(module)[:2] if held]
 
 
 def _waits(module: Module) -> bool:

@@ -50,7 +50,8 @@ def stand_in(module: Module) -> StandIn:
         name: value for name, value in held.items()
         if type(value) in _PLAIN or type(value) is tuple and _PLAIN.issuperset(map(type, value))
     }
-    absent = [name for name, value in _parameters(held) if value is None]
+    parameters = held.get("_parameters") or {}  # scripted modules have none there
+    absent = [name for name, value in parameters.items() if value is None]
     return StandIn(type(module), attributes, tuple(absent))
 
 
@@ -112,8 +113,3 @@ def _empty(cls: type[Module]) -> Module:
     made = Module.__new__(cls)
     object.__setattr__(made, "__dict__", dict(vars(Module())))
     return made
-
-
-def _parameters(held: dict[str, Any]) -> list[tuple[str, Any]]:
-    """The parameters in the ``__dict__`` of a module; scripted modules have none there."""
-    return list((held.get("_parameters") or {}).items())

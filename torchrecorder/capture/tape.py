@@ -12,7 +12,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from torchrecorder.build import Event
 from torchrecorder.capture.observer import Observer
@@ -46,6 +46,15 @@ def home_of(name: str) -> int:
 
 _TOUCHING = frozenset(("modules", "functions", "aliases", "custom functions"))
 """The instruments that pass the recorder's aliases to the model, or take them back."""
+
+
+class FailedAt(NamedTuple):
+    """Where an exception was raised; in a backward pass, also the grad node."""
+
+    op: OpId | None = None
+    scope: ScopeId | None = None
+    grad: GradId | None = None
+    backward: bool = False
 
 
 class Tape:
@@ -88,10 +97,7 @@ class Tape:
         self.lost = 0
         self.sound = True  # whether all instruments that the user's tensors depend on still work
         self.failed: tuple[int, type] | None = None  # an exception would keep its frames alive
-        self.failed_op: OpId | None = None
-        self.failed_scope: ScopeId | None = None
-        self.failed_grad: GradId | None = None
-        self.failed_backward = False
+        self.failed_at = FailedAt()
 
     @classmethod
     def beside(cls, main: Tape, number: int, around: ScopeId | None) -> Tape:
@@ -217,11 +223,7 @@ class Tape:
     def fail(self, error: BaseException, op: OpId | None) -> None:
         """Record the place of *error*; the first report is the closest."""
         if self.failed != (id(error), type(error)):
-            self.failed = id(error), type(error)
-            self.failed_op = op
-            self.failed_scope = self.scope
-            self.failed_grad = None
-            self.failed_backward = False
+            self.failed, self.failed_at = (id(error), type(error)), FailedAt(op, self.scope)
 
     def fail_backward(
         self,
@@ -232,22 +234,14 @@ class Tape:
     ) -> None:
         """Record the grad node, op and scope of *error*."""
         if self.failed != (id(error), type(error)):
-            self.fail(error, op)
-            self.failed_scope = scope
-        self.failed_grad = grad
-        self.failed_backward = True
+            self.failed, self.failed_at = (id(error), type(error)), FailedAt(op, scope)
+        self.failed_at = self.failed_at._replace(grad=grad, backward=True)
 
     def conclude_failure(self, error: BaseException) -> Failure:
         """Record that *error* ended the run."""
         known = self.failed == (id(error), type(error))
-        event = Failure(
-            error=type(error).__name__,
-            message=_first_line(error),
-            scope=self.failed_scope if known else self.scope,
-            op=self.failed_op if known else None,
-            backward=known and self.failed_backward,
-            grad=self.failed_grad if known else None,
-        )
+        place = self.failed_at if known else FailedAt(scope=self.scope)
+        event = Failure(type(error).__name__, first_line(error), **place._asdict())
         self.write(event)
         return event
 
@@ -275,10 +269,11 @@ class Tape:
         self.lost += 1
         self.sound = self.sound and instrument not in _TOUCHING
         where = self.stack[-1].event.path if self.stack else ""
-        self.write(Lost(instrument, where, f"{type(error).__name__}: {_first_line(error)}"))
+        self.write(Lost(instrument, where, f"{type(error).__name__}: {first_line(error)}"))
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
+    """The first line of the message of *error*, of limited length."""
     try:
         lines = str(error).strip().splitlines()
     except Exception:  # the user's own __str__ may raise

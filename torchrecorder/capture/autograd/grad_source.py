@@ -25,9 +25,6 @@ class GradSource(Protocol):
     def open_box(self, made: Iterable[Tensor]) -> None:
         """These tensors come from a call whose ops are not recorded."""
 
-    def clear(self) -> None:
-        """Forget every grad node."""
-
     def custom_backward(self) -> str | None:
         """The name of the custom function whose backward runs in this thread, or None."""
 

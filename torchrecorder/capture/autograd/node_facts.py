@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import re
+from math import prod
 from typing import Any
 
 import torch
 
 from torchrecorder.capture.internals.access import output_forms
+from torchrecorder.capture.tensors.describe import device_name, dtype_facts
 
 
 def output_facts(node: Any) -> list[tuple[tuple[int, ...], str, str, int]]:
@@ -17,11 +19,8 @@ def output_facts(node: Any) -> list[tuple[tuple[int, ...], str, str, int]]:
     facts = []
     for form in output_forms(node):
         shape = tuple(size if type(size) is int else -1 for size in form.shape)
-        elements = 1
-        for size in shape:
-            elements *= abs(size)
-        dtype = str(form.dtype).removeprefix("torch.")
-        facts.append((shape, dtype, str(form.device), elements * form.dtype.itemsize))
+        dtype, size = dtype_facts(form.dtype)
+        facts.append((shape, dtype, device_name(form.device), abs(prod(shape)) * size))
     return facts
 
 

@@ -9,15 +9,17 @@ alive until the run is over.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import operator
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from torchrecorder.capture.autograd.node_facts import name_of
 from torchrecorder.capture.internals.access import next_node_number
+from torchrecorder.capture.state.shared import Shared
 from torchrecorder.capture.tape import home_of
 from torchrecorder.capture.tensors.describe import node_behind, version_of
 from torchrecorder.events import GradEdge, GradId, ValueId
@@ -34,45 +36,43 @@ LEAF = 2**64 - 1
 
 
 class ThreadsStarted:
-    """Calls a function when the program starts a thread.
-
-    Python installs a profile function in every new thread. Ours calls the function once and then
-    restores the program's own profile function.
-    """
+    """A context in which a function is called when the program starts a thread."""
 
     def __init__(self, tape: Tape, tell: Callable[[], None]) -> None:
         self.tape = tape
         self.tell = tell
-        self._hook = self._hear
-        self._ended = False
 
     def __enter__(self) -> ThreadsStarted:
-        self._before: Any = threading.getprofile()
-        threading.setprofile(self._hook)
+        _started.add(self)
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._ended = True
-        if threading.getprofile() is self._hook:
-            threading.setprofile(self._below())
+        _started.remove(self)
 
-    def _hear(self, frame: Any, event: str, argument: Any) -> None:
-        below = None
-        try:
-            below = self._below()
-            self.tell()
-        except Exception as error:
-            self.tape.lose("threads", error)
-        sys.setprofile(below)
-        if below is not None:
-            below(frame, event, argument)
 
-    def _below(self) -> Any:
-        """The previous profile function, ignoring those of recorders that have ended."""
-        hook, owner = self._before, getattr(self._before, "__self__", None)
-        while isinstance(owner, ThreadsStarted) and owner._ended:
-            hook, owner = owner._before, getattr(owner._before, "__self__", None)
-        return hook
+@contextlib.contextmanager
+def _profile_function() -> Iterator[None]:
+    """Python installs a profile function in every new thread: ours, which works once and then
+    installs that of the program."""
+    before: Any = threading.getprofile()
+
+    def hear(frame: Any, event: str, argument: Any) -> None:
+        for item in _started.users:
+            with item.tape.losing("threads"):
+                item.tell()
+        sys.setprofile(before)
+        if before is not None:
+            before(frame, event, argument)
+
+    threading.setprofile(hear)
+    try:
+        yield
+    finally:
+        if threading.getprofile() is hear:
+            threading.setprofile(before)
+
+
+_started: Shared[ThreadsStarted] = Shared(_profile_function)
 
 
 class Walk(Protocol):

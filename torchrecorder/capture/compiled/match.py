@@ -70,9 +70,9 @@ class Matched:
 
     Attributes:
         graphs: For each op that is in a graph, the number of the graph.
-        spans: For each run of a graph, where its ops lie among the candidates.
-        unmatched: For each graph, its calls that are no op.
-        found: For each graph, its calls that are ops in its first run, and where these lie.
+        spans: For each run of a graph, the range of its ops among the candidates.
+        unmatched: For each graph, its calls without an op.
+        found: For each graph, the calls of its first run that have an op, with its index.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Matched:
                 yield op.id
 
     def _index(self) -> dict[_Key, list[int]]:
-        """Where the ops of a name lie, those of a name on a line, and those of a line."""
+        """The indices of the candidates by name, by name and line, and by line."""
         places: dict[_Key, list[int]] = {}
         for place, (op, *_) in enumerate(self.candidates):
             name = canonical(op.name)
@@ -148,9 +148,9 @@ class Matched:
         self._used.add(place)
 
     def _on_line(self, call: _Call, rank: int, count: int) -> Iterator[int]:
-        """The ops that may be this call, which is number *rank* of *count* calls with its key.
+        """The candidates for a call, which is number *rank* of *count* calls with its key.
 
-        If there are *count* ops with this key, its op has nearly the same number.
+        If *count* candidates have this key, the one of the call has nearly the same number.
         """
         places = self._places.get(call.key, [])
         more = len(places) - count
@@ -158,16 +158,16 @@ class Matched:
         return (place for place in places[max(first, 0) : last + 1] if self._fits(call, place))
 
     def _fits(self, call: _Call, place: int) -> bool:
-        """Whether an op lies in the module of a call, and has results of its shapes."""
+        """Whether a candidate ran in the module of a call and has results of its shapes."""
         shapes = self.candidates[place].shapes
         return self._inside(call, place) and _can_be_equal(call.op.shapes, shapes)
 
     def _inside(self, call: _Call, place: int) -> bool:
-        """Whether an op lies in the module of a call, if that is known."""
+        """Whether a candidate ran in the module of a call, if that is known."""
         return call.module is None or call.module in self.candidates[place].modules
 
     def _fill_gaps(self, calls: Sequence[_Call]) -> None:
-        """Find what is not on its line, between what is found before and after it."""
+        """Match calls without an op on their line, between the matches before and after them."""
         begin = 0
         lost: list[_Call] = []
         for call in calls:
@@ -179,7 +179,7 @@ class Matched:
         self._fill(lost, begin, len(self.candidates))
 
     def _fill(self, lost: Sequence[_Call], begin: int, end: int) -> None:
-        """Find *lost* calls from *begin* to *end*: those of which there are as many ops."""
+        """Match *lost* calls with candidates from *begin* to *end* that are equally many."""
         self._pair(lost, lambda call: self._fitting(call, begin, end), lambda call: call.op.shapes)
         self._pair(lost, lambda call: self._there(call, begin, end), lambda call: call.key)
 
@@ -189,7 +189,7 @@ class Matched:
         places_of: Callable[[_Call], Iterator[int]],
         key: Callable[[_Call], _Key],
     ) -> None:
-        """Match those of *lost* that are equal by *key* with *places_of* them, if as many."""
+        """Match *lost* calls of equal *key* with the *places_of* them, if equally many."""
         alike: dict[_Key, list[_Call]] = {}
         for call in lost:
             if call.op.lines and call.place is None:
@@ -201,23 +201,23 @@ class Matched:
                     self._found(call, place)
 
     def _fitting(self, call: _Call, begin: int, end: int) -> Iterator[int]:
-        """The ops from *begin* to *end* that may be such a call, on whatever line."""
+        """The candidates from *begin* to *end* that fit a call, on any line."""
         found = self._between((call.op.name,), begin, end)
         return (place for place in found if self._fits(call, place))
 
     def _there(self, call: _Call, begin: int, end: int) -> Iterator[int]:
-        """The ops from *begin* to *end* of its name and line, whatever their results."""
+        """The candidates from *begin* to *end* of its name and line, of any shapes."""
         found = self._between(call.key, begin, end)
         return (place for place in found if self._inside(call, place))
 
     def _between(self, key: _Key, begin: int, end: int) -> Iterator[int]:
-        """The ops of a name, or name and line, that are not found yet."""
+        """The candidates of a name, or a name and line, that have no match yet."""
         places = self._places.get(key, [])
         inside = places[bisect_left(places, begin) : bisect_left(places, end)]
         return (place for place in inside if place not in self._used)
 
     def _keep(self, number: int, calls: Sequence[_Call]) -> None:
-        """Keep what was found of one run of a graph."""
+        """Store the matches of one run of a graph."""
         found = [(call.op, call.place) for call in calls if call.place is not None]
         for _, place in found:
             self.graphs.setdefault(self.candidates[place].op.id, number)
@@ -233,7 +233,7 @@ class Matched:
             ]
 
     def _kind(self, call: _Call) -> str:
-        """Why a call is not found: a key of `UNMATCHED`."""
+        """Why a call has no op: a key of `UNMATCHED`."""
         if call.op.numpy:
             return "NumPy"
         if not call.op.lines:
@@ -248,8 +248,8 @@ class Matched:
 def _can_be_equal(traced: _Shapes, made: _Shapes) -> bool:
     """Whether the shapes of results are equal, as far as they are known.
 
-    The compiler does not know all sizes, and what an op gives unchanged is no result of the
-    recording. The buffers that it writes are some more.
+    The compiler does not know all sizes. The recorded results leave out arguments that are
+    returned unchanged, and have buffers that were written at their end.
     """
     return all(
         len(one) == len(other) and all(size in (-1, real) for size, real in zip(one, other))

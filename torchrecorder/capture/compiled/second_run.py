@@ -1,8 +1,8 @@
 """SecondRun: run the model again, compiled, to get its graphs.
 
-The recorded run is eager, as always. When it is over, the calls of the model that it made are
-made again, on the same arguments, with the model compiled. Buffers, gradients and random state
-are those from before afterwards, and so is the compiler's own state.
+The recorded run is eager, as always. When it is over, its calls of the model are repeated with the
+compiled model, on the same arguments. Buffers, gradients, random state and the state of the
+compiler are restored afterwards.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from torchrecorder.capture.internals.access import (
 from torchrecorder.capture.internals.compiler import compile_with, compiler_set_aside
 from torchrecorder.capture.modes.function_mode import FunctionCalls
 from torchrecorder.capture.state.restore import restored
+from torchrecorder.capture.tape import first_line
 from torchrecorder.checks import warn
 from torchrecorder.events import (
     COMPILED_GRAPH,
@@ -114,7 +115,7 @@ class SecondRun:
         try:
             self._run(traced)
         except Exception as error:
-            text = f"compiling the model failed: {type(error).__name__}: {_first_line(error)}"
+            text = f"compiling the model failed: {type(error).__name__}: {first_line(error)}"
             tape.notes.append(text)
             warn(f"{text}. The recording has no {'kernels' if fused else 'graphs'}")
             return None
@@ -174,13 +175,6 @@ def _kernels(traced: Traced, matched: Matched) -> Iterator[FusedKernel]:
         ops = {call.node: matched.candidates[where].op.id for call, where in found}
         chosen = dict.fromkeys(op for node, op in ops.items() if node in kernel.nodes)
         yield FusedKernel(place + 1, number + 1, kernel.name, tuple(chosen), kernel.code)
-
-
-def _first_line(error: BaseException) -> str:
-    try:
-        return next(iter(str(error).strip().splitlines()), "")[:300]
-    except Exception:  # the user's own __str__ may raise
-        return ""
 
 
 _DEVICES = ("cpu", "cuda", "mps", "xpu")

@@ -29,7 +29,7 @@ from torchrecorder.capture.internals.access import (
     takes_post_hook,
 )
 from torchrecorder.capture.observer import Given
-from torchrecorder.capture.tensors.describe import Names, shape_of
+from torchrecorder.capture.tensors.describe import device_name, dtype_facts, shape_of
 from torchrecorder.events import GradId, GradNodeMade, Gradient, OpId, ScopeId
 from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun
 
@@ -48,7 +48,6 @@ class BackwardRuns:
         self.autograd = autograd
         self.running: list[_Run] = []
         self._makers: list[tuple[int, GradId]] = []
-        self._names = Names()
         self._forms: dict[Any, Gradient] = {}
         self.left: Callable[[], None] = lambda: None
 
@@ -148,10 +147,9 @@ class BackwardRuns:
         return known
 
     def _new_form(self, gradient: Tensor) -> Gradient:
-        dtype, size = self._names.dtype(gradient.dtype)
-        device = self._names.device(gradient.device)
+        dtype, size = dtype_facts(gradient.dtype)
         shape = shape_of(gradient)
-        return Gradient(shape, dtype, device, abs(math.prod(shape)) * size)
+        return Gradient(shape, dtype, device_name(gradient.device), abs(math.prod(shape)) * size)
 
 
 class _Run:

@@ -12,8 +12,8 @@ tested on a function of our own before anything relies on it.
 
 from __future__ import annotations
 
+import contextlib
 import functools
-import threading
 from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Union
@@ -22,6 +22,7 @@ import torch
 from torch.autograd.function import BackwardCFunction, Function
 
 from torchrecorder.capture.internals.access import apply_code, forward_gradients, get_frame
+from torchrecorder.capture.state.shared import Shared, replaced
 
 if TYPE_CHECKING:
     from torchrecorder.capture.tape import Tape
@@ -79,20 +80,11 @@ class AppliedFunctions:
         self.found: dict[int, Applied] = {}  # by id of the caller's frame
 
     def __enter__(self) -> AppliedFunctions:
-        with _lock:
-            _active.append(self)
-            if len(_active) == 1 and apply_code() is None:
-                BackwardCFunction.__init__ = _init  # type: ignore[method-assign]
+        _contexts.add(self)
         return self
 
     def __exit__(self, *error: object) -> None:
-        with _lock:
-            _active.remove(self)
-            if not _active and vars(BackwardCFunction).get("__init__") is _init:
-                if _own_init is None:
-                    del BackwardCFunction.__init__
-                else:
-                    BackwardCFunction.__init__ = _own_init  # type: ignore[method-assign]
+        _contexts.remove(self)
         self.found.clear()
 
     def note(self, cls: type[Function], caller: FrameType) -> None:
@@ -138,21 +130,27 @@ def class_of(running: FrameType | Applied) -> Any:
 
 # Contexts ---------------------------------------------------------------------------------
 
-_lock = threading.Lock()
-_active: list[AppliedFunctions] = []
 _plain_init: Any = BackwardCFunction.__init__
-_own_init: Any = vars(BackwardCFunction).get("__init__")
 
 
 def _init(self: Any, *args: Any, **kwargs: Any) -> None:
     """``BackwardCFunction.__init__``: a custom function is about to run."""
-    for item in tuple(_active):
+    for item in _contexts.users:
         try:
             if not item.tape.is_elsewhere():
                 item.note(type(self)._forward_cls, get_frame(1))
         except Exception as error:
             item.fail(error)
     _plain_init(self, *args, **kwargs)
+
+
+def _watched() -> contextlib.AbstractContextManager[None]:
+    if apply_code() is not None:
+        return contextlib.nullcontext()  # its frame is enough
+    return replaced(BackwardCFunction, "__init__", _init)
+
+
+_contexts: Shared[AppliedFunctions] = Shared(_watched)
 
 
 def _codes_of(cls: type[Function]) -> list[CodeType | None]:

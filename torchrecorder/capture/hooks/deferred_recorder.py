@@ -25,22 +25,18 @@ from torch.nn.modules.module import (
     register_module_forward_hook,
     register_module_forward_pre_hook,
 )
-from torch.optim.optimizer import (
-    register_optimizer_step_post_hook,
-    register_optimizer_step_pre_hook,
-)
 from torch.overrides import TorchFunctionMode
 
-from torchrecorder.capture.state.force_eager import RunEagerly
+from torchrecorder.capture.hooks.optimizer import around_steps
 from torchrecorder.capture.internals.access import (
     caller_of_module,
-    count_function_modes,
     default_device_mode,
     get_frame,
-    pop_function_mode,
-    push_function_mode,
+    put_function_modes,
+    take_function_modes,
 )
 from torchrecorder.capture.recorder import Recorder
+from torchrecorder.capture.state.force_eager import RunEagerly
 from torchrecorder.errors import TorchRecorderError
 from torchrecorder.recording import Recording
 
@@ -136,13 +132,12 @@ class DeferredRecorder:
     def _begin(self, module: Module) -> None:
         """Start recording, with the recorder's modes below most modes of the program."""
         self.model = module
-        self._hooks.callback(register_optimizer_step_pre_hook(self._steps_now).remove)
-        self._hooks.callback(register_optimizer_step_post_hook(self._stepped).remove)
+        self._hooks.push(around_steps(self._steps_now, self._stepped))
         recorder = Recorder(module, **self._options)
-        others = _taken()
+        others = take_function_modes()
         try:
             recorder.__enter__()
-            self._recorder, self._modes = recorder, _taken()
+            self._recorder, self._modes = recorder, take_function_modes()
         finally:
             self._put_with(others)
 
@@ -150,7 +145,8 @@ class DeferredRecorder:
         """Push the recorder's modes and those of the program in the right order."""
         default = default_device_mode()
         lowest = [mode for mode in others if mode is default]
-        _put([*lowest, *self._modes, *(mode for mode in others if mode is not default)])
+        highest = [mode for mode in others if mode is not default]
+        put_function_modes([*lowest, *self._modes, *highest])
 
     def _take_from(self, modes: list[TorchFunctionMode]) -> list[TorchFunctionMode]:
         """The modes in *modes* that are not the recorder's."""
@@ -161,7 +157,7 @@ class DeferredRecorder:
         try:
             if self._deaf and threading.get_ident() == self._thread:
                 self._deaf = False
-                self._put_with(_taken())
+                self._put_with(take_function_modes())
         except Exception as error:
             self._lose(error)
 
@@ -180,7 +176,7 @@ class DeferredRecorder:
         ours = {id(parameter) for parameter in self.model.parameters()}
         if any(id(item) in ours for group in optimizer.param_groups for item in group["params"]):
             self._deaf = True
-            _put(self._take_from(_taken()))
+            put_function_modes(self._take_from(take_function_modes()))
 
     def _end(self, error: BaseException | None) -> None:
         """Stop recording at the current place of the program."""
@@ -190,23 +186,9 @@ class DeferredRecorder:
         self._hooks.close()
         if self._recorder is None:
             return
-        others = self._take_from(_taken())
-        _put(self._modes)
+        others = self._take_from(take_function_modes())
+        put_function_modes(self._modes)
         try:
             self._recorder.__exit__(None if error is None else type(error), error, None)
         finally:
-            _put(others)
-
-
-def _taken() -> list[TorchFunctionMode]:
-    """Pop all function modes; the lowest is the first."""
-    taken = []
-    while count_function_modes():
-        taken.append(pop_function_mode())
-    return taken[::-1]
-
-
-def _put(modes: list[TorchFunctionMode]) -> None:
-    """Push function modes, the first one lowest."""
-    for mode in modes:
-        push_function_mode(mode)
+            put_function_modes(others)

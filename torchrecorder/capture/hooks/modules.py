@@ -68,7 +68,6 @@ class ModuleScopes:
         self.open: list[tuple[int, OpenScope]] = []
         self.others = OtherThreads()
         self.family: Container[int] = ()  # the threads that are recorded together
-        self._exit = ExitStack()
         self.called: Called | None = None
         self.lingering = regions.lingering = DeferredExits(self.open, self._finish)
         values.search_names = self._name_of

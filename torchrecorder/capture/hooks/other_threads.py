@@ -21,15 +21,11 @@ class OtherThreads:
         self._calls: Counter[str] = Counter()
 
     def __enter__(self) -> OtherThreads:
-        with _lock:
-            _recorded[self._own] += 1
+        _recorded.append(self._own)
         return self
 
     def __exit__(self, *error: object) -> None:
-        with _lock:
-            _recorded[self._own] -= 1
-            if not _recorded[self._own]:
-                del _recorded[self._own]
+        _recorded.remove(self._own)
 
     def count(self) -> None:
         """A module was called, possibly in another thread."""
@@ -45,9 +41,8 @@ class OtherThreads:
         ]
 
 
-_lock = threading.Lock()
-_recorded: Counter[int] = Counter()
-"""The number of recorders of each thread."""
+_recorded: list[int] = []
+"""The threads of all active recorders, once for each."""
 
 
 def thread_name(thread: threading.Thread) -> str:

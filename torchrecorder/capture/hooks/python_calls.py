@@ -81,7 +81,6 @@ class _TracedFrame(NamedTuple):
     """A frame with the trace function of a debugger, as it was last seen."""
 
     code: CodeType
-    parent: PythonCall | None
     position: int
     running: PythonCall | None
 
@@ -102,7 +101,7 @@ class PythonCalls:
         if not self.sources.is_in_region(frame):  # what is around the block says nothing
             self.sources.is_around = self._is_around
         while frame is not None:
-            self._mark(frame, _OUTSIDE, None)
+            self._mark(frame, _OUTSIDE)
             frame = frame.f_back
         return self
 
@@ -156,7 +155,7 @@ class PythonCalls:
         if running is _OUTSIDE:
             running = None
             if new and self._is_function():
-                self._mark(frames[new.pop()], None, None)
+                self._mark(frames[new.pop()], None)
         for place in reversed(new):
             running = self._begin(frames, place, regions, running)
         return running
@@ -191,7 +190,7 @@ class PythonCalls:
         names = [frame.f_code.co_name for frame in frames]
         first = len(names) - 1 - (names[::-1].index("forward") if "forward" in names else 0)
         for frame in frames[first:]:
-            self._mark(frame, None, None)
+            self._mark(frame, None)
         return list(range(first))
 
     def _is_function(self) -> bool:
@@ -215,19 +214,17 @@ class PythonCalls:
             scope = self._scope(place, regions)
             running = PythonCall(self.tape.next_function(), parent, scope, function, source)
             self.found.append(running)
-        self._mark(frame, running, parent)
+        self._mark(frame, running)
         return running
 
-    def _mark(
-        self, frame: FrameType, running: PythonCall | None, parent: PythonCall | None
-    ) -> None:
+    def _mark(self, frame: FrameType, running: PythonCall | None) -> None:
         mark = frame.f_trace
         if mark is None:
             mark = frame.f_trace = FrameMark()
         if type(mark) is FrameMark:
             mark[self] = running
         else:
-            self._traced[id(frame)] = _TracedFrame(frame.f_code, parent, frame.f_lasti, running)
+            self._traced[id(frame)] = _TracedFrame(frame.f_code, frame.f_lasti, running)
 
     def _scope(self, place: int, regions: Sequence[Region]) -> ScopeId | None:
         """The innermost module call or region around the frame at index *place*."""

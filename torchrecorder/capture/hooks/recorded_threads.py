@@ -16,6 +16,7 @@ from typing import Any
 from torchrecorder.capture.hooks.other_threads import thread_name
 from torchrecorder.capture.instruments import Instruments, of_thread
 from torchrecorder.capture.internals.access import DisableTorchFunction, call_of_thread
+from torchrecorder.capture.state.shared import Shared, replaced
 from torchrecorder.capture.tape import Tape
 from torchrecorder.events import ScopeId, ScopeLeft
 
@@ -30,17 +31,11 @@ class RecordedThreads:
         self.threads: list[RecordedThread] = []
 
     def __enter__(self) -> RecordedThreads:
-        with _lock:
-            _active.append(self)
-            if len(_active) == 1:
-                threading.Thread.start = _start  # type: ignore[method-assign]
+        _starts.add(self)
         return self
 
     def __exit__(self, *error: object) -> None:
-        with _lock:
-            _active.remove(self)
-            if not _active and threading.Thread.start is _start:
-                threading.Thread.start = _plain_start  # type: ignore[method-assign]
+        _starts.remove(self)
         for thread in self.threads:
             with self.main.tape.losing("threads"):
                 thread.end()
@@ -122,7 +117,7 @@ class RecordedThread:
         """Enter the instruments in this thread, unless the recorder has ended."""
         main = self.owner.main
         with _lock, DisableTorchFunction():
-            if self.owner not in _active:
+            if self.owner not in _starts.users:
                 return None
             tape = Tape.beside(main.tape, self.number, self.scope)
             tape.pause()
@@ -165,12 +160,14 @@ class RecordedThread:
 
 
 _lock = threading.RLock()
-_active: list[RecordedThreads] = []
 _plain_start: Any = threading.Thread.start
 
 
 def _start(self: threading.Thread) -> None:
     """``threading.Thread.start``, for a thread that may be recorded."""
-    for item in tuple(_active):
+    for item in _starts.users:
         item.expect(self)
     _plain_start(self)
+
+
+_starts: Shared[RecordedThreads] = Shared(lambda: replaced(threading.Thread, "start", _start))

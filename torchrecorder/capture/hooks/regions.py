@@ -100,7 +100,7 @@ class Regions:
         return line
 
     def began(self, scope: ScopeId) -> None:
-        """A module is called from where was located last."""
+        """A module is called at the place that `locate` was asked for last."""
         if self.function is not None:
             self.function.inside.append(scope)
 
@@ -129,7 +129,7 @@ class Regions:
         return len(stack) == 1 or stack[-2].key is None
 
     def _sync(self, regions: list[Region], state: ModeState) -> list[tuple[Region, ScopeId]]:
-        """Close and open regions until *regions* are those that run; gives those that began."""
+        """Close and open regions until *regions* are open; returns those that were opened."""
         wanted = [item for item in reversed(regions) if _is_shown(item)]
         keys: list[Any] = [item.key for item in wanted]
         kind = _mode_kind(self._door(), state, bool(wanted))

@@ -66,23 +66,22 @@ def _telling_codes() -> dict[CodeType, object]:
     codes: dict[CodeType, object] = dict.fromkeys((CALL_CODE, WRAPPED_CALL_CODE), _MODULE)
     codes[copy.deepcopy.__code__] = _OF_MODULE
     codes.update(dict.fromkeys(apply_codes(), ScopeKind.CUSTOM_FUNCTION))
-    codes[inspect.unwrap(checkpoint.checkpoint).__code__] = ScopeKind.CHECKPOINT
     for const in torch.optim.Optimizer.profile_hook_step.__code__.co_consts:
         if isinstance(const, CodeType):  # PyTorch's wrapper of every optimizer step
             codes[const] = ScopeKind.OPTIMIZER
-    for function in CLIPPING_FUNCTIONS:
-        codes[inspect.unwrap(function).__code__] = ScopeKind.CLIPPING
-    for function in AVERAGING_METHODS:
-        codes[inspect.unwrap(function).__code__] = ScopeKind.AVERAGING
-    for function in TRANSFERS:
-        codes[inspect.unwrap(function).__code__] = ScopeKind.TRANSFER
-    for function in SCALER_METHODS:
-        codes[inspect.unwrap(function).__code__] = ScopeKind.SCALER
+    pretending: Any = FakeTensorMode.__torch_dispatch__, FakeTensor.__torch_dispatch__
+    for functions, place in (
+        ((checkpoint.checkpoint,), ScopeKind.CHECKPOINT),
+        (CLIPPING_FUNCTIONS, ScopeKind.CLIPPING),
+        (AVERAGING_METHODS, ScopeKind.AVERAGING),
+        (TRANSFERS, ScopeKind.TRANSFER),
+        (SCALER_METHODS, ScopeKind.SCALER),
+        (pretending, _PRETENDED),
+    ):
+        codes.update(dict.fromkeys([inspect.unwrap(item).__code__ for item in functions], place))
     for function in pipeline_functions():
         kind = _PIPELINE_KINDS.get(function.__name__, ScopeKind.PIPELINE_SETUP)
         codes[inspect.unwrap(function).__code__] = kind
-    for function in (FakeTensorMode.__torch_dispatch__, FakeTensor.__torch_dispatch__):
-        codes[inspect.unwrap(function).__code__] = _PRETENDED
     if CHECKPOINT_CODE is not None:
         codes[CHECKPOINT_CODE] = _PRETENDED
     return codes

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import CodeType
 from typing import Any
 
@@ -79,6 +79,20 @@ def leave_function_mode(mode: TorchFunctionMode) -> None:
         above.append(top)
     for entry in reversed(above):
         push_function_mode(entry)
+
+
+def take_function_modes() -> list[TorchFunctionMode]:
+    """Remove all function modes from the stack of this thread; the lowest is the first."""
+    modes: list[TorchFunctionMode] = function_modes()
+    for _ in modes:
+        pop_function_mode()
+    return modes
+
+
+def put_function_modes(modes: Iterable[TorchFunctionMode]) -> None:
+    """Put function modes on the stack, the first one lowest."""
+    for mode in modes:
+        push_function_mode(mode)
 
 
 def leave_dispatch_mode(mode: TorchDispatchMode) -> None:

@@ -17,6 +17,7 @@ from torch.optim import optimizer
 from torchrecorder.capture.internals.access import compiled_codes, get_frame
 from torchrecorder.capture.internals.table import COMPILED_CALLS
 from torchrecorder.capture.internals.trials import find
+from torchrecorder.capture.state.shared import replaced
 
 _GET, _SET = "_callback_from_stance", "_maybe_set_eval_frame"
 
@@ -37,12 +38,9 @@ def compiled_calls_watched(
         return
     home: Any = find("torch._dynamo.eval_frame")
     plain = getattr(home, _GET), getattr(home, _SET)
-    ours = _replacements(*plain, {id(code) for code in codes}, begins, ended)
-    _replace(home, plain, ours)
-    try:
+    get, put = _replacements(*plain, {id(code) for code in codes}, begins, ended)
+    with replaced(home, _GET, get), replaced(home, _SET, put):
         yield
-    finally:
-        _replace(home, ours, plain)
 
 
 def _replacements(
@@ -71,13 +69,6 @@ def _replacements(
         return before
 
     return callback_from_stance, set_eval_frame
-
-
-def _replace(home: Any, before: tuple[Any, Any], after: tuple[Any, Any]) -> None:
-    """Replace the functions *before* by *after*; replacements by others stay."""
-    for name, one, other in zip((_GET, _SET), before, after):
-        if getattr(home, name) is one:
-            setattr(home, name, other)
 
 
 def optimizer_hooks() -> list[Any]:

@@ -35,7 +35,7 @@ def fake_mesh(rank: int, names: Sequence[str], sizes: Sequence[int]) -> Any:
 
 
 def agree_on_static_shapes() -> None:
-    """Let the stages of pipelines in this process take it that all others know their shapes.
+    """Make the pipeline stages of this process assume that all others know their shapes.
 
     Before its first micro-batch, a pipeline asks its stages whether each was given the shapes of
     its inputs and outputs, and reads the answer from a tensor. In a fake group nobody answers.

@@ -9,7 +9,7 @@ import functools
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -18,6 +18,7 @@ from torch import Tensor
 from torchrecorder.capture.internals.access import USUAL_TYPES
 from torchrecorder.capture.internals.table import COLLECTIVES, REDUCTIONS
 from torchrecorder.capture.internals.trials import find
+from torchrecorder.capture.state.shared import Shared, replaced
 from torchrecorder.events import Mesh, RankGroup
 
 _DTENSOR, _ASYNC_TENSOR = "DTensor", "AsyncCollectiveTensor"
@@ -181,54 +182,39 @@ class Listener(Protocol):
         """The wait is over."""
 
 
-_lock = threading.Lock()
-_listeners: list[Listener] = []
-_registration = ExitStack()
-"""Registration is global: the first listener registers, the last one unregisters."""
-
-
 def listen(listener: Listener) -> Callable[[], None]:
     """Pass all communication of the process to *listener*; the returned function ends this."""
-    with _lock:
-        if not _listeners:
-            with ExitStack() as stack:
-                _register(stack)
-                _registration.push(stack.pop_all())
-        _listeners.append(listener)
-    return functools.partial(_unregister, listener)
+    _listening.add(listener)
+    return functools.partial(_listening.remove, listener)
 
 
-def _unregister(listener: Listener) -> None:
-    with _lock:
-        _listeners.remove(listener)
-        if not _listeners:
-            _registration.close()
-
-
-def _register(stack: ExitStack) -> None:
+def _registered() -> AbstractContextManager[Any]:
     """Register kernels in front of those of the devices, and wrap ``Work.wait``.
 
     All calls pass there: from Python and C++, in forward and backward, with or without modes.
     Functional operators are intercepted above dispatch modes, because fake tensor mode caches
     results and does not call an operator again.
     """
-    for space, names, key, kernel in (
-        ("c10d", _NAMES, "BackendSelect", _send_kernel),
-        ("_c10d_functional", ("wait_tensor",), "BackendSelect", _wait_kernel),
-        ("_c10d_functional", _FUNCTIONAL, "ADInplaceOrView", _functional_kernel),
-        ("_dtensor", _FUNCTIONAL, "ADInplaceOrView", _functional_kernel),
-    ):
-        after = find("torch._C._dispatch_keyset_full_after")(find(f"{_KEYS}.{key}"))
-        library = torch.library.Library(space, "IMPL")
-        stack.callback(library._destroy)
-        for name in names:
-            packet = getattr(getattr(torch.ops, space), name, None)
-            if packet is not None:
-                library.impl(name, kernel(packet.default, after), key, with_keyset=True)
-    work: Any = find(_WORK)
-    stack.callback(setattr, work, "wait", work.wait)
-    work.wait = _wrapped_wait(work.wait)
+    with ExitStack() as stack:
+        for space, names, key, kernel in (
+            ("c10d", _NAMES, "BackendSelect", _send_kernel),
+            ("_c10d_functional", ("wait_tensor",), "BackendSelect", _wait_kernel),
+            ("_c10d_functional", _FUNCTIONAL, "ADInplaceOrView", _functional_kernel),
+            ("_dtensor", _FUNCTIONAL, "ADInplaceOrView", _functional_kernel),
+        ):
+            after = find("torch._C._dispatch_keyset_full_after")(find(f"{_KEYS}.{key}"))
+            library = torch.library.Library(space, "IMPL")
+            stack.callback(library._destroy)
+            for name in names:
+                packet = getattr(getattr(torch.ops, space), name, None)
+                if packet is not None:
+                    library.impl(name, kernel(packet.default, after), key, with_keyset=True)
+        work: Any = find(_WORK)
+        stack.enter_context(replaced(work, "wait", _wrapped_wait(work.wait)))
+        return stack.pop_all()
 
+
+_listening: Shared[Listener] = Shared(_registered)
 
 _KEYS = "torch._C.DispatchKey"
 _WORK = "torch._C._distributed_c10d.Work"
@@ -237,7 +223,7 @@ _WORK = "torch._C._distributed_c10d.Work"
 def _send_kernel(operator: Any, after: Any) -> Callable[..., Any]:
     def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
         _in_thread.calls = _calls_in_thread() + 1
-        calls = [(listener, listener.begins(operator, args)) for listener in tuple(_listeners)]
+        calls = [(listener, listener.begins(operator, args)) for listener in _listening.users]
         result = operator.redispatch(keys & after, *args, **kwargs)
         for item, begun in calls:
             if begun is not None:
@@ -260,7 +246,7 @@ def _functional_kernel(operator: Any, after: Any) -> Callable[..., Any]:
         before = _calls_in_thread()
         result = operator.redispatch(keys & after, *args, **kwargs)
         if _calls_in_thread() == before:
-            for listener in tuple(_listeners):
+            for listener in _listening.users:
                 listener.begins(operator, args, result)
         return result
 
@@ -269,7 +255,7 @@ def _functional_kernel(operator: Any, after: Any) -> Callable[..., Any]:
 
 def _wait_kernel(operator: Any, after: Any) -> Callable[..., Any]:
     def kernel(keys: Any, tensor: Any) -> Any:
-        waits = [(listener, listener.waits(tensor)) for listener in tuple(_listeners)]
+        waits = [(listener, listener.waits(tensor)) for listener in _listening.users]
         result = operator.redispatch(keys & after, tensor)
         _end_waits(waits)
         return result
@@ -280,7 +266,7 @@ def _wait_kernel(operator: Any, after: Any) -> Callable[..., Any]:
 def _wrapped_wait(plain: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(plain)
     def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
-        waits = [(listener, listener.waits(work)) for listener in tuple(_listeners)]
+        waits = [(listener, listener.waits(work)) for listener in _listening.users]
         result = plain(work, *args, **kwargs)
         _end_waits(waits)
         return result

@@ -56,15 +56,9 @@ class CallSites:
         self._codes.clear()
 
 
-class DirectCalls:
+def direct(frame: FrameType) -> Caller:
     """For operators called by the dispatcher, without a line of the user's: a plain call."""
-
-    def at(self, frame: FrameType) -> Caller:
-        """A function that calls another one."""
-        return _call
-
-    def clear(self) -> None:
-        """Nothing to release."""
+    return _call
 
 
 def _call(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

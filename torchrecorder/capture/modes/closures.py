@@ -14,6 +14,8 @@ from typing import Any
 from torch import Tensor
 from torch.nn import Module
 
+from torchrecorder.capture.modes.python_functions import cells
+
 
 def closed_over(args: tuple[Any, ...]) -> list[tuple[str, Tensor]]:
     """The tensors that the functions among *args* close over, without duplicates."""
@@ -31,15 +33,6 @@ def closed_over(args: tuple[Any, ...]) -> list[tuple[str, Tensor]]:
             for path, tensor in _tensors(name, held, function.__code__.co_names):
                 found.setdefault(id(tensor), (path, tensor))
     return list(found.values())
-
-
-def cells(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """The names and contents of a function's cells; one that is still empty has none."""
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
-        try:
-            yield name, cell.cell_contents
-        except ValueError:
-            continue
 
 
 def _tensors(name: str, held: Any, mentioned: tuple[str, ...]) -> Iterator[tuple[str, Tensor]]:

@@ -14,7 +14,7 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
+from types import FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import torch
@@ -26,9 +26,9 @@ from torchrecorder.capture.hooks.source import InternalWork
 from torchrecorder.capture.internals.access import DisableTorchFunction, dispatch_modes
 from torchrecorder.capture.internals.compiled_calls import optimizer_hooks
 from torchrecorder.capture.modes.call import Call
-from torchrecorder.capture.modes.closures import cells
 from torchrecorder.capture.modes.higher_order import CompiledOps, active_recorders, suspended
 from torchrecorder.capture.modes.op_schema import FunctionFacts
+from torchrecorder.capture.modes.python_functions import cells, global_variables
 from torchrecorder.capture.probes.kernels import RecorderDispatchMode
 from torchrecorder.capture.tensors.describe import tensors_in
 from torchrecorder.events import ScopeKind
@@ -219,13 +219,4 @@ def _globals_and_cells(function: FunctionType) -> Iterator[Any]:
         return
     yield from (held for _, held in cells(function))
     if not str(function.__globals__.get("__name__", "")).startswith("torch."):
-        for name in _names(function.__code__):
-            if name in function.__globals__:
-                yield function.__globals__[name]
-
-
-def _names(code: CodeType) -> Iterator[str]:
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _names(constant)
+        yield from (held for _, held in global_variables(function))

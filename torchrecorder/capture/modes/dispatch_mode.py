@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from torchrecorder.capture.modes.call import Call
-from torchrecorder.capture.modes.call_site import DirectCalls
+from torchrecorder.capture.modes.call_site import direct
 from torchrecorder.capture.modes.function_mode import Calls
 from torchrecorder.capture.internals.access import (
     DisableTorchFunction,
@@ -142,7 +142,7 @@ class _CallsBelow(Calls):
     def __init__(self, above: Calls) -> None:
         grads: Any = _GradsBelow(above.autograd)
         super().__init__(above.tape, above.values, grads, above.regions, above.backward)
-        self.sites = DirectCalls()
+        self.caller_at = direct
 
     def end(self, call: Call, result: Any) -> None:
         """Record the outputs and writes of the call; autograd has not handled them yet."""

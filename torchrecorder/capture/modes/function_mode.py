@@ -22,7 +22,7 @@ from torchrecorder.capture.internals.access import (
 )
 from torchrecorder.capture.modes.arguments import named_arguments, sort_arguments
 from torchrecorder.capture.modes.call import Call, Told
-from torchrecorder.capture.modes.call_site import CallSites, DirectCalls
+from torchrecorder.capture.modes.call_site import Caller, CallSites
 from torchrecorder.capture.modes.composed import body_of, run_heard
 from torchrecorder.capture.modes.op_schema import FunctionFacts, facts_of
 from torchrecorder.capture.tensors.alias import holds_alias, run_on_originals
@@ -57,7 +57,8 @@ class Calls:
         self.autograd = autograd
         self.regions = regions
         self.backward = backward
-        self.sites: CallSites | DirectCalls = CallSites()
+        self.sites = CallSites()
+        self.caller_at: Callable[[FrameType], Caller] = self.sites.at
 
     def around(
         self,
@@ -102,7 +103,7 @@ class Calls:
             call.started = tape.pause()
             call.facts = facts
             frame = frame or get_frame(3)
-            call.caller = self.sites.at(frame)
+            call.caller = self.caller_at(frame)
             call.source = self.regions.locate(frame)
             call.function = self.regions.function
             call.place = tape.stack[-1] if tape.stack else None
@@ -324,7 +325,7 @@ class Calls:
 
 
 class FunctionCalls(TorchFunctionMode):
-    """Records every torch function that Python calls, by *calls*; *opens* composed ones."""
+    """Passes every torch function that Python calls to *calls*; *opens* composed ones."""
 
     def __init__(self, calls: Calls, opens: bool = True) -> None:
         super().__init__()

@@ -22,13 +22,15 @@ from torchrecorder.capture.internals.access import (
     OPERATOR_HOMES,
     OPERATOR_SETUP,
     TorchDispatchMode,
-    count_function_modes,
     dispatch_modes,
     function_modes,
     operator_setup,
     pop_function_mode,
     push_function_mode,
+    put_function_modes,
+    take_function_modes,
 )
+from torchrecorder.capture.state.shared import Shared
 
 if TYPE_CHECKING:
     from torchrecorder.capture.hooks.modules import ModuleScopes
@@ -52,19 +54,15 @@ class CompiledOps:
 
     def __enter__(self) -> CompiledOps:
         _local.active = (*active_recorders(), self)
-        _active.append(self)
-        _replace_setup(_plain, _unrecorded)
+        _operators.add(self)
         return self
 
     def __exit__(self, *error: object) -> None:
         _local.active = tuple(item for item in active_recorders() if item is not self)
-        _active.remove(self)
-        if not _active:
-            _replace_setup(_unrecorded, _plain)
+        _operators.remove(self)
 
 
 _plain: Any = operator_setup()
-_active: list[CompiledOps] = []
 _local = threading.local()
 
 
@@ -74,8 +72,21 @@ def active_recorders() -> tuple[CompiledOps, ...]:
     return found
 
 
+@contextlib.contextmanager
+def _compiled() -> Iterator[None]:
+    """A context in which PyTorch's setup of the compiler for higher-order operators is ours."""
+    _replace_setup(_plain, _unrecorded)
+    try:
+        yield
+    finally:
+        _replace_setup(_unrecorded, _plain)
+
+
+_operators: Shared[CompiledOps] = Shared(_compiled)
+
+
 def _replace_setup(before: Any, after: Any) -> None:
-    """Replace PyTorch's setup of the compiler for higher-order operators by *after*."""
+    """Replace this setup wherever it was imported, also meanwhile."""
     for home in filter(None, map(sys.modules.get, OPERATOR_HOMES)):
         if before is not None and getattr(home, OPERATOR_SETUP, None) is before:
             setattr(home, OPERATOR_SETUP, after)
@@ -144,18 +155,13 @@ def _counting() -> list[TorchDispatchMode]:
 @contextlib.contextmanager
 def _only(others: list[TorchFunctionMode], modes: list[TorchFunctionMode]) -> Iterator[None]:
     """Leave only the *others* of the function *modes* on the stack."""
-    _put_in_place(others)
+    take_function_modes()
+    put_function_modes(others)
     try:
         yield
     finally:
-        _put_in_place(modes)
-
-
-def _put_in_place(modes: list[TorchFunctionMode]) -> None:
-    while count_function_modes():
-        pop_function_mode()
-    for mode in modes:
-        push_function_mode(mode)
+        take_function_modes()
+        put_function_modes(modes)
 
 
 def _run_recorded(graph: Any, inputs: list[Any], **options: Any) -> Callable[..., Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 import types
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from torchrecorder.capture.internals.access import (
 )
 from torchrecorder.capture.modes.composed import COMPOSED
 from torchrecorder.capture.modes.mutation import is_collective, silent_writes
+from torchrecorder.capture.modes.python_functions import positional_parameters
 
 _OPERATORS = {
     "__radd__": "add",
@@ -259,11 +259,9 @@ def _qualname(func: Any, name: str) -> str:
 def _parameters(func: Any) -> tuple[str, ...]:
     """Positional parameter names, from Python's signature or from the schemas."""
     if isinstance(func, types.FunctionType):
-        code = getattr(inspect.unwrap(func), "__code__", None)
-        return () if code is None else code.co_varnames[: code.co_argcount]
+        return positional_parameters(func)
     if isinstance(func, HigherOrderOperator):
-        code = type(func).__call__.__code__
-        return code.co_varnames[1 : code.co_argcount]
+        return positional_parameters(type(func).__call__)[1:]
     schemas = _schemas(func)
     if not schemas:
         return ("self",) if hasattr(torch.Tensor, str(getattr(func, "__name__", ""))) else ()

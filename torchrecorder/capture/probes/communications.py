@@ -6,9 +6,11 @@ are written in another thread: they are not read before the program has waited f
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 import weakref
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
@@ -128,8 +130,7 @@ class Communications(Observer):
         """A communication operator begins; *made* is its result on fake tensors."""
         if not self._is_meant():
             return None
-        try:
-            self._pause()
+        with self._working():
             sent = communication_of(operator, args, made)
             communication = self._describe(sent)
             timed = self._is_timed(communication, sent)
@@ -139,44 +140,35 @@ class Communications(Observer):
                 self._writing[self.values.storages.of(tensor).number] = opened
             self._found.append(opened)
             return opened
-        except Exception as error:
-            self.tape.lose("communications", error)
-            return None
-        finally:
-            self._resume()
+        return None
 
     def ends(self, begun: _Open, result: Any) -> None:
         """The operator returned."""
-        try:
+        with self.tape.losing("communications"):
             work = self._last = work_in(result)
             if work is not None:
                 self._works[id(work)] = weakref.ref(work), begun
                 if begun.timed:
                     future = when_done(work, begun.done)
                     begun.future = future if begun.seconds is None else None
-        except Exception as error:
-            self.tape.lose("communications", error)
 
     def waits(self, on: Any) -> tuple[Any, _Open | None, float] | None:
         """The program begins to wait."""
         if not self._is_meant():
             return None
-        try:
+        with self.tape.losing("communications"):
             if isinstance(on, Tensor):
                 opened = self._writing.get(self.values.storages.of(on).number)
             else:
                 ref, opened = self._works.get(id(on), (None, None))
                 opened = opened if ref is not None and ref() is on else None
             return on, opened, self.tape.clock()
-        except Exception as error:
-            self.tape.lose("communications", error)
-            return None
+        return None
 
     def waited(self, begun: tuple[Any, _Open | None, float]) -> None:
         """The program has waited."""
         on, opened, since = begun
-        try:
-            self._pause()
+        with self._working():
             if opened is not None:
                 if opened.timed:
                     opened.waited(since)
@@ -184,10 +176,6 @@ class Communications(Observer):
             if isinstance(on, Tensor):
                 self.values.storages.arrive(on)
             self._last = None
-        except Exception as error:
-            self.tape.lose("communications", error)
-        finally:
-            self._resume()
 
     def _is_meant(self) -> bool:
         """Whether the current call belongs to the run, not to the recorder."""
@@ -197,13 +185,18 @@ class Communications(Observer):
             return self.tape.paused is None
         return current_graph_task() != -1 and bool(self.backward.running)
 
-    def _pause(self) -> None:
-        if threading.get_ident() == self.tape.thread:
-            self.tape.pause()
-
-    def _resume(self) -> None:
-        if threading.get_ident() == self.tape.thread:
-            self.tape.resume()
+    @contextlib.contextmanager
+    def _working(self) -> Iterator[None]:
+        """A context in which an error loses a fact; in the recorded thread, its time is ours."""
+        is_here = threading.get_ident() == self.tape.thread
+        try:
+            with self.tape.losing("communications"):
+                if is_here:
+                    self.tape.pause()
+                yield
+        finally:
+            if is_here:
+                self.tape.resume()
 
     def _is_timed(self, communication: Communication, sent: RawCommunication) -> bool:
         on_cpu = all(item.device.type == "cpu" for item in (*sent.given, *sent.received))

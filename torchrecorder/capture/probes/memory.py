@@ -12,7 +12,6 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
-from torch.nn import Module
 from torch.nn.parameter import is_lazy
 
 from torchrecorder.capture.internals.access import SHOWS_OPERATORS, current_node
@@ -48,22 +47,12 @@ class MemoryWatched(RecorderDispatchMode, Observer):
         self._roles: dict[int, tuple[str, int]] = {}
         self._alias: set[int] = set()
 
-    def start(self, model: Module | None) -> None:
-        """Record the tensors of the model from before the run."""
-        waiting, seen = [model] if model is not None else [], set()
-        while waiting:
-            module = waiting.pop()
-            if id(module) in seen:
-                continue
-            seen.add(id(module))
-            parts = vars(module)
-            for role, name in (("parameter", "_parameters"), ("buffer", "_buffers")):
-                for tensor in parts.get(name, {}).values():
-                    if isinstance(tensor, Tensor):
-                        self._has(tensor, role)
-            waiting.extend(
-                part for part in parts.get("_modules", {}).values() if isinstance(part, Module)
-            )
+    def find_weights(self) -> None:
+        """Record the parameters and buffers that have names, and their gradients."""
+        for reference, role, _ in list(self.values.named.values()):
+            tensor = reference()
+            if tensor is not None:
+                self._has(tensor, role.value)
 
     def _has(self, tensor: Tensor, role: str) -> None:
         """Record a tensor of the model, and its gradient."""
@@ -199,10 +188,7 @@ class MemoryWatched(RecorderDispatchMode, Observer):
         """The run is over: write the events, and remove weak references."""
         for place in list(self._open):
             self._end(place)
-        for reference, role, _ in list(self.values.named.values()):
-            tensor = reference()
-            if tensor is not None:
-                self._has(tensor, role.value)
+        self.find_weights()
         self._references.clear()
         open_ = [
             made(

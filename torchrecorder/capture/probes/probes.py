@@ -11,15 +11,13 @@ from torchrecorder.build import Event
 from torchrecorder.capture.internals import processes
 from torchrecorder.capture.probes.device import DeviceWatched, in_use
 from torchrecorder.capture.probes.profiled import PROFILER, Ranges
-from torchrecorder.capture.probes.statistics import Choice
+from torchrecorder.capture.probes.statistics import Choice, patterns_of
 from torchrecorder.checks import FLAG, TEXTS, Check, check, one_of, warn_unmatched
 from torchrecorder.events import ScopeId
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.retained_tensors import Kept
 
 if TYPE_CHECKING:
-    from torch.nn import Module
-
     from torchrecorder.capture.hooks.backward import BackwardRuns
     from torchrecorder.capture.probes.communications import Communications
     from torchrecorder.capture.probes.retained_tensors import TensorsKept
@@ -89,8 +87,7 @@ class Extras:
                 if isinstance(event, Op):
                     names.append(f"{op_place(_around(entered, event.scope))}: {event.name}")
         for option, choice in (("stats", self.stats), ("keep", self.keep)):
-            if not isinstance(choice, bool):
-                warn_unmatched(option, [choice] if isinstance(choice, str) else choice, names)
+            warn_unmatched(option, patterns_of(choice), names)
 
     def start(
         self,
@@ -98,7 +95,6 @@ class Extras:
         tape: Tape,
         backward: BackwardRuns,
         running: Running,
-        model: Module | None,
         stack: contextlib.ExitStack,
     ) -> None:
         """Start the requested instruments."""
@@ -132,7 +128,7 @@ class Extras:
             from torchrecorder.capture.probes.memory import MemoryWatched
 
             memory = MemoryWatched(tape, backward)
-            memory.start(model)
+            memory.find_weights()
             tape.observers.append(memory)
             stack.enter_context(memory)
         if self.flops:

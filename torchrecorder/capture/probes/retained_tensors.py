@@ -15,7 +15,7 @@ from torch import Tensor
 
 from torchrecorder.capture.internals.access import DisableTorchFunction
 from torchrecorder.capture.observer import Given, Observer
-from torchrecorder.capture.probes.statistics import Choice, chooses
+from torchrecorder.capture.probes.statistics import Choice, chooses, patterns_of
 from torchrecorder.events import GradEdge, GradId, OpId, ValueId
 from torchrecorder.graph.nodes import Scope
 from torchrecorder.graph.retained_tensors import Tensors
@@ -95,10 +95,7 @@ def _copy_into(made: _Call, name: str, tensor: Tensor) -> None:
 
 def of_ops(choice: Choice) -> list[str]:
     """The patterns in *choice* for operations: ``"layer1.0: relu"``."""
-    if isinstance(choice, bool):
-        return []
-    patterns = [choice] if isinstance(choice, str) else choice
-    return [pattern for pattern in patterns if ": " in pattern]
+    return [pattern for pattern in patterns_of(choice) if ": " in pattern]
 
 
 def op_place(around: Iterable[Scope]) -> str:

@@ -37,8 +37,15 @@ def chooses(choice: Choice, paths: Sequence[str]) -> bool:
     """Whether *choice* includes scopes with one of these dotted paths."""
     if isinstance(choice, bool):
         return choice
-    patterns = [choice] if isinstance(choice, str) else choice
+    patterns = patterns_of(choice)
     return any(fnmatch.fnmatchcase(path, pattern) for path in paths for pattern in patterns)
+
+
+def patterns_of(choice: Choice) -> Sequence[str]:
+    """The patterns in *choice*; none for everything or nothing."""
+    if isinstance(choice, bool):
+        return ()
+    return (choice,) if isinstance(choice, str) else choice
 
 
 class StatisticsTaken(Observer):
@@ -92,7 +99,7 @@ def numbers(tensor: Tensor) -> Numbers | None:
         return None
     if not tensor.is_floating_point() and not tensor.is_complex():
         return None
-    flat = _plain(tensor.detach())
+    flat = flattened(tensor.detach())
     finite = torch.isfinite(flat)
     nans = int(torch.isnan(flat).sum())
     count = flat.numel()
@@ -109,8 +116,9 @@ def numbers(tensor: Tensor) -> Numbers | None:
     return (count, *figures, zeros, nans, count - left - nans)
 
 
-def _plain(tensor: Tensor) -> Tensor:
-    """*tensor* flattened to float64; absolute values of complex numbers."""
+def flattened(tensor: Tensor) -> Tensor:
+    """The values that *tensor* stores, in one dimension and in float64; of complex ones, the
+    absolute values."""
     if tensor.is_nested:
         tensor = tensor.values()
     elif tensor.layout is torch.sparse_coo:

@@ -18,6 +18,7 @@ from torch.nn.parameter import is_lazy
 
 from torchrecorder.capture.hooks.optimizer import around_steps
 from torchrecorder.capture.internals.access import DisableTorchFunction, without_dispatch_modes
+from torchrecorder.capture.probes.statistics import flattened
 from torchrecorder.checks import warn
 
 BINS = 40
@@ -143,11 +144,7 @@ def _parameters_of(optimizer: Any) -> list[Tensor]:
 
 def _flat(tensor: Tensor) -> Tensor:
     tensor = tensor.detach()
-    if tensor.layout is not torch.strided:
-        tensor = tensor.to_dense()
-    tensor = tensor.abs() if tensor.is_complex() else tensor
-    wide = torch.float32 if tensor.device.type == "mps" else torch.float64
-    return tensor.reshape(-1).to(wide)
+    return flattened(tensor if tensor.layout is torch.strided else tensor.to_dense())
 
 
 def _norm(tensor: Tensor) -> float:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import sys
-import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from importlib.abc import Loader, MetaPathFinder
@@ -23,16 +22,21 @@ import torch
 from torchrecorder.capture.internals.access import has_global_hooks
 from torchrecorder.capture.internals.compiled_calls import compiled_calls_watched
 from torchrecorder.capture.modes.compiled_steps import begins, ended
+from torchrecorder.capture.state.shared import Shared
 
 _COMPILER = "torch._dynamo"
 
 _ABOUT_US = "Using `torch.compile\\(module\\)` when there are global hooks"
 """The warning of a compiled module about global hooks, which are usually the recorder's."""
 
-_lock = threading.Lock()
-_resting: list[RunEagerly] = []
-_stance = contextlib.ExitStack()
-"""The stance is global: the first recorder sets it, the last one restores it."""
+
+@contextlib.contextmanager
+def _eager() -> Iterator[None]:
+    with torch.compiler.set_stance("force_eager"), compiled_calls_watched(begins, ended):
+        yield
+
+
+_stance: Shared[RunEagerly] = Shared(_eager)
 
 
 class RunEagerly(MetaPathFinder, Loader):
@@ -66,18 +70,10 @@ class RunEagerly(MetaPathFinder, Loader):
     def __exit__(self, *error: object) -> None:
         self._stop_waiting()
         self._exit.close()
-        with _lock:
-            if self in _resting:
-                _resting.remove(self)
-                if not _resting:
-                    _stance.close()
+        _stance.remove(self)
 
     def _set_stance(self) -> None:
-        with _lock:
-            if not _resting:
-                _stance.enter_context(torch.compiler.set_stance("force_eager"))
-                _stance.enter_context(compiled_calls_watched(begins, ended))
-            _resting.append(self)
+        _stance.add(self)
         if not self._hooked:
             self._exit.enter_context(_unsaid(_ABOUT_US))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import types
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -33,11 +33,11 @@ _CLOSED = (
 )
 
 Named = list[tuple[str, Any]]
-"""What has a name in the code."""
+"""Names in the code, with what they refer to."""
 
 
 class Places:
-    """Where the outermost call has tensors and modules from.
+    """Where the tensors and modules that the outermost call uses come from.
 
     Args:
         arguments: The arguments and their names.
@@ -61,7 +61,7 @@ class Places:
         return None if known is None or known[0]() is not item else known[1:]
 
     def _search(self) -> None:
-        """Find what is in arguments and variables."""
+        """Search arguments and variables."""
         role = Role.INPUT
         for named, deepest in self._waiting:
             for name, found in _places(named, deepest):
@@ -73,16 +73,12 @@ class Places:
         self._waiting = []
 
     def _search_models(self) -> None:
-        """Find what is in the modules there."""
+        """Search the modules that were found there."""
         for name, ref in self._models:
             model = ref()
             for path, module in () if model is None else Module.named_modules(model, prefix=name):
                 self._add(module, Role.CONSTANT, path)
-                for role, held in (
-                    (Role.PARAMETER, module._parameters),
-                    (Role.BUFFER, module._buffers),
-                    (Role.CONSTANT, vars(module)),
-                ):
+                for role, held in homes_of(module):
                     for key, value in held.items():
                         if isinstance(value, Tensor):
                             self._add(value, role, f"{path}.{key}" if path else key)
@@ -90,6 +86,15 @@ class Places:
 
     def _add(self, found: Tensor | Module, role: Role, name: str) -> None:
         self._found.setdefault(id(found), (weakref.ref(found), role, name))
+
+
+def homes_of(module: Module) -> tuple[tuple[Role, Mapping[str, Any]], ...]:
+    """Where *module* itself has tensors, by role: parameters, buffers and other attributes."""
+    return (
+        (Role.PARAMETER, module._parameters),
+        (Role.BUFFER, module._buffers),
+        (Role.CONSTANT, vars(module)),
+    )
 
 
 def tensors_in_objects(
@@ -132,7 +137,7 @@ def _places(arguments: Named, deepest: int) -> Iterator[tuple[str, Tensor | Modu
 
 
 def _is_a(found: Any, classes: Any) -> bool:
-    """As ``isinstance``, which asks for ``__class__``: of a proxy that is code of the user."""
+    """Like ``isinstance``, but never runs code of the user, as a proxy's ``__class__`` would."""
     return issubclass(type(found), classes)
 
 
@@ -179,6 +184,6 @@ def _key(key: Any) -> str:
 
 
 def _joined(name: str, key: str, value: Any) -> str:
-    """*name* and *key* as one place; private attributes are left out of it, but for modules."""
+    """The place *key* inside *name*, without private attributes other than modules."""
     is_hidden = key.startswith("_") and not _is_a(value, Module)
     return name if is_hidden else f"{name}.{key}" if name else key

@@ -7,6 +7,7 @@ tensors have no version; all functions handle these cases.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from math import prod
 from typing import Any
 
@@ -132,8 +133,8 @@ def node_behind(tensor: Tensor) -> Any:
 def is_leaf(tensor: Tensor) -> bool:
     """Whether gradients of *tensor* are added up in it.
 
-    A view that was made without gradients, of a tensor that has some, is none, although
-    ``is_leaf`` says so. False also if PyTorch raises an error.
+    A view made under no_grad of a tensor that requires grad is no leaf, although its ``is_leaf``
+    is True. False also if PyTorch raises an error.
     """
     try:
         if tensor._base is None or not tensor.requires_grad:
@@ -167,23 +168,13 @@ def reach_of(tensor: Tensor) -> tuple[int, int]:
     return low * size, (low + number) * size
 
 
-class Names:
-    """The names of dtypes and devices, cached."""
+@functools.cache
+def dtype_facts(dtype: torch.dtype) -> tuple[str, int]:
+    """The name of a dtype, and the size of an element in bytes."""
+    return str(dtype).removeprefix("torch."), dtype.itemsize
 
-    def __init__(self) -> None:
-        self.dtypes: dict[torch.dtype, tuple[str, int]] = {}
-        self.devices: dict[torch.device, str] = {}
 
-    def dtype(self, dtype: torch.dtype) -> tuple[str, int]:
-        """The name of a dtype, and the size of an element in bytes."""
-        found = self.dtypes.get(dtype)
-        if found is None:
-            found = self.dtypes[dtype] = (str(dtype).removeprefix("torch."), dtype.itemsize)
-        return found
-
-    def device(self, device: torch.device) -> str:
-        """The name of a device, ``"cuda:0"``."""
-        found = self.devices.get(device)
-        if found is None:
-            found = self.devices[device] = str(device)
-        return found
+@functools.cache
+def device_name(device: torch.device) -> str:
+    """The name of a device, ``"cuda:0"``."""
+    return str(device)

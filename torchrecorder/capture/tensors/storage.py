@@ -57,7 +57,7 @@ class Storage:
         self.waiting: list[Waiting] | None = None  # callbacks for the end of a collective
 
     def free(self) -> None:
-        """Let the address be given to other memory."""
+        """Allow the address to be reused."""
         if self.weak:
             UntypedStorage._free_weak_ref(self.weak)
         self.weak, self.held = 0, None
@@ -121,7 +121,7 @@ class Storages:
         return storage
 
     def when_released(self, tensor: Tensor, tell: Callable[[], None]) -> Any:
-        """Call *tell* once the memory of *tensor* is released, while what this gives is kept."""
+        """Call *tell* when the memory of *tensor* is released, if the result is kept until then."""
         memory = bearer(tensor).untyped_storage()
         if SEES_STORAGES_END:
             return weakref.ref(memory, lambda _: tell())

@@ -22,7 +22,8 @@ from torchrecorder.capture.internals.processes import is_dtensor
 from torchrecorder.capture.tensors.describe import (
     UNSETTLED,
     UNVERSIONED,
-    Names,
+    device_name,
+    dtype_facts,
     elements_of,
     innermost,
     kind_of,
@@ -62,7 +63,6 @@ class Values:
         self.foreign: dict[int, Foreign] = {}
         self.aside: dict[int, Aside] = {}
         self.storages: Storages = known.get("storages") or Storages()
-        self._names = Names()
         self.spread: Callable[[ValueId, Tensor], None] = lambda value, tensor: None
 
     # Reading ------------------------------------------------------------------------
@@ -315,9 +315,8 @@ class Values:
         value: ValueId | None = None,
     ) -> ValueId:
         """Write the event of a value."""
-        cls, known = type(tensor), self._names
-        dtype, size = known.dtypes.get(tensor.dtype) or known.dtype(tensor.dtype)
-        device = tensor.device
+        cls = type(tensor)
+        dtype, size = dtype_facts(tensor.dtype)
         if cls in USUAL_TYPES and tensor.layout is _STRIDED and not tensor.is_nested:
             shape = tuple(tensor.shape)
             shape = self.tape.shared.setdefault(shape, shape)
@@ -334,7 +333,7 @@ class Values:
             value,
             shape,
             dtype,
-            known.devices.get(device) or known.device(device),
+            device_name(tensor.device),
             role,
             entry.names,
             producer,
