@@ -309,8 +309,8 @@ def test_no_cause_where_none_is_known():
         model(torch.ones(2, 5))
 
     for program in (not_scalar, forward):
-        recording, error = failed(program)
-        assert recording.why_backward_failed() is None and len(error.__notes__) == 1
+        recording, _ = failed(program)
+        assert recording.why_backward_failed() is None
         assert "Cause:" not in recording.summary()
     assert tr.record(layers(), torch.ones(2, 4)).why_backward_failed() is None
 

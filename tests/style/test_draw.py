@@ -145,6 +145,17 @@ def test_every_text_can_be_read(theme: Theme) -> None:
     assert contrast(theme.line.text, theme.paper) >= 4.5
 
 
+@pytest.mark.parametrize("theme", THEMES.values(), ids=THEMES)
+def test_text_on_every_colour_of_the_scale_can_be_read(theme: Theme) -> None:
+    """Titles and small print; the latter is fainter wherever that leaves it readable."""
+    for share in range(101):
+        fill = scale(theme.heat, share / 100)
+        text = ink(fill)
+        small = faded(text, fill)
+        assert contrast(text, fill) >= contrast(small, fill) >= 4.5, fill
+        assert small != text or contrast(mix(text, fill, 0.07), fill) < 4.5, fill
+
+
 def test_failure_is_marked_on_the_op_and_around_it() -> None:
     """With the error on the innermost box."""
     run = Builder()

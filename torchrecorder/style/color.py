@@ -14,6 +14,12 @@ _HSV = re.compile(r"(0?\.\d+|[01](?:\.\d*)?)" + r"[\s,]+(0?\.\d+|[01](?:\.\d*)?)
 _WEIGHT = re.compile(r";(0?\.\d+|1(\.0*)?)$")
 _NOTHING = ("transparent", "none", "invis")
 
+READABLE = 4.5
+"""The least contrast of text that anybody can read (WCAG, level AA)."""
+
+FADED = (0.3, 0.22, 0.14, 0.07)
+"""How much of its fill may be mixed into the colour of small text."""
+
 
 @lru_cache(maxsize=1024)
 def solid(text: str, scheme: str = "") -> str | None:
@@ -103,8 +109,9 @@ def contrast(one: str, other: str) -> float:
 
 
 def ink(fill: str) -> str:
-    """Black or white, whichever reads better on *fill*."""
-    return max(("#1b1f24", "#ffffff"), key=lambda color: contrast(color, fill))
+    """Dark grey or white, whichever reads better on *fill*; black where neither can be read."""
+    soft = max(("#1b1f24", "#ffffff"), key=lambda color: contrast(color, fill))
+    return soft if contrast(soft, fill) >= READABLE else "#000000"
 
 
 def scale(stops: tuple[str, ...], share: float) -> str:
@@ -116,5 +123,8 @@ def scale(stops: tuple[str, ...], share: float) -> str:
 
 @lru_cache(maxsize=1024)
 def faded(text: str, fill: str) -> str:
-    """The colour of small text on *fill*: readable, but less prominent than titles."""
-    return mix(text, fill, 0.3) if fill.startswith("#") else text
+    """The colour of small text on *fill*: less prominent than titles as far as it can be read."""
+    if not fill.startswith("#"):
+        return text
+    mixed = (mix(text, fill, share) for share in FADED)
+    return next((color for color in mixed if contrast(color, fill) >= READABLE), text)

@@ -3,7 +3,7 @@
 "use strict";
 
 const colour = (() => {
-  const READABLE = 4.5;
+  const READABLE = 4.5, FADED = [0.74, 0.82, 0.9];
   const channels = hex => [1, 3, 5].map(at => parseInt(hex.slice(at, at + 2), 16) / 255);
   const toLinear = part => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
   const toScreen = part => (part <= 0.0031308 ? part * 12.92 : 1.055 * part ** (1 / 2.4) - 0.055);
@@ -61,6 +61,15 @@ const colour = (() => {
     return contrast(fill, soft) >= READABLE ? soft : best([soft, "#000000"]);
   }
 
+  // How opaque small text is on `fill`: less than titles, as far as it can be read then.
+  function opacity(text, fill) {
+    if (![text, fill].every(hex => /^#[0-9a-f]{6}$/i.test(hex))) return FADED[0];
+    const [ink, under] = [text, fill].map(channels);
+    const mixed = share => "#" + ink.map((part, at) => Math.round(
+      255 * (share * part + (1 - share) * under[at])).toString(16).padStart(2, "0")).join("");
+    return FADED.find(share => contrast(mixed(share), fill) >= READABLE) ?? 1;
+  }
+
   // Where a number lies between the least and the largest, 0..1; of numbers that add up, from 0, so
   // that the colour is the share. Equal steps are equal factors if `log`.
   function scale(values, { log = false, sum = false, range = null } = {}) {
@@ -82,5 +91,5 @@ const colour = (() => {
     return { low, high, log: isLog, at };
   }
 
-  return { ramp, ink, contrast, scale, toLab, toHex, luminance };
+  return { ramp, ink, opacity, contrast, scale, toLab, toHex, luminance };
 })();

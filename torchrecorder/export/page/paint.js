@@ -68,10 +68,11 @@ const paint = (() => {
     const lid = look.outline === "cylinder" ? 2 * shapes.lid(h) : 0;
     const rows = open ? shapes.rows(lines, fontsize, { top: TOP })
       : shapes.rows(lines, fontsize, { height: h + lid });
+    const faint = colour.opacity(look.text, look.fill);
     return rows.map((row, number) => ["text", {
       x: open ? PAD : Math.round(w * 50) / 100, y: row.y, "font-size": row.size,
       "text-anchor": open ? null : "middle", fill: look.text,
-      "fill-opacity": row.part === 2 && !lines[number].number ? 0.74 : null,
+      "fill-opacity": row.part === 2 && !lines[number].number ? faint : null,
       "font-weight": (number === 0 && look.bold) || lines[number].number ? "bold" : null,
       class: lines[number].siblings ? "siblings" : `part${row.part}`,
     }, row.text]);

@@ -1,0 +1,98 @@
+"""Whether text in the page can be read: its contrast, and what is cut or covered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.page.browser import Visit
+from tests.views.test_fold import stack
+
+pytestmark = pytest.mark.page
+
+FAINT = """() => {
+  const numbers = said => (said.match(/[\\d.]+/g) ?? []).map(Number);
+  const over = (top, below, opacity = top[3] ?? 1) =>
+    below.map((part, at) => opacity * top[at] + (1 - opacity) * part);
+  const hex = rgb => "#" + rgb.map(part => Math.round(part).toString(16).padStart(2, "0")).join("");
+  const covers = colour => numbers(colour).length === 3 || numbers(colour)[3] > 0;
+  function under(element) {
+    const around = [];
+    for (let at = element; at; at = at.parentElement) {
+      around.unshift(getComputedStyle(at).backgroundColor);
+    }
+    return around.filter(covers).reduce((below, top) => over(numbers(top), below), [255, 255, 255]);
+  }
+  const found = [];
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node = walk.nextNode(); node; node = walk.nextNode()) {
+    const element = node.parentElement, style = getComputedStyle(element);
+    const isBox = element.matches(".box text");
+    const isShown = element.checkVisibility() && (isBox || !element.closest("svg, script"));
+    if (!isShown || !node.textContent.trim()) continue;
+    let below = under(element);
+    const face = isBox && getComputedStyle(element.closest(".box").querySelector("path")).fill;
+    if (face && covers(face)) below = over(numbers(face), below);
+    const ink = isBox ? over(numbers(style.fill), below, Number(style.fillOpacity))
+      : over(numbers(style.color), below);
+    const contrast = colour.contrast(hex(ink), hex(below));
+    if (contrast < 4.5) found.push(`${node.textContent.trim()}: ${contrast.toFixed(2)}`);
+  }
+  return found;
+}"""
+"""Texts in sight with less contrast than anybody can read (WCAG AA), as far as they have any."""
+
+
+@pytest.fixture(params=["light", "dark"])
+def seen(program: Any, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Visit]:
+    """The page of blocks that repeat, in a theme."""
+    path = stack(6).render(tmp_path / "page.html", depth=3)
+    visit = Visit(program, dark=request.param == "dark").open(path)
+    yield visit
+    assert visit.troubles == []
+    visit.window.close()
+
+
+def faint(seen: Visit) -> list[str]:
+    """Texts in sight that have too little contrast."""
+    seen.settle()
+    return list(seen.page.evaluate(FAINT))
+
+
+def test_texts_of_bars_and_boxes_have_contrast(seen: Visit) -> None:
+    """Also in the panel, the tree and the costs, with a row chosen in each."""
+    assert faint(seen) == []
+    seen.page.evaluate("page.actions.go(page.model.find('layers.0'))")
+    for side in ("tree", "costs"):
+        seen.page.evaluate(f"page.state.set({{ side: '{side}' }})")
+        assert faint(seen) == []
+
+
+def test_texts_in_dialogs_and_menus_have_contrast(seen: Visit) -> None:
+    """The finder with hits and with its hint, the help, and a menu with titles."""
+    seen.page.click("#find")
+    assert faint(seen) == []
+    seen.page.fill("#query", "l")
+    assert faint(seen) == []
+    seen.page.keyboard.press("Escape")
+    for button in ("#help", "#save"):
+        seen.page.click(button)
+        assert faint(seen) == []
+        seen.page.keyboard.press("Escape")
+
+
+def test_texts_on_every_colour_of_a_scale_have_contrast(seen: Visit) -> None:
+    """Small print on boxes that are coloured by a number, and the legend."""
+    seen.page.evaluate("page.actions.everything()")
+    for share in range(0, 101, 10):
+        seen.page.evaluate(
+            "share => { const annotation = page.model.data.annotations[0];"
+            " annotation.sum = false; annotation.log = false;"
+            " annotation.values = annotation.values.map((_, item) => item % 2 ? share : 50 * item);"
+            " page.model.data.color_range = [0, 100]; page.model.data.color_by = annotation.key;"
+            " page.actions.colour(null); page.actions.colour(annotation.key); }", share)
+        seen.page.evaluate("page.stage.begin()")
+        assert faint(seen) == [], share
