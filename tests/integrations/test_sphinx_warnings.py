@@ -29,7 +29,7 @@ WRONG = {
     "bad syntax": ("", "\n   import torch\n   x = = 3", 7, "SyntaxError"),
     "code that raises": ("", "\n   import torch\n\n   1 / 0", 8, "ZeroDivisionError"),
     "code without a model": ("", "\n   import torch", 4, "its last line must be a model"),
-    "code with no model": ("", "\n   3", 4, "which is not a model"),
+    "code with no model": ("", "\n   3", 4, "which is no model and no recording"),
 }
 
 

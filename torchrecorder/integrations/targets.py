@@ -125,9 +125,7 @@ class Target:
         """
         if self.is_saved:
             progress.now("reading the recording")
-            if ignored := self._ignored():
-                warn(f"{self.path} is a recording: {', '.join(ignored)} has no effect on it")
-            return load(self.path)
+            return self._as_it_is(load(self.path), ("arg", "set", *INPUTS))
         return self.record(lambda: find(self.path), progress)
 
     @property
@@ -135,17 +133,19 @@ class Target:
         """Whether it is a saved recording."""
         return self.path.lower().endswith(SUFFIXES)
 
-    def _ignored(self) -> list[str]:
-        """The given flags that only apply to a model."""
-        names = ("arg", "set", "shape", "inputs", "device")
-        return [f"--{name}" for name in names if getattr(self, name)]
+    def _as_it_is(self, recording: Recording, ignored: Iterable[str]) -> Recording:
+        """*recording*; warns of flags that only apply to a model, if they are given."""
+        given = [f"--{name}" for name in ignored if getattr(self, name)]
+        if given:
+            warn(f"{self.path} is a recording: {', '.join(given)} has no effect on it")
+        return recording
 
     def _recorded(self) -> dict[str, Any]:
         """The options of ``record`` that are given."""
         return {name: getattr(self, name) for name in RECORDED if getattr(self, name)}
 
     def record(self, finding: Callable[[], Any], progress: Progress) -> Recording:
-        """Record what *finding* returns: a model, or a function that returns one.
+        """Record what *finding* returns: a model, or a function that returns one or a recording.
 
         Raises:
             InvalidArgument: It is neither, or cannot be called like this.
@@ -161,6 +161,8 @@ class Target:
                 stack.enter_context(_device(self.device))
             progress.now(f"making {self.path}")
             model, inputs = _model_and_inputs(self, finding())
+            if isinstance(model, Recording):
+                return self._as_it_is(model, (*INPUTS, *RECORDED))
             stack.enter_context(torch.set_grad_enabled(self.grad))
             progress.now("running the model")
             return _recorded(model, inputs, self._recorded())
@@ -170,6 +172,7 @@ TARGET_OPTIONS = options_of(Target)
 """Every option of a target, by name."""
 
 MADE = ("arg", "set", "as_is", "device", "seed", "train")
+INPUTS = ("shape", "inputs", "device")
 RECORDED = (
     "backward", "autograd", "fake", "flops", "compiled", "profile", "stats", "saved", "memory",
     "repeat", "name",
@@ -232,7 +235,7 @@ def _model_and_inputs(
 
 
 def _made(factory: Any, target: Target) -> tuple[Any, Any]:
-    """What *factory* gives: a model, or a model and inputs for it."""
+    """What *factory* gives: a model, a model and inputs for it, or a recording."""
     if not callable(factory):
         raise InvalidArgument(
             f"{target.path} is {_a(factory)}: neither a module nor a function that returns one"
@@ -243,10 +246,10 @@ def _made(factory: Any, target: Target) -> tuple[Any, Any]:
     except Exception as error:
         raise ModelFailed(f"calling {target.path}", error) from error
     model, inputs = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
-    if not callable(model):
+    if not callable(model) and not isinstance(model, Recording):
         raise InvalidArgument(
-            f"{target.path} gave {_a(model)}, which is not a model; --as-is records the "
-            "function itself"
+            f"{target.path} gave {_a(model)}, which is no model and no recording; --as-is records "
+            "the function itself"
         )
     return model, inputs
 

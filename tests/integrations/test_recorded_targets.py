@@ -1,0 +1,65 @@
+"""Targets that are recorded already: a saved file, and a function that returns a recording."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import torchrecorder
+from torchrecorder.integrations.cli import main
+
+STEPS = """
+import torch, torchrecorder
+from torch import nn
+
+def step(size=4):
+    model = nn.Linear(size, 2)
+    with torchrecorder.Recorder(model) as recorder:
+        model(torch.ones(1, size)).sum().backward()
+    return recorder.recording
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder with both."""
+    (tmp_path / "recorded_steps.py").write_text(STEPS)
+    torchrecorder.record(nn.Linear(4, 2), torch.ones(1, 4)).save(tmp_path / "run.json")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    yield tmp_path
+    sys.modules.pop("recorded_steps", None)
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[str, str]:
+    """What a command that works prints, and what it warns of."""
+    assert main(arguments) == 0
+    said = capsys.readouterr()
+    return said.out, said.err
+
+
+def test_a_function_that_returns_a_recording(folder, capsys):
+    """It is called with its arguments, and drawn with what was recorded."""
+    out, err = run(capsys, "render", "recorded_steps:step", "--set", "size=6", "-o", "a.dot")
+    assert (out, err) == ("a.dot\n", "")
+    text = (folder / "a.dot").read_text()
+    assert "backward" in text and "6 → 2" in text
+
+
+@pytest.mark.parametrize(
+    ("target", "asked", "named"),
+    [
+        ("recorded_steps:step", ["--set", "size=6", "--stats"], "--stats has"),
+        ("recorded_steps:step", ["--shape", "1,4", "--backward"], "--shape, --backward has"),
+        ("run.json", ["--set", "size=6", "--shape", "1,4"], "--set, --shape has"),
+    ],
+)
+def test_flags_without_effect(capsys, target, asked, named):
+    """A warning names those that only apply to what is still to be run."""
+    _, err = run(capsys, "summary", target, *asked)
+    assert f"{target} is a recording: {named} no effect on it" in err
