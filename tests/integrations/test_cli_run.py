@@ -154,12 +154,14 @@ def test_what_raises(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "train.py" in lines[1] and "while running `body` (Linear)" in err
     failure = torchrecorder.load(folder / "a.json").run.failure
     assert failure is not None and failure.error == "RuntimeError"
+    assert "--steps 0" not in err
 
 
 def test_what_raises_later(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Not the failure of a step that was recorded before."""
+    """Not the failure of a step that was recorded before; advice how to record it, too."""
     code, _, err = run(capsys, "run", "late.py", "-o", "a.json")
     assert code == 1 and "ValueError: late" in err
+    assert "failed after the recorded steps; --steps 0 records it to its end" in err
     assert torchrecorder.load(folder / "a.json").run.failure is None
 
 

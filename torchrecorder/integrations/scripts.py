@@ -55,7 +55,7 @@ class Script:
 
         chosen = _first if self.variable is None else _Variable(self.variable).holds
         awaited = DeferredRecorder(chosen, steps, options)
-        code = 0
+        code, failed = 0, False
         with self._as_main():
             try:
                 with awaited:
@@ -63,9 +63,10 @@ class Script:
             except SystemExit as exit:
                 code = _exit_code(exit)
             except BaseException as error:
-                code = 130 if isinstance(error, KeyboardInterrupt) else 1
+                failed = not isinstance(error, KeyboardInterrupt)
+                code = 1 if failed else 130
                 _print(error)
-        return Ended(code, awaited.recording)
+        return Ended(code, awaited.recording, failed)
 
     def _start(self) -> None:
         if self.as_module:
@@ -88,10 +89,11 @@ class Script:
 
 @dataclass(frozen=True)
 class Ended:
-    """The exit of a script, and its recording."""
+    """The exit of a script, its recording, and whether an exception ended it."""
 
     code: int
     recording: Recording | None
+    failed: bool
 
 
 def _is_module(name: str) -> bool:

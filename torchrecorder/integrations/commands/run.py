@@ -32,6 +32,9 @@ RECORDED = ("flops", "compiled", "stats", "name")
 NOTHING = 1
 """Exit code if a script succeeds without calling its model."""
 
+FAILED_LATER = "the script failed after the recorded steps; --steps 0 records it to its end"
+"""Advice: a recording of the failure says where it was, and why."""
+
 
 @dataclass(frozen=True)
 class Run:
@@ -84,6 +87,8 @@ class Run:
         if ended.recording is None:
             print(f"torchrecorder: {_nothing(script)}", file=sys.stderr)
             return ended.code or NOTHING
+        if ended.failed and ended.recording.run.failure is None:
+            print(f"torchrecorder: {FAILED_LATER}", file=sys.stderr)
         code = _write(ended.recording, options, chosen, parts)
         return ended.code or code
 
