@@ -99,7 +99,19 @@ def generator(model: nn.Module) -> None:
     model[1](fake).mean().backward()  # writes
 
 
-FREED = {twice: None, carried: "'input', the result of add", generator: "'input', the result of li"}
+def packed(model: nn.Module) -> None:
+    lstm, state = nn.LSTM(4, 4), None
+    for _ in range(2):
+        result, state = lstm(torch.ones(3, 1, 4), state)  # writes
+        result.sum().backward()  # reads
+
+
+FREED = {
+    twice: None,
+    carried: "'input', the result of add",
+    generator: "'input', the result of li",
+    packed: "the result of lstm",
+}
 
 
 def detached(model: nn.Module) -> None:
@@ -239,6 +251,18 @@ def test_a_new_tensor_has_no_graph():
 
     why = failed(program)[0].why_backward_failed()
     assert why.reason == "no graph" and str(why).startswith("tensor() at ")
+
+
+def test_gradients_have_no_graph():
+    """Unless `create_graph=True` was given; a gradient penalty needs it."""
+    def program(model):
+        x = torch.ones(2, 4, requires_grad=True)
+        (gradient,) = torch.autograd.grad(model(x).sum(), x)
+        gradient.norm().backward()
+
+    why = failed(program)[0].why_backward_failed()
+    assert why.reason == "no graph" and not why.ops
+    assert str(why).startswith("grad() at ") and str(why).endswith("pass create_graph=True")
 
 
 def test_tensors_that_are_not_in_the_graph():

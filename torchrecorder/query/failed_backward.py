@@ -217,9 +217,8 @@ class _Search:
         if earlier is None:
             return None
         first = self.recording.ops[earlier.op]
-        ran = {run.grad for run in self.recording.grad_runs if run.run == earlier.run}
         text = f"{self._words(first)} ran on the same graph, and freed what it had saved"
-        across, captions = [*self._across(first, ran)], {first.id: "freed the graph"}
+        across, captions = [*self._across(first)], {first.id: "freed the graph"}
         if not across:
             advice = "call backward() once, on the sum; or pass retain_graph=True to the first call"
             return FailedBackward("graph freed", f"{text}: {advice}", (first,), captions)
@@ -235,22 +234,35 @@ class _Search:
         captions |= dict.fromkeys(others, "reads a result of the freed graph")
         return FailedBackward("graph freed", text, (first, *others.values()), captions)
 
-    def _across(self, first: Op, ran: set[GradId]) -> Iterator[tuple[Op, ValueId]]:
-        """The operations after *first* that read a tensor with a node that ran in it."""
-        needed = self._behind(self.roots)
+    def _across(self, first: Op) -> Iterator[tuple[Op, ValueId]]:
+        """The operations after *first* that read a tensor from before it through which the pass
+        came to the node that failed."""
+        needed, leading = self._behind(self.roots), self._leading()
         for op in self.forward:
             if op.index < first.index or needed.isdisjoint(op.outputs):
                 continue
             for slot in op.inputs:
-                grad = self.values[slot.value].grad
-                if grad is not None and grad.grad in ran and self._is_inner(grad.grad):
+                value = self.values[slot.value]
+                maker = self.recording.ops[value.producer] if value.producer is not None else None
+                if maker is None or maker.index > first.index or value.grad is None:
+                    continue
+                if value.grad.grad in leading:
                     yield op, slot.value
                     break
 
-    def _is_inner(self, grad: GradId) -> bool:
-        """Whether a node is not the accumulation of a leaf, which saves nothing."""
-        node = self.recording.grad_nodes.get(grad)
-        return node is not None and node.variable is None
+    def _leading(self) -> set[GradId]:
+        """The node that failed, and those from which a backward pass comes to it."""
+        behind: dict[GradId, list[GradId]] = {}
+        for node in self.recording.grad_nodes.values():
+            for edge in filter(None, node.next):
+                behind.setdefault(edge.grad, []).append(node.id)
+        waiting = [self.failure.grad] if self.failure.grad is not None else []
+        found = set(waiting)
+        while waiting:
+            more = [node for node in behind.get(waiting.pop(), ()) if node not in found]
+            found.update(more)
+            waiting += more
+        return found
 
     def _behind(self, values: Sequence[ValueId]) -> set[ValueId]:
         """*values*, and every tensor that they were computed from."""
@@ -289,6 +301,10 @@ class _Search:
         if maker is not None and not self.recording.ops[maker].inputs:
             made = self._words(self.recording.ops[maker])
             return f"{made} made this tensor anew, from numbers and not from other tensors"
+        for run in self.recording.backward_runs:
+            call = self.recording.ops[run.op]
+            if not needed.isdisjoint(call.outputs):
+                return f"{self._words(call)} gave gradients without a graph: pass create_graph=True"
         text = "this tensor was computed only from tensors that do not require grad"
         frozen = sum(self.values[value].role is Role.PARAMETER for value in needed)
         if frozen:
