@@ -17,23 +17,23 @@ class NanMarkers:
 
     def __init__(self, view: View) -> None:
         self.view = view
-        self._said: dict[str, str] = {}
+        self._captions: dict[str, str] = {}
         if view.recording.statistics:
             for found in first_bad_ops(view.recording):
-                self._said[found.node] = f"first {found.kinds}"
+                self._captions[found.node] = f"first {found.kinds}"
             grad = first_bad_grad(view.recording)
             if grad is not None:
-                self._said[grad.node] = f"first {grad.kinds} in backward"
+                self._captions[grad.node] = f"first {grad.kinds} in backward"
 
     def __bool__(self) -> bool:
-        return bool(self._said)
+        return bool(self._captions)
 
     def lines(self, box: Box) -> tuple[Text, ...]:
         """The captions of a box."""
-        if not self._said:
+        if not self._captions:
             return ()
-        found = [member for member in box.members if member in self._said]
-        return tuple(Text(self._said[item] + self._place(box, item)) for item in found)
+        found = [member for member in box.members if member in self._captions]
+        return tuple(Text(self._captions[item] + self._place(box, item)) for item in found)
 
     def _place(self, box: Box, node: str) -> str:
         """The sibling of a fold; empty for other boxes."""

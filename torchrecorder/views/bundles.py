@@ -82,9 +82,9 @@ class FlowClassifier:
 
     def all(self) -> list[FlowKind]:
         """What each arrow of the view carries."""
-        return [self.of(arrow) for arrow in self.view.arrows]
+        return [self.kind(arrow) for arrow in self.view.arrows]
 
-    def of(self, arrow: Arrow) -> FlowKind:
+    def kind(self, arrow: Arrow) -> FlowKind:
         """What *arrow* carries."""
         if self.view.backward or arrow.value is None:
             return FlowKind.TENSOR

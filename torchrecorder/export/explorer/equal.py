@@ -30,7 +30,7 @@ def representatives(
         tree: The places.
         style: How they look.
         flows: What each arrow carries.
-        unread: What is said of boxes whose results nothing that is drawn reads.
+        unread: The captions of boxes whose results nothing drawn reads.
     """
     if not _is_uniform(tree, style):
         return range(len(tree.places))

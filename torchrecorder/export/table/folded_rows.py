@@ -65,7 +65,7 @@ class _Folded:
         found: dict[tuple[str | None, str], list[tuple[str | None, TableRow]]] = {}
         for row, around in zip(self.listed, _parents(self.listed)):
             if row.ids[0] not in self.order and row.ids[0] not in self.tree.stands:
-                home = None if around is None else self.tree.of(around)
+                home = None if around is None else self.tree.representative(around)
                 found.setdefault((home, row.title), []).append((around, row))
         for (home, _), rows in found.items():
             end = len(self.order) if home is None else self.ends[home]

@@ -281,7 +281,7 @@ class _Link:
         for place, join in self._entering:
             ends = {(place, name) for name in self.wiring.slots(join)}
             joined |= ends
-            if flows.of(join) is not FlowKind.TENSOR:
+            if flows.kind(join) is not FlowKind.TENSOR:
                 updated |= ends
         return entries <= joined <= entries | updated
 

@@ -156,7 +156,7 @@ class JoinedSiblings(ABC):
         self.groups: list[tuple[str, ...]] = []
         self.stands: dict[str, str] = {}
 
-    def of(self, item: str) -> str:
+    def representative(self, item: str) -> str:
         """The representative of *item* after all folds."""
         while item in self.stands:
             item = self.stands[item]
@@ -169,7 +169,7 @@ class JoinedSiblings(ABC):
         members: dict[str, list[str]] = {}
         for box in old.boxes.values():
             if not self._stays(box):
-                members.setdefault(self.of(box.id), []).extend(box.members)
+                members.setdefault(self.representative(box.id), []).extend(box.members)
         for name, more in members.items():
             boxes[name] = boxes[name].replace(members=(*boxes[name].members, *more))
         clusters = {
