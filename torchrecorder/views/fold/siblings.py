@@ -49,7 +49,7 @@ class SiblingRows:
     def every_group(self) -> Iterator[tuple[str, ...]]:
         """The siblings in all clusters that fold."""
         if isinstance(self.rule, Equal) and not self.micro_batches:
-            shared = every_group(self.rule.wiring, self.rule.keys, self.groups)
+            shared = every_group(self.rule.connections, self.rule.keys, self.groups)
             return chain.from_iterable(shared)
         return chain.from_iterable(map(self.groups, (None, *self.view.clusters)))
 

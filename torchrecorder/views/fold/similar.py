@@ -31,9 +31,9 @@ class Similar:
         self.keys = keys
         self._profiles: dict[str, Counter[Hashable]] = {}
 
-    def alike(self, one: str, other: str) -> bool:
+    def alike(self, first: str, second: str) -> bool:
         """Whether one item may be the counterpart of another."""
-        return self.key(one) == self.key(other)
+        return self.key(first) == self.key(second)
 
     def key(self, item: str) -> Hashable:
         """What an item must have in common with its counterpart in another sibling."""
