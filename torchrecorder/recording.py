@@ -111,7 +111,7 @@ class Recording(RecordedRun):
         return paths(self, start, end, limit=limit)
 
     def first_not_finite(self) -> NotFinite | None:
-        """The operation that made the first NaN or infinity, else the grad node; None if none did.
+        """The operation, else the grad node, with the first NaN or infinity; None if there is none.
 
         ``recording[found.node]`` is the operation with its source line, ``str(found)`` a sentence.
         An infinity that was passed as a Python number, such as the -inf of a mask, is expected and
@@ -159,7 +159,7 @@ class Recording(RecordedRun):
 
     @property
     def memory(self) -> Memory:
-        """Memory of tensors over time: its peak, what takes it, numbers and a chart.
+        """Memory of tensors over time: its peak, the tensors in it, numbers and a chart.
 
         Its use raises `UnknownAnnotation` if the run was recorded without ``memory=True``.
         """
@@ -169,7 +169,7 @@ class Recording(RecordedRun):
 
     @advised
     def training_memory(self, optimizer: str | int = "adamw") -> TrainingMemory:
-        """The memory that a training step of the model needs, estimated, on the recorded inputs.
+        """An estimate of the memory that a training step of the model needs, on the recorded inputs.
 
         It adds up weights, buffers, gradients, optimizer state and tensors saved for backward.
         A run on fake tensors is enough: ``record(model, x, fake=True, saved=True)``.
@@ -290,7 +290,7 @@ class Recording(RecordedRun):
     def render(self, path: str | Path, **options: Unpack[DrawingOptions]) -> Path:
         """Write the recording in the format that the suffix of *path* names.
 
-        ``.svg``, ``.pdf`` and ``.png`` are figures, ``.html`` is a page to explore,
+        ``.svg``, ``.pdf`` and ``.png`` are figures, ``.html`` is an interactive page,
         ``.json`` is the recording itself; the message of `UnknownFormat` lists all formats.
 
         Args:
@@ -319,13 +319,13 @@ class Recording(RecordedRun):
         inline: bool = False,
         **options: Unpack[DrawingOptions],
     ) -> Path:
-        """Open the recording in a browser, as a page to explore.
+        """Open the recording in a browser, as an interactive page.
 
         Args:
             path: Where to write it; by default a new temporary folder, which is not removed. The
                 suffix sets the format, as for `render`.
             browser: Open it in a browser; otherwise the file is only written.
-            inline: Show the page below the cell of a notebook instead, whatever its size.
+            inline: Show the page below the cell of a notebook instead, at any size.
             **options: See `render`.
 
         Returns:

@@ -45,7 +45,7 @@ class Captions:
     """The captions of one view.
 
     Args:
-        view: What is drawn.
+        view: The view to draw.
         style: The style.
         repeated: Clusters that stand for several, so that boxes in them are not single calls.
     """
@@ -188,7 +188,7 @@ class Captions:
         yield from labels.filled(texts, width=26) if texts else self._combined(scope, box.instances)
 
     def _combined(self, scope: Scope, instances: tuple[str, ...]) -> Iterator[str]:
-        """What is in a module, in one line, if that is the same layers or blocks in all calls."""
+        """The contents of a module in one line, if they are equal in all calls."""
         scopes = [self.recording.scopes[ScopeId(item)] for item in instances] or [scope]
         texts = list(map(self.composites.caption, scopes))
         merged = together([(text,) for text in texts]) if all(texts) else ()

@@ -54,7 +54,7 @@ class Composites:
     """The captions of the modules of one recording that combine others.
 
     Args:
-        recording: What ran.
+        recording: The recording.
         cls: Returns the class of a module as it is shown.
     """
 

@@ -193,7 +193,7 @@ class TreeAppearance:
         Args:
             shapes: Its closed box.
             output_line: Its output shapes, as one line.
-            next_: What it passes to its next round, if it is a loop.
+            next_: The caption of the values that a loop passes to its next round.
         """
         light, dark = (replace(theme.region, dash="solid", width=2.0) for theme in self.themes)
         drawn, caption = shapes[0], (Text(next_),) if next_ else ()

@@ -29,7 +29,7 @@ class PageSource:
     """The view, tree and layout that a page is made of.
 
     Attributes:
-        view: What is open at first.
+        view: The initial state of the page.
         tree: All there is to open.
         style: How it looks.
         times: Whether measured times are in it.

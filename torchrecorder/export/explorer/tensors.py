@@ -212,7 +212,7 @@ class TensorTrunk(NamedTuple):
 
 
 def trunks(tree: Tree, flows: Sequence[FlowKind]) -> list[TensorTrunk]:
-    """What leaves the places of a tree side by side.
+    """The tensors that leave the places of a tree side by side.
 
     Gradients, updated weights, buffers and state are one line wherever they go. Other tensors
     are if they go to the same places: one from each of the siblings of a fold, or more than

@@ -101,7 +101,7 @@ class _Folded:
         return around if around is not None and is_block(around.id) else None
 
     def _names_in(self, block: Node | None, node: Node) -> tuple[str, ...]:
-        """What the counterparts of *node* in the repeats of a block are called."""
+        """The names of the counterparts of *node* in the repeats of a block."""
         parents, blocks = self.tree.rows.items.parent, set(self.groups[block.id] if block else ())
         here = (item for item in node.instances if parents[item] in blocks)
         return tuple(self._name(item) for item in here)

@@ -189,7 +189,7 @@ class _TableRows:
             yield from self._about(module) if scope.call == 0 else ()
 
     def _about(self, module: Module) -> Iterator[str]:
-        """What is special about the parameters that a module itself holds."""
+        """Notes on the parameters of a module itself."""
         held = (slot.value for slot in module.parameters)
         mine = {value: None for value in held if not self._is_computed(value)}
         if any(value in self.owned.tied for value in mine):

@@ -24,7 +24,7 @@ class Equal:
     """Finds siblings of equal structure that are wired alike.
 
     Args:
-        items: What is to be folded.
+        items: The items to fold.
         keys: The fold key of each scope and block; None if it cannot be folded.
         worth: Whether a group of siblings is worth a fold.
     """
@@ -55,7 +55,7 @@ class Equal:
 
     @cached_property
     def has_parallel_rows(self) -> bool:
-        """Whether there are any; looked for where a row does not fold as a whole without."""
+        """Whether there are parallel rows; searched if a row does not fold as a whole without."""
         clusters = (None, *self.items.view.clusters)
         rows = [row for around in clusters for row in _rows(self.items, around, self.keys)]
         self.connections.parallel.find(rows, self.connections.stored)

@@ -30,7 +30,7 @@ class Fold:
     """Fold repeated siblings, at every level; two plain ones stay two boxes.
 
     Attributes:
-        similar: Whether siblings of one class fold whatever else differs.
+        similar: Whether siblings of one class fold even if they differ.
     """
 
     similar: bool = False

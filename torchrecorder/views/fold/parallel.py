@@ -2,7 +2,7 @@
 
 When a language model makes token after token, each layer reads the keys and values that the same
 layer has kept in the step before: layer 3 those of layer 3. Where both rows fold, and alike, one
-line between the two folds says the same.
+line between the two folds stands for all of them.
 """
 
 from __future__ import annotations

@@ -24,12 +24,12 @@ def every_group(connections: Connections, keys: Mapping[str, object], find: Find
     """The groups of siblings in each cluster, in the order of the clusters; the top first.
 
     Args:
-        connections: That of the view.
-        keys: What scopes and blocks that repeat have in common; None if one cannot repeat.
-        find: Finds the groups of a cluster; these depend on nothing but its connections and the keys.
+        connections: The connections of the view.
+        keys: The fold key of each scope and block; None if it cannot be folded.
+        find: Finds the groups of a cluster; these depend only on its connections and the keys.
     """
     found = [*_shared(connections, keys, find)]
-    if connections.parallel.pairs:  # they were not known when alike clusters were looked for
+    if connections.parallel.pairs:  # unknown when equal clusters were searched
         found = [*_shared(connections, keys, find)]
     return found
 
@@ -76,7 +76,7 @@ class _Alike:
         return found
 
     def _key(self, around: str, inside: Sequence[str]) -> Hashable:
-        """What is in a cluster, and the arrows that end there.
+        """The contents of a cluster, and the arrows that end there.
 
         Args:
             around: The cluster.

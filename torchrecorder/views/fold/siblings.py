@@ -22,7 +22,7 @@ class SiblingRows:
 
     Attributes:
         similar: Whether siblings that repeat may differ.
-        items: What lies beside and inside what, with clusters around blocks.
+        items: The nesting and order of boxes and clusters, with clusters around blocks.
         view: The view with these clusters.
         rule: Finds the groups of siblings that repeat, and gives the key of each item.
     """
