@@ -66,7 +66,7 @@ def show(
     """Write *recording*, as a page unless *path* has another suffix, and open it in a browser.
 
     Raises:
-        InvalidArgument: *inline* is set for a format that is not a page, or IPython is not installed.
+        InvalidArgument: *inline* is set for a format other than a page, or without IPython.
     """
     check_one("browser", browser, FLAG)
     check_one("inline", inline, FLAG)

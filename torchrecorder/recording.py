@@ -169,7 +169,7 @@ class Recording(RecordedRun):
 
     @advised
     def training_memory(self, optimizer: str | int = "adamw") -> TrainingMemory:
-        """An estimate of the memory that a training step of the model needs, on the recorded inputs.
+        """An estimate of the memory of a training step of the model, on the recorded inputs.
 
         It adds up weights, buffers, gradients, optimizer state and tensors saved for backward.
         A run on fake tensors is enough: ``record(model, x, fake=True, saved=True)``.
