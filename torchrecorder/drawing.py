@@ -66,7 +66,7 @@ def show(
     """Write *recording*, as a page unless *path* has another suffix, and open it in a browser.
 
     Raises:
-        InvalidArgument: It is to be shown inline and is no page, or there is no IPython.
+        InvalidArgument: *inline* is set for a format other than a page, or without IPython.
     """
     check_one("browser", browser, FLAG)
     check_one("inline", inline, FLAG)

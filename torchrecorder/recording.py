@@ -110,7 +110,7 @@ class Recording(RecordedRun):
         return paths(self, start, end, limit=limit)
 
     def first_not_finite(self) -> NotFinite | None:
-        """The operation that made the first NaN or infinity, else the grad node; None if none did.
+        """The operation, else the grad node, with the first NaN or infinity; None if there is none.
 
         ``str(found)`` is a sentence, ``recording[found.node]`` the operation with its line. An
         infinity that was passed as a Python number, such as the -inf of a mask, is not reported.
@@ -166,7 +166,7 @@ class Recording(RecordedRun):
 
     @property
     def memory(self) -> Memory:
-        """Memory of tensors over time: its peak, what takes it, numbers and a chart.
+        """Memory of tensors over time: its peak, the tensors in it, numbers and a chart.
 
         Its use raises `UnknownAnnotation` if the run was recorded without ``memory=True``.
         """
@@ -176,7 +176,7 @@ class Recording(RecordedRun):
 
     @advised
     def training_memory(self, optimizer: str | int = "adamw") -> TrainingMemory:
-        """The memory that a training step of the model needs, estimated, on the recorded inputs.
+        """An estimate of the memory of a training step of the model, on the recorded inputs.
 
         Weights, buffers, gradients, optimizer state and tensors saved for backward, added up. A run
         on fake tensors is enough: ``record(model, x, fake=True, saved=True)``.
@@ -292,7 +292,7 @@ class Recording(RecordedRun):
     def render(self, path: str | Path, **options: Unpack[DrawingOptions]) -> Path:
         """Write the recording in the format that the suffix of *path* names.
 
-        ``.svg``, ``.pdf`` and ``.png`` are figures, ``.html`` is a page to explore,
+        ``.svg``, ``.pdf`` and ``.png`` are figures, ``.html`` is an interactive page,
         ``.json`` is the recording itself; the message of `UnknownFormat` lists all formats.
 
         Args:
@@ -320,12 +320,12 @@ class Recording(RecordedRun):
         inline: bool = False,
         **options: Unpack[DrawingOptions],
     ) -> Path:
-        """Open the recording in a browser, as a page to explore.
+        """Open the recording in a browser, as an interactive page.
 
         Args:
             path: Where to write it; its suffix sets the format. By default a new temporary folder.
             browser: Open it in a browser; otherwise the file is only written.
-            inline: Show the page below the cell of a notebook instead, whatever its size.
+            inline: Show the page below the cell of a notebook instead, at any size.
             **options: See `render`.
 
         Returns:

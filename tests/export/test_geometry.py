@@ -241,7 +241,7 @@ def test_the_line_back_in_a_loop(direction: Any, up: bool, ends: tuple[str, str]
 def test_frames_of_open_modules_are_pinned() -> None:
     """For Graphviz, by two corners, around all boxes in them; y points up there."""
     figure = draw(make_view(figures.network(), ViewOptions(depth=5)))
-    placed, text = Placed.of(figure, None, 5.0), nested_text(figure)
+    placed, text = Placed.lay_out(figure, None, 5.0), nested_text(figure)
     found = {tuple(map(float, each.split(","))) for each in re.findall(r'bb="([-\d.,]+)"', text)}
     high, boxes = placed.picture.height, placed.boxes()
     drawn = [boxes[group.id] for group in figure.groups]

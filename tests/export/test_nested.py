@@ -208,7 +208,8 @@ def placed_in_order(*shapes: tuple[str, str | None, str]) -> list[str]:
     )
     groups = Group("outer", None, (), look), Group("inner", "outer", (), look)
     used = [group for group in groups if group.id == "outer" or "inner" in {s.group for s in found}]
-    return [item.id for item in Placed.of(Figure("f", found, tuple(used), ()), None, 60.0).items]
+    placed = Placed.lay_out(Figure("f", found, tuple(used), ()), None, 60.0)
+    return [item.id for item in placed.items]
 
 
 def test_what_is_read_in_a_group_comes_when_something_runs_there() -> None:

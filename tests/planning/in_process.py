@@ -17,7 +17,7 @@ class Here:
     """In the place of `Workers`."""
 
     def __init__(self, factory, mesh, backward=True):
-        self.job = Job(factory, Layout.of(mesh), backward, "job")
+        self.job = Job(factory, Layout.from_sizes(mesh), backward, "job")
         self.decoder = DigestDecoder()
         self.recordings = {}
 

@@ -19,8 +19,8 @@ from torchrecorder.planning.translate import known_groups, translated
 from torchrecorder.ranks.digest import Digest, digest
 from torchrecorder.ranks.sent import CommunicationColumns, Sent
 
-SQUARE = Layout.of({"dp": 2, "tp": 2})
-ROWS = Layout.of({"dp": 2, "tp": 3})
+SQUARE = Layout.from_sizes({"dp": 2, "tp": 2})
+ROWS = Layout.from_sizes({"dp": 2, "tp": 3})
 MESH = Mesh(("dp", "tp"), (2, 2), (0, 0))
 
 
@@ -125,7 +125,7 @@ class Recorded:
 )
 def test_ranks_are_run_along_what_differs(differ: set[int], ran: set[int]) -> None:
     """The first and the last; the ends of the dimensions; all along those that differ."""
-    layout = Layout.of({"dp": 4, "tp": 3})
+    layout = Layout.from_sizes({"dp": 4, "tp": 3})
     recorded = Recorded(layout, differ)
     sampling = planning._RankSampling(recorded, layout)  # type: ignore[arg-type]
     found, done = sampling.digests()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.export.dot import given_out
+from torchrecorder.export.dot import output_labels
 from torchrecorder.style.draw import draw
 from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
@@ -39,7 +39,7 @@ def test_one_tensor_behind_hidden_ops_is_given_once(options: dict[str, Any]) -> 
     figure = draw(make_view(run.recording(), ViewOptions(depth=5, **options)))
     relu = [line for line in figure.lines if line.tail == "o0"]
     assert len(relu) == 3 and {line.value for line in relu} == {h}
-    assert given_out(figure)["o0"].text == "→ 1×8"
+    assert output_labels(figure)["o0"].text == "→ 1×8"
     through = next(line for line in relu if line.head == "o2")
     assert through.tooltip.splitlines()[0] == "1×8 float32"
     assert through.tooltip.splitlines()[1].startswith("after what is hidden: ")

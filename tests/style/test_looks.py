@@ -98,7 +98,7 @@ def test_a_closed_box_is_added_only_if_it_is_itself(ids: str) -> None:
     box = view.boxes["s1"]
     inside = {"box": ["s1"], "inside": ["s2"], "all inside": ["s2", "s3"], "none": []}[ids]
     marked = DiffColors(dict.fromkeys(inside, "added"), (), ())
-    assert marked.of(box) == {"box": "added", "none": None}.get(ids, "changed")
+    assert marked.mark(box) == {"box": "added", "none": None}.get(ids, "changed")
     style = marked.style(Style())
     figure = draw(view, style)
     fill = next(shape.look.fill for shape in figure.shapes if shape.id == "s1")

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import torchrecorder
-from torchrecorder.export.dot import given_out
+from torchrecorder.export.dot import output_labels
 from torchrecorder.export.nested import INSIDE, Placed, loop_way
 from torchrecorder.recording import Recording
 from torchrecorder.style import labels, loops
@@ -131,7 +131,7 @@ def test_what_the_last_round_gives_is_one_result() -> None:
     figure = figure_of(torchrecorder.record(train, torch.ones(5, 4)))
     (group,) = (each for each in figure.groups if each.count > 1)
     assert group.count == 4
-    given = {each.name: given_out(figure).get(each.id) for each in figure.shapes}
+    given = {each.name: output_labels(figure).get(each.id) for each in figure.shapes}
     assert given["layer"] == Text("→ 5×1") and given["mean"] == Text("→ scalar"), given
 
 
@@ -143,7 +143,7 @@ def test_the_line_back_stays_inside_the_border(
     recording = torchrecorder.record(Greedy(), torch.tensor([1, 2]))
     figure = figure_of(recording, direction=direction)
     (group,) = (each for each in figure.groups if each.loop is not None)
-    box = Placed.of(figure, None, 60.0).boxes()[group.id]
+    box = Placed.lay_out(figure, None, 60.0).boxes()[group.id]
     points = loop_way(box, figure)
     for x, y in points:
         assert box.x < x < box.x + box.width and box.y < y < box.y + box.height

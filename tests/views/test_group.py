@@ -10,7 +10,7 @@ import pytest
 
 from tests.figures import arrows, boxes, clusters, linear, view_of
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.export.dot import given_out
+from torchrecorder.export.dot import output_labels
 from torchrecorder.export.explorer.data import page_data, source
 from torchrecorder.recording import Recording
 from torchrecorder.recording import load
@@ -129,7 +129,7 @@ def test_a_group_has_the_arguments_of_its_members() -> None:
 @pytest.mark.parametrize("group, said", [
     ({"A": ["cnov"]}, r"group 'A': no scope or op is called 'cnov'; there are 'conv'"),
     ({"A": ["conv", "norm"], "B": ["norm"]}, r"'norm' is in two groups, 'A' and 'B'"),
-    ({"A": ["conv", "layers.0.a"]}, r"'conv', 'layers.0.a' lie in the model itself, 'layers.0'"),
+    ({"A": ["conv", "layers.0.a"]}, r"'conv', 'layers.0.a' are in the model itself, 'layers.0'"),
 ])
 def test_what_cannot_be_grouped(group: Any, said: str) -> None:
     """Unknown names, overlaps and members that are no siblings are told."""
@@ -184,7 +184,7 @@ def unet() -> Recording:
 def test_a_group_gives_results_first_and_last_what_comes_back() -> None:
     """The result of the model is among what its box gives, and the first of it."""
     figure = draw(view_of(unet(), depth=1, group={"Decoder": ["up", "head"]}))
-    assert given_out(figure)["s:Decoder"].text == "→ 1×5, 1×4, …"
+    assert output_labels(figure)["s:Decoder"].text == "→ 1×5, 1×4, …"
     group = next(shape for shape in figure.shapes if shape.id == "s:Decoder")
     assert "out: 1×5, 1×4, 1×3, 1×16" in group.tooltip
 

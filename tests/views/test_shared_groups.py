@@ -49,7 +49,7 @@ def both(recording: Recording) -> tuple[list[Groups], list[Groups], int]:
         return rows.groups(around)
 
     assert isinstance(rows.rule, Equal)
-    found = [[*groups] for groups in every_group(rows.rule.wiring, rows.rule.keys, find)]
+    found = [[*groups] for groups in every_group(rows.rule.connections, rows.rule.keys, find)]
     return found, [rows.groups(around) for around in clusters], len(looked)
 
 

@@ -94,16 +94,16 @@ def _measured(
 ) -> Iterator[Placed]:
     """Changes of the requested numbers, module by module."""
     names = DisplayNames(after)
-    for one, other, text in places(before, after, matching.scopes, wanted):
-        place = after.scopes[other].index, 4
-        yield place, Change(ChangeKind.MEASURED, one, other, names.scope(other), text)
+    for old, new, text in places(before, after, matching.scopes, wanted):
+        place = after.scopes[new].index, 4
+        yield place, Change(ChangeKind.MEASURED, old, new, names.scope(new), text)
 
 
 def _overall(summed: Iterable[Total], wanted: Mapping[str, float]) -> Iterator[Placed]:
     """Changes of the requested numbers of the whole run."""
     for total in summed:
         if total.name in wanted and total.text:
-            yield (-1, 1), Change(ChangeKind.MEASURED, "", "", "the whole run", total.said)
+            yield (-1, 1), Change(ChangeKind.MEASURED, "", "", "the whole run", total.described)
 
 
 class _Comparer:
@@ -113,8 +113,8 @@ class _Comparer:
         self, before: RecordedRun, after: RecordedRun, matching: Matching, times: float | None
     ) -> None:
         self.before, self.after, self.matching, self.times = before, after, matching, times
-        self.wiring = EdgeMatch(before, after, matching)
-        self.old, self.new = self.wiring.old, self.wiring.new
+        self.edge_match = EdgeMatch(before, after, matching)
+        self.old_names, self.new_names = self.edge_match.old_names, self.edge_match.new_names
         self.met = set(matching.scopes.values()), set(matching.ops.values())
         self.replaced: set[str] = set()
 
@@ -139,14 +139,15 @@ class _Comparer:
             if left != right:
                 yield (-1, 0), Change(ChangeKind.CHANGED, "", "", name, f"{left} → {right}")
         if self._roots_differ():
-            for one, other in zip_longest(self.before.outputs, self.after.outputs):
-                if not self.wiring.same(one, other, None):
-                    text = self._returns(one, other)
+            for old, new in zip_longest(self.before.outputs, self.after.outputs):
+                if not self.edge_match.same(old, new, None):
+                    text = self._returns(old, new)
                     yield (LAST, 0), Change(ChangeKind.REWIRED, "", "", "the result", text)
 
-    def _returns(self, one: Slot | None, other: Slot | None) -> str:
-        new = self.new.value(other.value) if other is not None else "nothing"
-        return f"is {new}, not {self.old.value(one.value) if one is not None else 'nothing'}"
+    def _returns(self, old: Slot | None, new: Slot | None) -> str:
+        value = self.new_names.value(new.value) if new is not None else "nothing"
+        former = self.old_names.value(old.value) if old is not None else "nothing"
+        return f"is {value}, not {former}"
 
     def _roots_differ(self) -> bool:
         """Whether the outermost scopes do not determine the outputs of the run."""
@@ -155,89 +156,90 @@ class _Comparer:
 
     def _scopes(self) -> Iterator[Placed]:
         for left, right in self.matching.scopes.items():
-            one, other = self.before.scopes[left], self.after.scopes[right]
-            if one.cls != other.cls:
+            old, new = self.before.scopes[left], self.after.scopes[right]
+            if old.cls != new.cls:
                 self.replaced.update((left, right))
-            for kind, text in self._about(one, other):
-                change = Change(kind, left, right, self.new.scope(right), text)
-                yield (other.index, 0), change
+            for kind, text in self._about(old, new):
+                change = Change(kind, left, right, self.new_names.scope(right), text)
+                yield (new.index, 0), change
 
-    def _about(self, one: Scope, other: Scope) -> Iterator[tuple[ChangeKind, str]]:
+    def _about(self, old: Scope, new: Scope) -> Iterator[tuple[ChangeKind, str]]:
         """Differences between two scopes; those of a module are listed at its first call."""
-        if one.module is None or one.call == 0 or other.call == 0:
-            if one.cls != other.cls:
-                yield ChangeKind.REPLACED, f"{one.cls} → {other.cls}"
-            if self._renamed(one, other):
-                yield ChangeKind.RENAMED, f"was {self.old.scope(one.id)}"
-            for text in self._turned(one, other):
+        if old.module is None or old.call == 0 or new.call == 0:
+            if old.cls != new.cls:
+                yield ChangeKind.REPLACED, f"{old.cls} → {new.cls}"
+            if self._renamed(old, new):
+                yield ChangeKind.RENAMED, f"was {self.old_names.scope(old.id)}"
+            for text in self._turned(old, new):
                 yield ChangeKind.CHANGED, text
-        for text in self._returned(one, other):
+        for text in self._returned(old, new):
             yield ChangeKind.REWIRED, text
-        if self._slower(one, other):
-            yield ChangeKind.RETIMED, f"{_milliseconds(one)} → {_milliseconds(other)}"
+        if self._slower(old, new):
+            yield ChangeKind.RETIMED, f"{_milliseconds(old)} → {_milliseconds(new)}"
 
-    def _returned(self, one: Scope, other: Scope) -> Iterator[str]:
-        for slot, twin in by_name(one.outputs, other.outputs):
-            if not self.wiring.same(slot, twin, other.id):
-                yield self.wiring.instead("returns", slot, twin, one.id, other.id)
+    def _returned(self, old: Scope, new: Scope) -> Iterator[str]:
+        for slot, twin in by_name(old.outputs, new.outputs):
+            if not self.edge_match.same(slot, twin, new.id):
+                yield self.edge_match.instead("returns", slot, twin, old.id, new.id)
 
-    def _renamed(self, one: Scope, other: Scope) -> bool:
+    def _renamed(self, old: Scope, new: Scope) -> bool:
         """Whether it is not where the scope around it went, under its name."""
-        if one.parent is None or other.parent is None:
-            return one.parent is not other.parent
-        elsewhere = self.matching.scopes.get(one.parent) != other.parent
-        return one.name != other.name or elsewhere
+        if old.parent is None or new.parent is None:
+            return old.parent is not new.parent
+        elsewhere = self.matching.scopes.get(old.parent) != new.parent
+        return old.name != new.name or elsewhere
 
-    def _turned(self, one: Scope, other: Scope) -> Iterator[str]:
-        left, right = self.before.module_of(one), self.after.module_of(other)
+    def _turned(self, old: Scope, new: Scope) -> Iterator[str]:
+        left, right = self.before.module_of(old), self.after.module_of(new)
         if left is None or right is None:
             return
-        if one.cls == other.cls and one.call == other.call == 0 and left.detail != right.detail:
-            details = [hyperparameters(one.cls, item.detail) for item in (left, right)]
+        if old.cls == new.cls and old.call == new.call == 0 and left.detail != right.detail:
+            details = [hyperparameters(old.cls, item.detail) for item in (left, right)]
             yield differences(*details) or "its hyperparameters"
         flags = left.training, right.training
-        if flags[0] != flags[1] and self._flags_around(one, other) != flags:
+        if flags[0] != flags[1] and self._flags_around(old, new) != flags:
             yield " → ".join("training" if flag else "evaluation" for flag in flags)
 
-    def _flags_around(self, one: Scope, other: Scope) -> tuple[bool | None, bool | None]:
-        return _training(self.before, one.parent), _training(self.after, other.parent)
+    def _flags_around(self, old: Scope, new: Scope) -> tuple[bool | None, bool | None]:
+        return _training(self.before, old.parent), _training(self.after, new.parent)
 
-    def _slower(self, one: Scope, other: Scope) -> bool:
-        if self.times is None or one.seconds is None or other.seconds is None:
+    def _slower(self, old: Scope, new: Scope) -> bool:
+        if self.times is None or old.seconds is None or new.seconds is None:
             return False
-        low, high = sorted((one.seconds, other.seconds))
+        low, high = sorted((old.seconds, new.seconds))
         return high > max(low * self.times, low + NOTABLE)
 
     # Ops --------------------------------------------------------------------------------
 
     def _ops(self) -> Iterator[Placed]:
         for left, right in self.matching.ops.items():
-            one, other = self.before.ops[left], self.after.ops[right]
-            place, where = (other.index, 1), self.new.op(right)
-            if one.qualname != other.qualname:
-                text = f"{one.name} → {other.name}"
+            old, new = self.before.ops[left], self.after.ops[right]
+            place, where = (new.index, 1), self.new_names.op(right)
+            if old.qualname != new.qualname:
+                text = f"{old.name} → {new.name}"
                 yield place, Change(ChangeKind.REPLACED, left, right, where, text)
-            elif one.arguments != other.arguments and not self._follows_from_module(one, other):
-                text = differences(dict(one.arguments), dict(other.arguments))
+            elif old.arguments != new.arguments and not self._follows_from_module(old, new):
+                text = differences(dict(old.arguments), dict(new.arguments))
                 yield place, Change(ChangeKind.CHANGED, left, right, where, text)
-            for text in self._rewired(one, other):
+            for text in self._rewired(old, new):
                 yield place, Change(ChangeKind.REWIRED, left, right, where, text)
 
-    def _follows_from_module(self, one: Op, other: Op) -> bool:
+    def _follows_from_module(self, old: Op, new: Op) -> bool:
         """Whether the module around has other hyperparameters, which are listed."""
-        if one.scope is None or other.scope is None:
+        if old.scope is None or new.scope is None:
             return False
-        left = self.before.module_of(self.before.scopes[one.scope])
-        right = self.after.module_of(self.after.scopes[other.scope])
+        left = self.before.module_of(self.before.scopes[old.scope])
+        right = self.after.module_of(self.after.scopes[new.scope])
         return left is not None and right is not None and left.detail != right.detail
 
-    def _rewired(self, one: Op, other: Op) -> Iterator[str]:
-        for slot, twin in by_name(one.inputs, other.inputs):
-            if not self.wiring.same(slot, twin, other.scope) and not self.wiring.known(slot, twin):
-                given = twin if twin is not None else slot
-                name = given.name if given is not None else ""
+    def _rewired(self, old: Op, new: Op) -> Iterator[str]:
+        for slot, twin in by_name(old.inputs, new.inputs):
+            edges = self.edge_match
+            if not edges.same(slot, twin, new.scope) and not edges.known(slot, twin):
+                present = twin if twin is not None else slot
+                name = present.name if present is not None else ""
                 of = "" if name.isdigit() or name in ("", "input") else f"{name}: "
-                yield of + self.wiring.instead("reads", slot, twin, one.scope, other.scope)
+                yield of + self.edge_match.instead("reads", slot, twin, old.scope, new.scope)
 
     # What is on one side only -------------------------------------------------------------
 
@@ -249,7 +251,7 @@ class _Comparer:
         added: bool,
     ) -> Iterator[Placed]:
         """Scopes and ops with no counterpart, in scopes that have one."""
-        names = self.new if added else self.old
+        names = self.new_names if added else self.old_names
         kind = ChangeKind.ADDED if added else ChangeKind.REMOVED
         for scope in recording.scopes.values():
             if scope.id not in scopes and self._listed(scope.parent, recording, scopes):
@@ -312,23 +314,23 @@ class _Comparer:
 
     def _values(self) -> Iterator[Placed]:
         for left, right in self.matching.values.items():
-            one, other = self.before.values[left], self.after.values[right]
-            place, where = (self._read_at(other), 3), self.new.value(right)
-            if form(one) != form(other):
-                text = f"{form(one)} → {form(other)}"
+            old, new = self.before.values[left], self.after.values[right]
+            place, where = (self._read_at(new), 3), self.new_names.value(right)
+            if form(old) != form(new):
+                text = f"{form(old)} → {form(new)}"
                 yield place, Change(ChangeKind.RESIZED, left, right, where, text)
-            for text in _stored(one, other):
+            for text in _stored(old, new):
                 yield place, Change(ChangeKind.CHANGED, left, right, where, text)
         for left_module, right_module in self.matching.modules.items():
             yield from self._own(left_module, right_module)
 
     def _own(self, left: ModuleId, right: ModuleId) -> Iterator[Placed]:
         """Parameters and buffers that a module has on one side only."""
-        one, other = self.before.modules[left], self.after.modules[right]
-        place = (self._called_at(other), 3)
+        old, new = self.before.modules[left], self.after.modules[right]
+        place = (self._called_at(new), 3)
         for module, twin, recording, kind in (
-            (one, other, self.before, ChangeKind.REMOVED),
-            (other, one, self.after, ChangeKind.ADDED),
+            (old, new, self.before, ChangeKind.REMOVED),
+            (new, old, self.after, ChangeKind.ADDED),
         ):
             shared = {slot.name for slot in twin.stored}
             for slot in module.stored:
@@ -382,13 +384,13 @@ def _around(module: Module, names: set[str]) -> bool:
     return any(name[:place] in names for place, letter in enumerate(name) if letter == ".")
 
 
-def _stored(one: Value, other: Value) -> Iterator[str]:
+def _stored(old: Value, new: Value) -> Iterator[str]:
     """What is different about a parameter or buffer, besides its form."""
-    if one.role in STORED and one.producer is other.producer is None:
-        if one.trainable != other.trainable:
-            yield " → ".join("trainable" if item.trainable else "frozen" for item in (one, other))
-        if len(one.names) != len(other.names):
-            yield f"names: {', '.join(one.names)} → {', '.join(other.names)}"
+    if old.role in STORED and old.producer is new.producer is None:
+        if old.trainable != new.trainable:
+            yield " → ".join("trainable" if item.trainable else "frozen" for item in (old, new))
+        if len(old.names) != len(new.names):
+            yield f"names: {', '.join(old.names)} → {', '.join(new.names)}"
 
 
 def _path(module: Module, name: str) -> str:

@@ -53,7 +53,11 @@ class Comparison:
         """Changes of the numbers of the whole run, without those that follow from others."""
         asked = {change.text for change in self.changes}
         found = (total for total in self.totals if total.text)
-        return tuple(item.said for item in found if item.name in BRIEF or item.said in asked)
+        return tuple(
+            total.described
+            for total in found
+            if total.name in BRIEF or total.described in asked
+        )
 
     def __bool__(self) -> bool:
         return bool(self.changes)
@@ -117,13 +121,13 @@ class Comparison:
         if chosen.exporter.suffix == ".json":
             write_file(target, json.dumps(self.json(), indent=1, ensure_ascii=False) + "\n")
             return target
-        laid = overlay(self.before, self.after, self.matching, self.changes)
-        marks = {node: kind.value for node, kind in laid.marks.items()}
-        view, gone, new = chosen_view(laid.recording, chosen), laid.gone, laid.new
+        both = overlay(self.before, self.after, self.matching, self.changes)
+        marks = {node: kind.value for node, kind in both.marks.items()}
+        view, gone, new = chosen_view(both.recording, chosen), both.gone, both.new
         if chosen.exporter.suffix != ".html":  # the page, where modules open, marks boxes instead
-            view, turned = with_former(view, laid.instead)
-            gone, new = gone.union((laid.instead[edge], edge[1]) for edge in turned), new | turned
-        style = DiffColors(marks, gone, new, laid.notes, self.changed_totals).style(chosen.style)
+            view, turned = with_former(view, both.instead)
+            gone, new = gone.union((both.instead[edge], edge[1]) for edge in turned), new | turned
+        style = DiffColors(marks, gone, new, both.notes, self.changed_totals).style(chosen.style)
         write_file(target, chosen.exporter.export(view, style))
         return target
 

@@ -13,22 +13,22 @@ from torchrecorder.graph.recording import RecordedRun
 
 
 class EdgeMatch:
-    """Compares what two matched readers get."""
+    """Compares the inputs of two matched readers."""
 
     def __init__(self, before: RecordedRun, after: RecordedRun, matching: Matching) -> None:
         self.before, self.after, self.matching = before, after, matching
-        self.old, self.new = DisplayNames(before), DisplayNames(after)
+        self.old_names, self.new_names = DisplayNames(before), DisplayNames(after)
 
-    def same(self, one: Slot | None, other: Slot | None, reader: ScopeId | None) -> bool:
-        """Whether two slots hold matching tensors, as far as the scope *reader* can tell.
+    def same(self, old: Slot | None, new: Slot | None, reader: ScopeId | None) -> bool:
+        """Whether two slots have matching tensors, seen from the scope *reader*.
 
         Tensors from the same output of a matched scope count as matching outside of it.
         """
-        if one is None or other is None:
-            return one is other
-        if self.matching.values.get(one.value) == other.value:
+        if old is None or new is None:
+            return old is new
+        if self.matching.values.get(old.value) == new.value:
             return True
-        scopes = self._handed.get((one.value, other.value), ())
+        scopes = self._handed.get((old.value, new.value), ())
         return any(scope not in self.after.within(reader) for scope in scopes)
 
     @cached_property
@@ -37,21 +37,21 @@ class EdgeMatch:
         handed: dict[tuple[ValueId, ValueId], list[ScopeId]] = {}
         for left, right in self.matching.scopes.items():
             outputs = self.before.scopes[left].outputs, self.after.scopes[right].outputs
-            for one, other in by_name(*outputs):
-                if one is not None and other is not None:
-                    handed.setdefault((one.value, other.value), []).append(right)
+            for old, new in by_name(*outputs):
+                if old is not None and new is not None:
+                    handed.setdefault((old.value, new.value), []).append(right)
         return handed
 
-    def known(self, one: Slot | None, other: Slot | None) -> bool:
+    def known(self, old: Slot | None, new: Slot | None) -> bool:
         """Whether the slot is a parameter that is itself listed as added or removed."""
-        if one is not None and other is not None:
+        if old is not None and new is not None:
             return False
-        if one is not None:
-            found = self.before.values[one.value]
-            return found.role in STORED and one.value not in self.matching.values
-        assert other is not None
-        found = self.after.values[other.value]
-        return found.role in STORED and other.value not in self._met_values
+        if old is not None:
+            found = self.before.values[old.value]
+            return found.role in STORED and old.value not in self.matching.values
+        assert new is not None
+        found = self.after.values[new.value]
+        return found.role in STORED and new.value not in self._met_values
 
     @cached_property
     def _met_values(self) -> set[ValueId]:
@@ -60,21 +60,21 @@ class EdgeMatch:
     def instead(
         self,
         verb: str,
-        one: Slot | None,
-        other: Slot | None,
+        old: Slot | None,
+        new: Slot | None,
         before: ScopeId | None,
         after: ScopeId | None,
     ) -> str:
-        new = self.new.handed(other.value, after) if other is not None else "nothing"
-        old = self.old.handed(one.value, before) if one is not None else "nothing"
-        return f"{verb} {new}, not {old}"
+        returned = self.new_names.handed(new.value, after) if new is not None else "nothing"
+        former = self.old_names.handed(old.value, before) if old is not None else "nothing"
+        return f"{verb} {returned}, not {former}"
 
 
 def by_name(
-    one: Iterable[Slot], other: Iterable[Slot]
+    old: Iterable[Slot], new: Iterable[Slot]
 ) -> Iterator[tuple[Slot | None, Slot | None]]:
     """Slots of the same name; those of other names in their order."""
-    left, right = {slot.name: slot for slot in one}, {slot.name: slot for slot in other}
+    left, right = {slot.name: slot for slot in old}, {slot.name: slot for slot in new}
     yield from ((slot, right[name]) for name, slot in left.items() if name in right)
     yield from zip_longest(
         (slot for name, slot in left.items() if name not in right),

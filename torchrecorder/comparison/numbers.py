@@ -48,7 +48,7 @@ class Total(NamedTuple):
     text: str  # empty where they are equal
 
     @property
-    def said(self) -> str:
+    def described(self) -> str:
         """Its name, and how it changed."""
         return f"{self.name}: {self.text}"
 
@@ -82,12 +82,12 @@ def totals(before: RecordedRun, after: RecordedRun, wanted: Mapping[str, float])
         sides = annotation.on(before), annotation.on(after)
         if any(map(is_unmeasured, sides)):
             continue
-        one, other = (side.total() for side in sides)
+        old, new = (side.total() for side in sides)
         yield Total(
             annotation.name,
-            one,
-            other,
-            change_text(annotation, one, other, wanted.get(annotation.name, 1.0)),
+            old,
+            new,
+            change_text(annotation, old, new, wanted.get(annotation.name, 1.0)),
         )
 
 

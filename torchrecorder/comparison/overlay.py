@@ -76,7 +76,7 @@ class _Merger:
         changes: Sequence[Change],
     ) -> None:
         self.before, self.after, self.matching, self.changes = before, after, matching, changes
-        self.wiring = EdgeMatch(self.before, self.after, matching)
+        self.edge_match = EdgeMatch(self.before, self.after, matching)
         self.twins: dict[Any, Any] = {
             **matching.scopes, **matching.ops, **matching.values, **matching.modules
         }
@@ -251,13 +251,17 @@ class _Merger:
         return lost, after - {slot.value for slot in there}
 
     def _was(
-        self, one: Slot, now: Sequence[Slot], after: Collection[ValueId], reader: ScopeId | None
+        self,
+        old_slot: Slot,
+        now: Sequence[Slot],
+        after: Collection[ValueId],
+        reader: ScopeId | None,
     ) -> Slot:
         """What was read; that of *now* which is the same as far as *reader* can tell."""
-        old = Slot(one.name, self._there(one.value))
+        old = Slot(old_slot.name, self._there(old_slot.value))
         if old.value in after:
             return old
-        return next((item for item in now if self.wiring.same(one, item, reader)), old)
+        return next((item for item in now if self.edge_match.same(old_slot, item, reader)), old)
 
     def _values(self) -> Iterator[tuple[ValueId, Any]]:
         yield from self.after.values.items()

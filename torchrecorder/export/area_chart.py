@@ -35,7 +35,7 @@ class AreaChart:
         kinds: The kinds, with their colours, in that order.
         phases: The phases of the run.
         peak: The index of the column with the largest sum.
-        said: The label of the peak.
+        peak_label: The label of the peak.
         show: Formats an amount as short text.
     """
 
@@ -45,7 +45,7 @@ class AreaChart:
     kinds: Mapping[str, str]
     phases: Sequence[Phase]
     peak: int
-    said: str
+    peak_label: str
     show: Callable[[float], str]
 
 
@@ -158,11 +158,11 @@ class _AreaChartSvg:
             f'<line x1="{x:.1f}" y1="{TOP - 10}" x2="{x:.1f}" y2="{y - 2:.1f}" stroke="{INK}" '
             f'stroke-width="0.8"/>'
         )
-        half = _LETTER * len(self.drawn.said) / 2
+        half = _LETTER * len(self.drawn.peak_label) / 2
         middle = min(max(x, LEFT + half), max(WIDTH - 8 - half, LEFT + half))
         yield (
             f'<text x="{middle:.1f}" y="{TOP - 14}" text-anchor="middle">'
-            f"{escape(self.drawn.said)}</text>"
+            f"{escape(self.drawn.peak_label)}</text>"
         )
 
     def _legend(self) -> Iterator[str]:

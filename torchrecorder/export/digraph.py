@@ -57,7 +57,7 @@ class Digraph(graphviz.Digraph):  # type: ignore[misc]
             ValueError: The format, renderer, formatter or engine is unknown, or *outfile* is
                 the file of the source.
             graphviz.RequiredArgumentError: A formatter is given without a renderer, or
-                neither *format* nor the suffix of *outfile* says the format.
+                neither *format* nor the suffix of *outfile* is a known format.
             graphviz.FileExistsError: The file is there and *raise_if_result_exists*.
             LayoutFailed: Graphviz failed, or did not finish within its time limit.
         """

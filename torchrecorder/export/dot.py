@@ -116,7 +116,7 @@ def plain_label(label: tuple[Text, ...]) -> str:
     return "\n".join(text.text for text in label)
 
 
-def given_out(figure: Figure) -> dict[str, Text]:
+def output_labels(figure: Figure) -> dict[str, Text]:
     """For each shape, the labels of the lines that leave it, as one line of small text.
 
     Graphviz reserves space for labels of edges, but inside clusters it bends edges around them and
@@ -194,7 +194,7 @@ def _font(figure: Figure) -> str:
 
 def _nested(figure: Figure, pins: Pins) -> Iterator[str]:
     """Clusters and boxes, nested."""
-    outputs = given_out(figure)
+    outputs = output_labels(figure)
     for depth, each in nested(in_order(figure)):
         tabs = "\t" * depth
         if each is None:

@@ -166,8 +166,8 @@ class _Flowchart:
     def _line(self, line: Line) -> str:
         arrow = "==>" if line.look.width > 1.5 else "-->"
         arrow = arrow if line.look.dash == "solid" else "-.->"
-        said = " · ".join(filter(None, (line.mark, line.label)))
-        text = f'|"{escaped(said)}"|' if said else ""
+        label = " · ".join(filter(None, (line.mark, line.label)))
+        text = f'|"{escaped(label)}"|' if label else ""
         return f"{self.boxes[line.tail]} {arrow}{text} {self.boxes[line.head]}"
 
     def _look(self, look: Look) -> str:

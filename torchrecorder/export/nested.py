@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from torchrecorder.export.dot import Pins, dot_text, given_out, in_order, in_two, pieces
+from torchrecorder.export.dot import Pins, dot_text, output_labels, in_order, in_two, pieces
 from torchrecorder.export import legend
 from torchrecorder.export.head_marks import head_marks
 from torchrecorder.export.quoting import quote, verbatim
@@ -73,7 +73,7 @@ def nested_text(
         sheet: The space that it must fit, in columns if necessary.
         timeout: Time limit of the layout of scopes, in seconds.
     """
-    placed = Placed.of(figure, sheet, timeout)
+    placed = Placed.lay_out(figure, sheet, timeout)
     return dot_text(figure, _pins(figure, placed, legend_below))
 
 
@@ -95,7 +95,7 @@ class Placed(NamedTuple):
     circles: frozenset[str]
 
     @classmethod
-    def of(cls, figure: Figure, sheet: Sheet | None, timeout: float) -> Placed:
+    def lay_out(cls, figure: Figure, sheet: Sheet | None, timeout: float) -> Placed:
         """Lay out *figure*; the arguments are those of `nested_text`."""
         items = tuple(_items(figure))
         number = {item.id: place for place, item in enumerate(items)}
@@ -145,7 +145,7 @@ def closed_size(shape: Shape, figure: Figure, outputs: Text | None) -> tuple[flo
 
 
 def _items(figure: Figure) -> Iterator[Item]:
-    outputs = given_out(figure)
+    outputs = output_labels(figure)
     number: dict[str | None, int] = {None: -1}
     for item in in_order(replace(figure, shapes=tuple(_as_run(figure)))):
         around = number[item.group if isinstance(item, Shape) else item.parent]

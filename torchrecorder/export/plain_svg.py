@@ -12,7 +12,7 @@ from dataclasses import replace
 from html import escape
 
 from torchrecorder.export import legend
-from torchrecorder.export.dot import given_out, in_two, node_name
+from torchrecorder.export.dot import output_labels, in_two, node_name
 from torchrecorder.export.head_marks import HeadMark, head_marks
 from torchrecorder.export.legend import SMALL
 from torchrecorder.export.nested import AGAIN, PAD, Placed, arrow, legend_corner, loop_way
@@ -51,7 +51,7 @@ def plain_svg(
     figure: Figure, *, legend_below: bool, sheet: Sheet | None, timeout: float
 ) -> str:
     """*figure* as SVG; the arguments are those of `nested_text`."""
-    placed = Placed.of(figure, sheet, timeout)
+    placed = Placed.lay_out(figure, sheet, timeout)
     boxes, ways = placed.boxes(), list(placed.ways())
     frames = [_box(box) for box in boxes.values()]
     if figure.legend:
@@ -77,7 +77,7 @@ def plain_svg(
     for number, (line, points) in enumerate(zip(figure.lines, ways)):
         mark = _marked(marks[number], line, figure) if number in marks else ()
         parts += _line(line, points, number + 1, mark)
-    outputs = given_out(figure)
+    outputs = output_labels(figure)
     for number, shape in enumerate(figure.shapes, 1):
         label = (*shape.label, outputs[shape.id]) if shape.id in outputs else shape.label
         parts += _shape(shape, label, _box(boxes[shape.id]), figure, number)

@@ -80,5 +80,5 @@ def _text_size(view: View, style: Style, painted: Painted) -> float | None:
     sheet = sheet_of(figure, smallest(figure), False)
     if sheet is None or not is_nested(figure, painted.layout):
         return None
-    picture = Placed.of(figure, sheet, painted.timeout).picture
+    picture = Placed.lay_out(figure, sheet, painted.timeout).picture
     return smallest(figure) * sheet.scale(picture.width, picture.height)

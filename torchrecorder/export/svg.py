@@ -44,7 +44,7 @@ _ITEM = re.compile(
     r"<title>[^<]*</title>\s*(?P<open><g id=\"[^\"]*\">)?"
     r"(?P<link><a [^>]*?xlink:title=\"(?P<tip>[^\"]*)\"[^>]*>)?"
 )
-_LINK = re.compile(r"<a (?P<said>[^>]*)>(?P<inside>.*?)</a>", re.DOTALL)
+_LINK = re.compile(r"<a (?P<attributes>[^>]*)>(?P<inside>.*?)</a>", re.DOTALL)
 _TIP = re.compile(r" ?xlink:title=\"[^\"]*\"")
 _PREAMBLE = re.compile(r"<!DOCTYPE[^>]*>\n?|<!--.*?-->\n?", re.DOTALL)
 
@@ -101,9 +101,9 @@ def _title(match: re.Match[str]) -> str:
 
 
 def _link(match: re.Match[str]) -> str:
-    if "xlink:href=" not in match["said"]:
+    if "xlink:href=" not in match["attributes"]:
         return match["inside"]
-    return f"<a {_TIP.sub('', match['said'])}>{match['inside']}</a>"
+    return f"<a {_TIP.sub('', match['attributes'])}>{match['inside']}</a>"
 
 
 # Layers -----------------------------------------------------------------------------

@@ -23,7 +23,7 @@ class CallsAround:
     def __init__(self, recording: RecordedRun) -> None:
         self.recording = recording
 
-    def of(self, item: str) -> Chain:
+    def chain(self, item: str) -> Chain:
         """The calls between an op or scope and the module call around it."""
         return self._direct.get(item) or self._of_regions.get(item, ((), ()))[0]
 

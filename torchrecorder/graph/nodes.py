@@ -89,7 +89,7 @@ class Scope(Row, frozen=True, gc=False):
     Attributes:
         parent: The scope around it; None at the top.
         index: Position in the run, counted over scopes and ops together.
-        kind: What it is a call of.
+        kind: The kind of call: of a module, a function or a region.
         name: Its short name: ``"conv1"``; class or function name at the top.
         path: Dotted path from the recorded root, ``"layer1.0.conv1"``.
         cls: Class name of the module, or the name of the region.

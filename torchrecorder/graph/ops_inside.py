@@ -1,4 +1,4 @@
-"""What ran in scopes and in calls of functions, at any depth."""
+"""The ops inside scopes and function calls, at any depth."""
 
 from __future__ import annotations
 

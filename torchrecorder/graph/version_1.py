@@ -60,8 +60,8 @@ def upgraded(data: Any) -> dict[str, Any]:
     """
     file = msgspec.convert(data, _File)
     reader = _Reader(file)
-    slots = reader.of(tuple[Slot, ...])
-    (run,) = _read("run", [file.run], reader.of(RunFacts))
+    slots = reader.decoder(tuple[Slot, ...])
+    (run,) = _read("run", [file.run], reader.decoder(RunFacts))
     (inputs,) = _read("inputs", [file.inputs], slots)
     (outputs,) = _read("outputs", [file.outputs], slots)
     return {
@@ -97,7 +97,7 @@ class _Reader:
     def table(self, table: str, make: Any) -> dict[str, Any]:
         """A table whose rows are *make*, column by column."""
         hints, columns = get_type_hints(make), getattr(self.file, table)
-        readers = {name: self.of(hints[name]) for name in columns if name in hints}
+        readers = {name: self.decoder(hints[name]) for name in columns if name in hints}
         if "id" in readers:
             readers["id"] = _same
         if "node" in readers:
@@ -110,13 +110,13 @@ class _Reader:
         """The id of a scope, op, value or grad node from one index over all of them."""
         return _at(self.nodes, number, "node")
 
-    def of(self, hint: Any) -> Read:
+    def decoder(self, hint: Any) -> Read:
         """The decoder of this type."""
         if hint in _IDS:
             table = _IDS[hint]
             return lambda number: _at(self.ids[table], number, f"row of {table}")
         if get_origin(hint) in (Union, UnionType):
-            inner = self.of(
+            inner = self.decoder(
                 next(argument for argument in get_args(hint) if argument is not type(None))
             )
             return lambda fact: None if fact is None else inner(fact)
@@ -134,9 +134,9 @@ class _Reader:
 
     def _tuple(self, hints: tuple[Any, ...]) -> Read:
         if hints[-1] is ...:
-            one = self.of(hints[0])
+            one = self.decoder(hints[0])
             return lambda facts: [one(fact) for fact in _a(list, facts)]
-        readers = [self.of(hint) for hint in hints]
+        readers = [self.decoder(hint) for hint in hints]
 
         def read(facts: Any) -> list[Any]:
             if len(_a(list, facts)) != len(readers):
@@ -146,7 +146,7 @@ class _Reader:
         return read
 
     def _fields(self, hints: Mapping[str, Any]) -> Read:
-        readers = {name: self.of(hint) for name, hint in hints.items()}
+        readers = {name: self.decoder(hint) for name, hint in hints.items()}
         return lambda facts: {
             name: read(facts[name]) for name, read in readers.items() if name in _a(dict, facts)
         }

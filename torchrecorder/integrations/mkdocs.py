@@ -49,14 +49,14 @@ def figure(
     page = Path(place.file.abs_src_path) if place else Path("page.md").absolute()
     root = Path(place.config.config_file_path).parent if place else page.parent
 
-    def say(text: str) -> None:
+    def report(text: str) -> None:
         logger.warning("%s: torchrecorder: %s", place.file.src_uri if place else page, text)
 
     try:
-        with notices_to(say):
+        with notices_to(report):
             shown = _figure(source, given, page, Cache(root / ".cache" / "torchrecorder"))
     except (Exception, SystemExit) as error:  # any exception: the model is the user's
-        say(message_of(error))
+        report(message_of(error))
         note = html.escape(message_of(error)).replace("\n", "<br>")
         title = '<p class="admonition-title">This figure could not be made</p>'
         return f'<div class="admonition danger">{title}<p>{note}</p></div>'

@@ -22,7 +22,7 @@ class Layout(NamedTuple):
     sizes: tuple[int, ...]
 
     @staticmethod
-    def of(mesh: Mapping[str, int]) -> Layout:
+    def from_sizes(mesh: Mapping[str, int]) -> Layout:
         """The layout of a mesh with these names and sizes of dimensions."""
         return Layout(tuple(mesh), tuple(mesh.values()))
 

@@ -72,7 +72,7 @@ def plan(
     check_one("backward", backward, FLAG)
     check_one("name", name, WORD.or_none())
     check_one("num_workers", num_workers, SIZE.or_none())
-    layout = Layout.of(mesh)
+    layout = Layout.from_sizes(mesh)
     if world is not None and world != layout.world:
         sizes = ", ".join(f"{dim}={size}" for dim, size in mesh.items())
         raise InvalidArgument(f"a mesh of {sizes} has {layout.world} processes, not {shown(world)}")

@@ -60,7 +60,7 @@ class Program(NamedTuple):
     parameter_bytes: int
 
     @staticmethod
-    def of(recording: RecordedRun) -> Program:
+    def from_recording(recording: RecordedRun) -> Program:
         """What the process of *recording* ran."""
         return Program(
             _hash(_structure(recording, sizes=True)),
@@ -96,10 +96,10 @@ class Program(NamedTuple):
 
 def digest(recording: RecordedRun, rank: Rank) -> Digest:
     """The digest of the *recording* of one process."""
-    program = Program.of(recording)
+    program = Program.from_recording(recording)
     sent = recording.communications
     columns = [[getattr(item, name) for item in sent] for name in RANK_COLUMNS]
-    communications = CommunicationColumns.of(program.kinds, rank, *columns)
+    communications = CommunicationColumns.from_columns(program.kinds, rank, *columns)
     return program.digest(recording.name, recording.run, rank, communications)
 
 

@@ -95,10 +95,10 @@ class DigestReader:
         groups = [self._groups.setdefault(group, group) for group in rank.groups]
         rank = rank._replace(groups=tuple(groups))
         program = self._program(file.program_key(), data)
-        communications = CommunicationColumns.of(program.kinds, rank, *columns)
+        communications = CommunicationColumns.from_columns(program.kinds, rank, *columns)
         return program.digest(file.name, file.run, rank, communications)
 
     def _program(self, key: bytes, data: bytes) -> Program:
         if key not in self._programs:
-            self._programs[key] = Program.of(loads(data, Recording))
+            self._programs[key] = Program.from_recording(loads(data, Recording))
         return self._programs[key]

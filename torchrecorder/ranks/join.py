@@ -142,7 +142,7 @@ class _Positions(NamedTuple):
     messages: array[int]
 
     @staticmethod
-    def of(digest: Digest) -> _Positions:
+    def from_digest(digest: Digest) -> _Positions:
         """Those of one rank."""
         positions = _Positions([array("i") for _ in digest.rank.groups], array("i"))
         for place, (kind, group) in enumerate(zip(digest.sent.kinds, digest.sent.group)):
@@ -164,7 +164,7 @@ def _collect(
     rank, sent = digest.rank.rank, digest.sent
     key = id(sent.kinds), sent.group.tobytes(), len(digest.rank.groups)
     if key not in known:
-        known[key] = _Positions.of(digest)
+        known[key] = _Positions.from_digest(digest)
     for place in known[key].messages:
         communication, peer = sent.kinds[place].communication, sent.peer[place]
         ends = (rank, peer) if communication.name == "send" else (peer, rank)

@@ -56,7 +56,9 @@ class CommunicationColumns(NamedTuple):
     blocked: array[float]
 
     @staticmethod
-    def of(kinds: tuple[Sent, ...], rank: Rank, *columns: Sequence[Any]) -> CommunicationColumns:
+    def from_columns(
+        kinds: tuple[Sent, ...], rank: Rank, *columns: Sequence[Any]
+    ) -> CommunicationColumns:
         """The communications of *rank*, which are of these *kinds*.
 
         Args:

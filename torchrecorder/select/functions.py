@@ -88,7 +88,7 @@ class _Grouping:
         """The number of calls between a scope and the innermost module call around it."""
         if scope is None or self.old.scopes[scope].kind is ScopeKind.MODULE:
             return 0
-        return len(self.calls_around.of(scope))
+        return len(self.calls_around.chain(scope))
 
     def _is_drawn(self, item: Item) -> bool:
         if isinstance(item, Scope):
@@ -104,7 +104,7 @@ class _Grouping:
         drawn = sum(map(self._is_drawn, items))
         members: dict[FunctionId, list[Item]] = {}
         for item in items:
-            chain = self.calls_around.of(item.id)
+            chain = self.calls_around.chain(item.id)
             if len(chain) > depth:
                 members.setdefault(chain[depth], []).append(item)
         for call, inside in members.items():
@@ -136,7 +136,7 @@ class _Grouping:
 
     def _wrapped(self, call: FunctionId, inside: Sequence[Item]) -> FunctionId:
         """*call*; if it is of a wrapper, the call of the wrapped function."""
-        chains = [self.calls_around.of(item.id) for item in inside if self._is_drawn(item)]
+        chains = [self.calls_around.chain(item.id) for item in inside if self._is_drawn(item)]
         for deeper in common(chains)[chains[0].index(call) :]:
             call = deeper
             if LOCAL not in self.old.function_calls[call].name:

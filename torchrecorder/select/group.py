@@ -166,12 +166,12 @@ def _check(
     if scattered:
         raise InvalidArgument(
             f"group {name!r}: its members must be siblings in one scope, and "
-            f"{', '.join(map(repr, hits))} lie in {_said(recording, children)}. Name siblings, or "
-            "make a group of each"
+            f"{', '.join(map(repr, hits))} are in "
+            f"{_scope_names(recording, children)}. Name siblings, or make a group of each"
         )
 
 
-def _said(recording: RecordedRun, parents: Iterable[ScopeId | None]) -> str:
+def _scope_names(recording: RecordedRun, parents: Iterable[ScopeId | None]) -> str:
     paths = [
         recording.scopes[parent].path if parent is not None else "" for parent in parents
     ]

@@ -46,7 +46,7 @@ class Captions:
     """The captions of one view.
 
     Args:
-        view: What is drawn.
+        view: The view to draw.
         style: The style.
         repeated: Clusters that stand for several, so that boxes in them are not single calls.
     """
@@ -189,9 +189,9 @@ class Captions:
         yield from labels.filled(texts, width=26) if texts else self._combined(scope, box.instances)
 
     def _combined(self, scope: Scope, instances: tuple[str, ...]) -> Iterator[str]:
-        """What is in a module, in one line, if that is the same layers or blocks in all calls."""
+        """The contents of a module in one line, if they are equal in all calls."""
         scopes = [self.recording.scopes[ScopeId(item)] for item in instances] or [scope]
-        texts = list(map(self.composites.of, scopes))
+        texts = list(map(self.composites.caption, scopes))
         merged = together([(text,) for text in texts]) if all(texts) else ()
         if len(merged) == 1:
             yield labels.shorten(merged[0], LONGEST)
@@ -203,13 +203,13 @@ class Captions:
             return together([self._hyperparameters(scope) for scope in scopes])
         module = self.recording.module_of(scope)
         if module is None:
-            return self.regions.of(scope)
+            return self.regions.function(scope)
         if is_off(module):
             return ("off in eval mode",)
         return *hyperparameters(scope.cls, module.detail), *self._of_call(scope, module.qualname)
 
     def _of_call(self, scope: Scope, cls: str) -> tuple[str, ...]:
-        """What attention of PyTorch was given for one call, such as ``is causal``."""
+        """Flags of PyTorch's attention in one call, such as ``is causal``."""
         inside = self.recording.children[scope.id] if cls in UNITS else ()
         found = (item for item in inside if isinstance(item, Op) and item.name == ATTENTION)
         return tuple(text for op in found for text in arguments(op.name, op.arguments))
@@ -272,7 +272,7 @@ class Captions:
 
     def _near(self, value: Value, box: Box) -> str:
         """A parameter's name relative to the cluster it is drawn in, or the range of several."""
-        renamed = self.renamed.of([*value.names, box.kind.value])
+        renamed = self.renamed.find([*value.names, box.kind.value])
         if renamed is not None:
             return renamed
         names = box.names or (*value.names, box.kind.value)[:1]
@@ -287,7 +287,7 @@ class Captions:
         value = self.recording.values[slot.value]
         name = labels.names(box.names) or slot.name
         title = end_title("output", name)
-        renamed = self.renamed.of([title, "output"])
+        renamed = self.renamed.find([title, "output"])
         title = labels.shorten(title) if renamed is None else renamed
         title += f"  ×{box.count}" if box.count > 1 else ""
         return *labels.wrapped_at_dot(title), Text(labels.value(value, self.usual))
@@ -367,11 +367,11 @@ class Captions:
             else f"{name} {labels.value(values[value])}"
             for name, value in inputs
         ]
-        given = [labels.value(values[value]) for value in outputs]
+        forms = [labels.value(values[value]) for value in outputs]
         if taken:
             found.append(labels.shorten("in: " + ", ".join(taken), 200))
-        if given:
-            found.append(labels.shorten("out: " + ", ".join(given), 200))
+        if forms:
+            found.append(labels.shorten("out: " + ", ".join(forms), 200))
         return found
 
 

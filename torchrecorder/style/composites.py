@@ -1,7 +1,7 @@
 """Captions of closed modules that combine a few others: ``3 → 32, 3×3, s2 + BN + ReLU``.
 
-They say what ran inside, from the ops and modules of the recording: one convolution or linear layer
-with its norm and activation, several equal blocks, or the one module in a region.
+They describe the contents, from the ops and modules of the recording: one convolution or linear
+layer with its norm and activation, several equal blocks, or the one module in a region.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Layer(NamedTuple):
 
     Attributes:
         family: Its family; only ``weights``, ``norm`` and ``activation`` make a caption.
-        text: What is said of it.
+        text: Its caption.
     """
 
     family: str
@@ -54,7 +54,7 @@ class Composites:
     """The captions of the modules of one recording that combine others.
 
     Args:
-        recording: What ran.
+        recording: The recording.
         cls: Returns the class of a module as it is shown.
     """
 
@@ -81,7 +81,7 @@ class Composites:
                     found.add(scope.id)
         return found
 
-    def of(self, scope: Scope) -> str:
+    def caption(self, scope: Scope) -> str:
         """The caption of a closed module or region; empty if it is of none of these kinds."""
         text = self._layer(scope) or self._blocks(scope) or self._alone(scope)
         return shorten(text, LONGEST)

@@ -29,14 +29,14 @@ class DiffColors:
         gone: Pairs of value and op: reads that were removed.
         new: Pairs of value and op: reads that were added.
         notes: More about the differences, by id; shown by pages.
-        said: Lines below the legend.
+        summary: Lines below the legend.
     """
 
     marks: Mapping[str, str]
     gone: Collection[tuple[str, str]]
     new: Collection[tuple[str, str]]
     notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    said: tuple[str, ...] = ()
+    summary: tuple[str, ...] = ()
 
     def style(self, style: Style) -> Style:
         """*style* with these marks, applied after its own ``finish``."""
@@ -53,13 +53,13 @@ class DiffColors:
         """The look of a box: that of its mark, pale if it has none."""
         answers = (rule(box, view, theme) for rule in RULES)
         plain = next(look for look in answers if look is not None)
-        mark = self.of(box)
+        mark = self.mark(box)
         if mark is None:
             fill, stroke = mix(theme.paper, plain.stroke, 0.04), mix(theme.paper, plain.stroke, 0.5)
             return replace(plain, fill=fill, stroke=stroke)
         return _tinted(plain, mark, theme)
 
-    def of(self, box: Box) -> str | None:
+    def mark(self, box: Box) -> str | None:
         """The mark of a box; ``"changed"`` if something in it is marked."""
         if box.id in self.marks:
             return self.marks[box.id]
@@ -82,7 +82,7 @@ class DiffColors:
         plain = theme.looks["op"]
         legend = tuple(LegendEntry(WORDS[word], _tinted(plain, word, theme)) for word in WORDS)
         text = replace(plain, fill="transparent", outline="plain")
-        legend += tuple(LegendEntry(item, text) for item in self.said)
+        legend += tuple(LegendEntry(item, text) for item in self.summary)
         return replace(figure, groups=groups, lines=lines, legend=legend)
 
     def _mark(self, arrow: Arrow, view: View) -> str:

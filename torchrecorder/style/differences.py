@@ -62,7 +62,7 @@ class Differences:
     def _weights(self) -> Numbers:
         return PARAMETERS.on(self.recording)
 
-    def of(self, scopes: tuple[str, ...]) -> tuple[Facet, ...]:
+    def facets(self, scopes: tuple[str, ...]) -> tuple[Facet, ...]:
         """The differences between these scopes, the most important first."""
         if scopes not in self._found:
             repeats = [_Repeat(self.recording, ScopeId(scope)) for scope in scopes]
@@ -71,12 +71,12 @@ class Differences:
 
     def brief(self, scopes: tuple[str, ...], kinds: Collection[str] = KINDS) -> tuple[str, ...]:
         """The most important differences of these kinds, in a few words each."""
-        texts = [facet.brief for facet in self.of(scopes) if facet.kind in kinds]
+        texts = [facet.brief for facet in self.facets(scopes) if facet.kind in kinds]
         return (*texts[:SHOWN], *(["…"] if len(texts) > SHOWN else []))
 
     def table(self, scopes: tuple[str, ...]) -> Iterator[tuple[str, str]]:
         """The name and all differences of each repeat."""
-        facets = self.of(scopes)
+        facets = self.facets(scopes)
         inside = [self.inside.scopes(ScopeId(scope)) for scope in scopes]
         counts = [int(self._weights.of(item) or 0) for item in inside]
         weighty = len(set(counts)) > 1
@@ -344,9 +344,9 @@ def _surroundings(
     repeats: Sequence[_Repeat], inner: Callable[[ValueId], bool]
 ) -> Iterator[Facet]:
     """Arguments that only some have, or with several sources."""
-    given = [_arguments(repeat.scope) for repeat in repeats]
-    for name in dict.fromkeys(name for item in given for name in item):
-        values = [item.get(name, ()) for item in given]
+    arguments = [_arguments(repeat.scope) for repeat in repeats]
+    for name in dict.fromkeys(name for item in arguments for name in item):
+        values = [item.get(name, ()) for item in arguments]
         if any(inner(value) for item in values for value in item):
             continue
         sources = list(dict.fromkeys(filter(None, values)))

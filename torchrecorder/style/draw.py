@@ -41,12 +41,12 @@ def draw(
     """The figure of *view* in *style*.
 
     Args:
-        view: What is drawn.
+        view: The view to draw.
         style: How it looks.
-        unused: What to say of boxes whose results nothing that is drawn reads, by their ids; by
-            default of those without outgoing edges.
-        captions: Those of another view of the same recording, in the same style but for colours,
-            in which nothing is folded either.
+        unused: Captions of boxes whose results nothing drawn reads, by id; by default of those
+            without outgoing edges.
+        captions: The captions of another view of the same recording without folds, in the same
+            style except colours.
     """
     captions = captions or Captions(view, style, _repeated(view))
     graphs = GraphMarks(view, style.theme)

@@ -19,31 +19,31 @@ class ErrorMarkers:
 
     def __init__(self, view: View) -> None:
         self.view = view
-        self._texts: dict[str, str] = {}
+        self._captions: dict[str, str] = {}
         if view.recording.statistics:
             for found in first_bad_ops(view.recording):
-                self._texts[found.node] = f"first {found.kinds}"
+                self._captions[found.node] = f"first {found.kinds}"
             grad = first_bad_grad(view.recording)
             if grad is not None:
-                self._texts[grad.node] = f"first {grad.kinds} in backward"
+                self._captions[grad.node] = f"first {grad.kinds} in backward"
         failure, cause = view.recording.run.failure, why_backward_failed(view.recording)
         if cause is not None:
-            self._texts.update((op, text) for op, text in cause.captions.items())
+            self._captions.update((op, text) for op, text in cause.captions.items())
         if failure is not None and failure.backward and failure.op is not None:
-            self._texts[failure.op] = "failed in backward"
+            self._captions[failure.op] = "failed in backward"
 
     def __bool__(self) -> bool:
-        return bool(self._texts)
+        return bool(self._captions)
 
     def lines(self, box: Box) -> tuple[Text, ...]:
         """The captions of a box."""
-        if not self._texts:
+        if not self._captions:
             return ()
-        found = [member for member in box.members if member in self._texts]
+        found = [member for member in box.members if member in self._captions]
         failed = self.view.recording.failed
         if box.id in failed:  # its own caption says with which error
             found = [member for member in found if member not in failed]
-        return tuple(Text(self._texts[item] + self._place(box, item)) for item in found)
+        return tuple(Text(self._captions[item] + self._place(box, item)) for item in found)
 
     def _place(self, box: Box, node: str) -> str:
         """The sibling of a fold; empty for other boxes."""

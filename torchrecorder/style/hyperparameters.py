@@ -198,14 +198,14 @@ def _flow(cls: str, plain: list[str], named: dict[str, str]) -> list[str]:
 def _worded(cls: str, named: dict[str, str]) -> list[str]:
     """The other arguments that are not at their default, important ones first."""
     kernel = _kernel(cls, named.get("kernel_size", ""))
-    texts = {name: _said(cls, name, text, kernel) for name, text in named.items()}
+    texts = {name: _short_text(cls, name, text, kernel) for name, text in named.items()}
     if kernel:
         texts.pop("bias", None)
     first = [texts.pop(name, "") for name in ORDER]
     return [text for text in (*first, *texts.values()) if text]
 
 
-def _said(cls: str, name: str, text: str, kernel: str) -> str:
+def _short_text(cls: str, name: str, text: str, kernel: str) -> str:
     """One argument as text; empty if it is at its default."""
     if (name, text) in FLAGS:
         return FLAGS[name, text]

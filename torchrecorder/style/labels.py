@@ -65,9 +65,9 @@ def alike(text: str, number: int) -> str:
     return f"{number} × {SIZES.sub(lambda sizes: f'[{sizes[0]}]'.replace('×', ', '), text)}"
 
 
-def in_a_line(given: Counter[str]) -> str:
+def in_a_line(shapes: Counter[str]) -> str:
     """The output shapes of a box in one line: the first two different ones."""
-    texts = [alike(text, number) if number > 1 else text for text, number in given.items()]
+    texts = [alike(text, number) if number > 1 else text for text, number in shapes.items()]
     return "→ " + ", ".join([*texts[:2], *(["…"] if len(texts) > 2 else [])])
 
 

@@ -10,7 +10,7 @@ from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels
 from torchrecorder.style.captions import Captions
 from torchrecorder.style.circles import is_symbol
-from torchrecorder.style.merge_captions import first_to_last, given, same
+from torchrecorder.style.merge_captions import first_to_last, outputs_of_repeats, same
 from torchrecorder.views.bundles import FLOW_OF, MOST, Bundle, FlowKind, values_of
 from torchrecorder.views.view import Arrow, BoxKind, View
 
@@ -156,7 +156,7 @@ def _shape_of(view: View, arrow: Arrow, captions: Captions) -> str:
     values = view.recording.values
     if not view.boxes[arrow.tail].instances:
         return labels.value(values[value], captions.usual)
-    found = given(view, arrow, value)
+    found = outputs_of_repeats(view, arrow, value)
     return first_to_last([labels.value(values[item], captions.usual) for item in found])
 
 

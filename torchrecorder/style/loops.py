@@ -45,7 +45,7 @@ def _names(view: View, arrows: Iterable[Arrow]) -> Iterator[str]:
     """A text for each value: the name of the argument it becomes, else its shape."""
     flows, found = FlowClassifier(view), dict[object, str]()
     for arrow in arrows:
-        flow = flows.of(arrow)
+        flow = flows.kind(arrow)
         if flow is FlowKind.TENSOR and flows.step(arrow.tail) and flows.step(arrow.head):
             flow = FlowKind.STATE  # from the step of one round to that of the next
         if flow is not FlowKind.TENSOR:

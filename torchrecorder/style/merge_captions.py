@@ -63,7 +63,7 @@ def times(recording: RecordedRun, count: int, instances: Sequence[str]) -> str:
     return f"×{low} … {high}" if low < high == count else f"×{count}"
 
 
-def given(view: View, arrow: Arrow, value: ValueId) -> Iterator[ValueId]:
+def outputs_of_repeats(view: View, arrow: Arrow, value: ValueId) -> Iterator[ValueId]:
     """The output of the tail of an arrow, in each of the repeats for which it stands."""
     box, recording = view.boxes[arrow.tail], view.recording
     rows = [results(recording, instance) for instance in box.instances]
@@ -83,12 +83,12 @@ def same(view: View, arrow: Arrow) -> ValueId | None:
     if value is None:
         return value
     if view.boxes[arrow.tail].instances:
-        return next(given(view, arrow, value))
+        return next(outputs_of_repeats(view, arrow, value))
     return _of_first(view.recording, arrow.tail, value)
 
 
 def _of_first(recording: RecordedRun, item: str, value: ValueId) -> ValueId:
-    """What *item*, the first of equal siblings, gives where one of the others gives *value*."""
+    """The output of *item*, the first of equal siblings, that corresponds to *value* of another."""
     own = results(recording, item)
     if not own or value in own:
         return value
@@ -96,9 +96,9 @@ def _of_first(recording: RecordedRun, item: str, value: ValueId) -> ValueId:
     producer = recording.values[value].producer
     if producer is None:
         return value
-    for giver in (producer, *recording.within(recording.ops[producer].scope)):
-        found = results(recording, giver)
-        if value in found and _form(recording, giver) == form and len(found) == len(own):
+    for source in (producer, *recording.within(recording.ops[producer].scope)):
+        found = results(recording, source)
+        if value in found and _form(recording, source) == form and len(found) == len(own):
             return own[found.index(value)]
     return value
 

@@ -37,7 +37,7 @@ LONGEST = 297 * UNITS["mm"]
 
 FEWER = "Show fewer boxes (a smaller depth, focus=, hide=, group=)"
 ADVICE = (
-    f"{FEWER}, say less on them "
+    f"{FEWER}, leave out captions "
     "(shapes=False, details=False, counts=False), shorten names (rename=), turn it "
     "(direction=), or ask for larger paper or for a smaller min_fontsize (0 takes any)"
 )

@@ -31,7 +31,7 @@ class RegionCaptions:
     def _calls(self) -> CallsAround:
         return CallsAround(self.recording)
 
-    def of(self, scope: Scope) -> tuple[str, ...]:
+    def function(self, scope: Scope) -> tuple[str, ...]:
         """The function that fills a region, such as one decorated with ``no_grad()``."""
         if scope.kind not in MODES or not self.recording.function_calls:
             return ()

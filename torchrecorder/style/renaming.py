@@ -27,16 +27,16 @@ class Renaming:
 
     def scope(self, scope: Scope) -> str | None:
         """The title of a module or function, by its path or name."""
-        return self.of(filter(None, (scope.path, scope.name)))
+        return self.find(filter(None, (scope.path, scope.name)))
 
     def cls(self, scope: Scope) -> str:
         """The class of a module."""
-        found = self.of([scope.cls])
+        found = self.find([scope.cls])
         return scope.cls if found is None else found
 
     def op(self, op: Op, path: str) -> str:
         """The title of an op in the scope at *path*, by its name or its path."""
-        found = self.of((f"{path}.{op.name}" if path else op.name, op.name))
+        found = self.find((f"{path}.{op.name}" if path else op.name, op.name))
         return op.name if found is None else found
 
     def check(self, *recordings: RecordedRun) -> None:
@@ -44,7 +44,7 @@ class Renaming:
         known = (name for recording in recordings for name in called(recording))
         warn_unmatched("rename", self.names, known)
 
-    def of(self, called: Iterable[str]) -> str | None:
+    def find(self, called: Iterable[str]) -> str | None:
         """The text for something with these names, most specific first."""
         if not self.names:
             return None

@@ -65,7 +65,7 @@ def with_readers(
     Args:
         label: The lines on the box.
         look: How it looks.
-        readers: What `unread` says of it.
+        readers: Its caption from `unread`.
     """
     if readers != NOT_READ:
         return ((*label, Text(readers)) if readers else label), look

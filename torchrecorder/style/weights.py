@@ -163,5 +163,5 @@ def _range(counts: Sequence[int]) -> str:
 
 
 def _first_of(box: Box) -> Sequence[str]:
-    """What the first of the equal siblings that *box* folds stands for."""
+    """The members of the first of the equal siblings that *box* folds."""
     return box.members[: len(box.members) // box.count]

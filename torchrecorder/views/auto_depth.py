@@ -87,7 +87,7 @@ def boxes_at(
     """How many boxes of scopes and ops depth 0, 1, 2 ... draws.
 
     Args:
-        recording: What is drawn.
+        recording: The recording to draw.
         quiet: Ops that are not drawn.
         closed: Scopes that stay closed.
         gone: Scopes and ops that are not drawn.

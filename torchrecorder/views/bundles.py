@@ -41,7 +41,7 @@ class FlowKind(str, Enum):
 
 
 FLOW_OF = {Role.PARAMETER: FlowKind.WEIGHT, Role.BUFFER: FlowKind.BUFFER}
-"""What an arrow with a new value of a parameter or buffer carries."""
+"""The kind of an arrow with a new value of a parameter or buffer."""
 
 UPDATES = (FlowKind.WEIGHT, FlowKind.BUFFER, FlowKind.STATE)
 """Kinds that pass from one call of a module or optimizer to the next."""
@@ -52,7 +52,7 @@ class Bundle(NamedTuple):
 
     Attributes:
         arrows: At least one.
-        flow: What they carry.
+        flow: The kind of their tensors.
         trunk: Lines with the same tail and trunk may share their first piece; empty for an
             arrow on its own, which shares it with those of the same value.
     """
@@ -71,7 +71,7 @@ class FlowClassifier:
     """Classifies arrows by what they carry.
 
     Args:
-        view: What they are arrows of.
+        view: The view with the arrows.
     """
 
     def __init__(self, view: View) -> None:
@@ -82,9 +82,9 @@ class FlowClassifier:
 
     def all(self) -> list[FlowKind]:
         """What each arrow of the view carries."""
-        return [self.of(arrow) for arrow in self.view.arrows]
+        return [self.kind(arrow) for arrow in self.view.arrows]
 
-    def of(self, arrow: Arrow) -> FlowKind:
+    def kind(self, arrow: Arrow) -> FlowKind:
         """What *arrow* carries."""
         if self.view.backward or arrow.value is None:
             return FlowKind.TENSOR
@@ -120,7 +120,7 @@ def bundles(view: View, flows: Sequence[FlowKind] | None = None) -> tuple[Bundle
     """The arrows of *view* as they are drawn, in the order of the first arrow of each.
 
     Args:
-        view: What is drawn.
+        view: The view to draw.
         flows: What each arrow carries, if that is known.
     """
     flows = FlowClassifier(view).all() if flows is None else flows

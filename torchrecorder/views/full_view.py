@@ -18,7 +18,7 @@ SOURCES = {
     Role.CONSTANT: BoxKind.CONSTANT,
     Role.INNER: BoxKind.CONSTANT,
 }
-"""What a value is drawn as if no drawn op made it."""
+"""The kind of box of a value that no drawn op produced."""
 
 
 def whole(recording: RecordedRun) -> View:

@@ -25,7 +25,7 @@ RESHAPES = frozenset(
 """Ops that change only the shape."""
 
 DECISIONS = frozenset(("bool()", "is_nonzero"))
-"""Ops that tell Python which way to go."""
+"""Ops whose result Python uses in a condition."""
 
 STORED = (BoxKind.PARAMETER, BoxKind.BUFFER)
 
@@ -56,7 +56,7 @@ def comparisons(
     Those that alone lead away from an input of the run are left out: it would stand beside it.
 
     Args:
-        recording: What ran.
+        recording: The recording.
         needed: Ops that return no tensor, and are drawn all the same.
     """
     values, ops = recording.values, recording.ops

@@ -37,10 +37,10 @@ class Nesting:
             found = self._meet(found, item)
         return found
 
-    def _meet(self, one: str | None, other: str | None) -> str | None:
-        while one != other:
-            if one is not None and self.depth[one] >= self.depth[other]:
-                one = self.parents[one]
-            elif other is not None:
-                other = self.parents[other]
-        return one
+    def _meet(self, first: str | None, second: str | None) -> str | None:
+        while first != second:
+            if first is not None and self.depth[first] >= self.depth[second]:
+                first = self.parents[first]
+            elif second is not None:
+                second = self.parents[second]
+        return first

@@ -74,7 +74,7 @@ GROUPS = replace(
 @documented
 @dataclass(frozen=True)
 class ViewOptions(Checked):
-    """What a view shows."""
+    """The options of a view."""
 
     depth: Union[int, Literal["ops"], None] = option(
         "How many levels of modules are open. 0 draws one box per outermost call, 1 its children, "
@@ -277,9 +277,9 @@ def plan(
     """The steps that make the view of *recording*, in the order in which they are taken.
 
     Args:
-        recording: What is drawn.
-        options: What is shown of it.
-        choice: What is opened; what suits its size if not given.
+        recording: The recording to draw.
+        options: The options of the view.
+        choice: The depth and closed scopes; by default chosen by size.
     """
     quiet = _quiet(recording, options)
     choice = choice or choice_of(recording, options)

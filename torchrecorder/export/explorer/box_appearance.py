@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from torchrecorder.events import ScopeId
-from torchrecorder.export.dot import given_out, in_two
+from torchrecorder.export.dot import output_labels, in_two
 from torchrecorder.export.explorer.equal import representatives
 from torchrecorder.export.explorer.loops import loops
 from torchrecorder.export.explorer.themes import pair
@@ -35,16 +35,16 @@ Looks = tuple[Look, Look]
 
 @dataclass(frozen=True)
 class Appearance:
-    """One place as it is drawn.
+    """The appearance of one place.
 
     Attributes:
         label: The lines on its closed box.
-        looks: How that looks.
-        size: Width and height of that.
+        looks: The looks of the closed box.
+        size: Width and height of the closed box.
         count: More than 1 for a fold.
         header: The lines in its corner when it is open; empty if it cannot be opened.
-        header_size: Width and height of that.
-        open_looks: How it looks when open.
+        header_size: Width and height of the header.
+        open_looks: The looks when it is open.
     """
 
     label: tuple[Text, ...]
@@ -57,11 +57,11 @@ class Appearance:
 
 
 class TreeAppearance:
-    """The faces of all places in a tree, in one style; those of equal places are made once.
+    """The appearances of all places of a tree in one style; equal places share one.
 
     Attributes:
         equal: For each place the first one that is equal to it, but for its title.
-        flows: What each arrow of the tree's view carries.
+        flows: The kind of each arrow of the tree's view.
     """
 
     def __init__(self, tree: Tree, style: Style) -> None:
@@ -77,7 +77,7 @@ class TreeAppearance:
 
     @property
     def is_shared(self) -> bool:
-        """Whether equal places share a face, and all lines look alike."""
+        """Whether equal places share an appearance, and all lines look alike."""
         return not isinstance(self.equal, range)
 
     @cached_property
@@ -137,27 +137,27 @@ class TreeAppearance:
         clusters = {} if self.is_shared else view.clusters
         return self._both(replace(view, boxes=chosen, clusters=clusters, arrows=()))
 
-    def faces(self) -> Iterator[Appearance]:
+    def appearances(self) -> Iterator[Appearance]:
         """One for each place of the tree."""
-        given = self._given()
+        output_line = self._output_lines()
         leaves, groups = _shapes(self.opened), _groups(self.opened)
         closed = _shapes(self._closed(self.closed_boxes))
         folds = _shapes(self._closed(self.fold_boxes))
-        leaf = {name: text.text for name, text in given_out(self.opened[0]).items()}
+        leaf = {name: text.text for name, text in output_labels(self.opened[0]).items()}
         made: dict[tuple[int, str, str | None, str | None], Appearance] = {}
         for number, first in enumerate(self.equal):
             title = self._title(number) if self.is_shared else ""
-            key = first, title, given.get(number), self.rounds.get(number)
+            key = first, title, output_line.get(number), self.rounds.get(number)
             if key not in made:
                 place = self.tree.places[first]
                 if place.fold:
                     made[key] = self._fold(folds[place.id], key[2], key[3])
                 elif place.id in groups:
-                    face = self._face(closed[place.id], title, key[2])
+                    appearance = self._appearance(closed[place.id], title, key[2])
                     light, dark = groups[place.id]
-                    made[key] = self._openable(face, _called(light, title), dark.look)
+                    made[key] = self._openable(appearance, _called(light, title), dark.look)
                 else:
-                    made[key] = self._face(leaves[place.id], title, leaf.get(place.id))
+                    made[key] = self._appearance(leaves[place.id], title, leaf.get(place.id))
             yield made[key]
 
     def _title(self, number: int) -> str:
@@ -169,10 +169,12 @@ class TreeAppearance:
         drawn = view.clusters.get(place.id)
         return self.captions.title(scope, drawn or view.boxes[place.id])
 
-    def _face(self, shapes: tuple[Shape, Shape], title: str, given: str | None) -> Appearance:
+    def _appearance(
+        self, shapes: tuple[Shape, Shape], title: str, output_line: str | None
+    ) -> Appearance:
         light, dark = shapes
         label = _titled(light.label, title)
-        label = label if given is None else (*label, Text(given))
+        label = label if output_line is None else (*label, Text(output_line))
         size = self._size(light, label)
         return Appearance(label, (light.look, dark.look), size, light.count)
 
@@ -184,45 +186,45 @@ class TreeAppearance:
         return self._sizes[key]
 
     def _fold(
-        self, shapes: tuple[Shape, Shape], given: str | None, next_: str | None
+        self, shapes: tuple[Shape, Shape], output_line: str | None, next_: str | None
     ) -> Appearance:
         """A fold has the title of its box in its corner, a wide frame, and no colour of its own.
 
         Args:
             shapes: Its closed box.
-            given: What it gives to what lies outside of it.
-            next_: What it passes to its next round, if it is a loop.
+            output_line: Its output shapes, as one line.
+            next_: The caption of the values that a loop passes to its next round.
         """
         light, dark = (replace(theme.region, dash="solid", width=2.0) for theme in self.themes)
-        drawn, said = shapes[0], (Text(next_),) if next_ else ()
+        drawn, caption = shapes[0], (Text(next_),) if next_ else ()
         title = tuple(item for item in drawn.label if item.part == "title")
-        closed = replace(drawn, label=(*drawn.label, *said))
-        face = self._face((closed, shapes[1]), "", given)
-        return self._openable(face, Group(drawn.id, None, (*title, *said), light), dark)
+        closed = replace(drawn, label=(*drawn.label, *caption))
+        appearance = self._appearance((closed, shapes[1]), "", output_line)
+        return self._openable(appearance, Group(drawn.id, None, (*title, *caption), light), dark)
 
-    def _openable(self, face: Appearance, group: Group, dark: Look) -> Appearance:
+    def _openable(self, appearance: Appearance, group: Group, dark: Look) -> Appearance:
         header = tuple(in_two(group.label, self.opened[0]))
         key = "header", group.label
         if key not in self._sizes:
             self._sizes[key] = header_size(group, self.opened[0])
         return replace(
-            face, header=header, header_size=self._sizes[key], open_looks=(group.look, dark)
+            appearance, header=header, header_size=self._sizes[key], open_looks=(group.look, dark)
         )
 
-    def _given(self) -> Mapping[int, str]:
+    def _output_lines(self) -> Mapping[int, str]:
         """The output shapes of each scope and fold, as one line."""
         tree, view, places, ends = self.tree, self.tree.view, self.tree.places, self.tree.ends
-        found: dict[int, dict[str | None, _Given]] = {}
+        found: dict[int, dict[str | None, _Output]] = {}
         for number in tree.leaving if self.style.shapes else ():
             arrow, flow, (tail, head) = view.arrows[number], self.flows[number], tree.lines[number]
             around = places[tail].parent
             text, value = carried(view, arrow, self.captions), same(view, arrow)
-            told = text or flow is not FlowKind.TENSOR
-            while told and around >= 0 and not around < head < ends[around]:
+            is_listed = text or flow is not FlowKind.TENSOR
+            while is_listed and around >= 0 and not around < head < ends[around]:
                 outputs, final = found.setdefault(around, {}), is_final(view, arrow)
                 if value not in outputs:
                     which = result(view.recording, places[around].id, value)
-                    outputs[value] = _Given(which, len(outputs), text, final, flow)
+                    outputs[value] = _Output(which, len(outputs), text, final, flow)
                 elif not final:
                     outputs[value] = outputs[value]._replace(final=False)
                 around = places[around].parent
@@ -230,8 +232,8 @@ class TreeAppearance:
         return {number: text for number, text in lines if text}
 
 
-class _Given(NamedTuple):
-    """What a scope gives: which of its results it is, and whether only to an output."""
+class _Output(NamedTuple):
+    """An output of a scope: its index, and whether only outputs of the run read it."""
 
     result: int
     order: int
@@ -241,9 +243,9 @@ class _Given(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def _line(given: tuple[_Given, ...]) -> str:
-    """As one line; nothing where the boxes of outputs tell it all."""
-    words = sorted(given)
+def _line(outputs: tuple[_Output, ...]) -> str:
+    """The outputs as one line; empty if all of them are outputs of the run, which have boxes."""
+    words = sorted(outputs)
     if all(item.final for item in words):
         return ""
     numbers = Counter(item.flow for item in words)
@@ -267,9 +269,9 @@ def _titled(label: tuple[Text, ...], title: str) -> tuple[Text, ...]:
 
 def _shapes(figures: tuple[Figure, Figure]) -> dict[str, tuple[Shape, Shape]]:
     light, dark = figures
-    return {one.id: (one, other) for one, other in zip(light.shapes, dark.shapes)}
+    return {shape.id: (shape, twin) for shape, twin in zip(light.shapes, dark.shapes)}
 
 
 def _groups(figures: tuple[Figure, Figure]) -> dict[str, tuple[Group, Group]]:
     light, dark = figures
-    return {one.id: (one, other) for one, other in zip(light.groups, dark.groups)}
+    return {group.id: (group, twin) for group, twin in zip(light.groups, dark.groups)}

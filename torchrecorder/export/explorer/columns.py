@@ -32,11 +32,11 @@ class IndexTable(Generic[RowT]):
     """Distinct rows in the order of their first occurrence.
 
     Args:
-        say: How a row is written.
+        to_json: How a row is written.
     """
 
-    def __init__(self, say: Callable[[RowT], Any] = lambda row: row) -> None:
-        self._say = say
+    def __init__(self, to_json: Callable[[RowT], Any] = lambda row: row) -> None:
+        self._to_json = to_json
         self._number: dict[RowT, int] = {}
         self.rows: list[Any] = []
 
@@ -45,7 +45,7 @@ class IndexTable(Generic[RowT]):
         number = self._number.get(row)
         if number is None:
             number = self._number[row] = len(self.rows)
-            self.rows.append(self._say(row))
+            self.rows.append(self._to_json(row))
         return number
 
 
@@ -54,7 +54,7 @@ class Columns:
 
     Args:
         tree: The places.
-        facts: Says what is known of them.
+        facts: Their recorded data.
         equal: For each place the first one that is equal to it.
     """
 
@@ -80,30 +80,30 @@ class Columns:
         light, dark = looks
         return self.looks((_plain(light), _plain(dark)))
 
-    def items(self, faces: Sequence[Appearance]) -> dict[str, list[Any]]:
+    def items(self, appearances: Sequence[Appearance]) -> dict[str, list[Any]]:
         """The columns of captions, looks and recorded data."""
-        return {**self._drawn(faces), **self._said()}
+        return {**self._drawn(appearances), **self._recorded()}
 
-    def _drawn(self, faces: Sequence[Appearance]) -> dict[str, list[Any]]:
-        """The columns in which places that share a face have one entry."""
-        known = {id(face): face for face in faces}
-        rows = {key: self._face(face) for key, face in known.items()}
-        all_rows = [rows[id(face)] for face in faces]
+    def _drawn(self, appearances: Sequence[Appearance]) -> dict[str, list[Any]]:
+        """The columns in which places that share an appearance have one entry."""
+        known = {id(appearance): appearance for appearance in appearances}
+        rows = {key: self._appearance(appearance) for key, appearance in known.items()}
+        all_rows = [rows[id(appearance)] for appearance in appearances]
         columns = {name: list(column) for name, column in zip(DRAWN, zip(*all_rows))}
         return {"parent": [place.parent for place in self.tree.places], **columns}
 
-    def _face(self, face: Appearance) -> tuple[Any, ...]:
-        """What is written of a face in the columns `DRAWN`."""
+    def _appearance(self, appearance: Appearance) -> tuple[Any, ...]:
+        """The values of an appearance in the columns `DRAWN`."""
         return (
-            self.labels(face.label),
-            self.labels(face.header) if face.header else -1,
-            list(face.header_size) if face.header else None,
-            self.look(face.looks),
-            self.look(face.open_looks) if face.open_looks else -1,
-            face.count,
+            self.labels(appearance.label),
+            self.labels(appearance.header) if appearance.header else -1,
+            list(appearance.header_size) if appearance.header else None,
+            self.look(appearance.looks),
+            self.look(appearance.open_looks) if appearance.open_looks else -1,
+            appearance.count,
         )
 
-    def _said(self) -> dict[str, list[Any]]:
+    def _recorded(self) -> dict[str, list[Any]]:
         places = self.tree.places
         return {
             "id": [f"fold:{place.id}" if place.fold else place.id for place in places],
@@ -121,15 +121,15 @@ class Columns:
         return {name: list(column) for name, column in zip(SHARED, zip(*all_rows))}
 
     def _row(self, place: Place) -> tuple[int, ...]:
-        """What is written of a place in the columns `SHARED`."""
-        thing, say = self._thing(place), self.strings
+        """The values of a place in the columns `SHARED`."""
+        thing, string = self._thing(place), self.strings
         return (
-            say(self._kind(place)),
-            say(thing.cls if isinstance(thing, Scope) else ""),
-            say(thing.name if isinstance(thing, Op) else ""),
+            string(self._kind(place)),
+            string(thing.cls if isinstance(thing, Scope) else ""),
+            string(thing.name if isinstance(thing, Op) else ""),
             thing.call if isinstance(thing, Scope) else 0,
             int(bool(thing and thing.failed)),
-            self.lists(self.facts.of(place)),
+            self.lists(self.facts.rows(place)),
         )
 
     def _source(self, place: Place) -> str:
@@ -167,8 +167,8 @@ class Columns:
     def legend(self, legends: Iterable[Sequence[LegendEntry]]) -> list[list[int]]:
         """The legend in light and dark colours, if the style has one."""
         return [
-            [self.strings(one.text), self.look((one.look, other.look))]
-            for one, other in zip(*legends)
+            [self.strings(light.text), self.look((light.look, dark.look))]
+            for light, dark in zip(*legends)
         ]
 
     def tables(self) -> dict[str, Any]:

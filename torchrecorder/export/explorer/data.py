@@ -29,7 +29,7 @@ class PageSource:
     """The view, tree and layout that a page is made of.
 
     Attributes:
-        view: What is open at first.
+        view: The initial state of the page.
         tree: All there is to open.
         style: How it looks.
         times: Whether measured times are in it.
@@ -55,11 +55,11 @@ def page_data(given: PageSource) -> dict[str, Any]:
     """The JSON object of a page."""
     tree, style = given.tree, given.style
     drawn = TreeAppearance(tree, style)
-    faces = tuple(drawn.faces())
+    appearances = tuple(drawn.appearances())
     columns = Columns(tree, Facts(tree.view, style.notes, tree.unfolded.similar), drawn.equal)
-    items = columns.items(faces)
+    items = columns.items(appearances)
     tensors = TensorColumns(drawn, columns)
-    laid = _plan(given, faces, tensors)
+    laid = _plan(given, appearances, tensors)
     recording = tree.view.recording
     return {
         "format": FORMAT,
@@ -70,7 +70,7 @@ def page_data(given: PageSource) -> dict[str, Any]:
         "fontsize": style.fontsize,
         "theme": themes.preferred(style),
         "themes": dict(
-            zip(("light", "dark"), (themes.said(theme, style) for theme in drawn.themes))
+            zip(("light", "dark"), (themes.page_colors(theme, style) for theme in drawn.themes))
         ),
         "about": columns.rows(columns.facts.run()),
         "legend": columns.legend(drawn.legends()),
@@ -113,17 +113,17 @@ def _members(drawn: TreeAppearance) -> Iterator[tuple[str, ...]]:
             yield drawn.tree.view.boxes[place.id].members
 
 
-def _plan(given: PageSource, faces: Sequence[Appearance], tensors: TensorColumns) -> Plan:
+def _plan(given: PageSource, appearances: Sequence[Appearance], tensors: TensorColumns) -> Plan:
     boxes = given.tree.view.boxes
     items = [
         Item(
             str(number),
             place.parent,
-            *face.size,
-            header=face.header_size if face.header else None,
+            *appearance.size,
+            header=appearance.header_size if appearance.header else None,
             first=_is_input(place, boxes),
         )
-        for number, (place, face) in enumerate(zip(given.tree.places, faces))
+        for number, (place, appearance) in enumerate(zip(given.tree.places, appearances))
     ]
     return plan(items, [*tensors.links()], given.style.direction, timeout=given.timeout)
 

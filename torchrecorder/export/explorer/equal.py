@@ -30,7 +30,7 @@ def representatives(
         tree: The places.
         style: How they look.
         flows: What each arrow carries.
-        unread: What is said of boxes whose results nothing that is drawn reads.
+        unread: The captions of boxes whose results nothing drawn reads.
     """
     if not _is_uniform(tree, style):
         return range(len(tree.places))
@@ -141,7 +141,7 @@ class _Keys:
         return tuple([(name, known.get(value) or number(value)) for name, value in slots])
 
     def _value(self, value: ValueId) -> int:
-        """What is known of a tensor; of what has several names, these too."""
+        """The recorded data of a tensor; with its names, if it has several."""
         number = self._values.get(value)
         if number is None:
             one = self.recording.values[value]
@@ -152,7 +152,7 @@ class _Keys:
         return number
 
     def _module(self, module: ModuleId) -> int:
-        """What is known of a module; one that is called several times equals no other."""
+        """The recorded data of a module; one that is called several times equals no other."""
         number = self._modules.get(module)
         if number is None:
             one = self.recording.modules[module]

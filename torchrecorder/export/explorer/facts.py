@@ -44,7 +44,7 @@ class Facts:
 
     Args:
         view: The view, with all open.
-        notes: What else is said of things, by id.
+        notes: More lines about scopes, modules, ops and values, by id.
         similar: Whether what is folded may differ.
     """
 
@@ -59,7 +59,7 @@ class Facts:
         self.differences = Differences(view.recording)
         self.grads = GradCaptions(view.recording)
 
-    def of(self, place: Place) -> tuple[Row, ...]:
+    def rows(self, place: Place) -> tuple[Row, ...]:
         """The rows of a place; those of a fold are about the first in it."""
         noted = tuple(("note", text) for text in self._noted(place.id))
         return (*noted, *self._compiled(place.id), *self._rows(place))

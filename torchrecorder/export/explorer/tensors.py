@@ -24,7 +24,7 @@ from torchrecorder.views.view import Arrow
 class TensorColumns:
     """The values on the arrows of an unfolded view, each once for each box it leaves.
 
-    Behind them come trunks: what leaves a place side by side, which is one line outside of it.
+    After them, trunks: the tensors that leave a place side by side, as one line outside of it.
 
     Attributes:
         number: The row of each pair of the place it leaves and the value, or of the place that
@@ -59,9 +59,9 @@ class TensorColumns:
 
     def marks(self) -> list[list[int]]:
         """For each mark the row of the tensor, which of its readers, its text and its place."""
-        say = self.columns_of.strings
+        string = self.columns_of.strings
         return [
-            [row, reader, say(mark.text), mark.place]
+            [row, reader, string(mark.text), mark.place]
             for row, places in enumerate(self.arrows)
             for reader, place in enumerate(places)
             if (mark := self.marked.get(place)) is not None
@@ -69,7 +69,7 @@ class TensorColumns:
 
     def closed_marks(self) -> list[list[int]]:
         """For each mark at a closed module its item, the row of the tensor, text and place."""
-        tree, scopes, say = self.drawn.tree, self.view.recording.scopes, self.columns_of.strings
+        tree, scopes, string = self.drawn.tree, self.view.recording.scopes, self.columns_of.strings
         taking = {
             number: scope
             for number, place in enumerate(tree.places)
@@ -82,7 +82,7 @@ class TensorColumns:
                     row = self.number[tail, arrow.value or ""]
                     found.setdefault((around, row), mark_into(taking[around], arrow))
                 around = tree.places[around].parent
-        return [[*key, say(mark.text), mark.place] for key, mark in found.items()]
+        return [[*key, string(mark.text), mark.place] for key, mark in found.items()]
 
     def links(self) -> Iterator[Link]:
         """For each arrow the places it joins, what it carries, and in which trunks.
@@ -105,7 +105,7 @@ class TensorColumns:
 
     def columns(self) -> dict[str, list[Any]]:
         """One list per attribute of tensors."""
-        say, values = self.columns_of, self.view.recording.values
+        tables, values = self.columns_of, self.view.recording.values
         lines_of = self.drawn.tree.lines
         makers = list(self.number)[: len(self.arrows)]
         found = [values.get(ValueId(value)) for _, value in makers]
@@ -115,7 +115,7 @@ class TensorColumns:
             "text": [text for text, _ in lines],
             "producer": [maker for maker, _ in makers],
             "consumers": [[lines_of[place][1] for place in row] for row in self.arrows],
-            "slots": [[say.strings(_slot(arrow)) for arrow in row] for row in readers],
+            "slots": [[tables.strings(_slot(arrow)) for arrow in row] for row in readers],
             "bytes": [item.bytes if item else 0 for item in found],
             "facts": [facts for _, facts in lines],
             "look": [self._look(row) for row in self.arrows],
@@ -127,31 +127,31 @@ class TensorColumns:
 
     def _lines(self, found: Iterable[Value | None]) -> Iterator[tuple[int, int]]:
         """The numbers of the text and the facts of each tensor; equal tensors have the same."""
-        say, known = self.columns_of, dict[object, tuple[int, int]]()
+        tables, known = self.columns_of, dict[object, tuple[int, int]]()
         for item in found:
             key = item and (item.shape, item.dtype, item.device, item.kind, item.requires_grad)
             if key not in known:
                 text = f"{labels.shape(item.shape)} {item.dtype}" if item else ""
-                facts = say.facts.tensor(item.id if item else None)
-                known[key] = say.strings(text), say.lists(facts)
+                facts = tables.facts.tensor(item.id if item else None)
+                known[key] = tables.strings(text), tables.lists(facts)
             yield known[key]
 
     def _trunk(self, trunk: TensorTrunk, columns: Mapping[str, list[Any]]) -> dict[str, Any]:
         """The attributes of trunks, from those of the tensors in them."""
-        say, rows = self.columns_of, [self.number[item] for item in trunk.carried]
-        texts = [say.strings.rows[columns["text"][row]] for row in rows]
+        tables, rows = self.columns_of, [self.number[item] for item in trunk.carried]
+        texts = [tables.strings.rows[columns["text"][row]] for row in rows]
         looks = {columns["look"][row] for row in rows}
         if trunk.flow in UPDATES:
             looks = {self._light()}
         alike = f"{len(rows)} × {first_to_last(texts)}"
         text = alike if trunk.flow is FlowKind.TENSOR else trunk.flow.counted(len(rows))
         return {
-            "text": say.strings(text),
+            "text": tables.strings(text),
             "producer": trunk.place,
             "consumers": list(trunk.heads),
-            "slots": [say.strings("") for _ in trunk.heads],
+            "slots": [tables.strings("") for _ in trunk.heads],
             "bytes": sum(columns["bytes"][row] for row in rows),
-            "facts": say.lists(()),
+            "facts": tables.lists(()),
             "look": looks.pop() if len(looks) == 1 else -1,
         }
 
@@ -197,11 +197,11 @@ class TensorTrunk(NamedTuple):
     """Tensors that leave a place side by side, to be drawn as one line.
 
     Attributes:
-        place: What they leave: a box, a scope or a fold.
-        name: What their line is called there.
+        place: The box, scope or fold that they leave.
+        name: The name of their line there.
         carried: The place that each tensor leaves, and the tensor.
         heads: The places it goes to.
-        flow: What they are.
+        flow: Their kind.
     """
 
     place: int
@@ -212,7 +212,7 @@ class TensorTrunk(NamedTuple):
 
 
 def trunks(tree: Tree, flows: Sequence[FlowKind]) -> list[TensorTrunk]:
-    """What leaves the places of a tree side by side.
+    """The tensors that leave the places of a tree side by side.
 
     Gradients, updated weights, buffers and state are one line wherever they go. Other tensors
     are if they go to the same places: one from each of the siblings of a fold, or more than

@@ -19,7 +19,7 @@ def preferred(style: Style) -> str:
     return {LIGHT.name: "auto", DARK.name: "dark"}.get(style.theme.name, "light")
 
 
-def said(theme: Theme, style: Style) -> dict[str, Any]:
+def page_colors(theme: Theme, style: Style) -> dict[str, Any]:
     """The colours of paper, ink and lines, and those of the scale from little to much."""
     own = style.background if theme == style.theme else None
     return {

@@ -65,7 +65,7 @@ class _Folded:
         found: dict[tuple[str | None, str], list[tuple[str | None, TableRow]]] = {}
         for row, around in zip(self.listed, _parents(self.listed)):
             if row.ids[0] not in self.order and row.ids[0] not in self.tree.stands:
-                home = None if around is None else self.tree.of(around)
+                home = None if around is None else self.tree.representative(around)
                 found.setdefault((home, row.title), []).append((around, row))
         for (home, _), rows in found.items():
             end = len(self.order) if home is None else self.ends[home]
@@ -101,7 +101,7 @@ class _Folded:
         return around if around is not None and is_block(around.id) else None
 
     def _names_in(self, block: Node | None, node: Node) -> tuple[str, ...]:
-        """What the counterparts of *node* in the repeats of a block are called."""
+        """The names of the counterparts of *node* in the repeats of a block."""
         parents, blocks = self.tree.rows.items.parent, set(self.groups[block.id] if block else ())
         here = (item for item in node.instances if parents[item] in blocks)
         return tuple(self._name(item) for item in here)

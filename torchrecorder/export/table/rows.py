@@ -182,14 +182,14 @@ class _TableRows:
     def _notes(self, scope: Scope) -> Iterator[str]:
         if scope.failed:
             yield "failed"
-        yield from self.regions.of(scope)
+        yield from self.regions.function(scope)
         if scope.module is not None:
             module = self.recording.modules[scope.module]
             yield from filter(None, [self.weights.call(scope)])
             yield from self._about(module) if scope.call == 0 else ()
 
     def _about(self, module: Module) -> Iterator[str]:
-        """What is special about the parameters that a module itself holds."""
+        """Notes on the parameters of a module itself."""
         held = (slot.value for slot in module.parameters)
         mine = {value: None for value in held if not self._is_computed(value)}
         if any(value in self.owned.tied for value in mine):

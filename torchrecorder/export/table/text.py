@@ -88,8 +88,8 @@ def summary(
     """A table by scope: shapes, numbers of parameters, totals.
 
     A tied parameter counts once in each line, also in those of the scopes around it. A
-    module that is called again is listed again, and counted once. What stands loose in a large
-    module is listed by Python function, as in figures.
+    module that is called again is listed again, and counted once. The direct operations of a
+    large module are listed by Python function, as in figures.
 
     Args:
         recording: What to list.

@@ -38,13 +38,13 @@ def message_of(error: BaseException) -> str:
 
 
 @contextmanager
-def notices_to(say: Callable[[str], None]) -> Iterator[None]:
-    """Pass warnings of torchrecorder to *say*, each text once; others are shown as usual."""
+def notices_to(report: Callable[[str], None]) -> Iterator[None]:
+    """Pass warnings of torchrecorder to *report*, each text once; others are shown as usual."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", Notice)
         yield
     for text in dict.fromkeys(str(item.message) for item in caught if _is_ours(item)):
-        say(text)
+        report(text)
     for entry in caught:
         if not _is_ours(entry):
             warnings.showwarning(entry.message, entry.category, entry.filename, entry.lineno)

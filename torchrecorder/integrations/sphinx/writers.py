@@ -133,14 +133,14 @@ def _tried(
     write: Callable[[Any, Recorded], str], translator: Any, node: Recorded
 ) -> tuple[str | None, str]:
     """What *write* gives; None, a warning, and what stands there instead, where it fails."""
-    def say(text: str) -> None:
+    def report(text: str) -> None:
         logger.warning("%s", text, location=node, type="torchrecorder", subtype="draw")
 
     try:
-        with notices_to(say):
+        with notices_to(report):
             return write(translator, node), ""
     except Exception as error:  # a figure less is no reason to lose the whole build
-        say(message_of(error))
+        report(message_of(error))
         return None, f"[{node['alt']}: {message_of(error)}]"
 
 

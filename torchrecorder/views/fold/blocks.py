@@ -105,7 +105,7 @@ def loose_unit(recording: RecordedRun, item: str) -> Unit:
 
 
 def _contents(recording: RecordedRun, item: str) -> Hashable:
-    """The first scope in a container, whose class alone does not tell its purpose."""
+    """The first scope in a container, whose class does not describe its contents."""
     scope = recording.scopes.get(ScopeId(item))
     if scope is None or scope.cls not in CONTAINERS:
         return None
@@ -244,7 +244,7 @@ def repeated(
     """The scopes and ops that are not drawn if all repeats fold.
 
     Args:
-        recording: What ran.
+        recording: The recording.
         unit: Gives what a scope or op has in common with others.
         micro_batches: Siblings that repeat wherever they stand in a row.
     """

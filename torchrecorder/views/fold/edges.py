@@ -32,7 +32,7 @@ class FoldedItems(Protocol):
     groups: list[tuple[str, ...]]
     stands: dict[str, str]
 
-    def of(self, item: str) -> str:
+    def representative(self, item: str) -> str:
         """The representative of *item* after all folds."""
 
 
@@ -146,14 +146,15 @@ class _Arrows:
 
     def _moved(self, arrow: Arrow) -> Arrow:
         """*arrow* between what stays; itself if both of its ends do."""
-        tail, head = self.tree.of(arrow.tail), self.tree.of(arrow.head)
+        tail, head = self.tree.representative(arrow.tail), self.tree.representative(arrow.head)
         if (tail, head) == (arrow.tail, arrow.head):
             return arrow
         return Arrow(tail, head, arrow.value, arrow.slot, arrow.some)
 
     def _cross(self, arrow: Arrow, moved: Arrow, group: int) -> None:
         """Register an arrow from one sibling of a group to another."""
-        sibling, entry = self.tree.of(self.tree.groups[group][0]), (moved.head, moved.slot)
+        sibling = self.tree.representative(self.tree.groups[group][0])
+        entry = moved.head, moved.slot
         self.gates.setdefault(sibling, _Gate()).joins.setdefault((moved.tail, entry), moved)
         self.joined.setdefault(entry, set()).add(arrow.head)
 

@@ -24,8 +24,8 @@ class Equal:
     """Finds siblings of equal structure that are wired alike.
 
     Args:
-        items: What is to be folded.
-        keys: What scopes and blocks that repeat have in common; None if one cannot repeat.
+        items: The items to fold.
+        keys: The fold key of each scope and block; None if it cannot be folded.
         worth: Whether a group of siblings is worth a fold.
     """
 
@@ -35,11 +35,11 @@ class Equal:
         self.items = items
         self.keys = keys
         self.worth = worth
-        self.wiring = Connections(items)
+        self.connections = Connections(items)
 
-    def alike(self, one: str, other: str) -> bool:
+    def alike(self, first: str, second: str) -> bool:
         """Whether two items show the same."""
-        return self.wiring.alike(one, other)
+        return self.connections.alike(first, second)
 
     def key(self, item: str) -> None:
         """Counterparts in equal siblings are found by their places, not by keys."""
@@ -55,12 +55,12 @@ class Equal:
 
     @cached_property
     def has_parallel_rows(self) -> bool:
-        """Whether there are any; looked for where a row does not fold as a whole without."""
+        """Whether there are parallel rows; searched if a row does not fold as a whole without."""
         clusters = (None, *self.items.view.clusters)
         rows = [row for around in clusters for row in _rows(self.items, around, self.keys)]
-        self.wiring.parallel.find(rows, self.wiring.stored)
-        self.wiring.parallel.settle(self._worthy)
-        return bool(self.wiring.parallel.pairs)
+        self.connections.parallel.find(rows, self.connections.stored)
+        self.connections.parallel.settle(self._worthy)
+        return bool(self.connections.parallel.pairs)
 
     def _worthy(self, row: Sequence[str]) -> list[tuple[int, int]]:
         """Place and length of what folds of a row."""
@@ -70,9 +70,9 @@ class Equal:
         """The groups in a row, each with its place."""
         found, start = list[tuple[int, tuple[str, ...]]](), 0
         while start < len(row):
-            end = _chain(self.wiring, row, start)
+            end = _chain(self.connections, row, start)
             if end < len(row):
-                end = max(end, _side_by_side(self.wiring, row, start))
+                end = max(end, _side_by_side(self.connections, row, start))
             found.append((start, tuple(row[start:end])))
             start = end
         return found
@@ -92,28 +92,29 @@ def _rows(items: Items, around: str | None, keys: Mapping[str, object]) -> list[
     return [row for row in rows if len(row) > 1]
 
 
-def _chain(wiring: Connections, row: Sequence[str], start: int) -> int:
+def _chain(connections: Connections, row: Sequence[str], start: int) -> int:
     """Where the chain that begins at *start* ends."""
     end = start + 1
     pattern: Any = None
-    while end < len(row) and wiring.alike(row[start], row[end]):
-        link = _Link(wiring, row[end - 1], row[end])
+    while end < len(row) and connections.alike(row[start], row[end]):
+        link = _ChainLink(connections, row[end - 1], row[end])
         if not link.joins or (pattern is not None and link.pattern != pattern):
             break
         if pattern is None and not link.begins_at(row[start]):
             break
         pattern = link.pattern
         end += 1
-    while end > start + 1 and not _leads_where(wiring, row[end - 1], pattern[2]):
+    while end > start + 1 and not _leads_where(connections, row[end - 1], pattern[2]):
         end -= 1
     return end
 
 
-def _leads_where(wiring: Connections, last: str, leaves: Mapping[Any, int]) -> bool:
+def _leads_where(connections: Connections, last: str, leaves: Mapping[Any, int]) -> bool:
     """Whether the last of a chain feeds all boxes beside the chain that the others feed."""
-    at, start = wiring.items.at, wiring.items.at[last]
+    at, start = connections.items.at, connections.items.at[last]
     own = _counted(
-        (wiring.end(arrow.head, last), at[arrow.tail] - start) for arrow in wiring.out_of(last)
+        (connections.end(arrow.head, last), at[arrow.tail] - start)
+        for arrow in connections.out_of(last)
     )
     return all(own.get(end, 0) >= count for end, count in leaves.items() if end[0] != "out")
 
@@ -154,9 +155,9 @@ class Connections:
             ]
         return self._out_of[item]
 
-    def alike(self, one: str, other: str) -> bool:
+    def alike(self, first: str, second: str) -> bool:
         """Whether two items show the same boxes and clusters in the same places."""
-        here, there = self.items.span(one), self.items.span(other)
+        here, there = self.items.span(first), self.items.span(second)
         return self.sorts[here.start:here.stop] == self.sorts[there.start:there.stop]
 
     @cached_property
@@ -180,10 +181,10 @@ class Connections:
         return self.parallel.spot(box, item) or box
 
     def start(self, arrow: Arrow, item: str) -> tuple[object, ...]:
-        """What an arrow into *item* brings from where; each repeat may read a parameter of its own.
+        """The origin of an arrow into *item*; each repeat may read its own parameter.
 
-        So it may where the step of an optimizer has updated these parameters, and what its
-        counterpart in a parallel row has made.
+        This also holds for parameters that an optimizer step has updated, and for outputs of its
+        counterpart in a parallel row.
         """
         stored = self.stored(arrow)
         if stored:
@@ -192,14 +193,14 @@ class Connections:
         return (arrow.tail, arrow.value) if spot is None else (spot, self.result(arrow))
 
     def result(self, arrow: Arrow) -> int | None:
-        """Which of the results of an op an arrow brings."""
+        """The index of the result of an op that an arrow carries."""
         op = self.view.recording.ops.get(OpId(arrow.tail))
         if op is None or arrow.value is None or arrow.value not in op.outputs:
             return None
         return op.outputs.index(arrow.value)
 
     def stored(self, arrow: Arrow) -> tuple[object, ...]:
-        """The role and shape of a parameter or buffer that an arrow brings; else empty."""
+        """The role and shape of the parameter or buffer that an arrow carries; else empty."""
         value, kind = arrow.value, self.view.boxes[arrow.tail].kind
         if value is None or not (value in self._stored or kind in STORED):
             return ()
@@ -207,53 +208,54 @@ class Connections:
         return role.value, self.view.recording.values[value].shape
 
     def slots(self, arrow: Arrow) -> set[str]:
-        """The arguments as which an arrow enters, of which it is drawn as the first."""
+        """All arguments of its head that an arrow is; it is drawn with the first of them."""
         recording, head = self.view.recording, arrow.head
         step = recording.ops.get(OpId(head)) or recording.scopes.get(ScopeId(head))
         inputs = step.inputs if step is not None else ()
         return {arrow.slot, *(slot.name for slot in inputs if slot.value == arrow.value)}
 
-    def step(self, one: Arrow, other: Arrow) -> int:
-        """By how many *other* is further among the results of an op that both come from.
+    def step(self, first: Arrow, second: Arrow) -> int:
+        """The distance between *first* and *second* among the results of one op.
 
-        0 where they bring the same, or where that cannot be told.
+        0 if they carry the same value, or values of different forms or origins.
         """
-        op = self.view.recording.ops.get(OpId(other.tail))
-        if op is None or one.value == other.value or one.value is None or other.value is None:
+        op = self.view.recording.ops.get(OpId(second.tail))
+        if op is None or first.value == second.value or first.value is None or second.value is None:
             return 0
-        if one.value not in op.outputs or other.value not in op.outputs:
+        if first.value not in op.outputs or second.value not in op.outputs:
             return 0
         values = self.view.recording.values
-        mine, yours = values[one.value], values[other.value]
-        if (mine.shape, mine.dtype) != (yours.shape, yours.dtype):
+        former, latter = values[first.value], values[second.value]
+        if (former.shape, former.dtype) != (latter.shape, latter.dtype):
             return 0
-        return op.outputs.index(other.value) - op.outputs.index(one.value)
+        return op.outputs.index(second.value) - op.outputs.index(first.value)
 
 
-class _Link:
-    """How one sibling of a chain hangs on the one before."""
+class _ChainLink:
+    """The connections between a sibling of a chain and the one before."""
 
-    def __init__(self, wiring: Connections, one: str, other: str) -> None:
-        self.wiring = wiring
-        at, here, there = wiring.items.at, wiring.items.span(one), wiring.items.span(other)
-        joins = [arrow for arrow in wiring.into(other) if at[arrow.tail] in here]
+    def __init__(self, connections: Connections, first: str, second: str) -> None:
+        self.connections = connections
+        items = connections.items
+        at, here, there = items.at, items.span(first), items.span(second)
+        joins = [arrow for arrow in connections.into(second) if at[arrow.tail] in here]
         before = {
             (arrow.tail, at[arrow.head] - here.start, arrow.slot): arrow
-            for arrow in wiring.into(one)
+            for arrow in connections.into(first)
         }
         self.beside, self.stepping = set[Any](), set[tuple[str, int, str]]()
-        for arrow in wiring.into(other):
+        for arrow in connections.into(second):
             if at[arrow.tail] not in here:
                 spot = (arrow.tail, at[arrow.head] - there.start, arrow.slot)
-                step = wiring.step(before[spot], arrow) if spot in before else 0
+                step = connections.step(before[spot], arrow) if spot in before else 0
                 if step:
                     self.stepping.add(spot)
                     self.beside.add((*spot, step))
                 else:
-                    self.beside.add((*wiring.start(arrow, other), *spot[1:]))
+                    self.beside.add((*connections.start(arrow, second), *spot[1:]))
         leaves = _counted(
-            (wiring.end(arrow.head, one), at[arrow.tail] - here.start)
-            for arrow in wiring.out_of(one)
+            (connections.end(arrow.head, first), at[arrow.tail] - here.start)
+            for arrow in connections.out_of(first)
             if at[arrow.head] not in there
         )
         self.joins = _counted(
@@ -263,55 +265,56 @@ class _Link:
         self.pattern = (self.joins, self.beside, leaves)
 
     def begins_at(self, first: str) -> bool:
-        """Whether *first* has the chain's entries where the others hang on.
+        """Whether *first* has inputs where the others read the sibling before them.
 
-        It may have none where the others read what the one before has updated: weights, which a
-        module has from the beginning, gradients, or the state that the first step makes.
+        It need not have them for values that the sibling before has updated: weights, which a
+        module has from the beginning, gradients, or the state that the first step creates.
         """
         entries: set[tuple[int, str]] = set()
-        for arrow in self.wiring.into(first):
-            place = self.wiring.items.at[arrow.head] - self.wiring.items.at[first]
+        for arrow in self.connections.into(first):
+            place = self.connections.items.at[arrow.head] - self.connections.items.at[first]
             if (arrow.tail, place, arrow.slot) not in self.stepping:
-                start = self.wiring.start(arrow, first)
-                names = self.wiring.slots(arrow)
+                start = self.connections.start(arrow, first)
+                names = self.connections.slots(arrow)
                 entries |= {(place, name) for name in names
                             if (*start, place, name) not in self.beside}
-        flows, joined = self.wiring.flows, set[tuple[int, str]]()
+        flows, joined = self.connections.flows, set[tuple[int, str]]()
         updated = set[tuple[int, str]]()
         for place, join in self._entering:
-            ends = {(place, name) for name in self.wiring.slots(join)}
+            ends = {(place, name) for name in self.connections.slots(join)}
             joined |= ends
-            if flows.of(join) is not FlowKind.TENSOR:
+            if flows.kind(join) is not FlowKind.TENSOR:
                 updated |= ends
         return entries <= joined <= entries | updated
 
 
 def _counted(things: Iterable[Any]) -> dict[Any, int]:
-    """How often each is there; a plain dict, as these are compared by the thousand."""
+    """The number of each; a plain dict, because thousands of these are compared."""
     found: dict[Any, int] = {}
     for thing in things:
         found[thing] = found.get(thing, 0) + 1
     return found
 
 
-def _side_by_side(wiring: Connections, row: Sequence[str], start: int) -> int:
+def _side_by_side(connections: Connections, row: Sequence[str], start: int) -> int:
     """Where the siblings that stand beside the one at *start* end."""
-    wanted = _surroundings(wiring, row[start])
+    wanted = _surroundings(connections, row[start])
     end = start + 1
-    while end < len(row) and wiring.alike(row[start], row[end]):
-        if _surroundings(wiring, row[end]) != wanted:
+    while end < len(row) and connections.alike(row[start], row[end]):
+        if _surroundings(connections, row[end]) != wanted:
             break
         end += 1
     return end
 
 
-def _surroundings(wiring: Connections, item: str) -> Any:
-    at, start = wiring.items.at, wiring.items.at[item]
+def _surroundings(connections: Connections, item: str) -> Any:
+    at, start = connections.items.at, connections.items.at[item]
     before = _counted(
-        (wiring.start(arrow, item)[0], at[arrow.head] - start) for arrow in wiring.into(item)
+        (connections.start(arrow, item)[0], at[arrow.head] - start)
+        for arrow in connections.into(item)
     )
     after = _counted(
-        (wiring.end(arrow.head, item), without_numbers(arrow.slot), at[arrow.tail] - start)
-        for arrow in wiring.out_of(item)
+        (connections.end(arrow.head, item), without_numbers(arrow.slot), at[arrow.tail] - start)
+        for arrow in connections.out_of(item)
     )
     return before, after

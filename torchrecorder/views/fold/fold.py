@@ -30,7 +30,7 @@ class Fold:
     """Fold repeated siblings, at every level; two plain ones stay two boxes.
 
     Attributes:
-        similar: Whether siblings of one class fold whatever else differs.
+        similar: Whether siblings of one class fold even if they differ.
     """
 
     similar: bool = False
@@ -113,14 +113,14 @@ class Node:
     """A box or cluster, and its counterparts in joined siblings.
 
     Attributes:
-        id: That of the box or cluster.
-        key: What it must have in common with its counterpart in another sibling.
+        id: The id of the box or cluster.
+        key: Equal for counterparts in siblings that fold.
         parent: The node around it.
-        children: What lies in it.
+        children: The nodes directly inside it.
         instances: All boxes or clusters that it stands for, itself first.
-        homes: Where siblings may differ, how many of the instances of its parent have it.
+        homes: How many of the instances of its parent have it, if siblings may differ.
         count: How many siblings it folds, at most.
-        names: What these are called.
+        names: The names of these siblings.
     """
 
     __slots__ = ("id", "key", "parent", "children", "instances", "homes", "count", "names")
@@ -156,7 +156,7 @@ class JoinedSiblings(ABC):
         self.groups: list[tuple[str, ...]] = []
         self.stands: dict[str, str] = {}
 
-    def of(self, item: str) -> str:
+    def representative(self, item: str) -> str:
         """The representative of *item* after all folds."""
         while item in self.stands:
             item = self.stands[item]
@@ -169,7 +169,7 @@ class JoinedSiblings(ABC):
         members: dict[str, list[str]] = {}
         for box in old.boxes.values():
             if not self._stays(box):
-                members.setdefault(self.of(box.id), []).extend(box.members)
+                members.setdefault(self.representative(box.id), []).extend(box.members)
         for name, more in members.items():
             boxes[name] = boxes[name].replace(members=(*boxes[name].members, *more))
         clusters = {
@@ -224,8 +224,8 @@ class EqualTree(JoinedSiblings):
                 first = items.inside(group[0])
                 names = names_of(rows.recording, group, items.children)
                 self._named[group[0]] = len(group), names
-                for other in group[1:]:
-                    self.stands.update(zip(items.inside(other), first))
+                for sibling in group[1:]:
+                    self.stands.update(zip(items.inside(sibling), first))
                 if self._varies(group[0]):
                     for counterparts in zip(*map(items.inside, group)):
                         names = _names_inside(rows.recording, counterparts)
@@ -319,45 +319,47 @@ class FoldTree(JoinedSiblings):
             first = self.nodes[group[0]]
             first.count = len(group)
             first.names = names_of(self.rows.recording, group, self.rows.items.children)
-            for other in group[1:]:
-                self._join(first, self.nodes[other])
+            for sibling in group[1:]:
+                self._join(first, self.nodes[sibling])
         if groups:
             self.groups += groups
             row = self.roots if around is None else self.nodes[around].children
             row[:] = [node for node in row if node.id not in self.stands]
 
-    def _join(self, first: Node, other: Node) -> None:
-        """Let *first* stand for a sibling, and what is in it for what is in that."""
-        self._unite(first, other)
-        waiting = [(first, other)]
+    def _join(self, first: Node, sibling: Node) -> None:
+        """Let *first* represent *sibling*, and its contents those of *sibling*."""
+        self._unite(first, sibling)
+        waiting = [(first, sibling)]
         while waiting:
-            one, two = waiting.pop()
+            first, sibling = waiting.pop()
             row: list[Node] = []
-            for mine, yours in self._counterparts(one, two):
+            for mine, yours in self._counterparts(first, sibling):
                 if mine is not None and yours is not None:
                     mine.homes += yours.homes
                     self._unite(mine, yours)
                     waiting.append((mine, yours))
                 elif yours is not None:
-                    yours.parent = one
+                    yours.parent = first
                 row.extend(filter(None, (mine or yours,)))
-            one.children = row
+            first.children = row
 
-    def _counterparts(self, one: Node, two: Node) -> Iterable[tuple[Node | None, Node | None]]:
-        """What is in either of two siblings, in order, side by side where it is in both."""
+    def _counterparts(
+        self, first: Node, second: Node
+    ) -> Iterable[tuple[Node | None, Node | None]]:
+        """The contents of two siblings in order, as pairs of counterparts."""
         if not self.rows.similar:
-            return zip(one.children, two.children)
-        keys = [node.key for node in one.children], [node.key for node in two.children]
+            return zip(first.children, second.children)
+        keys = [node.key for node in first.children], [node.key for node in second.children]
         return (
             (
-                one.children[here] if here is not None else None,
-                two.children[there] if there is not None else None,
+                first.children[here] if here is not None else None,
+                second.children[there] if there is not None else None,
             )
             for here, there in aligned(*keys)
         )
 
-    def _unite(self, one: Node, other: Node) -> None:
-        self.stands[other.id] = one.id
-        one.instances.extend(other.instances)
-        if other.count > one.count:
-            one.count, one.names = other.count, other.names
+    def _unite(self, first: Node, sibling: Node) -> None:
+        self.stands[sibling.id] = first.id
+        first.instances.extend(sibling.instances)
+        if sibling.count > first.count:
+            first.count, first.names = sibling.count, sibling.names

@@ -2,7 +2,7 @@
 
 When a language model makes token after token, each layer reads the keys and values that the same
 layer has kept in the step before: layer 3 those of layer 3. Where both rows fold, and alike, one
-line between the two folds says the same.
+line between the two folds stands for all of them.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ Pair = tuple[int, int]
 
 
 class Parallel:
-    """Which rows of siblings are parallel; none before they are looked for.
+    """The parallel rows of siblings; empty until `find` is called.
 
     Args:
-        items: What lies beside and inside what.
+        items: The nesting and order of boxes and clusters.
 
     Attributes:
         pairs: The rows that are parallel: of one length, with arrows between counterparts.
@@ -64,34 +64,34 @@ class Parallel:
         for arrow in self.items.view.arrows:
             if innermost[arrow.tail] == innermost[arrow.head] or stored(arrow):
                 continue  # both are in the same rows
-            for one, other, place, opposite in self._apart(arrow):
-                last = len(self.rows[one]) - 1
-                if last == len(self.rows[other]) - 1 and (place, opposite) != (last, 0):
-                    pair = _pair(one, other)
-                    aligned[pair] = aligned.get(pair, True) and place == opposite
+            for tail_row, head_row, tail, head in self._apart(arrow):
+                last = len(self.rows[tail_row]) - 1
+                if last == len(self.rows[head_row]) - 1 and (tail, head) != (last, 0):
+                    pair = _pair(tail_row, head_row)
+                    aligned[pair] = aligned.get(pair, True) and tail == head
         return {pair for pair, is_aligned in aligned.items() if is_aligned}
 
     def _apart(self, arrow: Arrow) -> Iterator[tuple[int, int, int, int]]:
-        """Each two rows of which one has the tail and one the head, with the places of these."""
+        """Pairs of rows with the tail and the head of *arrow*, and the positions of both."""
         tails, heads = [*self._seats(arrow.tail)], [*self._seats(arrow.head)]
         while tails and heads and tails[-1][0] == heads[-1][0]:
             tails.pop()
             heads.pop()
-        for one, place, _ in tails:
-            for other, opposite, _ in heads:
-                yield one, other, place, opposite
+        for tail_row, tail, _ in tails:
+            for head_row, head, _ in heads:
+                yield tail_row, head_row, tail, head
 
     def settle(self, groups: Callable[[Sequence[str]], object]) -> None:
-        """Keep the pairs of which both rows fold alike, as long as all that are kept are pairs.
+        """Remove pairs whose rows fold differently, until no more are removed.
 
         Args:
-            groups: Returns what folds of a row, equal for rows of which the same places do.
+            groups: Returns the folded positions of a row.
         """
         folded: dict[int, object] = {}
         changed = {row for pair in self.pairs for row in pair}
         while changed:
             folded.update((row, groups(self.rows[row])) for row in changed)
-            wrong = {(one, other) for one, other in self.pairs if folded[one] != folded[other]}
+            wrong = {pair for pair in self.pairs if folded[pair[0]] != folded[pair[1]]}
             self.pairs -= wrong
             changed = {row for pair in wrong for row in pair}
 
@@ -114,5 +114,5 @@ class Parallel:
         return None
 
 
-def _pair(one: int, other: int) -> Pair:
-    return (one, other) if one < other else (other, one)
+def _pair(first: int, second: int) -> Pair:
+    return (first, second) if first < second else (second, first)

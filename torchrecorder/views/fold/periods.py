@@ -116,10 +116,10 @@ class _Sequence:
             spare += 1
         return Repetition(start, period, count, spare)
 
-    def _equal(self, one: int, other: int, length: int) -> bool:
-        if max(one, other) + length > len(self.codes):
+    def _equal(self, first: int, second: int, length: int) -> bool:
+        if max(first, second) + length > len(self.codes):
             return False
-        return self._sum(one, length) == self._sum(other, length)
+        return self._sum(first, length) == self._sum(second, length)
 
     def _sum(self, start: int, length: int) -> int:
         before = self.sums[start] * self.powers[length]

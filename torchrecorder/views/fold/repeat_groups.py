@@ -30,7 +30,7 @@ def with_block_clusters(
     """The items of *view*, with a cluster around each block of siblings that repeat together.
 
     Args:
-        view: What is to be folded.
+        view: The view to fold.
         unit: Gives what a scope or op has in common with others.
 
     Returns:

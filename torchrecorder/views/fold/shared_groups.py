@@ -1,7 +1,7 @@
 """Shared groups: the folds of each cluster, found once for clusters with equal connections.
 
 In a model of a hundred equal layers, the groups inside the first of them are found by comparing
-their wiring; those inside the others are at the same places.
+their connections; those inside the others are at the same places.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ Find = Callable[[Optional[str]], Groups]
 """Returns the groups of siblings in a cluster."""
 
 
-def every_group(wiring: Connections, keys: Mapping[str, object], find: Find) -> list[Groups]:
+def every_group(connections: Connections, keys: Mapping[str, object], find: Find) -> list[Groups]:
     """The groups of siblings in each cluster, in the order of the clusters; the top first.
 
     Args:
-        wiring: That of the view.
-        keys: What scopes and blocks that repeat have in common; None if one cannot repeat.
-        find: Finds the groups of a cluster; these depend on nothing but its wiring and the keys.
+        connections: The connections of the view.
+        keys: The fold key of each scope and block; None if it cannot be folded.
+        find: Finds the groups of a cluster; these depend only on its connections and the keys.
     """
-    found = [*_shared(wiring, keys, find)]
-    if wiring.parallel.pairs:  # they were not known when alike clusters were looked for
-        found = [*_shared(wiring, keys, find)]
+    found = [*_shared(connections, keys, find)]
+    if connections.parallel.pairs:  # unknown when equal clusters were searched
+        found = [*_shared(connections, keys, find)]
     return found
 
 
-def _shared(wiring: Connections, keys: Mapping[str, object], find: Find) -> Iterator[Groups]:
-    alike = _Alike(wiring, keys).found()
+def _shared(connections: Connections, keys: Mapping[str, object], find: Find) -> Iterator[Groups]:
+    alike = _Alike(connections, keys).found()
     found: dict[str | None, Groups] = {}
-    for around in (None, *wiring.view.clusters):
+    for around in (None, *connections.view.clusters):
         first, places = alike.get(around, (around, {}))
         if first in found:
             found[around] = [tuple([places[item] for item in group]) for group in found[first]]
@@ -49,15 +49,15 @@ def _shared(wiring: Connections, keys: Mapping[str, object], find: Find) -> Iter
 class _Alike:
     """Finds clusters that have the same in them, wired in the same way inside and outside."""
 
-    def __init__(self, wiring: Connections, keys: Mapping[str, object]) -> None:
-        self.wiring = wiring
-        self.items = wiring.items
+    def __init__(self, connections: Connections, keys: Mapping[str, object]) -> None:
+        self.connections = connections
+        self.items = connections.items
         self.keys = keys
-        self.recording = wiring.view.recording
+        self.recording = connections.view.recording
 
     def found(self) -> dict[str | None, tuple[str, Mapping[str, str]]]:
         """For each cluster inside a later one: its counterpart, and the items at its positions."""
-        structures, clusters = self.recording.structures, self.wiring.view.clusters
+        structures, clusters = self.recording.structures, self.connections.view.clusters
         shown = [item for item in clusters if item in self.items.at]  # others are empty
         structure = {item: structures.get(ScopeId(item)) for item in shown}
         often = Counter(structure.values())
@@ -76,7 +76,7 @@ class _Alike:
         return found
 
     def _key(self, around: str, inside: Sequence[str]) -> Hashable:
-        """What is in a cluster, and the arrows that end there.
+        """The contents of a cluster, and the arrows that end there.
 
         Args:
             around: The cluster.
@@ -84,7 +84,8 @@ class _Alike:
         """
         at, span, parent = self.items.at, self.items.span(around), self.items.parent
         entering, leaving, keys = self.items.entering, self.items.leaving, self.keys
-        end, start, sorts = self.wiring.end, span.start, self.wiring.sorts[span.start:span.stop]
+        end, start = self.connections.end, span.start
+        sorts = self.connections.sorts[start:span.stop]
         others: dict[object, int] = {}
         values: dict[object, int] = {}
         found: list[Hashable] = []
@@ -106,16 +107,16 @@ class _Alike:
 
     def _row(self, outside: str, inside: str, others: dict[object, int]) -> int | None:
         """The row of a box outside that is parallel to one around a box inside."""
-        row = self.wiring.parallel.partner(outside, inside)
+        row = self.connections.parallel.partner(outside, inside)
         return None if row is None else others.setdefault(row, len(others))
 
     def _what(self, arrow: Arrow) -> Hashable:
         """What matters of the tensor on an arrow, but for which one it is."""
         op = self.recording.ops.get(OpId(arrow.tail))
         if op is None or len(op.outputs) < 2:
-            return self.wiring.stored(arrow)
-        place = self.wiring.result(arrow)
+            return self.connections.stored(arrow)
+        place = self.connections.result(arrow)
         if place is None or arrow.value is None:
-            return self.wiring.stored(arrow), None
+            return self.connections.stored(arrow), None
         one = self.recording.values[arrow.value]
-        return self.wiring.stored(arrow), (place, one.shape, one.dtype)
+        return self.connections.stored(arrow), (place, one.shape, one.dtype)

@@ -22,7 +22,7 @@ class SiblingRows:
 
     Attributes:
         similar: Whether siblings that repeat may differ.
-        items: What lies beside and inside what, with clusters around blocks.
+        items: The nesting and order of boxes and clusters, with clusters around blocks.
         view: The view with these clusters.
         rule: Finds the groups of siblings that repeat, and gives the key of each item.
     """
@@ -49,7 +49,7 @@ class SiblingRows:
     def every_group(self) -> Iterator[tuple[str, ...]]:
         """The siblings in all clusters that fold."""
         if isinstance(self.rule, Equal) and not self.micro_batches:
-            shared = every_group(self.rule.wiring, self.rule.keys, self.groups)
+            shared = every_group(self.rule.connections, self.rule.keys, self.groups)
             return chain.from_iterable(shared)
         return chain.from_iterable(map(self.groups, (None, *self.view.clusters)))
 

@@ -21,7 +21,7 @@ class Similar:
     """Finds siblings that mostly do the same.
 
     Args:
-        items: What is to be folded.
+        items: The items to fold.
         keys: What scopes and blocks that repeat have in common.
     """
 
@@ -31,12 +31,12 @@ class Similar:
         self.keys = keys
         self._profiles: dict[str, Counter[Hashable]] = {}
 
-    def alike(self, one: str, other: str) -> bool:
+    def alike(self, first: str, second: str) -> bool:
         """Whether one item may be the counterpart of another."""
-        return self.key(one) == self.key(other)
+        return self.key(first) == self.key(second)
 
     def key(self, item: str) -> Hashable:
-        """What an item must have in common with its counterpart in another sibling."""
+        """A key that is equal for counterparts in similar siblings."""
         recording, is_open = self.recording, item in self.items.view.clusters
         if is_block(item):
             return "block", self.keys[item]
@@ -61,7 +61,7 @@ class Similar:
         yield tuple(group)
 
     def _are_similar(self, one: str, other: str) -> bool:
-        """Whether most of what the smaller of two siblings does, the larger does too."""
+        """Whether the larger of two siblings has most operations of the smaller one."""
         if self.key(one) != self.key(other):
             return False
         if is_block(one) or one not in self.recording.scopes:
