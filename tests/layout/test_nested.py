@@ -358,4 +358,5 @@ def test_without_graphviz_in_time_lines_still_do_not_cross(
     picture = place(planned)
     check(picture, planned)
     above, below = picture.boxes[:15], picture.boxes[:14:-1]
-    assert sorted(range(15), key=lambda n: above[n].x) == sorted(range(15), key=lambda n: below[n].x)
+    orders = [sorted(range(15), key=lambda n: row[n].x) for row in (above, below)]
+    assert orders[0] == orders[1]

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import pytest
+import torch
+from torch import nn
 
+import torchrecorder
+from torchrecorder.export.nested import Placed, header_size
 from torchrecorder.layout.layered import Item, Link, place, plan
 from torchrecorder.layout.layered.constants import APART, PAD
 from torchrecorder.layout.layered.ports import End
 from torchrecorder.layout.layered.positions import Composed, Frame, Path
 from torchrecorder.layout.layered.template import Branch, Spot, Template, Trunk
 from torchrecorder.layout.layered.turned import risen
+from torchrecorder.layout.layered.u_shape import _hits
+from torchrecorder.style.draw import draw
+from torchrecorder.views.pipeline import ViewOptions, make_view
 
 READ = Trunk(End(2, 0), (), (Branch(End(3, 0), ()),))
 TEMPLATE = Template(
@@ -60,3 +67,60 @@ def test_nothing_is_drawn_over_the_title_of_a_module(
             assert not inside or min(ax, bx) >= right or min(ay, by) >= bottom or (
                 piece.scope < 0 and max(ay, by) <= frame.y
             )
+
+
+class Up(nn.Module):
+    """Enlarges what comes from below, and joins it to what comes from the side."""
+
+    def __init__(self, ins: int) -> None:
+        super().__init__()
+        self.enlarge = nn.ConvTranspose2d(ins, ins // 2, 2, stride=2)
+        self.convolve = nn.Sequential(nn.Conv2d(ins, ins // 2, 3, padding=1), nn.ReLU())
+
+    def forward(self, below: torch.Tensor, side: torch.Tensor) -> torch.Tensor:
+        return self.convolve(torch.cat([side, self.enlarge(below)], 1))
+
+
+class UNet(nn.Module):
+    """A U-Net whose levels are joined inside of modules."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begin = nn.Conv2d(1, 4, 3, padding=1)
+        self.down = nn.ModuleList(
+            nn.Sequential(nn.MaxPool2d(2), nn.Conv2d(n, 2 * n, 3, padding=1), nn.ReLU(),
+                          nn.Conv2d(2 * n, 2 * n, 3, padding=1), nn.ReLU())
+            for n in (4, 8, 16)
+        )
+        self.up = nn.ModuleList(Up(n) for n in (32, 16, 8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        kept = [self.begin(x)]
+        for down in self.down:
+            kept.append(down(kept[-1]))
+        x = kept.pop()
+        for up in self.up:
+            x = up(x, kept.pop())
+        return x
+
+
+@pytest.mark.parametrize("depth", [2, 3])
+def test_modules_that_are_turned_over_keep_their_titles_free(depth: int) -> None:
+    """Everything in them runs up, also in what is open inside; no line runs through a title."""
+    recording = torchrecorder.record(UNet().eval(), torch.ones(1, 1, 16, 16))
+    figure = draw(make_view(recording, ViewOptions(depth=depth)))
+    placed = Placed.of(figure, None, 60.0)
+    boxes, ways = placed.boxes(), list(placed.ways())
+    for group in figure.groups:
+        box, (width, height) = boxes[group.id], header_size(group, figure)
+        title = Frame(box.x + 9, box.y + 4, width, height)
+        assert not any(_hits(way, [title]) for way in ways), group.id
+    right: set[str | None] = set()
+    for group in figure.groups:
+        if group.parent in right or any("Up" in text.text for text in group.label):
+            right.add(group.id)
+    up = {shape.id for shape in figure.shapes if shape.group in right}
+    inside = [line for line in figure.lines if {line.tail, line.head} <= up]
+    assert inside
+    for line in inside:
+        assert boxes[line.head].y + boxes[line.head].height <= boxes[line.tail].y

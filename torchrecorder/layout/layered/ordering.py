@@ -70,7 +70,7 @@ def columns(grids: Sequence[Grid], *, timeout: float) -> list[list[float]]:
 
 
 def _without_graphviz(grid: Grid) -> list[float]:
-    """Centres of all nodes where Graphviz is missing or takes too long; the leftmost begins at 0."""
+    """Centres of all nodes, the leftmost beginning at 0: Graphviz is missing, or takes too long."""
     across = coordinates(grid.widths, grid.row, grid.edges, APART)
     start = min((at - width / 2 for at, width in zip(across, grid.widths)), default=0.0)
     return [round(at - start, 2) for at in across]
