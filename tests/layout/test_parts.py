@@ -92,12 +92,13 @@ def test_corners_are_where_lines_turn() -> None:
 
 
 def test_lines_that_are_apart_share_a_track() -> None:
-    """On both sides of each other; those that meet do not."""
-    left, right, between = Run(0, 0, 10), Run(40, 40, 60), Run(5, 5, 50)
-    assert set(tracks({0: left, 1: right}).values()) == {0}
-    assert set(tracks({0: right, 1: left}).values()) == {0}
-    track = tracks({0: left, 1: right, 2: between})
-    assert track[2] not in (track[0], track[1])
+    """Whichever side they run to; those that meet do not."""
+    for end in (0, 1):
+        left, right, between = (Run(ends[end], *ends) for ends in ((0, 10), (40, 60), (5, 50)))
+        assert set(tracks({0: left, 1: right}).values()) == {0}
+        assert set(tracks({0: right, 1: left}).values()) == {0}
+        track = tracks({0: left, 1: right, 2: between})
+        assert track[2] not in (track[0], track[1])
 
 
 @pytest.mark.parametrize("high", [20.0, 400.0])
