@@ -31,6 +31,8 @@ def matcher(tmp_path, monkeypatch):
         ("known sans", None),
         ("Comic Foo, Known Sans Book", None),
         ("Helvetica", None),
+        ("Helvetica, Comic Foo", None),
+        ("Comic Foo, Helvetica", "Known Sans"),
     ],
 )
 def test_what_stands_in(matcher, family, instead):

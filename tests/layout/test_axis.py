@@ -1,4 +1,4 @@
-"""Places along one axis: what is stretched, where a scope can be cut, what crosses a cut."""
+"""Places along one axis: where a scope can be cut, what crosses a cut."""
 
 from __future__ import annotations
 
@@ -6,27 +6,7 @@ import pytest
 
 from tests.layout.test_u_shape import _chain, runs_down
 from torchrecorder.layout.layered.cuts import crossing, crossings, even_cuts, row_ends, since, until
-from torchrecorder.layout.layered.monotone_map import Stretch, Wish
 from torchrecorder.layout.layered.positions import Composed, Frame, Path
-
-
-@pytest.mark.parametrize("growth", [0.25, 4.0, 40.0])
-def test_an_interval_grows_by_what_it_asks_for(growth: float) -> None:
-    """However little; all before it stays, all behind it is moved, all in it is in proportion."""
-    stretch = Stretch([Wish(10.0, 20.0, growth)])
-    assert [stretch(at) for at in (-5.0, 10.0)] == [-5.0, 10.0]
-    assert [stretch(at) - at for at in (20.0, 99.0)] == [growth, growth]
-    assert stretch(12.5) == pytest.approx(12.5 + growth / 4)
-
-
-def test_intervals_that_overlap() -> None:
-    """Each gets at least what it asks for, from what is missing; shorter ones first."""
-    stretch = Stretch([Wish(0.0, 10.0, 3.0), Wish(5.0, 15.0, 3.0), Wish(0.0, 100.0, 4.0)])
-    assert stretch(10.0) - stretch(0.0) == pytest.approx(13.75)
-    assert stretch(15.0) - stretch(5.0) == pytest.approx(13.0)
-    assert stretch(100.0) == pytest.approx(104.5)
-    assert Stretch([Wish(0.0, 10.0, 3.0), Wish(0.0, 20.0, 3.0)])(20.0) == 23.0
-    assert Stretch([Wish(0.0, 10.0, 3.0), Wish(0.0, 20.0, 3.5)])(20.0) == pytest.approx(23.5)
 
 
 def scope(frames: list[tuple[float, float]], *paths: tuple[int, list[float]]) -> Composed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 
 from torchrecorder.errors import LayoutFailed
 from torchrecorder.layout import engine, fonts
+from torchrecorder.layout.child import AREA, SIDE
 from torchrecorder.layout.engine import Job
 
 PAIR = "digraph { a -> b }"
@@ -276,3 +278,20 @@ def test_fonts_set_by_hand_stay(monkeypatch):
     monkeypatch.delenv("FONTCONFIG_FILE")
     with fonts.environment() as variables:
         assert os.path.exists(variables["FONTCONFIG_FILE"])
+
+
+def test_of_many_jobs_that_which_fails_is_told_about():
+    """Not the one before it, which was done."""
+    large = Job("digraph {" + "->".join(f"n{i}" for i in range(700)) + "}", "png")
+    with pytest.raises(LayoutFailed, match=r"× \d{5} pixels"):
+        engine.run_many([Job(PAIR), large, Job(PAIR)])
+
+
+@pytest.mark.parametrize("size", [(40_000, 40_000), (100, 80_000), (30_000, 20_000)])
+def test_how_much_smaller_a_bitmap_has_to_be(size):
+    """At the share of the dpi that is advised it is within the limits, and hardly smaller."""
+    said = engine._too_large(*size).said
+    share = int(re.search(r"at most (\d+)%", said)[1]) / 100
+    for percent, fits in ((share - 0.01, True), (share + 0.01, False)):
+        wide, high = (side * percent for side in size)
+        assert (max(wide, high) <= SIDE and wide * high <= AREA) == fits

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from torchrecorder.layout.layered import Item, Link, place, plan
 from torchrecorder.layout.layered.constants import APART, LANE, LANES, PAD
 from torchrecorder.layout.layered.compound import compose
+from torchrecorder.layout.layered.edge_routing import whole
 from torchrecorder.layout.layered.ports import End
 from torchrecorder.layout.layered.positions import Composed, Room
 from torchrecorder.layout.layered.template import Branch, Spot, Stem, Template, Trunk
@@ -74,3 +76,25 @@ def test_lines_enter_a_box_in_the_order_in_which_they_come(first: int) -> None:
     composed = compose(Template(wide, 4, (), (), ordered, 0), {}, Room())
     ends = {ordered[path.trunk].source.port: path.points[-1][0] for path in composed.paths}
     assert ends[0] < ends[1]
+
+
+def test_a_line_in_a_lane_moves_nothing() -> None:
+    """Boxes that only such a line joins stay where they are."""
+    boxes = (Spot(20.0, 0, WIDTH, 20.0, 0), Spot(300.0, 2, WIDTH, 20.0, 2),
+             Spot(150.0, 1, WIDTH, 20.0, 1))
+    trunk = Trunk(End(0, 0), (Stem(-1.0, 1, 2),), (Branch(End(1, 0), (0,)),))
+    with_line = compose(Template(boxes, 3, (), (), (trunk,), 1), {}, Room())
+    without = compose(Template(boxes, 3, (), (), (), 0), {}, Room())
+    assert [frame.across for frame in with_line.frames] == [
+        frame.across for frame in without.frames
+    ]
+
+
+def test_lines_that_run_back_do_not_lie_on_each_other() -> None:
+    """One ends beside the row at which the other begins: they take two lanes."""
+    items = [Item(str(number), -1, 40, 20) for number in range(7)]
+    links = [Link(number, number + 1, "x") for number in range(6)]
+    back = [Link(3, 1, "back"), Link(5, 4, "back")]
+    ways = list(whole(place(plan(items, [*links, *back])), [*links, *back]))
+    one, other = (max(x for x, _ in way) for way in ways[-2:])
+    assert abs(one - other) == pytest.approx(LANE)

@@ -18,7 +18,7 @@ from torchrecorder.layout.layered.compaction import Tie, settle
 from torchrecorder.layout.layered.constants import CORNER, EDGE, FEW, INSET, PAD
 from torchrecorder.layout.layered.edge_routing import Trunks, corners, rounded, toward, whole
 from torchrecorder.layout.layered.layering import WIDEST, rows
-from torchrecorder.layout.layered.ordering import Grid, _highest
+from torchrecorder.layout.layered.ordering import PER_JOB, Grid, _cut, _highest
 from torchrecorder.layout.layered.positions import Frame, Point
 from torchrecorder.layout.layered.tracks import Run, height, slots, tracks
 from torchrecorder.layout.layered.u_shape import _hits
@@ -317,3 +317,29 @@ def test_each_part_hangs_on_a_node_of_its_first_row(flow: Pairs) -> None:
     for part in parts:
         (node,) = part & set(found)
         assert row[node] == min(row[other] for other in part)
+
+
+@pytest.mark.parametrize("off", [0.004, -0.004])
+@pytest.mark.parametrize("order", [1, -1])
+def test_pieces_that_meet_but_for_rounding_are_one(off: float, order: int) -> None:
+    """A line over both of them begins where it leaves the second, whichever was drawn first."""
+    trunks = Trunks()
+    for way in ([(0.0, 0.0), (0.0, 40.0)], [(0.0, 40.0 + off), (0.0, 80.0)])[::order]:
+        trunks.fresh("x", way)
+    first, *rest = trunks.fresh("x", [(0.0, 0.0), (0.0, 80.0), (30.0, 80.0)])
+    assert first[0] == 0.0 and 70.0 < first[1] < 80.0 and rest == [(0.0, 80.0), (30.0, 80.0)]
+
+
+@SOME
+@given(st.lists(st.integers(1, PER_JOB + 40), min_size=1, max_size=8))
+def test_large_scopes_are_cut_between_rows(lengths: list[int]) -> None:
+    """Each piece has as many rows as there is room for, in their order."""
+    rows = [row for row, length in enumerate(lengths) for _ in range(length)]
+    pieces = _cut(Grid([1.0] * len(rows), rows))
+    assert [node for piece in pieces for node in piece] == list(range(len(rows)))
+    found = [sorted({rows[node] for node in piece}) for piece in pieces]
+    for piece, members in zip(pieces, found):
+        assert len(piece) == sum(lengths[row] for row in members)
+        assert len(piece) <= PER_JOB or len(members) == 1
+    for piece, after in zip(pieces, found[1:]):
+        assert len(piece) + lengths[after[0]] > PER_JOB

@@ -1,16 +1,22 @@
-"""Parts of the nested layout on their own: rows, tracks, slots, distances and stretching."""
+"""Parts of the nested layout on their own: rows, tracks, slots and distances."""
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchrecorder.layout.layered.constants import APART
-from torchrecorder.layout.layered.tracks import Run, slots, tracks
+from torchrecorder.layout.layered import Item, place, plan
+from torchrecorder.layout.layered.compaction import Body, Tie, _Settling, settle
+from torchrecorder.layout.layered.compound import compose
+from torchrecorder.layout.layered.constants import APART, LEAST, PAD
 from torchrecorder.layout.layered.edge_routing import corners
 from torchrecorder.layout.layered.layering import rows
-from torchrecorder.layout.layered.compaction import Body, Tie, settle
-from torchrecorder.layout.layered.monotone_map import Stretch, Wish
+from torchrecorder.layout.layered.ordering import Grid, _without_graphviz
+from torchrecorder.layout.layered.ports import End
+from torchrecorder.layout.layered.positions import Room
+from torchrecorder.layout.layered.template import Branch, Spot, Template, Trunk
+from torchrecorder.layout.layered.tracks import Run, slots, tracks
 
 
 @given(
@@ -56,29 +62,6 @@ def test_rows_of_a_circle_end() -> None:
     assert rows(3, [(0, 1), (1, 2), (2, 0)], [False] * 3) == [0, 1, 2]
 
 
-@given(
-    st.lists(
-        st.builds(
-            lambda begin, length, growth: Wish(begin, begin + length, growth),
-            st.integers(0, 50).map(float),
-            st.integers(1, 30).map(float),
-            st.floats(0, 100),
-        )
-    ),
-    st.lists(st.floats(-10, 100), min_size=2),
-)
-def test_stretch_gives_every_wish_and_only_stretches(
-    wishes: list[Wish], points: list[float]
-) -> None:
-    """Every interval grows by what it asks for, and no two points come closer."""
-    stretch = Stretch(wishes)
-    for wish in wishes:
-        grown = stretch(wish.end) - stretch(wish.begin) - (wish.end - wish.begin)
-        assert grown >= wish.growth - 1e-6
-    for one, other in zip(sorted(points), sorted(points)[1:]):
-        assert stretch(other) - stretch(one) >= other - one - 1e-6
-
-
 def test_tracks_keep_overlapping_lines_apart() -> None:
     """Two lines over the same stretch have different tracks; apart from it they share one."""
     runs = {0: Run(0, 0, 10), 1: Run(5, 5, 15), 2: Run(40, 40, 60), 3: Run(7, 7, 7)}
@@ -106,3 +89,54 @@ def test_slots_let_lines_come_straight_that_are_apart() -> None:
 def test_corners_are_where_lines_turn() -> None:
     """Points in line, and points twice, are left out."""
     assert corners([(0, 0), (0, 5), (0, 5), (0, 9), (4, 9)]) == ((0, 0), (0, 9), (4, 9))
+
+
+def test_lines_that_are_apart_share_a_track() -> None:
+    """Whichever side they run to; those that meet do not."""
+    for end in (0, 1):
+        left, right, between = (Run(ends[end], *ends) for ends in ((0, 10), (40, 60), (5, 50)))
+        assert set(tracks({0: left, 1: right}).values()) == {0}
+        assert set(tracks({0: right, 1: left}).values()) == {0}
+        track = tracks({0: left, 1: right, 2: between})
+        assert track[2] not in (track[0], track[1])
+
+
+@pytest.mark.parametrize("high", [20.0, 400.0])
+def test_lines_meet_a_box_within_its_width(high: float) -> None:
+    """However high it is, and wherever they come from."""
+    above = tuple(Spot(100.0 * number, 0, 40.0, 20.0, 0) for number in range(6))
+    joins = tuple(Trunk(End(one, 0), (), (Branch(End(6, one), ()),)) for one in range(6))
+    boxes = (*above, Spot(250.0, 1, 60.0, high, 1))
+    made = compose(Template(boxes, 2, (), (), joins, 0), {}, Room())
+    frame, ends = made.frames[6], [path.points[-1][0] for path in made.paths]
+    assert sorted(ends) == ends and len(set(ends)) == 6
+    assert frame.across < ends[0] and ends[-1] < frame.across + frame.width
+
+
+def test_what_is_in_line_is_moved_together() -> None:
+    """In line are the ends of the tie, wherever on their bodies."""
+    bodies = [Body(row, row, 10.0, 10.0, True) for row in range(2)]
+    for second, together in ((8.0, [[0, 1]]), (2.0, []), (0.0, [])):
+        settling = _Settling(bodies, [0.0, second], [Tie(0, 3.0, 1, -5.0, 4)])
+        assert settling.joined(LEAST) == together
+
+
+def test_a_box_that_reads_its_own_result_stands_above_its_readers() -> None:
+    """Where these come first by number, too."""
+    assert rows(3, [(1, 2), (2, 2), (2, 0)], [False, True, False]) == [2, 0, 1]
+
+
+@pytest.mark.parametrize("direction", ["TB", "LR", "BT", "RL"])
+def test_a_picture_has_equal_margins(direction: str) -> None:
+    """On all four sides of one box."""
+    picture = place(plan([Item("x", -1, 40, 20)], [], direction))  # type: ignore[arg-type]
+    (box,) = picture.boxes
+    assert (box.x, box.y) == (PAD, PAD)
+    assert (picture.width, picture.height) == (2 * PAD + 40, 2 * PAD + 20)
+
+
+def test_without_graphviz_everything_is_right_of_0() -> None:
+    """Places left of it are those of lanes."""
+    for rows_of in ([0, 0, 0], [0, 1, 1]):
+        found = _without_graphviz(Grid([40.0, 7.0, 90.0], rows_of, [(0, 1, 1)]))
+        assert min(at - width / 2 for at, width in zip(found, (40.0, 7.0, 90.0))) == 0

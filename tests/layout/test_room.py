@@ -9,7 +9,7 @@ import pytest
 
 from torchrecorder.export.graphviz import rendered
 from torchrecorder.export.nested import PAINTER, closed_size, nested_text
-from torchrecorder.layout.measure import text_width
+from torchrecorder.layout.measure import label_size, text_width
 from torchrecorder.style.figure import Figure, Look, Shape, Text
 
 LOOK = Look("#fff", "#000", "#000", "box")
@@ -76,3 +76,12 @@ def test_bold_letters_are_wider(text: str) -> None:
     plain, bold = text_width(text, 10), text_width(text, 10, bold=True)
     assert plain < bold < 1.2 * plain
     assert text_width("", 10, bold=True) == 0 and text_width(text, 20) == pytest.approx(2 * plain)
+
+
+def test_only_the_first_line_of_a_label_is_bold() -> None:
+    """A label is as wide as its longest line, and as high as all of them."""
+    short, long = Text("x", "title"), Text("16×64×32×32 float32")
+    wide, high = label_size([short, long], 10, bold=True)
+    assert (wide, high) == label_size([short, long], 10)
+    assert label_size([short], 10, bold=True)[0] > label_size([short], 10)[0]
+    assert high == pytest.approx(sum(label_size([line], 10)[1] for line in (short, long)))

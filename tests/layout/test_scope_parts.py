@@ -132,3 +132,14 @@ def test_what_is_to_be_in_line() -> None:
     assert sorted(passed.values()) == sorted([STEP] * 4 + [PASS] * 2 + [TURN] * 2)
     shared = weights([*chain, (0, 3), (0, 5)])
     assert sorted(shared.values()) == sorted([STEP] * 5 + [PASS] * 3 + [TURN] * 3)
+
+
+@pytest.mark.parametrize("passed", [1, 2, 5])
+def test_a_line_that_passes_boxes_is_beside_these(passed: int) -> None:
+    """From the gap below its source to that above its sink, and in no other row."""
+    items = [Item(str(number), -1, 40, 20) for number in range(passed + 4)]
+    links = [Link(number, number + 1, "x") for number in range(passed + 3)]
+    planned = plan(items, [*links, Link(1, passed + 2, "skip")])
+    trunk = dict(zip(planned.carried[0], planned.templates[0].trunks))[1, "skip"]
+    gaps = [gap for stem in trunk.stems for gap in range(stem.begin, stem.end)]
+    assert gaps == list(range(2, passed + 2))

@@ -30,12 +30,15 @@ def line(first: int, last: int) -> Body:
 
 
 def test_only_what_overlaps_is_moved_without_lines() -> None:
-    """To the right, by no more than needed; a box in two rows keeps apart in both."""
+    """To both sides alike, by no more than needed; a box in two rows keeps apart in both."""
     bodies = [box(0), box(0), box(1), box(0, last=1)]
     apart = 20 + APART[True, True]
-    assert settle(bodies[:3], [0.0, 5.0, 3.0], []) == [0.0, apart, 3.0]
-    found = settle(bodies, [0.0, 5.0, 1.0 + 2 * apart, 2 * apart], [])
-    assert found == [0.0, apart, 3 * apart, 2 * apart]
+    beside = [2.5 - apart / 2, 2.5 + apart / 2]
+    assert settle(bodies[:3], [0.0, 5.0, 3.0], []) == [*beside, 3.0]
+    first, second, below, both = settle(bodies, [0.0, 5.0, 1.0 + 2 * apart, 2 * apart], [])
+    assert second - first == both - second == below - both == apart
+    assert below - (1.0 + 2 * apart) == 0.0 - first
+    assert settle([box(0)] * 3, [0.0, 0.0, 0.0], []) == [-apart, 0.0, apart]
     mixed = settle([box(0), line(0, 0), line(0, 0), box(0)], [0.0, 1.0, 2.0, 3.0], [])
     gaps = [after - before for before, after in pairwise(mixed)]
     assert gaps == [10 + APART[True, False], APART[False, False], APART[False, True] + 10]

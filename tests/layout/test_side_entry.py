@@ -165,3 +165,15 @@ def test_a_residual_has_two_bends(direction: str) -> None:
     straight, around = sorted(ways, key=len)
     assert len(straight) == 2 and abs(straight[-1][1 - along] - middle[1 - along]) < 5
     assert len(around) == 5 and around[-1][along] == around[-2][along] == middle[along]
+
+
+@pytest.mark.parametrize(("right", "enters"), [(6.0, False), (40.0, False), (62.0, True)])
+def test_a_line_that_comes_down_over_a_large_circle_does_not_enter_at_its_side(
+    right: float, enters: bool
+) -> None:
+    """However far from the side it is."""
+    circle = Drawn(0, 0.0, 100.0, 100.0, 100.0, False)
+    at = 50 + right
+    way = ((at, 0.0), (at, 90.0), (54.0, 90.0), (54.0, 100.0))
+    _, found = side_entries([MAIN, way], ["a", "b"], {0: circle, 1: circle}, [circle], True)
+    assert (found[-1] == (100.0, 150.0)) == enters

@@ -1,4 +1,4 @@
-"""The steps of the nested layout one by one: lanes, degree-1 boxes, coordinates, monotone maps."""
+"""The steps of the nested layout one by one: lanes, degree-1 boxes, coordinates."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from torchrecorder.layout.layered.scope_layout import _lanes
 from torchrecorder.layout.layered.port_order import in_order, loose
 from torchrecorder.layout.layered.ports import OUTSIDE, End, Level, Net
 from torchrecorder.layout.layered.compaction import Body, Tie, _Settling, settle
-from torchrecorder.layout.layered.monotone_map import Stretch, Wish
 
 SOME = settings(max_examples=200, deadline=None)
 
@@ -148,26 +147,6 @@ def test_nothing_leaves_the_widened_scope(data: st.DataObject) -> None:
         for other in range(count):
             if rows[one] == rows[other] and start[one] < start[other]:
                 assert at[other] - at[one] >= 36.0 - 0.01
-
-
-def test_what_a_shorter_interval_gets_counts_for_the_one_around_it() -> None:
-    """The outer interval asks for no more than the inner one got; what is outside is shifted."""
-    grown = Stretch([Wish(0.0, 10.0, 5.0), Wish(2.0, 4.0, 5.0)])
-    assert [grown(at) for at in (-1.0, 0.0, 2.0, 3.0, 4.0, 10.0, 11.0)] == [
-        -1.0, 0.0, 2.0, 5.5, 9.0, 15.0, 16.0
-    ]
-
-
-def test_what_is_missing_is_spread_by_length() -> None:
-    """The outer interval still needs 4: a fifth of it on each fifth of its length."""
-    grown = Stretch([Wish(0.0, 10.0, 6.0), Wish(2.0, 4.0, 2.0)])
-    assert [grown(at) for at in (2.0, 4.0, 10.0)] == pytest.approx([2.8, 7.6, 16.0])
-
-
-def test_wishes_without_growth_or_length_move_nothing() -> None:
-    """An interval that shrinks, or that is a point, asks for nothing."""
-    grown = Stretch([Wish(0.0, 10.0, -5.0), Wish(3.0, 3.0, 8.0)])
-    assert [grown(at) for at in (0.0, 3.0, 12.0)] == [0.0, 3.0, 12.0]
 
 
 def test_lanes_of_a_figure_do_not_lie_on_each_other() -> None:

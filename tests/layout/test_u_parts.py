@@ -209,21 +209,6 @@ def test_lines_of_one_level_do_not_cross(mirror: bool, ends: tuple[float, float]
     assert one[-1][1] == other[-1][1] == made.frames[LAST].end
 
 
-@pytest.mark.parametrize("at, straight", [(9.0, False), (11.0, True), (29.0, True), (31.0, False)])
-@pytest.mark.parametrize("more", ["nothing", "another line", "open"])
-def test_a_box_with_a_level_at_its_side_is_entered_without_a_bend(
-    at: float, straight: bool, more: str
-) -> None:
-    """If what comes from below is near its middle, and alone; an open box has its own entries."""
-    into = ((at, 160.0), (at, 164.0), (20.0, 164.0), (20.0, 180.0))
-    lines = [((5.0, 160.0), (5.0, 180.0))] if more == "another line" else []
-    made = folded(lines=lines, into=into, opened=[LAST] if more == "open" else [])
-    points = made.paths[5].points
-    assert points[-1][1] == made.frames[LAST].end
-    assert len(points) == (2 if straight and more == "nothing" else 4)
-    assert points[-1][0] - made.frames[LAST].across == (at if len(points) == 2 else 20.0)
-
-
 @pytest.mark.parametrize(
     "opened, outer, inner, right",
     [
@@ -245,3 +230,12 @@ def test_whether_levels_enter_from_the_right(
         for place, path in enumerate(scope.paths)
     ))
     assert comes_from_right(scope, Fold(BELOW, skips, (THROUGH,))) == right
+
+
+@pytest.mark.parametrize("source", LEVELS)
+def test_a_level_leaves_an_open_box_where_it_did(source: int) -> None:
+    """Below it, as far from its left side as in the scope."""
+    made = folded(opened=[source], room=Room(clear=50.0), entries=(20.0,))
+    (x, y), (turned, _) = made.paths[source].points[:2]
+    frame = made.frames[source]
+    assert (x - frame.across, y) == (30.0, frame.end) and turned == x

@@ -209,6 +209,15 @@ def test_levels_are_of_modules() -> None:
     assert runs_down(_chain(10, extra, module=False))
 
 
+def test_what_leaves_the_scope_from_the_left_makes_no_u() -> None:
+    """It would have to run around the right side."""
+    net = u_net([(90, 40)] * 3, [False] * 3)
+    assert not runs_down(net)
+    net.items.append(Item("early", -1, 60, 20))
+    net.links.append(Link(net.ways[1][0], len(net.items) - 1, "early"))
+    assert runs_down(net)
+
+
 @pytest.mark.parametrize("plain", ["left", "right"])
 def test_levels_have_modules_between_them_on_both_sides(plain: str) -> None:
     """Where one side is of operations only, they are no levels."""

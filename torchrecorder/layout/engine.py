@@ -154,8 +154,8 @@ def _attempt(
     pictures = [content for status, content in pairs if status == b"done"]
     if len(pictures) == len(jobs):
         return pictures, None
-    failed = [pair for pair in pairs if pair[0] != b"done"]
-    return pictures, _refusal(*failed[0], text) if failed else _breakdown(code, text)
+    refused = len(pictures) < len(pairs)  # the last job that was tried
+    return pictures, _refusal(*pairs[-1], text) if refused else _breakdown(code, text)
 
 
 def _request(jobs: Sequence[Job], cheaper: Mapping[str, str]) -> Iterator[bytes]:

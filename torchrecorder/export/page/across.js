@@ -7,42 +7,6 @@ const createAcross = constants => {
   const { PAD, ASIDE, CLOSE, INSET, PORTS, LANE, LANES } = constants;
   const OUTSIDE = -1, settle = createSettle(constants);
 
-  // A monotone map of an axis that makes room inside given intervals [begin, end, growth].
-  function stretch(wishes) {
-    const seen = new Map();
-    for (const wish of wishes) {
-      if (wish[2] > 0 && wish[1] > wish[0]) seen.set(wish.join(), wish);
-    }
-    const asked = [...seen.values()].sort((a, b) =>
-      (a[1] - a[0]) - (b[1] - b[0]) || a[0] - b[0] || a[2] - b[2]);
-    const cuts = [...new Set(asked.flatMap(wish => [wish[0], wish[1]]))].sort((a, b) => a - b);
-    const seat = new Map(cuts.map((at, number) => [at, number]));
-    const growth = new Array(Math.max(cuts.length - 1, 0)).fill(0);
-    for (const [begin, end, wanted] of asked) {
-      const first = seat.get(begin), last = seat.get(end);
-      let got = 0;
-      for (let piece = first; piece < last; piece++) got += growth[piece];
-      const share = (wanted - got) / (end - begin);
-      if (share <= 0) continue;
-      for (let piece = first; piece < last; piece++) {
-        growth[piece] += share * (cuts[piece + 1] - cuts[piece]);
-      }
-    }
-    const moved = [0];
-    for (const more of growth) moved.push(moved[moved.length - 1] + more);
-    return at => {
-      if (!cuts.length || at <= cuts[0]) return at;
-      if (at >= cuts[cuts.length - 1]) return at + moved[moved.length - 1];
-      let low = 0, high = cuts.length - 1;
-      while (high - low > 1) {
-        const middle = (low + high) >> 1;
-        if (cuts[middle] <= at) low = middle; else high = middle;
-      }
-      const part = (at - cuts[low]) / (cuts[low + 1] - cuts[low]);
-      return at + moved[low] + part * (moved[low + 1] - moved[low]);
-    };
-  }
-
   // Whether lines can enter a side straight: near its middle, with enough distance.
   function fits(wanted, center, width) {
     const first = wanted[0], last = wanted[wanted.length - 1];
@@ -77,14 +41,12 @@ const createAcross = constants => {
 
   // Positions of boxes, ports and lines across the flow.
   function placeAcross(template, inner, room) {
-    const { spots, trunks } = template, wishes = [], bodies = [];
+    const { spots, trunks } = template, bodies = [];
     const size = spots.map(([, , width, height]) => [width, height]);
     const hooks = spots.map(([, , width]) => width / 2);
     for (const [child, each] of inner) {
-      const [at, , width] = spots[child], half = width / 2, hook = anchor(each);
-      wishes.push([at - half, at, hook - half], [at, at + half, each.width - hook - half]);
       size[child] = [each.width, each.height];
-      hooks[child] = hook;
+      hooks[child] = anchor(each);
     }
     const hints = [...spots.map(spot => spot[0]), ...template.entries, ...template.exits];
     const line = (first, last) => ({ first, last, left: 0, right: 0, box: false });
@@ -114,7 +76,7 @@ const createAcross = constants => {
       const [enters, exits] = through, ports = spots.length;
       ties.unshift([ports + enters, 0, ports + template.entries.length + exits, 0, THROUGH]);
     }
-    const found = settle(bodies, hints.map(stretch(wishes)), ties);
+    const found = settle(bodies, hints, ties);
     const entry = spots.length, leave = entry + template.entries.length;
     let begin = Infinity, end = -Infinity;
     bodies.forEach((each, number) => {

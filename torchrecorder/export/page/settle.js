@@ -43,7 +43,7 @@ const createSettle = constants => {
 
   // Bodies are {first, last, left, right, box}, ties [one, here, other, there, weight].
   return (bodies, at, ties) => {
-    at = [...at];
+    const rightmost = [...at], leftmost = [...at];
     const all = bodies.map((_, body) => body);
     const order = [...all].sort((a, b) => at[a] - at[b] || a - b);
     const before = all.map(() => []), after = all.map(() => []), latest = new Map();
@@ -60,9 +60,15 @@ const createSettle = constants => {
         const room = near.right + apart + here.left;
         before[body].push([other, room]);
         after[other].push([body, room]);
-        at[body] = Math.max(at[body], at[other] + room);
+        rightmost[body] = Math.max(rightmost[body], rightmost[other] + room);
       }
     }
+    for (const body of [...order].reverse()) {
+      for (const [other, room] of after[body]) {
+        leftmost[body] = Math.min(leftmost[body], leftmost[other] - room);
+      }
+    }
+    at = all.map(body => (leftmost[body] + rightmost[body]) / 2);
     const tied = all.map(() => []);
     for (const [one, here, other, there, weight] of ties) {
       tied[one].push([other, there - here, weight]);

@@ -109,10 +109,15 @@ class _Settling:
             latest.update(dict.fromkeys(rows, number))
 
     def spread(self) -> None:
-        """Move bodies that overlap their left neighbour to the right."""
+        """Move bodies that overlap apart, to both sides alike."""
+        right, left = list(self.at), list(self.at)
         for number in self.order:
             for other, room in self.before[number]:
-                self.at[number] = max(self.at[number], self.at[other] + room)
+                right[number] = max(right[number], right[other] + room)
+        for number in reversed(self.order):
+            for other, room in self.after[number]:
+                left[number] = min(left[number], left[other] - room)
+        self.at = [(one + other) / 2 for one, other in zip(left, right)]
 
     def fence(self) -> None:
         """Find the outer limits."""

@@ -22,7 +22,6 @@ from torchrecorder.layout.layered.constants import (
 from torchrecorder.layout.layered.tracks import slots
 from torchrecorder.layout.layered.ports import OUTSIDE, End
 from torchrecorder.layout.layered.compaction import Body, Tie, settle
-from torchrecorder.layout.layered.monotone_map import Stretch, Wish
 from torchrecorder.layout.layered.template import Branch, Template, Trunk
 
 
@@ -56,18 +55,20 @@ class Across:
 
     def _settle(self, hooks: list[float], room: Room) -> None:
         """Find the places of boxes, ports and stems."""
-        template, stretch = self.template, Stretch(self._wishes())
-        bodies, hints = list(self._bodies(hooks)), [spot.across for spot in template.spots]
+        template, bodies = self.template, list(self._bodies(hooks))
+        hints = [spot.across for spot in template.spots]
         hints += [*template.entries, *template.exits]
         body: list[list[int]] = []
         for trunk in template.trunks:
             body.append([])
             for stem in trunk.stems:
-                body[-1].append(len(bodies) if stem.across >= 0 else -1)
-                if stem.across >= 0:
-                    bodies.append(Body(stem.begin, stem.end - 1, 0.0, 0.0, False))
-                    hints.append(stem.across)
-        at = settle(bodies, [stretch(hint) for hint in hints], list(self._ties(body)))
+                if stem.across < 0:  # a lane
+                    body[-1].append(-1)
+                    continue
+                body[-1].append(len(bodies))
+                bodies.append(Body(stem.begin, stem.end - 1, 0.0, 0.0, False))
+                hints.append(stem.across)
+        at = settle(bodies, hints, list(self._ties(body)))
         entry = len(template.spots)
         leave = entry + len(template.entries)
         begin = min((here - body.left for here, body in zip(at, bodies)), default=0.0)
@@ -98,13 +99,6 @@ class Across:
             yield Body(-1, -1, 0.0, 0.0, False)
         for _ in template.exits:
             yield Body(template.rows, template.rows, 0.0, 0.0, False)
-
-    def _wishes(self) -> Iterator[Wish]:
-        """The extent of open children on both sides of their anchors."""
-        for child, item in self.inner.items():
-            spot, half = self.template.spots[child], self.template.spots[child].width / 2
-            yield Wish(spot.across - half, spot.across, item.anchor - half)
-            yield Wish(spot.across, spot.across + half, item.width - item.anchor - half)
 
     def _ties(self, body: list[list[int]]) -> Iterator[Tie]:
         """The pieces of all lines without those in lanes, without duplicates.

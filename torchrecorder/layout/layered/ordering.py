@@ -61,7 +61,7 @@ def columns(grids: Sequence[Grid], *, timeout: float) -> list[list[float]]:
     except LayoutFailed as failed:
         if failed.final:
             raise
-        answers = iter([b""] * len(jobs))
+        return [_without_graphviz(grid) for grid in grids]
     placed = []
     for grid, pieces in zip(grids, cut):
         found = [_places(next(answers)) for _ in pieces]
@@ -70,7 +70,7 @@ def columns(grids: Sequence[Grid], *, timeout: float) -> list[list[float]]:
 
 
 def _without_graphviz(grid: Grid) -> list[float]:
-    """Centres of all nodes, the leftmost box beginning at 0."""
+    """Centres of all nodes, the leftmost beginning at 0: Graphviz is missing, or takes too long."""
     across = coordinates(grid.widths, grid.row, grid.edges, APART)
     start = min((at - width / 2 for at, width in zip(across, grid.widths)), default=0.0)
     return [round(at - start, 2) for at in across]
@@ -140,7 +140,7 @@ def _highest(
 
 
 def _places(answer: bytes) -> Mapping[int, float]:
-    """Centres in what Graphviz writes as ``plain``; none if it did not manage."""
+    """Centres in what Graphviz writes as ``plain``."""
     places = {}
     for line in answer.decode().splitlines():
         words = line.split(" ", 3)
@@ -160,24 +160,10 @@ def _joined(
         if piece[one] != piece[other]:
             crossing.setdefault(piece[other], []).append((one, other))
     for number, nodes in enumerate(pieces):
-        places = columns[number] or _packed(grid, nodes)
+        places = columns[number]
         moves = sorted(across[one] - places[other] for one, other in crossing.get(number, ()))
         shift = moves[len(moves) // 2] if moves else 0.0
         for node in nodes:
             across[node] = places[node] + shift
     start = min((at - width / 2 for at, width in zip(across, grid.widths)), default=0.0)
     return [at - start for at in across]
-
-
-def _packed(grid: Grid, nodes: Sequence[int]) -> Mapping[int, float]:
-    """Nodes beside each other in their order, each row around the middle."""
-    places: dict[int, float] = {}
-    members: dict[int, list[int]] = {}
-    for node in nodes:
-        members.setdefault(grid.row[node], []).append(node)
-    for row in members.values():
-        at = -sum(grid.widths[node] + APART for node in row) / 2
-        for node in row:
-            places[node] = at + (grid.widths[node] + APART) / 2
-            at += grid.widths[node] + APART
-    return places

@@ -243,8 +243,7 @@ class _Placing:
                 break
             limit *= SHORTER ** (TRIED / tries)
             tried = self._all(limit)
-            if tried[-1] is not found[-1][1][-1]:
-                found.append((self._scale(tried[-1], sheet), tried))
+            found.append((self._scale(tried[-1], sheet), tried))
         best = max(scale for scale, _ in found)
         least = max(best / GAIN, min(best, sheet.enough))
         return next(composed for scale, composed in found if scale >= least)

@@ -57,8 +57,8 @@ def plan(
         items: What can be drawn, each after the item around it.
         links: Lines between items that have nothing in them.
         direction: Where the flow runs to.
-        timeout: Seconds that all of Graphviz' work may take; what is not done by then is
-            put side by side.
+        timeout: Seconds that all of Graphviz' work may take; if it takes longer, boxes are
+            ordered without it.
     """
     turned = direction in ("LR", "RL")
     found = levels(items, links)

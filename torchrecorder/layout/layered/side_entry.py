@@ -105,7 +105,7 @@ class _Routes:
         across, middle = (circle.left + circle.right) / 2, (circle.top + circle.end) / 2
         at, track = way[-3]
         side = circle.right if at > across else circle.left
-        if abs(at - side) < FREE or abs(at - across) < abs(side - across):
+        if max(at - circle.right, circle.left - at) < FREE:
             return None
         segments = self._segments(number, ((at, track), (at, middle), (side, middle)))
         if any(self._is_blocked(segment, circle) for segment in segments):

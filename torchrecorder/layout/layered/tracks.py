@@ -51,10 +51,7 @@ def tracks(runs: Mapping[int, Run]) -> dict[int, int]:
 def _meet(run: Run, others: Iterable[Run]) -> bool:
     """Whether a line would run into one of *others* on the same track."""
     left, right = run.left - 2, run.right + 2
-    for other in others:
-        if other.right >= left and other.left <= right:
-            return True
-    return False
+    return any(other.right >= left and other.left <= right for other in others)
 
 
 def _order(run: Run, net: int) -> tuple[float, ...]:

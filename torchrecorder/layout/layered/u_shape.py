@@ -342,7 +342,7 @@ class _Shape:
                 (x + self.here, 0.0 if y <= SAME else self._on_left(y)) for x, y in path.points
             ]
         high = self.scope.height - SAME
-        found = [(self._over(x), self._on_right(y)) for x, y in self._straight(path)]
+        found = [(self._over(x), self._on_right(y)) for x, y in path.points]
         if path.points[-1][1] < high:
             return found
         x = found[-1][0]
@@ -353,24 +353,6 @@ class _Shape:
         level = self.room.before + BEFORE + TRACK * order
         lane = self._leaving()[at]
         return [*found[:-1], (x, level), (lane, level), (lane, self.height)]
-
-    def _straight(self, path: Path) -> Sequence[Point]:
-        """A path; without bends into a box that the line from the other side enters at its side."""
-        points = path.points
-        aside = [pair[0].sink for pair, ends in zip(self.fold.skips, self.ends) if ends.into]
-        for sink in aside:
-            frame = self.scope.frames[sink]
-            if _enters(path, frame) and len(points) == 4 and self._is_only(path, frame):
-                middle = frame.across + frame.width / 2
-                if abs(points[0][0] - middle) < frame.width / 4:
-                    return points[0], (points[0][0], points[-1][1])
-        return points
-
-    def _is_only(self, path: Path, frame: Frame) -> bool:
-        """Whether nothing else on its side enters a box."""
-        paths = enumerate(self.scope.paths)
-        inside = [each for number, each in paths if number not in self.across]
-        return [each for each in inside if _enters(each, frame)] == [path]
 
     def _leaving(self) -> Mapping[float, float]:
         """Where what leaves the scope comes to leave it."""
