@@ -162,7 +162,7 @@ def test_all_of_a_type_are_shown(visit: Visiting) -> None:
     lit = seen.page.locator(".box.of-type").evaluate_all("boxes => boxes.map(box => box.id)")
     assert sorted(lit) == sorted(f"box-{item}" for item in expected) and len(lit) > 1
     chip = seen.page.locator("#type")
-    assert chip.inner_text() == f"Linear ×{len(expected)} · Clear"
+    assert chip.text_content() == f"Linear ×{len(expected)} · Clear"
     chip.click()
     seen.settle()
     assert seen.page.locator(".box.of-type").count() == 0 and chip.is_hidden()

@@ -132,8 +132,9 @@ const createPanel = (element, stage, model, types, state, actions) => {
         button("do", "Zoom to it", null, () => actions.frame(item))));
     }
     if (model.isFold(item)) parts.push(siblings(item));
-    parts.push(...amounts(item), ...neighbours("Reads", model.inputs(item)),
-      ...neighbours("Read by", model.outputs(item)));
+    const now = state.get();
+    parts.push(...amounts(item), ...neighbours("Reads", relations.asSeen(model, now, model.inputs(item))),
+      ...neighbours("Read by", relations.asSeen(model, now, model.outputs(item), true)));
     const rows = model.factsOf(item);
     if (rows.length) parts.push(section("Recorded", table(rows)));
     parts.push(...alike(item), ...source(item));
@@ -142,13 +143,13 @@ const createPanel = (element, stage, model, types, state, actions) => {
 
   function ofValue(value) {
     const { producer, consumers } = model.data.tensors;
-    const rows = model.tensorFacts(value);
+    const rows = model.tensorFacts(value), now = state.get();
     const to = consumers[value].map((item, number) =>
       ({ item, value, slot: model.slot(value, number) }));
     return [
       head("tensor", model.tensorText(value) || "tensor", ""),
-      ...neighbours("Made by", [{ item: producer[value], value, slot: "" }]),
-      ...neighbours("Read by", to),
+      ...neighbours("Made by", relations.asSeen(model, now, [{ item: producer[value], value, slot: "" }])),
+      ...neighbours("Read by", relations.asSeen(model, now, to, true)),
       ...(rows.length ? [section("Recorded", table(rows))] : []),
     ];
   }

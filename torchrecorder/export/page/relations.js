@@ -32,6 +32,19 @@ const relations = (() => {
     return item;
   }
 
+  // Neighbours as the boxes that are seen for them, each once for a tensor. The argument of a
+  // reader in a closed box is none of that box.
+  function asSeen(model, now, list, areReaders = false) {
+    const found = new Map();
+    for (const { item, value, slot } of list) {
+      const around = item < 0 ? item : seen(model, now, item);
+      const box = model.within(now.selected, around) && now.selected >= 0 ? item : around;
+      const key = `${box} ${value}`;
+      if (!found.has(key)) found.set(key, { item: box, value, slot: areReaders && box !== item ? "" : slot });
+    }
+    return [...found.values()];
+  }
+
   // Boxes that feed `item` or read from it, as they are seen: item -> "in" | "out".
   function neighbours(model, now, item) {
     const found = new Map();
@@ -61,5 +74,5 @@ const relations = (() => {
     return null;
   }
 
-  return { of, ofItem, ofValue, seen, neighbours };
+  return { of, ofItem, ofValue, seen, asSeen, neighbours };
 })();

@@ -158,9 +158,9 @@ const createStage = (host, model, state, told) => {
     return Math.abs(y - box.y - row.y + size / 2) < size && x - box.x < paint.PAD + row.wide + size;
   }
 
-  // The line nearest to a pixel, if it is near.
-  function lineAt(px, py) {
-    const [x, y] = camera.toWorld(view, px, py), reach = 5 / view.k;
+  // The line nearest to a pixel, if it is no more than `pixels` away.
+  function lineAt(px, py, pixels = 5) {
+    const [x, y] = camera.toWorld(view, px, py), reach = pixels / view.k;
     const around = { x: x - reach, y: y - reach, w: 2 * reach, h: 2 * reach };
     let found = null, least = Math.min(reach, 12);
     for (const part of camera.parts(picture, around)) {
