@@ -115,10 +115,10 @@ def test_the_bar_fits_into_every_window(program: Any, tmp_path: Path, width: int
     name = "TransformerForSequenceClassificationWithPooling"
     run = Builder(name)
     with pytest.raises(RuntimeError), run.scope(name):
-        x: str = run.input("x")
+        x = run.input("x")
         for layer in ("encoder_of_images", "decoder_of_sequences"):
             with run.scope(layer, "Layer"):
-                x = linear(run, "projection_of_queries", x)
+                linear(run, "projection_of_queries", x)
         run.op("matmul", run.input("y"))
         run.fail("ValueError", "shapes do not fit")
         raise RuntimeError

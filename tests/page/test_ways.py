@@ -313,3 +313,38 @@ def test_a_finger_that_moves_asks_for_nothing(program: Any, tmp_path: Path) -> N
     assert seen.page.locator(".menu").count() == 0
     assert seen.page.evaluate("page.stage.view().y") > before
     seen.window.close()
+
+
+def test_many_tensors_of_one_neighbour_are_one_link(visit: Visiting) -> None:
+    """With their number; of a few, each is named."""
+    run = Builder("Wide")
+    with run.scope("Wide"):
+        x = run.input("x")
+        with run.scope("made", "Split"):
+            tensors = [run.op("chunk", x) for _ in range(7)]
+        with run.scope("few", "Some"):
+            run.op("add", *tensors[:2])
+        with run.scope("many", "All"):
+            run.op("cat", *tensors)
+    seen = visit(run.recording(), depth=1)
+    for name, texts in [("few", ["2×4 float32"] * 2), ("many", ["7 tensors"])]:
+        seen.page.evaluate(f"page.actions.go(page.model.find('{name}'))")
+        assert seen.page.locator("#panel .link small").all_inner_texts()[: len(texts)] == texts
+        assert seen.page.locator("#panel .link b").all_inner_texts()[: len(texts)] == [
+            "made: Split"] * len(texts)
+
+
+def test_a_large_name_is_not_written_over_the_small_one(visit: Visiting) -> None:
+    """Far away, an open box has the name in its corner once, at a size that can be read."""
+    seen = visit(network(), depth=2)
+    own = seen.page.locator("#box-1 text, #box-0 text").first
+    assert own.is_visible()
+    seen.page.evaluate("page.stage.zoom(0.35)")
+    seen.page.wait_for_function("document.querySelector('.sign')")
+    on = seen.page.locator(".box.signed")
+    for number in range(on.count()):
+        assert not on.nth(number).locator("text").first.is_visible()
+    assert on.count()
+    seen.page.evaluate("page.stage.zoom(3)")
+    seen.settle()
+    assert on.count() == 0 and own.is_visible()

@@ -46,13 +46,14 @@ const createPanel = (element, stage, model, types, state, actions) => {
       button("close", "", "Close", actions.nothing));
   }
 
-  // A link to a box and the tensor on the way.
-  function neighbour({ item, value, slot }) {
+  // A link to a box and the tensor on the way, or the number of them.
+  function neighbour({ item, values, slot }) {
+    const said = values.length > 1 ? `${values.length} tensors` : model.tensorText(values[0]);
     const made = button("link", "", null, () => (item >= 0 ? actions.go(item) : null));
     const dot = make("i", "dot");
     if (item >= 0) dot.style.background = actions.swatch(item);
     made.append(dot, make("b", "", item >= 0 ? model.title(item) : "outside"),
-      make("small", "", [slot, model.tensorText(value)].filter(Boolean).join("  ")),
+      make("small", "", [slot, said].filter(Boolean).join("  ")),
       ...(item >= 0 && model.path(item) ? [make("span", "", model.path(item))] : []));
     made.disabled = item < 0;
     return made;

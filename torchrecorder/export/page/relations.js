@@ -3,6 +3,8 @@
 "use strict";
 
 const relations = (() => {
+  const FEW = 4;
+
   // A function from a line to "in", "out" or null: whether it leads to `item` or from it.
   function ofItem(model, item) {
     const ins = new Set(model.inputs(item).map(each => each.value));
@@ -32,17 +34,21 @@ const relations = (() => {
     return item;
   }
 
-  // Neighbours as the boxes that are seen for them, each once for a tensor. The argument of a
-  // reader in a closed box is none of that box.
+  // Neighbours as the boxes that are seen for them: {item, values, slot} each, once for a tensor;
+  // of a box with which there are many, once for all. The argument of a reader in a closed box is
+  // none of that box.
   function asSeen(model, now, list, areReaders = false) {
-    const found = new Map();
+    const byBox = new Map();
     for (const { item, value, slot } of list) {
       const around = item < 0 ? item : seen(model, now, item);
-      const box = model.within(now.selected, around) && now.selected >= 0 ? item : around;
-      const key = `${box} ${value}`;
-      if (!found.has(key)) found.set(key, { item: box, value, slot: areReaders && box !== item ? "" : slot });
+      const box = now.selected >= 0 && model.within(now.selected, around) ? item : around;
+      const own = areReaders ? box === item : !model.canOpen(now.selected);
+      if (!byBox.has(box)) byBox.set(box, new Map());
+      if (!byBox.get(box).has(value)) byBox.get(box).set(value, own ? slot : "");
     }
-    return [...found.values()];
+    return [...byBox].flatMap(([item, slots]) => (slots.size > FEW
+      ? [{ item, values: [...slots.keys()], slot: "" }]
+      : [...slots].map(([value, slot]) => ({ item, values: [value], slot }))));
   }
 
   // Boxes that feed `item` or read from it, as they are seen: item -> "in" | "out".
