@@ -12,7 +12,7 @@ const attachButtons = (by, model, types, state, stage, looks, actions) => {
         act: () => actions.toLevel(level) });
     }
     const folds = opening.folds(model).length ? [
-      { text: "All siblings of ×N", act: actions.unfold }, { text: "Collapse all ×N", act: actions.fold },
+      { text: "Expand all ×N", act: actions.unfold }, { text: "Collapse all ×N", act: actions.fold },
     ] : [];
     return [{ text: "Reset", act: actions.reset },
       { text: "Collapse all", note: "x", act: actions.closeAll }, ...found,

@@ -133,10 +133,11 @@ const createPanel = (element, stage, model, types, state, actions) => {
         button("do", "Zoom to it", null, () => actions.frame(item))));
     }
     if (model.isFold(item)) parts.push(siblings(item));
-    const now = state.get();
+    const now = state.get(), failed = [], rows = [];
+    for (const row of model.factsOf(item)) (row[0] === "failed" ? failed : rows).push(row);
+    for (const [, said] of failed) parts.push(section("Failed", jointed("p", "error", said)));
     parts.push(...amounts(item), ...neighbours("Reads", relations.asSeen(model, now, model.inputs(item))),
       ...neighbours("Read by", relations.asSeen(model, now, model.outputs(item), true)));
-    const rows = model.factsOf(item);
     if (rows.length) parts.push(section("Recorded", table(rows)));
     parts.push(...alike(item), ...source(item));
     return parts;
