@@ -35,12 +35,13 @@ class Visit:
         requests: Everything that was fetched.
     """
 
-    def __init__(self, program: Any, dark: bool = False) -> None:
-        self.window = program.new_context(
-            viewport={"width": 1200, "height": 800},
-            color_scheme="dark" if dark else "light",
-            reduced_motion="reduce",
-        )
+    def __init__(self, program: Any, dark: bool = False, **window: Any) -> None:
+        usual = {
+            "viewport": {"width": 1200, "height": 800},
+            "color_scheme": "dark" if dark else "light",
+            "reduced_motion": "reduce",
+        }
+        self.window = program.new_context(**{**usual, **window})
         self.page = self.window.new_page()
         self.troubles: list[str] = []
         self.requests: list[str] = []

@@ -149,7 +149,7 @@ def test_a_hidden_box_is_passed_by_its_lines(visit: Visiting) -> None:
     assert tips == []
     assert seen.box(item).locator("circle").count() == 1 and "hidden" in seen.page.url
     chip = seen.page.locator("#left-out")
-    assert chip.inner_text() == "1 hidden · Show all"
+    assert chip.text_content() == "1 hidden · Show all"
     place = seen.box(item).locator("circle").bounding_box()
     seen.page.mouse.dblclick(place["x"] + place["width"] / 2, place["y"] + place["height"] / 2)
     seen.settle()
@@ -170,7 +170,7 @@ def test_a_box_is_isolated_and_hidden_from_its_menu(visit: Visiting) -> None:
     choose("Isolate")
     within = seen.page.evaluate(f"page.model.children[{body + 1}].length")
     assert len(seen.titles()) == within + 1 and "isolated=body" in seen.page.url
-    assert seen.page.locator("#left-out").inner_text() == "Isolated: body: Sequential · Show all"
+    assert seen.page.locator("#left-out").text_content() == "Isolated: body: Sequential · Show all"
     seen.page.locator("#left-out").click()
     seen.settle()
     seen.page.evaluate(f"page.actions.toggle({body})")

@@ -217,7 +217,9 @@ def test_the_panel_tells_of_a_failure(visit: Visiting) -> None:
     recording = failing()
     seen = visit(recording)
     failed = [n for n, each in enumerate(data_of(recording)["items"]["failed"]) if each]
-    assert "shapes do not fit" in seen.panel(failed[-1])
+    said = seen.panel(failed[-1])
+    assert said.index("shapes do not fit") < min(map(said.index, ("Numbers", "Recorded")))
+    assert said.count("shapes do not fit") == 1
 
 
 def test_colours_have_a_legend(visit: Visiting) -> None:

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from tests.figures import linear
 from tests.page.browser import Visit
 from tests.views.test_fold import stack
+from torchrecorder.testing import Builder
 
 pytestmark = pytest.mark.page
 
@@ -96,3 +98,60 @@ def test_texts_on_every_colour_of_a_scale_have_contrast(seen: Visit) -> None:
             " page.actions.colour(null); page.actions.colour(annotation.key); }", share)
         seen.page.evaluate("page.stage.begin()")
         assert faint(seen) == [], share
+
+
+OUTSIDE = """() => [...document.querySelectorAll(".crumbs button, .chips button, .tools button")]
+  .filter(button => button.checkVisibility()).filter(button => {
+    const { left, right } = button.getBoundingClientRect(), around = button.closest("nav, div");
+    const room = around.getBoundingClientRect();
+    return left < room.left - 7 || right > room.right + 1 || right > innerWidth;
+  }).map(button => button.textContent)"""
+"""Buttons of the bar of which a part is cut off; names that end in dots are not."""
+
+
+@pytest.mark.parametrize("width", [390, 700, 1050, 1250])
+def test_the_bar_fits_into_every_window(program: Any, tmp_path: Path, width: int) -> None:
+    """Long names end in dots; what ends a selection, and where a run failed, can be read."""
+    name = "TransformerForSequenceClassificationWithPooling"
+    run = Builder(name)
+    with pytest.raises(RuntimeError), run.scope(name):
+        x = run.input("x")
+        for layer in ("encoder_of_images", "decoder_of_sequences"):
+            with run.scope(layer, "Layer"):
+                linear(run, "projection_of_queries", x)
+        run.op("matmul", run.input("y"))
+        run.fail("ValueError", "shapes do not fit")
+        raise RuntimeError
+    path = run.recording().render(tmp_path / "page.html")
+    seen = Visit(program, viewport={"width": width, "height": 800}).open(path)
+    for act in ("select(-1)", "isolate(page.model.find('decoder_of_sequences'))",
+                "ofType('Linear')", "hide(page.model.find('encoder_of_images'))"):
+        seen.page.evaluate(f"page.actions.{act}")
+        seen.settle()
+        seen.page.wait_for_timeout(120)
+        assert seen.page.evaluate(OUTSIDE) == []
+    for chip in ("#left-out", "#type", "#failure"):
+        assert seen.page.locator(chip).evaluate("chip => chip.scrollWidth <= chip.clientWidth")
+    assert seen.troubles == []
+    seen.window.close()
+
+
+def test_the_chosen_entry_of_a_menu_has_a_ring(seen: Visit) -> None:
+    """For those who walk by keys; its background differs too little."""
+    seen.page.locator("#levels").focus()
+    for key in ("Enter", "ArrowDown"):
+        seen.page.keyboard.press(key)
+        style = seen.page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+        assert style == "solid"
+
+
+def test_targets_are_large_enough(seen: Visit) -> None:
+    """At least 24 pixels either way (WCAG 2.5.8), in the panel and the costs as well."""
+    seen.page.evaluate("page.actions.go(page.model.find('layers.0'))")
+    seen.page.evaluate("page.state.set({ side: 'costs' })")
+    small = seen.page.evaluate(
+        "() => [...document.querySelectorAll('button, select')]"
+        " .filter(each => each.checkVisibility()).map(each => [each, each.getBoundingClientRect()])"
+        " .filter(([, { width, height }]) => width < 24 || height < 24)"
+        " .map(([each, { width, height }]) => `${each.textContent} ${width} ${height}`)")
+    assert small == []

@@ -98,6 +98,28 @@ def test_fit_shows_all_of_it(flat: Any) -> None:
     assert flat(f"camera.fitted({{ x: 0, y: 0, w: 10, h: 10 }}, {room}).k") == 1.6
 
 
+@pytest.mark.parametrize("direction", ["TB", "LR", "BT", "RL"])
+def test_the_first_view_of_a_wide_picture_has_the_first_box_in_its_middle(
+    flat: Any, direction: str
+) -> None:
+    """As far as the picture goes; one that fits stands in the middle whatever is first."""
+    flow, across = ("w", "h") if direction in ("LR", "RL") else ("h", "w")
+    axis = {"w": "x", "h": "y"}[across]
+    begin = (
+        "([wide, at]) => { const room = { width: 400, height: 400 };"
+        f" const area = {{ x: 0, y: 0, {across}: wide, {flow}: 9000 }};"
+        f" const box = {{ x: 0, y: 0, w: 20, h: 20, {axis}: at }};"
+        f" const view = camera.beginning(area, room, '{direction}', box);"
+        f" return [view.{axis}, view.{axis} + 400 / view.k]; }}"
+    )
+    low, high = flat(begin, [3000, 990])
+    assert (low + high) / 2 == pytest.approx(1000)
+    assert flat(begin, [3000, 0])[0] == pytest.approx(-28 / 0.85)
+    assert flat(begin, [3000, 2980])[1] == pytest.approx(3000 + 28 / 0.85)
+    low, high = flat(begin, [300, 0])
+    assert (low + high) / 2 == pytest.approx(150)
+
+
 def test_overview_of_a_thread_is_its_beginning(flat: Any) -> None:
     """All of a picture as high as a tower would be a thin line."""
     view = flat("camera.overview({ x: 0, y: 0, w: 300, h: 300000 },"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.figures import network
+from tests.figures import linear, network
 from tests.page.browser import Visit, Visiting
 from tests.views.test_fold import stack
 from torchrecorder.recording import Recording
@@ -162,7 +162,27 @@ def test_all_of_a_type_are_shown(visit: Visiting) -> None:
     lit = seen.page.locator(".box.of-type").evaluate_all("boxes => boxes.map(box => box.id)")
     assert sorted(lit) == sorted(f"box-{item}" for item in expected) and len(lit) > 1
     chip = seen.page.locator("#type")
-    assert chip.inner_text() == f"Linear ×{len(expected)} · Clear"
+    assert chip.text_content() == f"Linear ×{len(expected)} · Clear"
     chip.click()
     seen.settle()
     assert seen.page.locator(".box.of-type").count() == 0 and chip.is_hidden()
+
+
+def test_long_paths_in_costs_are_cut_in_front(visit: Visiting) -> None:
+    """Their ends are what is different, and come before the types."""
+    run = Builder("Deep")
+    with run.scope("Deep"):
+        x = run.input("x")
+        with run.scope("encoder_of_the_whole_sequence", "Encoder"):
+            with run.scope("the_block_with_many_attention_heads", "Block"):
+                for name in ("query", "value"):
+                    linear(run, name, x)
+    seen = visit(run.recording(), hash="#side=costs")
+    ends = seen.page.locator("#costs .row > .name").evaluate_all(
+        "names => names.map(name => { const said = (name.querySelector('bdi') ?? name).firstChild;"
+        " const range = document.createRange(), room = name.getBoundingClientRect();"
+        " range.setStart(said, said.length - 4); range.setEnd(said, said.length);"
+        " const { left, right } = range.getBoundingClientRect();"
+        " return [range.toString(), room.left <= left && right <= room.right + 1]; })")
+    assert ["uery", True] in ends and ["alue", True] in ends
+    assert all(is_seen for _, is_seen in ends)

@@ -247,3 +247,104 @@ def test_the_system_may_turn_dark_meanwhile(visit: Visiting) -> None:
     seen.page.emulate_media(color_scheme="dark")
     seen.settle()
     assert seen.page.evaluate(f"[{fill}, {paper}]") == light
+
+
+def test_the_panel_names_the_boxes_that_are_seen(visit: Visiting) -> None:
+    """Neighbours in closed boxes are those boxes, each once; going to one opens nothing."""
+    seen = visit(network(), depth=1)
+    skip = seen.page.evaluate("page.model.find('skip')")
+    said = seen.panel(seen.page.evaluate("page.model.find('body')"))
+    boxes = seen.page.locator("#panel .link b")
+    assert boxes.all_inner_texts() == ["x", "+"]
+    assert "weight" not in said.split("Recorded")[0]
+    before = seen.titles()
+    seen.page.evaluate(f"page.actions.go({skip})")
+    assert boxes.all_inner_texts() == ["x", "+"]
+    seen.page.evaluate("page.actions.go(page.model.inputs(page.model.find('skip'))[0].item)")
+    assert boxes.all_inner_texts() == ["body: Sequential", "skip: Identity"]
+    boxes.first.click()
+    seen.settle()
+    assert seen.titles() == before
+    assert seen.state("selected") == seen.page.evaluate("page.model.find('body')")
+    seen.double_click(seen.state("selected"))
+    seen.page.evaluate("page.actions.go(page.model.inputs(page.model.find('skip'))[0].item)")
+    assert boxes.first.inner_text() == "0: Linear"
+
+
+def test_fingers_open_boxes_and_ask_what_can_be_done(program: Any, tmp_path: Path) -> None:
+    """Two taps nearby open a box, and a finger that rests brings the menu of the box below it."""
+    path = network().render(tmp_path / "page.html", depth=1)
+    seen = Visit(program, has_touch=True, viewport={"width": 390, "height": 844}).open(path)
+    item = seen.page.evaluate("page.model.find('body')")
+    wire = seen.window.new_cdp_session(seen.page)
+
+    def touch(x: float, y: float, wait: int) -> None:
+        finger = {"x": x, "y": y}
+        wire.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [finger]})
+        seen.page.wait_for_timeout(wait)
+        wire.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+
+    place = seen.box(item).bounding_box()
+    x, y = place["x"] + place["width"] / 2, place["y"] + place["height"] / 2
+    touch(x, y, 700)
+    menu = seen.page.locator(".menu")
+    assert menu.locator(".menu-title").first.inner_text() == "body: Sequential"
+    assert seen.state("selected") == item and not seen.is_open(item)
+    seen.page.keyboard.press("Escape")
+    touch(x - 8, y, 20)
+    touch(x + 8, y + 4, 20)
+    settled(seen, f"page.state.get().open.has({item})")
+    assert seen.troubles == []
+    seen.window.close()
+
+
+def test_a_finger_that_moves_asks_for_nothing(program: Any, tmp_path: Path) -> None:
+    """It moves the picture."""
+    path = network().render(tmp_path / "page.html", depth=1)
+    seen = Visit(program, has_touch=True).open(path)
+    wire = seen.window.new_cdp_session(seen.page)
+    before = seen.page.evaluate("page.stage.view().y")
+    for kind, points in [("touchStart", [(600, 400)]), ("touchMove", [(600, 340)]),
+                         ("touchMove", [(600, 300)])]:
+        wire.send("Input.dispatchTouchEvent",
+                  {"type": kind, "touchPoints": [{"x": x, "y": y} for x, y in points]})
+    seen.page.wait_for_timeout(700)
+    wire.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    assert seen.page.locator(".menu").count() == 0
+    assert seen.page.evaluate("page.stage.view().y") > before
+    seen.window.close()
+
+
+def test_many_tensors_of_one_neighbour_are_one_link(visit: Visiting) -> None:
+    """With their number; of a few, each is named."""
+    run = Builder("Wide")
+    with run.scope("Wide"):
+        x = run.input("x")
+        with run.scope("made", "Split"):
+            tensors = [run.op("chunk", x) for _ in range(7)]
+        with run.scope("few", "Some"):
+            run.op("add", *tensors[:2])
+        with run.scope("many", "All"):
+            run.op("cat", *tensors)
+    seen = visit(run.recording(), depth=1)
+    for name, texts in [("few", ["2×4 float32"] * 2), ("many", ["7 tensors"])]:
+        seen.page.evaluate(f"page.actions.go(page.model.find('{name}'))")
+        assert seen.page.locator("#panel .link small").all_inner_texts()[: len(texts)] == texts
+        assert seen.page.locator("#panel .link b").all_inner_texts()[: len(texts)] == [
+            "made: Split"] * len(texts)
+
+
+def test_a_large_name_is_not_written_over_the_small_one(visit: Visiting) -> None:
+    """Far away, an open box has the name in its corner once, at a size that can be read."""
+    seen = visit(network(), depth=2)
+    own = seen.page.locator("#box-1 text, #box-0 text").first
+    assert own.is_visible()
+    seen.page.evaluate("page.stage.zoom(0.35)")
+    seen.page.wait_for_function("document.querySelector('.sign')")
+    on = seen.page.locator(".box.signed")
+    for number in range(on.count()):
+        assert not on.nth(number).locator("text").first.is_visible()
+    assert on.count()
+    seen.page.evaluate("page.stage.zoom(3)")
+    seen.settle()
+    assert on.count() == 0 and own.is_visible()

@@ -62,6 +62,7 @@ SCRIPTS = (
     "panel.js",
     "legend.js",
     "saving.js",
+    "printing.js",
     "help.js",
     "buttons.js",
     "history.js",

@@ -3,6 +3,8 @@
 "use strict";
 
 const createVoice = (live, host, model, state, looks) => {
+  const counted = count => (count === 1 ? "1 box is" : `${count} boxes are`);
+
   function said(now, before) {
     if (now.selected >= 0 && (now.selected !== before.selected || now.open !== before.open)) {
       return looks.label(now.selected, now.open.has(now.selected));
@@ -15,9 +17,9 @@ const createVoice = (live, host, model, state, looks) => {
       return `coloured by ${annotation?.title ?? "kind"}`;
     }
     if (now.root !== before.root && now.root >= 0) return `${model.title(now.root)} isolated`;
-    if (now.hidden !== before.hidden) return `${now.hidden.size} boxes are hidden`;
+    if (now.hidden !== before.hidden) return `${counted(now.hidden.size)} hidden`;
     if (now.direction !== before.direction) return `direction ${now.direction}`;
-    return now.open !== before.open ? `${now.open.size} boxes are open` : "";
+    return now.open !== before.open ? `${counted(now.open.size)} open` : "";
   }
 
   state.watch((now, before) => {

@@ -68,17 +68,24 @@ const createBoxMenu = (host, stage, model, types, state, actions) => {
   const foldAt = item => (item < 0 ? -1
     : [item, ...model.ancestors(item).reverse()].find(each => model.isFold(each)) ?? -1);
 
+  // Of the box at a pixel of the stage, which is selected, or of the picture.
+  function showAt([x, y]) {
+    const { left, top } = host.getBoundingClientRect(), box = stage.boxAt(x, y);
+    if (box) actions.select(box.item, { by: "menu" });
+    show(box?.item ?? -1, [left + x, top + y]);
+  }
+
+  // Asked for by the right button or a key; a finger that rests has asked already.
   host.addEventListener("contextmenu", event => {
     event.preventDefault();
+    if (event.pointerType === "touch") return;
     const { left, top } = host.getBoundingClientRect();
-    const box = event.button === 2 ? stage.boxAt(event.clientX - left, event.clientY - top) : null;
-    if (box) actions.select(box.item, { by: "menu" });
-    if (event.button === 2) show(box?.item ?? -1, [event.clientX, event.clientY]);
+    if (event.button === 2) showAt([event.clientX - left, event.clientY - top]);
     else show(state.get().selected);
   });
 
   return {
-    show: () => show(state.get().selected), showSiblings,
+    show: () => show(state.get().selected), showAt, showSiblings,
     siblingsHere: () => {
       const fold = foldAt(state.get().selected);
       if (fold >= 0) showSiblings(fold);

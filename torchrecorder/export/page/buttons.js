@@ -12,7 +12,7 @@ const attachButtons = (by, model, types, state, stage, looks, actions) => {
         act: () => actions.toLevel(level) });
     }
     const folds = opening.folds(model).length ? [
-      { text: "All siblings of ×N", act: actions.unfold }, { text: "Collapse all ×N", act: actions.fold },
+      { text: "Expand all ×N", act: actions.unfold }, { text: "Collapse all ×N", act: actions.fold },
     ] : [];
     return [{ text: "Reset", act: actions.reset },
       { text: "Collapse all", note: "x", act: actions.closeAll }, ...found,
@@ -27,10 +27,12 @@ const attachButtons = (by, model, types, state, stage, looks, actions) => {
   function said({ hidden, root, type }) {
     const left = [...(root >= 0 ? [`Isolated: ${model.title(root)}`] : []),
       ...(hidden.size ? [`${hidden.size} hidden`] : [])].join(", ");
-    by("left-out").hidden = !left;
-    by("left-out").textContent = `${left} · Show all`;
-    by("type").hidden = type === null;
-    by("type").textContent = type === null ? "" : `${type} ×${types.all().get(type)?.length ?? 0} · Clear`;
+    const alike = type === null ? "" : `${type} ×${types.all().get(type)?.length ?? 0}`;
+    for (const [id, text, end] of [["left-out", left, "Show all"], ["type", alike, "Clear"]]) {
+      by(id).hidden = !text;
+      by(id).title = text;
+      by(id).replaceChildren(make("span", "", text), ` · ${end}`);
+    }
   }
 
   function colours() {

@@ -33,13 +33,19 @@ const camera = (() => {
     return k === all.k ? all : start(area, room, direction, k);
   }
 
-  // The initial view: everything if readable, otherwise the beginning at a readable size.
-  function beginning(area, room, direction) {
+  // The initial view: everything if readable, otherwise the beginning at a readable size, with the
+  // box `first` in the middle if not all is seen beside it.
+  function beginning(area, room, direction, first = area) {
     const all = fitted(area, room);
     if (all.k >= 0.78) return all;
     const flat = sideways(direction);
     const across = flat ? (room.height - 2 * MARGIN) / area.h : (room.width - 2 * MARGIN) / area.w;
-    return start(area, room, direction, Math.min(1.25, Math.max(0.85, across)));
+    const view = start(area, room, direction, Math.min(1.25, Math.max(0.85, across)));
+    const [axis, side, size] = flat ? ["y", "h", room.height] : ["x", "w", room.width];
+    const seen = size / view.k, edge = MARGIN / view.k, last = area[axis] + area[side] + edge - seen;
+    if (seen >= area[side] + 2 * edge) return view;
+    const middle = first[axis] + first[side] / 2 - seen / 2;
+    return { ...view, [axis]: Math.min(last, Math.max(area[axis] - edge, middle)) };
   }
 
   function start(area, room, direction, k) {

@@ -70,7 +70,9 @@ const createCosts = ({ table, head, sort: sorts }, model, types, state, actions)
   }
 
   function draw(at) {
-    const row = rows[at], made = make("div", "row"), name = make("b", "name", nameOf(row));
+    const row = rows[at], made = make("div", "row");
+    // Cut in front if it is long: the ends of paths differ.
+    const name = make("b", "name", null, make("span", "", null, make("bdi", "", nameOf(row))));
     const isType = typeof row === "string";
     name.setAttribute("role", "rowheader");
     made.setAttribute("role", "row");
@@ -80,10 +82,10 @@ const createCosts = ({ table, head, sort: sorts }, model, types, state, actions)
     made.classList.toggle("equal", !isType && chosen >= 0 && row !== selected &&
       !model.isFold(chosen) && types.areEqual(row, chosen));
     made.id = isType ? "" : `cost-${row}`;
-    if (isType) name.append(make("small", "", ` ×${types.all().get(row).length}`));
+    if (isType) name.append(make("small", "", `×${types.all().get(row).length}`));
     else {
       name.title = [model.title(row), model.path(row)].filter(Boolean).join("\n");
-      if (ownPath(row)) name.append(make("small", "", ` ${types.of(row)}`));
+      if (ownPath(row)) name.append(make("small", "", types.of(row)));
     }
     made.append(name, ...columns.map(each => cell(each, row)));
     made.addEventListener("click", () => (isType ? actions.ofType(row) : actions.go(row)));

@@ -20,6 +20,12 @@ const createHelp = (dialog, model, told) => {
     ["/ or Ctrl + K", "find"], ["t", "light or dark"], ["Esc", "clear selection"],
   ];
 
+  const TOUCH = [
+    ["tap", "what a click does"], ["double tap", "expand or collapse a box"],
+    ["touch and hold", "what can be done with a box"], ["drag, pinch", "move, zoom"],
+  ];
+  const fingers = window.matchMedia("(any-pointer: coarse)");
+
   const make = (tag, said, ...inside) => {
     const made = document.createElement(tag);
     if (said) made.textContent = said;
@@ -84,7 +90,8 @@ const createHelp = (dialog, model, told) => {
         "within a call. A double outline with ×N stands for N equal boxes, one after another or " +
         "side by side: it expands to the first, and “1 of N” in its corner leads to the others. A dashed " +
         "line back beside it is a value that a loop passes to its next round. A dot is a hidden box."),
-      rows(known), make("h3", "Mouse and keys"), rows(KEYS)];
+      rows(known), ...(fingers.matches ? [make("h3", "Touch"), rows(TOUCH)] : []),
+      make("h3", "Mouse and keys"), rows(KEYS)];
   }
 
   function show() {

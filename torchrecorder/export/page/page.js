@@ -34,6 +34,7 @@ const startPage = () => {
   attachPointer(by("stage"), stage, tip, actions, boxMenu);
   attachKeys(by("stage"), stage, model, state, actions, boxMenu, side);
   attachButtons(by, model, types, state, stage, looks, actions);
+  printing.attach(by, model, state, stage, looks);
   attachHistory(model, state, stage);
   createVoice(by("live"), by("stage"), model, state, looks);
   by("empty").hidden = model.count > 0;

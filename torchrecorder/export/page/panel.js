@@ -46,13 +46,14 @@ const createPanel = (element, stage, model, types, state, actions) => {
       button("close", "", "Close", actions.nothing));
   }
 
-  // A link to a box and the tensor on the way.
-  function neighbour({ item, value, slot }) {
+  // A link to a box and the tensor on the way, or the number of them.
+  function neighbour({ item, values, slot }) {
+    const said = values.length > 1 ? `${values.length} tensors` : model.tensorText(values[0]);
     const made = button("link", "", null, () => (item >= 0 ? actions.go(item) : null));
     const dot = make("i", "dot");
     if (item >= 0) dot.style.background = actions.swatch(item);
     made.append(dot, make("b", "", item >= 0 ? model.title(item) : "outside"),
-      make("small", "", [slot, model.tensorText(value)].filter(Boolean).join("  ")),
+      make("small", "", [slot, said].filter(Boolean).join("  ")),
       ...(item >= 0 && model.path(item) ? [make("span", "", model.path(item))] : []));
     made.disabled = item < 0;
     return made;
@@ -132,9 +133,11 @@ const createPanel = (element, stage, model, types, state, actions) => {
         button("do", "Zoom to it", null, () => actions.frame(item))));
     }
     if (model.isFold(item)) parts.push(siblings(item));
-    parts.push(...amounts(item), ...neighbours("Reads", model.inputs(item)),
-      ...neighbours("Read by", model.outputs(item)));
-    const rows = model.factsOf(item);
+    const now = state.get(), failed = [], rows = [];
+    for (const row of model.factsOf(item)) (row[0] === "failed" ? failed : rows).push(row);
+    for (const [, said] of failed) parts.push(section("Failed", jointed("p", "error", said)));
+    parts.push(...amounts(item), ...neighbours("Reads", relations.asSeen(model, now, model.inputs(item))),
+      ...neighbours("Read by", relations.asSeen(model, now, model.outputs(item), true)));
     if (rows.length) parts.push(section("Recorded", table(rows)));
     parts.push(...alike(item), ...source(item));
     return parts;
@@ -142,13 +145,13 @@ const createPanel = (element, stage, model, types, state, actions) => {
 
   function ofValue(value) {
     const { producer, consumers } = model.data.tensors;
-    const rows = model.tensorFacts(value);
+    const rows = model.tensorFacts(value), now = state.get();
     const to = consumers[value].map((item, number) =>
       ({ item, value, slot: model.slot(value, number) }));
     return [
       head("tensor", model.tensorText(value) || "tensor", ""),
-      ...neighbours("Made by", [{ item: producer[value], value, slot: "" }]),
-      ...neighbours("Read by", to),
+      ...neighbours("Made by", relations.asSeen(model, now, [{ item: producer[value], value, slot: "" }])),
+      ...neighbours("Read by", relations.asSeen(model, now, to, true)),
       ...(rows.length ? [section("Recorded", table(rows))] : []),
     ];
   }

@@ -3,10 +3,12 @@
 "use strict";
 
 const attachPointer = (host, stage, tip, actions, boxMenu) => {
-  const STILL = 4, TWICE = 350, NEAR = 8, PATIENT = 200;
+  const STILL = 4, TWICE = 350, PATIENT = 200, HOLD = 500;
+  // How far a second click is from the first, and a line from a click: fingers are not exact.
+  const EXACT = { near: 8, reach: 5 }, ROUGH = { near: 32, reach: 12 };
   const down = new Map();  // pointers that touch: id -> [x, y]
   const framed = window.parent !== window;
-  let press = null, last = null, pinch = null, passed = null;
+  let press = null, last = null, pinch = null, passed = null, holding = 0;
 
   const place = event => {
     const { left, top } = host.getBoundingClientRect();
@@ -23,10 +25,12 @@ const attachPointer = (host, stage, tip, actions, boxMenu) => {
     host.setPointerCapture(event.pointerId);
     down.set(event.pointerId, place(event));
     tip.hide();
+    clearTimeout(holding);
     if (down.size === 2) {
       pinch = spread();
       press = null;
     } else press = { at: place(event), moved: false };
+    if (press && event.pointerType === "touch") holding = setTimeout(() => held(press.at), HOLD);
     host.focus({ preventScroll: true });
   }
 
@@ -40,10 +44,17 @@ const attachPointer = (host, stage, tip, actions, boxMenu) => {
     if (down.size === 2 && pinch) return pinched();
     if (!press) return;
     if (!press.moved && Math.hypot(at[0] - press.at[0], at[1] - press.at[1]) < STILL) return;
+    clearTimeout(holding);
     if (!press.moved) stage.pan(at[0] - press.at[0], at[1] - press.at[1]);
     else stage.pan(at[0] - before[0], at[1] - before[1]);
     press.moved = true;
     host.classList.add("dragging");
+  }
+
+  // A finger that rests on a box asks what can be done with it.
+  function held(at) {
+    press = null;
+    boxMenu.showAt(at);
   }
 
   function pinched() {
@@ -64,15 +75,17 @@ const attachPointer = (host, stage, tip, actions, boxMenu) => {
     const at = place(event);
     down.delete(event.pointerId);
     pinch = null;
+    clearTimeout(holding);
     host.classList.remove("dragging");
-    if (press && !press.moved && event.type === "pointerup") clicked(at, event.timeStamp);
+    if (press && !press.moved && event.type === "pointerup") clicked(at, event);
     press = null;
   }
 
   // A second click in the same place soon after the first opens or closes.
-  function clicked(at, time) {
+  function clicked(at, { timeStamp: time, pointerType }) {
+    const { near, reach } = pointerType === "mouse" ? EXACT : ROUGH;
     const again = last && time - last.time < TWICE &&
-      Math.hypot(at[0] - last.at[0], at[1] - last.at[1]) < NEAR;
+      Math.hypot(at[0] - last.at[0], at[1] - last.at[1]) < near;
     const box = stage.boxAt(...at);
     if (box && stage.isOnSiblings(box, ...at)) {
       const { left, top } = host.getBoundingClientRect();
@@ -84,7 +97,7 @@ const attachPointer = (host, stage, tip, actions, boxMenu) => {
       return undefined;
     }
     last = { at, time };
-    const line = stage.lineAt(...at);
+    const line = stage.lineAt(...at, reach);
     if (line && (!box || box.open)) return actions.selectValue(line.value);
     return actions.select(box ? box.item : -1, { by: "pointer", at });
   }

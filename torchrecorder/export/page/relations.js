@@ -3,6 +3,8 @@
 "use strict";
 
 const relations = (() => {
+  const FEW = 4;
+
   // A function from a line to "in", "out" or null: whether it leads to `item` or from it.
   function ofItem(model, item) {
     const ins = new Set(model.inputs(item).map(each => each.value));
@@ -30,6 +32,23 @@ const relations = (() => {
       if (!open.has(around)) return around;
     }
     return item;
+  }
+
+  // Neighbours as the boxes that are seen for them: {item, values, slot} each, once for a tensor;
+  // of a box with which there are many, once for all. The argument of a reader in a closed box is
+  // none of that box.
+  function asSeen(model, now, list, areReaders = false) {
+    const byBox = new Map();
+    for (const { item, value, slot } of list) {
+      const around = item < 0 ? item : seen(model, now, item);
+      const box = now.selected >= 0 && model.within(now.selected, around) ? item : around;
+      const own = areReaders ? box === item : !model.canOpen(now.selected);
+      if (!byBox.has(box)) byBox.set(box, new Map());
+      if (!byBox.get(box).has(value)) byBox.get(box).set(value, own ? slot : "");
+    }
+    return [...byBox].flatMap(([item, slots]) => (slots.size > FEW
+      ? [{ item, values: [...slots.keys()], slot: "" }]
+      : [...slots].map(([value, slot]) => ({ item, values: [value], slot }))));
   }
 
   // Boxes that feed `item` or read from it, as they are seen: item -> "in" | "out".
@@ -61,5 +80,5 @@ const relations = (() => {
     return null;
   }
 
-  return { of, ofItem, ofValue, seen, neighbours };
+  return { of, ofItem, ofValue, seen, asSeen, neighbours };
 })();

@@ -204,7 +204,16 @@ const createScene = (host, model) => {
     drawSpecks(specks);
     const lit = drawLines(visibleLines(picture, view, room), told.relation);
     drawMarks(picture, whole, lit, told, view);
-    signs.replaceChildren(...zoomLabels.choose(whole, view, size, model).map(drawSign));
+    const chosen = zoomLabels.choose(whole, view, size, model);
+    signs.replaceChildren(...chosen.map(drawSign));
+    hideTextsBelow(new Set(chosen.map(sign => sign.on)));
+  }
+
+  function hideTextsBelow(signed) {
+    for (const [item, shown] of drawn) {
+      const isSigned = signed.has(item);
+      if (shown.isSigned !== isSigned) shown.group.classList.toggle("signed", shown.isSigned = isSigned);
+    }
   }
 
   function drawSign({ text, x, y, size }) {

@@ -24,6 +24,14 @@ const createStage = (host, model, state, told) => {
   const whole = (of = picture) => ({ x: 0, y: 0, w: of.width, h: of.height });
   const frame = item => motion.index(picture).get(item) ?? null;
 
+  // The box at the beginning of the picture.
+  function first() {
+    const [at, sign] = { TB: ["y", 1], BT: ["y", -1], LR: ["x", 1], RL: ["x", -1] }[direction()];
+    const far = box => sign * (box[at] + (sign < 0 ? box[at === "y" ? "h" : "w"] : 0));
+    return picture.boxes.filter(box => !box.open).reduce((one, other) =>
+      (one && far(one) <= far(other) ? one : other), null) ?? whole();
+  }
+
   function draw(shown = picture, brief = false) {
     scene.draw(shown, view, room, told(), brief);
     fresh = zooming = false;
@@ -158,9 +166,9 @@ const createStage = (host, model, state, told) => {
     return Math.abs(y - box.y - row.y + size / 2) < size && x - box.x < paint.PAD + row.wide + size;
   }
 
-  // The line nearest to a pixel, if it is near.
-  function lineAt(px, py) {
-    const [x, y] = camera.toWorld(view, px, py), reach = 5 / view.k;
+  // The line nearest to a pixel, if it is no more than `pixels` away.
+  function lineAt(px, py, pixels = 5) {
+    const [x, y] = camera.toWorld(view, px, py), reach = pixels / view.k;
     const around = { x: x - reach, y: y - reach, w: 2 * reach, h: 2 * reach };
     let found = null, least = Math.min(reach, 12);
     for (const part of camera.parts(picture, around)) {
@@ -177,7 +185,7 @@ const createStage = (host, model, state, told) => {
   function resize() {
     const before = room;
     room = measured();
-    if (before.width <= 1) view = camera.beginning(whole(), free(), direction());
+    if (before.width <= 1) view = camera.beginning(whole(), free(), direction(), first());
     else view = camera.moved(view, (room.width - before.width) / 2, (room.height - before.height) / 2);
     later();
   }
@@ -194,7 +202,7 @@ const createStage = (host, model, state, told) => {
   return {
     scene, look, zoom, show, boxAt, lineAt, isOnSiblings, frame, later, layout,
     fit: () => travel(picture, camera.overview(whole(), free(), direction()), 240),
-    begin: () => travel(picture, camera.beginning(whole(), free(), direction()), 0),
+    begin: () => travel(picture, camera.beginning(whole(), free(), direction(), first()), 0),
     pan: (dx, dy) => look(camera.moved(view, dx, dy)),
     focus: () => host.focus({ preventScroll: true }),
     cover: sides => { covered = sides; },

@@ -39,7 +39,8 @@ const zoomLabels = (() => {
       !model.within(own.item, box.item) && overlaps(sign, onScreen(box, view)));
   }
 
-  // Signs that do not cover each other, those of outer boxes first: {text, x, y, size} in points.
+  // Signs that do not cover each other, those of outer boxes first: {text, x, y, size} in points,
+  // and the box that a sign stands on, instead of its own text.
   function choose(boxes, view, textSize, model) {
     if (textSize >= SMALL) return [];
     const frames = new Map(boxes.map(box => [box.item, box])), kept = [];
@@ -51,9 +52,9 @@ const zoomLabels = (() => {
         !kept.some(other => overlaps(each, other)) && !covers(each, boxes, view, model));
       if (sign) kept.push(sign);
     }
-    return kept.map(({ text, x, y }) => {
+    return kept.map(({ text, x, y, inside, box }) => {
       const [wx, wy] = camera.toWorld(view, x, y + SIZE);
-      return { text, x: wx, y: wy, size: SIZE / view.k };
+      return { text, x: wx, y: wy, size: SIZE / view.k, on: inside ? box.item : -1 };
     });
   }
 
