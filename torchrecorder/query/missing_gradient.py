@@ -10,7 +10,7 @@ from typing import Literal
 from torchrecorder.annotations.parameter_owners import before_writes, given_to_leaves, run_again
 from torchrecorder.annotations.places import op_in_words
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.events import STORED, GradId, OpId, ScopeKind, ValueId
+from torchrecorder.events import MODES, STORED, GradId, OpId, ScopeKind, ValueId
 from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.nodes import Op, Value
 from torchrecorder.graph.recording import RecordedRun
@@ -234,11 +234,13 @@ class _Search:
         if op.name in ("detach", "detach_", "data"):
             return "it returns the same numbers without their autograd history"
         for inner in self.recording.within(op.scope):
-            kind = self.recording.scopes[inner].kind
-            if kind is ScopeKind.ENABLE_GRAD:
+            scope = self.recording.scopes[inner]
+            modes = (scope.kind.value, *scope.cls.split(", ")) if scope.kind in MODES else ()
+            if ScopeKind.ENABLE_GRAD.value in modes:
                 break
-            if kind in _WITHOUT_GRADIENTS:
-                return f"it runs under {kind.value}"
+            for mode in _WITHOUT_GRADIENTS:
+                if mode.value in modes:
+                    return f"it runs under {mode.value}"
         if self.recording.run.grad_mode != "grad":
             return f"the whole run was under {self.recording.run.grad_mode}"
         dtypes = [values[value].dtype for value in op.outputs]
