@@ -27,8 +27,9 @@ CONTEXTS: dict[str, Callable[[], Any]] = {
 }
 AROUND = [(), ("no_grad",), ("inference",), ("bfloat16",), ("no_grad", "bfloat16"),
           ("inference", "float16")]
-INSIDE = [(name,) for name in CONTEXTS] + [("no_grad", "bfloat16"), ("bfloat16", "enable_grad"),
-                                             ("inference", "bfloat16")]
+INSIDE = [(name,) for name in CONTEXTS] + [
+    ("no_grad", "bfloat16"), ("bfloat16", "enable_grad"), ("inference", "bfloat16"),
+]
 
 
 class Modes(NamedTuple):
