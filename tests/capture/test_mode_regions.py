@@ -27,7 +27,9 @@ CONTEXTS: dict[str, Callable[[], Any]] = {
 }
 AROUND = [(), ("no_grad",), ("inference",), ("bfloat16",), ("no_grad", "bfloat16"),
           ("inference", "float16")]
-INSIDE = [(name,) for name in CONTEXTS] + [("no_grad", "bfloat16"), ("bfloat16", "enable_grad")]
+INSIDE = [(name,) for name in CONTEXTS] + [
+    ("no_grad", "bfloat16"), ("bfloat16", "enable_grad"), ("inference", "bfloat16"),
+]
 
 
 class Modes(NamedTuple):
@@ -64,6 +66,17 @@ def told(before: Modes, inside: Modes) -> str:
     return "module"
 
 
+def detail(before: Modes, inside: Modes) -> str:
+    """What else is on only there: autocast with what it casts to, and whether gradients are off."""
+    cast = f"cpu {inside.autocast.removeprefix('torch.')}"
+    cast = cast if inside.autocast not in ("", before.autocast) else ""
+    if inside.inference > before.inference:
+        return f"autocast {cast}" if cast else ""
+    if cast and inside.grad != before.grad:
+        return f"{cast}, {'enable_grad' if inside.grad else 'no_grad'}"
+    return cast
+
+
 @pytest.mark.parametrize(("around", "names"), product(AROUND, INSIDE))
 def test_regions_by_modes(around: Sequence[str], names: Sequence[str]) -> None:
     """A region is what differs from the module's call, and ends with the context."""
@@ -82,8 +95,7 @@ def test_regions_by_modes(around: Sequence[str], names: Sequence[str]) -> None:
     scopes = {op.name: recording.scopes[op.scope] for op in recording.ops.values()}
     kinds = {name: scope.kind.value for name, scope in scopes.items()}
     assert kinds == {**dict.fromkeys(kinds, "module"), "exp": told(before, seen[0])}
-    if kinds["exp"] == "autocast":
-        assert scopes["exp"].cls == f"cpu {seen[0].autocast.removeprefix('torch.')}"
+    assert scopes["exp"].cls == ("Net" if kinds["exp"] == "module" else detail(before, seen[0]))
 
 
 WRITES: dict[str, Callable[[torch.Tensor], Any]] = {
@@ -116,3 +128,18 @@ def test_writes_are_seen_without_versions(kind: str) -> None:
         with entered([name]):
             flows.append(flow(torchrecorder.record(net(forward), torch.ones(2))))
     assert flows[0] == flows[1]
+
+
+def test_regions_name_all_their_modes() -> None:
+    """Evaluation in mixed precision: the frame and the table say both."""
+
+    def forward(self: Any, x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+            y = x.exp()
+        with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
+            return y.sin()
+
+    recording = torchrecorder.record(net(forward), torch.ones(2))
+    dot, table = torchrecorder.make_dot(recording, depth=9).source, recording.summary()
+    for title in ("autocast cpu bfloat16, no_grad", "inference_mode, autocast cpu bfloat16"):
+        assert title in dot and title in table

@@ -112,6 +112,18 @@ def test_numbers_where_names_have_no_room(room: float) -> None:
     assert [mark.text for mark in level.values()] == [*tips]
 
 
+@pytest.mark.parametrize("room", [-0.01, 0.01])
+def test_no_numbers_where_these_have_no_room(room: float) -> None:
+    """Numbers do not stand on the next line: of many lines, only the outermost have theirs."""
+    gap = 2 * half("2") + ASIDE + room
+    lines = [("h", [(seat * gap, 0.0), (seat * gap, 90.0)], "long", 3 - seat) for seat in range(4)]
+    texts = [mark.text for mark in marks(*lines).values()]
+    assert texts == (["4", "1"] if room < 0 else ["4", "3", "2", "1"])
+    (head, way, *_), *rest = lines[1:]
+    texts = [mark.text for mark in marks(lines[0], (head, way, "key = value", -1), *rest).values()]
+    assert texts == ["4", "k = v", *(["1"] if room < 0 else ["2", "1"])]
+
+
 @pytest.mark.parametrize(
     ("places", "shown"),
     [((0, 1), ""), ((1, 0), "ab"), ((0, -1), "b"), ((-1, 0), "a"), ((2, 2), ""), ((-1, -1), "ab")],
@@ -123,3 +135,45 @@ def test_which_lines_are_named(places: tuple[int, int], shown: str) -> None:
     assert "".join(mark.text for mark in marks(*lines).values()) == shown
     turned = {1 - number: mark for number, mark in marks(*lines[::-1]).items()}
     assert turned == marks(*lines)  # whichever line is drawn first
+
+
+BOTH, SHORTER = "query = key = value", "q = k = v"
+FAR, CLOSE = half(BOTH) * 2, half(SHORTER) * 2
+
+
+@pytest.mark.parametrize(
+    ("aside", "text", "left"),
+    [
+        ([], BOTH, False),
+        ([-20.0], BOTH, False),
+        ([20.0], BOTH, True),
+        ([ASIDE + FAR + 1], BOTH, False),
+        ([-20.0, ASIDE + FAR - 1], SHORTER, False),
+        ([-ASIDE - FAR - 1, 20.0], BOTH, True),
+        ([-ASIDE - CLOSE - 1, 20.0], SHORTER, True),
+        ([-ASIDE - CLOSE + 1, ASIDE + CLOSE - 1], SHORTER, False),
+    ],
+)
+def test_a_long_mark_crosses_no_line(aside: list[float], text: str, left: bool) -> None:
+    """It changes its side, or has the short names of the arguments where these have room."""
+    others: list[tuple[str, Way, str, int]] = [
+        (f"other {x}", [(300.0 + x, 0.0), (300.0 + x, 900.0)], "", 0) for x in aside
+    ]
+    (found,) = marks(("head", DOWN, BOTH, -1), *others).values()
+    assert found.text == text and (found.at[0] < 300) == left
+
+
+def test_a_long_mark_crosses_no_outline() -> None:
+    """Neither a box beside it nor the border of the group that it is in."""
+    drawn = Line("tail", "head", "", LOOK, mark=BOTH, place=-1)
+    figure = Figure("f", (), (), (drawn,), "TB")
+
+    def text_with(*outlines: tuple[float, float, float, float]) -> tuple[str, bool]:
+        (found,) = head_marks(figure, [DOWN], outlines).values()
+        return found.text, found.at[0] < 300
+
+    around, tight = (0.0, 0.0, 900.0, 900.0), (0.0, 0.0, 300 + FAR, 900.0)
+    assert text_with(around) == (BOTH, False)
+    assert text_with(around, tight) == (BOTH, True)
+    assert text_with((320.0, 60.0, 360.0, 90.0)) == (BOTH, True)
+    assert text_with((260.0, 60.0, 300 + FAR, 900.0)) == (SHORTER, False)

@@ -29,6 +29,7 @@ class Lossy(nn.Module):
         for name in (
             "kept", "frozen", "unread", "detached", "no_grad", "inference", "number", "listed",
             "integer", "compared", "data", "aside", "array",
+            "autocast",
         ):
             self.register_parameter(name, nn.Parameter(torch.ones(4)))
         self.frozen.requires_grad_(False)
@@ -46,6 +47,9 @@ class Lossy(nn.Module):
         x = x * self.data.data
         if NUMPY:
             x = x + torch.from_numpy(self.array.detach().numpy())
+        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+            y = self.autocast.log()
+        x = x + y
         with torch.inference_mode():
             y = self.inference * 2
         return x + y.clone(), self.aside * 2
@@ -59,6 +63,7 @@ LOST = {
     "idle.weight": ("unused", "module 'idle' was never called", []),
     "detached": ("left autograd", "left in detach.* without their autograd history", ["detach"]),
     "no_grad": ("left autograd", "left in exp.* runs under no_grad", ["exp"]),
+    "autocast": ("left autograd", "left in log.* runs under no_grad", ["log"]),
     "inference": ("left autograd", "left in mul.* runs under inference_mode", ["mul"]),
     "number": ("left autograd", "item.* converts it to a Python number", ["item"]),
     "listed": ("left autograd", "tolist.* converts it to a Python number", ["tolist"]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from torchrecorder.events import FUNCTION, ScopeKind
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 from torchrecorder.views.auto_depth import ENOUGH
@@ -119,3 +120,32 @@ def test_repeats_that_do_not_fold_are_closed():
     view = make_view(run.recording())
     assert opened(view) == set()
     assert steps(view) == 12
+
+
+def test_a_loss_beside_the_model_does_not_keep_it_closed() -> None:
+    """A function of many operations, called after the model, is one box; the model is opened."""
+    run = Builder()
+    x = run.input("x")
+    with run.scope("model", "Model"):
+        for name in ("first", "second"):
+            with run.scope(name, name.title()):
+                x = run.op("tanh", run.op("exp", x))
+    with run.scope("loss", FUNCTION, kind=ScopeKind.FUNCTION):
+        for number in range(ENOUGH + 20):
+            x = run.op(f"op_{word(number)}", x)
+    view = make_view(run.recording())
+    assert len(view.clusters) == 1 and steps(view) == 3
+
+
+def test_one_box_is_not_all_that_is_shown() -> None:
+    """What wraps a large network, such as ``no_grad`` around a function, is opened by default."""
+    run = Builder("Outer")
+    with run.scope("Outer"), run.scope("wrapped", "Inner"):
+        x = run.input("x")
+        for number in range(ENOUGH + 20):
+            x = run.op(f"op_{word(number)}", x)
+        with run.scope("head", "Head"):
+            x = run.op("exp", run.op("tanh", x))
+        run.returns(x)
+    view = make_view(run.recording())
+    assert opened(view) == {"wrapped"} and steps(view) == ENOUGH + 21

@@ -17,7 +17,7 @@ from torchrecorder.graph.consistency import problems
 from torchrecorder.recording import Recording
 from torchrecorder.select.functions import LOOSE, WithFunctions
 from torchrecorder.select.group import GroupSiblings
-from torchrecorder.views.view import View
+from torchrecorder.views.view import BoxKind, View
 
 PASTED = 8
 
@@ -190,3 +190,19 @@ def test_what_is_called_is_titled_by_its_class():
     assert paths(drawn(recording, functions=True)).count("Collater") == 2
     (called,) = recording.find("__call__")
     assert called in recording.find("Collater")
+
+
+def test_what_a_function_is_given_stands_outside_of_it():
+    """A tensor that was there before, such as the targets of a loss: its arrow enters the frame."""
+
+    def loss(x: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        return (x - targets).square().mean()
+
+    targets = torch.ones(4)
+    with torchrecorder.Recorder() as recorder:
+        x = torch.rand(4).exp()
+        loss(x, targets).sqrt()
+    view = drawn(recorder.recording, functions=True, depth=0)
+    (constant,) = (box for box in view.boxes.values() if box.kind is BoxKind.CONSTANT)
+    (arrow,) = (arrow for arrow in view.arrows if arrow.tail == constant.id)
+    assert constant.cluster is None and name(view, arrow.head) == "loss"

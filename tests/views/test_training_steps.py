@@ -307,3 +307,36 @@ def test_an_update_of_averages_is_one_box_where_it_is_large() -> None:
             run.op("sin", run.input(shape=(2, 4 + place)))
     alone = make_view(run.recording(), ViewOptions())
     assert not any(box.kind is BoxKind.REGION for box in alone.boxes.values())
+
+
+class Scaled(torch.nn.Module):
+    """A block with a weight of its own beside its modules, as ``LayerScale`` has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = torch.nn.Linear(4, 4)
+        self.gamma = torch.nn.Parameter(torch.ones(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.gamma * self.inner(x)
+
+
+def test_weights_stand_in_their_modules_although_an_optimizer_reads_them() -> None:
+    """So blocks fold with one box for the weight of each, and no line leads to the optimizer."""
+    model = torch.nn.Sequential(Scaled(), Scaled(), Scaled())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with torchrecorder.Recorder(model) as recorder:
+        model(torch.ones(2, 4)).sum().backward()
+        optimizer.step()
+    view = make_view(recorder.recording, ViewOptions(depth=2))
+    view.check()
+    (weight,) = (box for box in view.boxes.values() if box.kind is BoxKind.PARAMETER)
+    assert weight.cluster is not None and view.clusters[weight.cluster].count == 3
+    (step,) = (
+        scope.id for scope in view.recording.scopes.values() if scope.kind is ScopeKind.OPTIMIZER
+    )
+    (entering,) = {arrow.tail for arrow in view.arrows if arrow.head == step}
+    assert view.recording.ops[OpId(entering)].name == "backward"
+    shown = make_view(recorder.recording, ViewOptions(depth=2, fold=False, parameters=True))
+    weights = {box.id for box in shown.boxes.values() if box.kind is BoxKind.PARAMETER}
+    assert weights <= {arrow.tail for arrow in shown.arrows if arrow.head == step}

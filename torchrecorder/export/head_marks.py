@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import product
 from typing import NamedTuple
 
 from torchrecorder.export.legend import SMALL
 from torchrecorder.layout.layered.positions import Point
 from torchrecorder.layout.measure import text_width
+from torchrecorder.style.argument_marks import SHORT
 from torchrecorder.style.figure import Figure, Line
 
 ASIDE = 3.5
@@ -20,6 +23,13 @@ NEAR = 20.0
 """Points between a level line and a box, at which a mark there would look squeezed."""
 
 
+STRIP = 100.0
+"""Points from top to bottom of the strips by which lines are looked up."""
+
+Rectangle = tuple[float, float, float, float]
+"""Left, top, right and bottom."""
+
+
 class HeadMark(NamedTuple):
     """The name of an argument, and the middle of it, in points."""
 
@@ -27,8 +37,17 @@ class HeadMark(NamedTuple):
     at: Point
 
 
-def head_marks(figure: Figure, ways: Sequence[Sequence[Point]]) -> dict[int, HeadMark]:
-    """The marks that are drawn, by the index of the line; *ways* are the corners of each line."""
+def head_marks(
+    figure: Figure, ways: Sequence[Sequence[Point]], outlines: Sequence[Rectangle] = ()
+) -> dict[int, HeadMark]:
+    """The marks that are drawn, by the index of the line.
+
+    Args:
+        figure: What is drawn.
+        ways: The corners of each line.
+        outlines: The boxes and open groups.
+    """
+    drawn = _Drawn(ways, outlines)
     marked = {line.head for line in figure.lines if line.mark}
     entering: dict[str, list[int]] = {}
     for number, line in enumerate(figure.lines):
@@ -51,8 +70,65 @@ def head_marks(figure: Figure, ways: Sequence[Sequence[Point]]) -> dict[int, Hea
             if text:
                 beside = [ways[other] for other in leaving[figure.lines[number].tail]]
                 left = upright and _is_left(seat, tips, beside, ways[number][-1])
+                if upright and " = " in text:
+                    text, left = drawn.clear(figure, text, number, left)
                 found[number] = HeadMark(text, _spot(figure, text, ways[number], left))
     return found
+
+
+class _Drawn:
+    """The lines and outlines that a long mark must not cross.
+
+    Args:
+        ways: The corners of each line.
+        outlines: The boxes and open groups.
+    """
+
+    def __init__(
+        self, ways: Sequence[Sequence[Point]], outlines: Sequence[Rectangle]
+    ) -> None:
+        self.ways = ways
+        self.outlines = outlines
+
+    def clear(self, figure: Figure, text: str, number: int, left: bool) -> tuple[str, bool]:
+        """A text and a side for a mark of line *number*: the first that crosses nothing.
+
+        *text* and the side *left* come first, then the other side, then short names.
+        """
+        short = " = ".join(SHORT.get(name, name) for name in text.split(" = "))
+        for written, side in product((text, short), (left, not left)):
+            x, y = _spot(figure, written, self.ways[number], side)
+            half = text_width(written, figure.fontsize * SMALL) / 2
+            high = figure.fontsize * SMALL / 2
+            if not self._is_crossed((x - half, y - high, x + half, y + high), number):
+                return written, side
+        return short, left
+
+    def _is_crossed(self, room: Rectangle, number: int) -> bool:
+        """Whether a line, but for the end of line *number*, or an outline runs through *room*."""
+        strips = range(int(room[1] // STRIP), int(room[3] // STRIP) + 1)
+        near = {piece for strip in strips for piece in self._strips.get(strip, ())}
+        own = number, len(self.ways[number]) - 2
+        return any(piece != own and self._meets(piece, room) for piece in near) or any(
+            max(room[0], left) < min(room[2], right) and max(room[1], top) < min(room[3], bottom)
+            and not (left < room[0] and room[2] < right and top < room[1] and room[3] < bottom)
+            for left, top, right, bottom in self.outlines
+        )
+
+    def _meets(self, piece: tuple[int, int], room: Rectangle) -> bool:
+        (x, y), (other_x, other_y) = self.ways[piece[0]][piece[1] : piece[1] + 2]
+        across = max(room[0], min(x, other_x)) <= min(room[2], max(x, other_x))
+        return across and max(room[1], min(y, other_y)) <= min(room[3], max(y, other_y))
+
+    @cached_property
+    def _strips(self) -> dict[int, list[tuple[int, int]]]:
+        """The straight pieces of lines in each strip: the number of the line, and of the piece."""
+        found: dict[int, list[tuple[int, int]]] = {}
+        for number, way in enumerate(self.ways):
+            for place, ((_, y), (_, other)) in enumerate(zip(way, way[1:])):
+                for strip in range(int(min(y, other) // STRIP), int(max(y, other) // STRIP) + 1):
+                    found.setdefault(strip, []).append((number, place))
+        return found
 
 
 def _is_left(
@@ -86,14 +162,24 @@ def _in_order(lines: Sequence[Line]) -> bool:
 def _texts(
     figure: Figure, lines: Sequence[Line], tips: Sequence[float], upright: bool
 ) -> Iterator[str]:
-    """The marks; where two lines are too close for a name, the numbers of the arguments."""
-    inner = range(1, len(lines) - 1) if upright else ()
-    named = all(
-        text_width(lines[seat].mark, figure.fontsize * SMALL) <= tips[seat + 1] - tips[seat] - ASIDE
-        for seat in inner
+    """The marks; where two lines are too close for a name, the numbers of the arguments, and
+    between lines that are too close for numbers none."""
+    if _fit(figure, [line.mark for line in lines], tips, upright):
+        yield from (line.mark for line in lines)
+        return
+    numbers = [str(line.place + 1) if line.place >= 0 and line.mark else "" for line in lines]
+    fit = _fit(figure, numbers, tips, upright)
+    for seat, line in enumerate(lines):
+        outer = seat in (0, len(lines) - 1)
+        yield line.mark if line.place < 0 else numbers[seat] if fit or outer else ""
+
+
+def _fit(figure: Figure, texts: Sequence[str], tips: Sequence[float], upright: bool) -> bool:
+    """Whether there is room for each of the marks between two lines."""
+    return all(
+        text_width(texts[seat], figure.fontsize * SMALL) <= tips[seat + 1] - tips[seat] - ASIDE
+        for seat in (range(1, len(texts) - 1) if upright else ())
     )
-    for line in lines:
-        yield line.mark if named or line.place < 0 or not line.mark else str(line.place + 1)
 
 
 def _spot(figure: Figure, text: str, way: Sequence[Point], left: bool) -> Point:

@@ -109,6 +109,11 @@ class Placed(NamedTuple):
         """Each box and open group by its id."""
         return {self.items[box.item].id: box for box in self.picture.boxes}
 
+    def outlines(self) -> list[tuple[float, float, float, float]]:
+        """Left, top, right and bottom of each box and open group."""
+        boxes = self.picture.boxes
+        return [(box.x, box.y, box.x + box.width, box.y + box.height) for box in boxes]
+
     def ways(self) -> Iterator[tuple[Point, ...]]:
         """The corners of each line; common parts belong to the first line."""
         trunks, carried = Trunks(), [(link.tail, link.value) for link in self.links]
@@ -244,7 +249,7 @@ def _group(group: Group, figure: Figure, box: Drawn, below: float) -> Mapping[st
 
 def _lines(figure: Figure, placed: Placed) -> Iterator[Mapping[str, str]]:
     below, ways = placed.picture.height, list(placed.ways())
-    marks = head_marks(figure, ways)
+    marks = head_marks(figure, ways, placed.outlines())
     for number, points in enumerate(ways):
         pinned = {"pos": quote(_spline([(x, below - y) for x, y in points]))}
         if number in marks:

@@ -73,7 +73,7 @@ def plain_svg(
         parts += _group(group, boxes[group.id], figure, number)
     for number, group in enumerate(figure.groups, 1):
         parts += _loop(group, boxes[group.id], figure, number)
-    marks = head_marks(figure, ways)
+    marks = head_marks(figure, ways, placed.outlines())
     for number, (line, points) in enumerate(zip(figure.lines, ways)):
         mark = _marked(marks[number], line, figure) if number in marks else ()
         parts += _line(line, points, number + 1, mark)

@@ -10,7 +10,7 @@ from typing import Literal
 from torchrecorder.annotations.parameter_owners import before_writes, given_to_leaves, run_again
 from torchrecorder.annotations.places import op_in_words
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.events import STORED, GradId, OpId, ScopeKind, ValueId
+from torchrecorder.events import MODES, STORED, GradId, OpId, ScopeKind, ValueId
 from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.nodes import Op, Value
 from torchrecorder.graph.recording import RecordedRun
@@ -262,11 +262,13 @@ def why_left(recording: RecordedRun, op: Op) -> str:
     if op.name in ("detach", "detach_", "data"):
         return "it returns the same numbers without their autograd history"
     for inner in recording.within(op.scope):
-        kind = recording.scopes[inner].kind
-        if kind is ScopeKind.ENABLE_GRAD:
+        scope = recording.scopes[inner]
+        modes = (scope.kind.value, *scope.cls.split(", ")) if scope.kind in MODES else ()
+        if ScopeKind.ENABLE_GRAD.value in modes:
             break
-        if kind in _WITHOUT_GRADIENTS:
-            return f"it runs under {kind.value}"
+        for mode in _WITHOUT_GRADIENTS:
+            if mode.value in modes:
+                return f"it runs under {mode.value}"
     if recording.run.grad_mode != "grad":
         return f"the whole run was under {recording.run.grad_mode}"
     dtypes = [recording.values[value].dtype for value in op.outputs]

@@ -32,7 +32,7 @@ LOOSE = 25
 """Scopes with more direct operations than this are grouped by function."""
 
 _NOT_INPUTS = (*STORED, Role.CONSTANT)
-"""Parameters, buffers and constants are drawn at their readers and are no inputs of scopes."""
+"""Parameters, buffers and constants are drawn at their readers and are no inputs of groups."""
 
 Item = Union[Scope, Op]
 
@@ -173,7 +173,7 @@ class _Grouping:
             grad_nodes=MappingProxyType(grads),
         )
         added = self._members
-        ends = Boundaries(nested, added)
+        ends = Boundaries(nested, added, drawn_inside=STORED)
         scopes = {
             scope.id: scope.replace(inputs=ends.inputs(scope.id), outputs=ends.outputs(scope.id))
             if scope.id in added
@@ -244,10 +244,18 @@ class Boundaries:
     Args:
         recording: The recording.
         wanted: The scopes.
+        drawn_inside: The roles of values that are no inputs of a scope where no op made them.
+            Constants are inputs of a function: it was given them, or looked them up outside.
     """
 
-    def __init__(self, recording: RecordedRun, wanted: Collection[ScopeId]) -> None:
+    def __init__(
+        self,
+        recording: RecordedRun,
+        wanted: Collection[ScopeId],
+        drawn_inside: Collection[Role] = _NOT_INPUTS,
+    ) -> None:
         self.recording = recording
+        self.drawn_inside = drawn_inside
         self._around: dict[ScopeId | None, tuple[ScopeId, ...]] = {None: ()}
         for scope in recording.scopes.values():
             outer = self._around[scope.parent]
@@ -265,7 +273,7 @@ class Boundaries:
         found = self.recording.values[value]
         producer = self.recording.ops.get(found.producer) if found.producer is not None else None
         out_of = self._around[producer.scope] if producer is not None else ()
-        if producer is not None or found.role not in _NOT_INPUTS:
+        if producer is not None or found.role not in self.drawn_inside:
             for scope in into:
                 if scope not in out_of:
                     self._read[scope].setdefault(value, name)

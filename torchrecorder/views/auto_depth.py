@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torchrecorder.events import FUNCTION, MODES, ScopeId, ScopeKind
@@ -40,14 +41,21 @@ def max_depth(recording: RecordedRun) -> int:
 
 
 def innermost(recording: RecordedRun) -> frozenset[ScopeId]:
-    """Modules and functions in which no other scope ran; the outermost calls do not count."""
+    """Modules and functions in which no other scope ran.
+
+    The outermost calls do not count, but for functions beside a module, such as a loss.
+    """
     composed = {scope.parent for scope in recording.scopes.values()}
+    beside = any(
+        scope.parent is None and scope.kind is ScopeKind.MODULE
+        for scope in recording.scopes.values()
+    )
     return frozenset(
         scope.id
         for scope in recording.scopes.values()
-        if (scope.kind is ScopeKind.MODULE or scope.cls == FUNCTION)
-        and scope.parent is not None
-        and scope.id not in composed
+        if (scope.kind is ScopeKind.MODULE and scope.parent is not None)
+        or (scope.cls == FUNCTION and (scope.parent is not None or beside))
+        if scope.id not in composed
     )
 
 
@@ -116,6 +124,16 @@ def boxes_at(
     return counts
 
 
+def _first_shown(counts: Sequence[int]) -> int:
+    """The first depth that draws several boxes: one box says nothing of what is in it.
+
+    Args:
+        counts: How many boxes each depth draws, as `boxes_at` counts them.
+    """
+    several = (depth for depth, count in enumerate(counts) if count > 1)
+    return next(several, min(1, len(counts) - 1))
+
+
 @dataclass(frozen=True)
 class Choice:
     """A depth, and scopes that stay closed although they lie above it.
@@ -142,8 +160,8 @@ def choose(
     optimizers and the like closed, see `training_steps`. By default those stay closed too: show
     every other op that is not alone in its module if that makes at most *enough* boxes; otherwise
     keep all innermost modules and functions closed, and regions beside the model, choose the
-    deepest level with at most so many, and if these are few, open large parts further, see
-    `Branches`. *repeated* boxes do not count.
+    deepest level with at most so many, or else the first with several boxes, and if these are
+    few, open large parts further, see `Branches`. *repeated* boxes do not count.
     """
     deepest = max_depth(recording)
     if depth is not None and depth >= deepest:
@@ -157,7 +175,7 @@ def choose(
     closed = innermost(recording) | beside | regions_beside(recording)
     counts = boxes_at(recording, quiet, closed, repeated)
     fitting = [depth for depth, count in enumerate(counts) if count <= enough]
-    base = max([min(1, deepest), *fitting])
+    base = max([_first_shown(counts), *fitting])
     plain = Choice(base, closed)
     if counts[base] > enough * FEW:
         return plain

@@ -9,6 +9,7 @@ from torchrecorder.events import OpKind, Role, ScopeId, ScopeKind, Slot, ValueId
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.nesting import Nesting
+from torchrecorder.views.training import training_steps
 from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, View
 
 SOURCES = {
@@ -54,6 +55,7 @@ class _Whole:
         self.owned = recording.owned
         self.readers: dict[ValueId, dict[str, str | None]] = {}
         self.values = recording.values
+        self.steps = training_steps(recording)
 
     def view(self) -> View:
         empty = self._empty_scopes()
@@ -105,10 +107,20 @@ class _Whole:
         kind = SOURCES[self.recording.values[value].role]
         around = None
         if kind is not BoxKind.INPUT:
-            readers, former = self.readers[value], self.recording.former
-            now = [around for head, around in readers.items() if head not in former]
-            around = self._before(value, self.nesting.common(now or readers.values()))
+            around = self._before(value, self.nesting.common(self._reading(value)))
         return Box(value, kind, around, (value,))
+
+    def _reading(self, value: ValueId) -> list[str | None]:
+        """The scopes that decide where the box of *value* is.
+
+        They are those that read it, without what only another run had. A weight is in its module
+        although the step of an optimizer reads it as well.
+        """
+        former = self.recording.former
+        readers = self.readers[value]
+        now = [around for head, around in readers.items() if head not in former]
+        now = now or list(readers.values())
+        return [around for around in now if around not in self.steps] or now
 
     def _before(self, value: ValueId, scope: str | None) -> str | None:
         """*scope*, or the innermost one around it that is not given *value* as an argument."""

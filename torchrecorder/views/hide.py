@@ -235,14 +235,18 @@ class HideStored:
     everywhere: bool = False
 
     def __call__(self, view: View) -> View:
+        steps = training_steps(view.recording)
+        view = _without_reads(view, steps)
         stored = {box.id: None for box in view.boxes.values() if box.kind in STORED}
         read = [arrow for arrow in view.arrows if arrow.tail in stored]
-        spared = set() if self.everywhere else self._spared(view, read)
+        spared = set() if self.everywhere else self._spared(view, read, steps)
         spared |= {arrow.tail for arrow in read if arrow.head.startswith("out:")}
         hidden = [box for box in stored if box not in spared]
         return without(_without_bookkeeping(view, set(hidden)), hidden)
 
-    def _spared(self, view: View, read: Iterable[Arrow]) -> set[str]:
+    def _spared(
+        self, view: View, read: Iterable[Arrow], steps: Collection[str | None]
+    ) -> set[str]:
         scopes = view.recording.scopes
         holder = _holders(scopes.values())
         shown = [(item, cluster.parent) for item, cluster in view.clusters.items()]
@@ -259,7 +263,6 @@ class HideStored:
             for arrow in (view.arrows if kept else ())
             if arrow.head not in kept and view.boxes[arrow.head].kind not in STORED
         }
-        steps = training_steps(view.recording)
         return {
             arrow.tail
             for arrow in read
@@ -269,6 +272,21 @@ class HideStored:
             and holder.get(view.boxes[arrow.head].cluster) not in leaves
             and arrow.head not in silent
         }
+
+
+def _without_reads(view: View, steps: Collection[str | None]) -> View:
+    """Drop the arrows on which *steps* of training read weights that nothing in the run wrote."""
+    if not steps:
+        return view
+    values, stored = view.recording.values, view.recording.stored
+
+    def reads(arrow: Arrow) -> bool:
+        if arrow.head not in steps and view.boxes[arrow.head].cluster not in steps:
+            return False
+        value = arrow.value
+        return value is not None and value in stored and values[value].producer is None
+
+    return replace(view, arrows=tuple(arrow for arrow in view.arrows if not reads(arrow)))
 
 
 def _holders(scopes: Iterable[Scope]) -> dict[str | None, str | None]:

@@ -132,7 +132,8 @@ class Regions:
         """Close and open regions until *regions* are open; returns those that were opened."""
         wanted = [item for item in reversed(regions) if _is_shown(item)]
         keys: list[Any] = [item.key for item in wanted]
-        kind = _mode_kind(self._door(), state, bool(wanted))
+        door = self._door()
+        kind = _mode_kind(door, state, bool(wanted))
         if kind is not None:
             keys.append(state)
         opened = self._open()
@@ -143,7 +144,7 @@ class Regions:
             self.close(entry)
         begun = [(region, self._enter(region)) for region in wanted[same:]]
         if kind is not None and same < len(keys):
-            self._enter_mode(kind, state)
+            self._enter_mode(kind, door, state)
         self._synced = self.tape.stack[-1] if self.tape.stack else None, state
         return begun
 
@@ -166,9 +167,8 @@ class Regions:
             self.tape.functions.add(opened.scope)
         return opened.scope
 
-    def _enter_mode(self, kind: ScopeKind, state: ModeState) -> None:
-        detail = state.autocast if kind is ScopeKind.AUTOCAST else ""
-        opened = self.tape.enter(kind, kind.value, cls=detail)
+    def _enter_mode(self, kind: ScopeKind, door: ModeState, state: ModeState) -> None:
+        opened = self.tape.enter(kind, kind.value, cls=_mode_detail(kind, door, state))
         opened.key = state
 
     def close(self, opened: OpenScope, *, failed: bool = False) -> None:
@@ -225,6 +225,18 @@ def _mode_kind(door: ModeState, state: ModeState, in_function: bool) -> ScopeKin
     if door.grad and not state.grad and not in_function:
         return ScopeKind.NO_GRAD
     return None
+
+
+def _mode_detail(kind: ScopeKind, door: ModeState, state: ModeState) -> str:
+    """What autocast casts to, and what else differs from the start of the module call."""
+    if kind is ScopeKind.INFERENCE_MODE and state.autocast not in ("", door.autocast):
+        return f"{ScopeKind.AUTOCAST.value} {state.autocast}"
+    if kind is not ScopeKind.AUTOCAST:
+        return ""
+    if state.grad == door.grad:
+        return state.autocast
+    grad = ScopeKind.ENABLE_GRAD if state.grad else ScopeKind.NO_GRAD
+    return f"{state.autocast}, {grad.value}"
 
 
 def _equal(key: Any, other: Any) -> bool:

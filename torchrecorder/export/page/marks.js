@@ -56,12 +56,16 @@ const createMarks = model => {
     const order = [...group].sort((a, b) => tip(a) - tip(b));
     const places = order.map(placeOf).filter(place => place >= 0);
     const sorted = places.every((place, seat) => !seat || places[seat - 1] <= place);
-    const fits = order.every((line, seat) => !upright || !seat || seat === order.length - 1 ||
-      wide(line.mark?.text ?? "") <= tip(order[seat + 1]) - tip(order[seat]) - ASIDE);
-    const texts = order.map(line => {
-      const { text, place } = line.mark ?? { text: "", place: -1 };
-      if (sorted && place >= 0) return "";
-      return place >= 0 && !fits && text ? String(place + 1) : text;
+    const numbered = line =>
+      (placeOf(line) >= 0 && nameOf(line) ? String(placeOf(line) + 1) : "");
+    const inner = seat => seat && seat < order.length - 1;
+    const fit = textOf => order.every((line, seat) => !upright || !inner(seat) ||
+      wide(textOf(line)) <= tip(order[seat + 1]) - tip(order[seat]) - ASIDE);
+    const named = fit(nameOf), room = named || fit(numbered);
+    const texts = order.map((line, seat) => {
+      if (placeOf(line) < 0) return nameOf(line);
+      if (sorted || !room && inner(seat)) return "";
+      return named ? nameOf(line) : numbered(line);
     });
     order.forEach((line, seat) => {
       const left = texts[seat] && isLeft(seat, order, leaving.get(line.tail));
@@ -69,6 +73,7 @@ const createMarks = model => {
     });
   }
 
+  const nameOf = line => line.mark?.text ?? "";
   const placeOf = line => line.mark?.place ?? -1;
   const tip = line => line.points[line.points.length - 1][axis];
 
