@@ -340,3 +340,18 @@ def test_weights_stand_in_their_modules_although_an_optimizer_reads_them() -> No
     shown = make_view(recorder.recording, ViewOptions(depth=2, fold=False, parameters=True))
     weights = {box.id for box in shown.boxes.values() if box.kind is BoxKind.PARAMETER}
     assert weights <= {arrow.tail for arrow in shown.arrows if arrow.head == step}
+
+
+def test_steps_of_a_model_with_such_weights_are_one_cluster() -> None:
+    """The first one too: its weights stand outside of it, as those of the others do."""
+    model = torch.nn.Sequential(Scaled(), Scaled(), Scaled())
+    optimizer = torch.optim.AdamW(model.parameters())
+    with torchrecorder.Recorder(model) as recorder:
+        for _ in range(4):
+            optimizer.zero_grad()
+            model(torch.ones(2, 4)).sum().backward()
+            optimizer.step()
+    view = make_view(recorder.recording, ViewOptions())
+    view.check()
+    counts = Counter(cluster.count for cluster in view.clusters.values())
+    assert counts[4] == 1 and counts[3] == 1, counts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from operator import itemgetter
 
 from torchrecorder.events import OpKind, Role, ScopeId, ScopeKind, Slot, ValueId
@@ -114,13 +115,30 @@ class _Whole:
         """The scopes that decide where the box of *value* is.
 
         They are those that read it, without what only another run had. A weight is in its module
-        although the step of an optimizer reads it as well.
+        although the step of an optimizer reads it as well; not if the model runs again after the
+        step, so that all of its calls have the same boxes in them.
         """
         former = self.recording.former
         readers = self.readers[value]
-        now = [around for head, around in readers.items() if head not in former]
-        now = now or list(readers.values())
-        return [around for around in now if around not in self.steps] or now
+        now = {head: around for head, around in readers.items() if head not in former} or readers
+        inside = [around for around in now.values() if around not in self.steps]
+        if not inside or any(around in self._renewing for around in now.values()):
+            return list(now.values())
+        return inside
+
+    @cached_property
+    def _renewing(self) -> set[str | None]:
+        """The steps that write weights which are read after them, by other than steps."""
+        consumers = self.recording.consumers if self.steps else {}
+        return {
+            op.scope
+            for op in self.ops.values()
+            if op.scope in self.steps
+            for value in op.writes
+            if value in self.stored
+            for reader in consumers.get(value, ())
+            if reader in self.ops and self.ops[reader].scope not in self.steps
+        }
 
     def _before(self, value: ValueId, scope: str | None) -> str | None:
         """*scope*, or the innermost one around it that is not given *value* as an argument."""
