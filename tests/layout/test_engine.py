@@ -280,13 +280,6 @@ def test_fonts_set_by_hand_stay(monkeypatch):
         assert os.path.exists(variables["FONTCONFIG_FILE"])
 
 
-def test_of_many_jobs_that_which_fails_is_told_about():
-    """Not the one before it, which was done."""
-    large = Job("digraph {" + "->".join(f"n{i}" for i in range(700)) + "}", "png")
-    with pytest.raises(LayoutFailed, match=r"× \d{5} pixels"):
-        engine.run_many([Job(PAIR), large, Job(PAIR)])
-
-
 @pytest.mark.parametrize("size", [(40_000, 40_000), (100, 80_000), (30_000, 20_000)])
 def test_how_much_smaller_a_bitmap_has_to_be(size):
     """At the share of the dpi that is advised it is within the limits, and hardly smaller."""
