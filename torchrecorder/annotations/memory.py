@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torchrecorder.annotations.amounts import of_bytes
 from torchrecorder.annotations.annotation import Annotation, measured
-from torchrecorder.annotations.parameter_owners import given_to_leaves
+from torchrecorder.annotations.parameter_owners import leaf_gradients
 from torchrecorder.events import BYTES_OF_GRADIENT, BYTES_PEAK, BYTES_SAVED, OpKind, Role
 from torchrecorder.graph.nodes import Op, Value
 from torchrecorder.graph.recording import RecordedRun
@@ -34,7 +34,7 @@ def gradient_bytes(recording: RecordedRun) -> dict[str, float]:
     """For each parameter with a gradient, the bytes of the gradient; for a shard, of the shard."""
     whole: dict[str, float] = {
         leaf: gradient.bytes
-        for leaf, gradient in given_to_leaves(recording).items()
+        for leaf, gradient in leaf_gradients(recording).items()
         if recording.values[leaf].role is Role.PARAMETER
     }
     return {**whole, **recording.measured.get(BYTES_OF_GRADIENT, {})}

@@ -89,14 +89,14 @@ class ParameterOwners:
     def unreached(self) -> frozenset[ValueId]:
         """Trainable parameters without a gradient, if other parameters got one."""
         spread = self.recording.measured.get(BYTES_OF_GRADIENT, {})
-        reached = {*given_to_leaves(self.recording), *spread}
+        reached = {*leaf_gradients(self.recording), *spread}
         values = self.recording.values.values() if reached else ()
         return frozenset(
             value.id for value in values if value.trainable and value.id not in reached
         ) - run_again(self.recording)
 
 
-def given_to_leaves(recording: RecordedRun) -> dict[ValueId, Gradient]:
+def leaf_gradients(recording: RecordedRun) -> dict[ValueId, Gradient]:
     """For each leaf that received a gradient, the last one; for weights also after writes."""
     found: dict[ValueId, Gradient] = {}
     first = before_writes(recording)

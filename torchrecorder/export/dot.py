@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from torchrecorder.export import legend
 from torchrecorder.export.legend import SMALL
-from torchrecorder.export.quoting import attribute, given, html, joined, quote, quoted, verbatim
+from torchrecorder.export.quoting import (
+    attribute,
+    attribute_values,
+    html,
+    joined,
+    quote,
+    quoted,
+    verbatim,
+)
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.layout.measure import label_size, text_width
 from torchrecorder.style.color import faded
@@ -137,7 +145,7 @@ def _statements(figure: Figure, pins: Pins = Pins()) -> Iterator[str]:
     yield from _legend(figure, pins)
     common = figure.lines[0].look if figure.lines else None
     if common is not None:
-        yield f"edge [{joined(given(_line_look(common)))}]"
+        yield f"edge [{joined(attribute_values(_line_look(common)))}]"
     following = _following(figure)
     for number, line in enumerate(figure.lines):
         more = {"weight": quote("40")} if following.get(line.tail) == line.head else {}
@@ -166,11 +174,11 @@ def _defaults(figure: Figure) -> Iterator[str]:
         **(_cheap(figure) if len(figure.lines) > LARGE else {}),
         **figure.attributes,
     }
-    yield f"graph [{joined(given(graph))}]"
+    yield f"graph [{joined(attribute_values(graph))}]"
     room = {"margin": "0.13,0.06", "height": "0.3", "width": "0.4"}
-    yield f"node [{joined(given({'fontname': font, 'fontsize': size, **room}))}]"
+    yield f"node [{joined(attribute_values({'fontname': font, 'fontsize': size, **room}))}]"
     edge = {"fontname": font, "fontsize": f"{figure.fontsize * SMALL:g}", "arrowsize": "0.6"}
-    yield f"edge [{joined(given(edge))}]"
+    yield f"edge [{joined(attribute_values(edge))}]"
 
 
 def _page(paper: Paper) -> dict[str, str]:
@@ -240,7 +248,7 @@ def _shape(
     attributes.update(pinned)
     if not own:
         return f"{_plain_look(shape.look, look_attributes)}, {joined(attributes)}"
-    return joined({**quoted(look_attributes(shape.look)), **attributes, **given(own)})
+    return joined({**quoted(look_attributes(shape.look)), **attributes, **attribute_values(own)})
 
 
 def _plain_look(look: Look, write: Callable[[Look], dict[str, str]]) -> str:
@@ -270,7 +278,7 @@ def _group(group: Group, figure: Figure, pinned: Mapping[str, str]) -> str:
     if not own:
         return f"{_plain_look(group.look, _paper_attributes)}, {joined(attributes)}"
     look = quoted(_paper_attributes(group.look))
-    return joined({**look, **attributes, **given(own)})
+    return joined({**look, **attributes, **attribute_values(own)})
 
 
 def _paper_attributes(look: Look) -> dict[str, str]:

@@ -57,7 +57,7 @@ def quoted(attributes: Mapping[str, str]) -> dict[str, str]:
     return {name: quote(text) for name, text in attributes.items()}
 
 
-def given(attributes: Mapping[str, str]) -> dict[str, str]:
+def attribute_values(attributes: Mapping[str, str]) -> dict[str, str]:
     """Attributes with values of the user."""
     return {name: attribute(str(text)) for name, text in attributes.items()}
 

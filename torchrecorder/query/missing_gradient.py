@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from torchrecorder.annotations.parameter_owners import before_writes, given_to_leaves, run_again
+from torchrecorder.annotations.parameter_owners import before_writes, leaf_gradients, run_again
 from torchrecorder.annotations.places import op_in_words
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import MODES, STORED, GradId, OpId, ScopeKind, ValueId
@@ -85,7 +85,7 @@ class _Search:
 
     def answer(self) -> MissingGradient | None:
         """The first reason that holds."""
-        if self.value.id in {*given_to_leaves(self.recording), *run_again(self.recording)}:
+        if self.value.id in {*leaf_gradients(self.recording), *run_again(self.recording)}:
             return None
         if self.value.role in STORED and not (self.value.trainable or self.value.requires_grad):
             return self._because("frozen", "it does not require grad (requires_grad=False)")

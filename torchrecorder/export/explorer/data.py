@@ -51,15 +51,15 @@ def source(
     return PageSource(view, Tree(whole), style, times, timeout)
 
 
-def page_data(given: PageSource) -> dict[str, Any]:
+def page_data(page_source: PageSource) -> dict[str, Any]:
     """The JSON object of a page."""
-    tree, style = given.tree, given.style
+    tree, style = page_source.tree, page_source.style
     drawn = TreeAppearance(tree, style)
     appearances = tuple(drawn.appearances())
     columns = Columns(tree, Facts(tree.view, style.notes, tree.unfolded.similar), drawn.equal)
     items = columns.items(appearances)
     tensors = TensorColumns(drawn, columns)
-    laid = _plan(given, appearances, tensors)
+    layout_plan = _plan(page_source, appearances, tensors)
     recording = tree.view.recording
     return {
         "format": FORMAT,
@@ -74,10 +74,10 @@ def page_data(given: PageSource) -> dict[str, Any]:
         ),
         "about": columns.rows(columns.facts.run()),
         "legend": columns.legend(drawn.legends()),
-        "items": {**items, "template": list(laid.template[1:])},
-        "root": laid.template[0],
-        "templates": [template.to_json() for template in laid.templates],
-        "values": [[tensors.number[tensor] for tensor in scope] for scope in laid.carried],
+        "items": {**items, "template": list(layout_plan.template[1:])},
+        "root": layout_plan.template[0],
+        "templates": [template.to_json() for template in layout_plan.templates],
+        "values": [[tensors.number[tensor] for tensor in scope] for scope in layout_plan.carried],
         "tensors": tensors.columns(),
         "bundles": tensors.members(),
         "loops": [*drawn.rounds],
@@ -89,11 +89,11 @@ def page_data(given: PageSource) -> dict[str, Any]:
             [place.parent for place in tree.places],
             style,
             columns.strings,
-            times=given.times,
+            times=page_source.times,
         ),
         "color_by": _name(style.color_by),
         "color_range": style.color_range,
-        "open": opened(given.view, tree),
+        "open": opened(page_source.view, tree),
         **columns.tables(),
     }
 
@@ -113,8 +113,10 @@ def _members(drawn: TreeAppearance) -> Iterator[tuple[str, ...]]:
             yield drawn.tree.view.boxes[place.id].members
 
 
-def _plan(given: PageSource, appearances: Sequence[Appearance], tensors: TensorColumns) -> Plan:
-    boxes = given.tree.view.boxes
+def _plan(
+    page_source: PageSource, appearances: Sequence[Appearance], tensors: TensorColumns
+) -> Plan:
+    boxes = page_source.tree.view.boxes
     items = [
         Item(
             str(number),
@@ -123,9 +125,9 @@ def _plan(given: PageSource, appearances: Sequence[Appearance], tensors: TensorC
             header=appearance.header_size if appearance.header else None,
             first=_is_input(place, boxes),
         )
-        for number, (place, appearance) in enumerate(zip(given.tree.places, appearances))
+        for number, (place, appearance) in enumerate(zip(page_source.tree.places, appearances))
     ]
-    return plan(items, [*tensors.links()], given.style.direction, timeout=given.timeout)
+    return plan(items, [*tensors.links()], page_source.style.direction, timeout=page_source.timeout)
 
 
 def _is_input(place: Place, boxes: Mapping[str, Any]) -> bool:
