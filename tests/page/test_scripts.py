@@ -98,6 +98,24 @@ def test_fit_shows_all_of_it(flat: Any) -> None:
     assert flat(f"camera.fitted({{ x: 0, y: 0, w: 10, h: 10 }}, {room}).k") == 1.6
 
 
+def test_signs_end_where_the_window_ends(deep: Any) -> None:
+    """In dots, if that leaves something of the name; the others are whole."""
+    signs = (
+        "width => { const { model, stage } = page, open = opening.everything(model);"
+        " const { boxes } = stage.layout.place(open), view = { x: 0, y: 0, k: .3 };"
+        " return zoomLabels.choose(boxes, view, 3, model, { width }).map(({ text, x, y }) =>"
+        "   [Math.round(y), text, x * .3 + text.length * 11 * 0.58]); }"
+    )
+    whole = {y: (text, right) for y, text, right in deep(signs, 10000)}
+    width = max(right for _, right in whole.values()) - 20
+    narrow = {y: (text, right) for y, text, right in deep(signs, width)}
+    assert narrow.keys() == whole.keys() and any(text[-1] == "…" for text, _ in narrow.values())
+    for y, (text, right) in narrow.items():
+        assert text == whole[y][0] or text[-1] == "…" and whole[y][0].startswith(text[:-1])
+        assert right <= width
+    assert {text for _, text, _ in deep(signs, 5)} == {text for text, _ in whole.values()}
+
+
 @pytest.mark.parametrize("direction", ["TB", "LR", "BT", "RL"])
 def test_the_first_view_of_a_wide_picture_has_the_first_box_in_its_middle(
     flat: Any, direction: str
@@ -116,8 +134,9 @@ def test_the_first_view_of_a_wide_picture_has_the_first_box_in_its_middle(
     assert (low + high) / 2 == pytest.approx(1000)
     assert flat(begin, [3000, 0])[0] == pytest.approx(-28 / 0.85)
     assert flat(begin, [3000, 2980])[1] == pytest.approx(3000 + 28 / 0.85)
-    low, high = flat(begin, [300, 0])
-    assert (low + high) / 2 == pytest.approx(150)
+    for wide in (300, 460):
+        low, high = flat(begin, [wide, 0])
+        assert (low + high) / 2 == pytest.approx(wide / 2)
 
 
 def test_overview_of_a_thread_is_its_beginning(flat: Any) -> None:

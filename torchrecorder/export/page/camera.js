@@ -43,7 +43,7 @@ const camera = (() => {
     const view = start(area, room, direction, Math.min(1.25, Math.max(0.85, across)));
     const [axis, side, size] = flat ? ["y", "h", room.height] : ["x", "w", room.width];
     const seen = size / view.k, edge = MARGIN / view.k, last = area[axis] + area[side] + edge - seen;
-    if (seen >= area[side] + 2 * edge) return view;
+    if (seen >= area[side]) return view;
     const middle = first[axis] + first[side] / 2 - seen / 2;
     return { ...view, [axis]: Math.min(last, Math.max(area[axis] - edge, middle)) };
   }

@@ -204,7 +204,7 @@ const createScene = (host, model) => {
     drawSpecks(specks);
     const lit = drawLines(visibleLines(picture, view, room), told.relation);
     drawMarks(picture, whole, lit, told, view);
-    const chosen = zoomLabels.choose(whole, view, size, model);
+    const chosen = zoomLabels.choose(whole, view, size, model, room);
     signs.replaceChildren(...chosen.map(drawSign));
     hideTextsBelow(new Set(chosen.map(sign => sign.on)));
   }

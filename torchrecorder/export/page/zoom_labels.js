@@ -3,7 +3,7 @@
 "use strict";
 
 const zoomLabels = (() => {
-  const SIZE = 11, SMALL = 6, HIGH = 30, WIDE = 8, LETTER = 0.58, MOST = 60, NARROW = 320, INDENT = 8, LONG = 48;
+  const SIZE = 11, SMALL = 6, HIGH = 30, WIDE = 8, LETTER = 0.58, MOST = 60, NARROW = 320, INDENT = 8, LONG = 48, SHORT = 6;
 
   const overlaps = (one, other) => one.x < other.x + other.w && other.x < one.x + one.w &&
     one.y < other.y + other.h && other.y < one.y + one.h;
@@ -14,21 +14,23 @@ const zoomLabels = (() => {
   });
 
   // Places for the sign of an open box in pixels of the window: in its corner, or to the
-  // right of what is around it as far as that is narrow. None if the box is too small.
-  function places(box, frames, view, model) {
+  // right of what is around it as far as that is narrow, and as much of it as the window has room
+  // for. None if the box is too small.
+  function places(box, frames, view, model, room) {
     const at = onScreen(box, view);
     if (!box.open || box.cut || box.alpha < 1 || at.w < WIDE || at.h < HIGH) return [];
-    const title = model.title(box.item), text = title.length > LONG ? `${title.slice(0, LONG - 1)}…` : title;
-    const w = text.length * SIZE * LETTER;
+    const title = model.title(box.item), width = said => said.length * SIZE * LETTER;
+    const cut = most => (title.length > most ? `${title.slice(0, most - 1)}…` : title);
     let right = at.x + at.w;
     for (let item = model.parent(box.item); frames.has(item); item = model.parent(item)) {
       const around = onScreen(frames.get(item), view);
       if (around.w < NARROW) right = Math.max(right, around.x + around.w);
     }
     const beside = right + 6 + INDENT * model.level[box.item];
-    const found = [{ inside: false, x: beside }];
-    if (w + 10 < at.w) found.unshift({ inside: true, x: at.x + 5 });
-    return found.map(place => ({ ...place, box, text, y: at.y + 2, w, h: SIZE * 1.5 }));
+    const letters = Math.floor((room.width - 4 - beside) / (SIZE * LETTER));
+    const found = [{ inside: false, x: beside, text: cut(letters < SHORT ? LONG : Math.min(LONG, letters)) }];
+    if (width(cut(LONG)) + 10 < at.w) found.unshift({ inside: true, x: at.x + 5, text: cut(LONG) });
+    return found.map(place => ({ ...place, box, y: at.y + 2, w: width(place.text), h: SIZE * 1.5 }));
   }
 
   // Whether a sign, or the line from its box to it, covers a box that must stay visible.
@@ -41,14 +43,14 @@ const zoomLabels = (() => {
 
   // Signs that do not cover each other, those of outer boxes first: {text, x, y, size} in points,
   // and the box that a sign stands on, instead of its own text.
-  function choose(boxes, view, textSize, model) {
+  function choose(boxes, view, textSize, model, room = { width: Infinity }) {
     if (textSize >= SMALL) return [];
     const frames = new Map(boxes.map(box => [box.item, box])), kept = [];
     const order = boxes.filter(box => box.open).sort((a, b) =>
       model.level[a.item] - model.level[b.item] || b.h - a.h || a.item - b.item);
     for (const box of order) {
       if (kept.length >= MOST) break;
-      const sign = places(box, frames, view, model).find(each =>
+      const sign = places(box, frames, view, model, room).find(each =>
         !kept.some(other => overlaps(each, other)) && !covers(each, boxes, view, model));
       if (sign) kept.push(sign);
     }
