@@ -241,7 +241,8 @@ class Tape:
         """Record that *error* ended the run."""
         known = self.failed == (id(error), type(error))
         place = self.failed_at if known else FailedAt(scope=self.scope)
-        event = Failure(type(error).__name__, first_line(error), **place._asdict())
+        op, scope, grad, backward = place
+        event = Failure(type(error).__name__, first_line(error), scope, op, backward, grad)
         self.write(event)
         return event
 
