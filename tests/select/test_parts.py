@@ -382,7 +382,7 @@ def test_members_that_do_not_fit() -> None:
     for names, said in (
         ({"A": "left", "B": "l*"}, "'left' is in two groups, 'A' and 'B'"),
         ({"A": ["left", "middle"]}, "group 'A': no scope or op is called 'middle'"),
-        ({"A": ["left", "head.add"]}, "'left', 'head.add' lie in the model itself, 'head'. Name"),
+        ({"A": ["left", "head.add"]}, "'left', 'head.add' are in the model itself, 'head'. Name"),
     ):
         with pytest.raises(InvalidArgument) as raised:
             GroupSiblings(names)(fork())
