@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from typing import Any
 
 import pytest
 import torch
@@ -19,16 +20,20 @@ def recorded():
     return torchrecorder.record(model, torch.ones(2, 3), backward=True, stats=True, flops=True)
 
 
+SHOWN: list[dict[str, Any]] = [{}, {"grad_nodes": True, "depth": 9}, {"view": "backward"}]
+
+
 def _options(exporter):
     return {"times": False} if "times" in {one.name for one in fields(exporter)} else {}
 
 
+@pytest.mark.parametrize("shown", SHOWN, ids=str)
 @pytest.mark.parametrize("exporter", EXPORTERS, ids=lambda exporter: exporter.suffix)
-def test_two_runs_write_the_same_bytes(exporter, tmp_path):
-    """Without times where the format holds them; figures hold none."""
+def test_two_runs_write_the_same_bytes(exporter, shown, tmp_path):
+    """Without times where the format holds them; figures hold none, nor do autograd's nodes."""
     paths = [tmp_path / f"{number}{exporter.suffix}" for number in range(2)]
     for path in paths:
-        recorded().render(path, **_options(exporter))
+        recorded().render(path, **shown, **_options(exporter))
     assert paths[0].read_bytes() == paths[1].read_bytes()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from torchrecorder.annotations.amounts import of_seconds
 from torchrecorder.events import GradId, Gradient
 from torchrecorder.graph.nodes import GradNode, GradRun
 from torchrecorder.graph.recording import RecordedRun
@@ -47,9 +46,8 @@ class GradCaptions:
         if grad.made_by is not None:
             yield f"in the backward of {self.recording.grad_nodes[grad.made_by].name}"
         for ran in self.runs.get(grad.id, ()):
-            took = f", {of_seconds(ran.seconds)}" if ran.seconds is not None else ""
             failed = ", failed" if ran.failed else ""
-            yield f"backward run {ran.run + 1}: no. {ran.order + 1}{took}{failed}"
+            yield f"backward run {ran.run + 1}: no. {ran.order + 1}{failed}"
             yield f"given: {_forms(ran.given)}"
             if ran.gave:
                 yield f"gave: {_forms(ran.gave)}"
