@@ -256,3 +256,27 @@ def test_lines_that_turn_off_beside_a_long_box_keep_apart() -> None:
     moved = made.frames[0].along - HIGH
     levels = [max(y for x, y in path.points if x <= 60.0 + 10 * path.trunk) for path in made.paths]
     assert levels == pytest.approx([EARLY + moved + TRACK * number for number in range(3)])
+
+
+@pytest.mark.parametrize(
+    ("room", "begin"),
+    [(Room(), PAD), (Room(beside=30.0), PAD + 30.0), (Room(clear=60.0), 50.0)],
+    ids=["plain", "text at the side", "text above"],
+)
+def test_the_first_column_begins_at_the_side(room: Room, begin: float) -> None:
+    """The second needed more space on its left than the first does; an entry stays off the text."""
+    frames = tuple(
+        Frame(100.0 * (row < 2), ROW * row + HIGH, WIDE, HIGH) for row in range(4)
+    )
+    paths = (
+        Path(0, 0, ((110.0, 0.0), (110.0, HIGH))),
+        Path(0, 1, ((110.0, 0.0), (110.0, HIGH / 2), (20.0, HIGH / 2), (20.0, ROW * 2 + HIGH))),
+    )
+    scope = Composed(300.0, ROW * 4 + HIGH, (110.0,), (), frames, paths, {}, None)
+    made = cut_before(scope, [ROW * 2 + HIGH], room)
+    assert made is not None
+    assert made.frames[0].across == made.frames[1].across == begin
+    assert made.entries == (begin + 10.0,) == (made.paths[0].points[0][0],)
+    assert made.frames[2].across > begin + WIDE and made.width < 300.0
+    assert made.paths[1].points[0][0] == made.entries[0]
+    assert all(x >= begin for path in made.paths for x, _ in path.points)

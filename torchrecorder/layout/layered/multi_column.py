@@ -196,7 +196,10 @@ class _Columns:
     def _across(self) -> None:
         """Put the columns beside each other."""
         reach = self._reach()
-        self.across, self.channel = [0.0], [reach[0][1] + BESIDE]
+        entry = min(self.scope.entries, default=reach[0][0] + self.room.clear)
+        # What is cut off may have needed more space on the left than the first column does.
+        first = min(max(PAD + self.room.beside - reach[0][0], self.room.clear - entry), 0.0)
+        self.across, self.channel = [first], [reach[0][1] + first + BESIDE]
         for column in range(1, len(self.cuts) + 1):
             low, high = reach[column]
             count = max(len(self.channels[column - 1]) - 1, 0)
@@ -279,7 +282,7 @@ class _Columns:
     def _beside(self, turn: _Turn) -> float:
         """Where a trunk rises to the tracks above the columns."""
         if self._comes_in(turn):
-            return turn.across
+            return turn.across + self.across[0]
         return self.channel[turn.column] + TRACK * self.channels[turn.column].index(turn.trunk)
 
     def _moved(self, column: int, level: float) -> float:
@@ -297,8 +300,10 @@ class _Columns:
             if self._leaves(path):
                 leaving[round(path.points[-1][0], 2)] = points[-1][0]
             paths.append(path._replace(points=points))
-        ports = [*scope.entries, *leaving.values()]
+        entries = tuple(at + self.across[0] for at in scope.entries)
+        ports = [*entries, *leaving.values()]
         return scope._replace(
+            entries=entries,
             width=max(self.width, *(at + PAD for at in ports)) if ports else self.width,
             height=self.length,
             exits=tuple(leaving[round(at, 2)] for at in scope.exits),
