@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +17,8 @@ from torchrecorder.style.style import Style
 from torchrecorder.style.themes import DARK
 from torchrecorder.testing import Builder
 from torchrecorder.views.pipeline import ViewOptions, make_view
+
+NUMPY = pytest.mark.skipif(not importlib.util.find_spec("numpy"), reason="converts to NumPy")
 
 
 class Net(torch.nn.Module):
@@ -67,6 +70,7 @@ def metrics(x: Tensor, y: Tensor) -> float:
     return right + loss
 
 
+@NUMPY
 def test_what_only_python_reads() -> None:
     """Boxes say what reads them, an input too; nothing is said where that is drawn."""
     recording = torchrecorder.record(metrics, (torch.rand(4, 3), torch.zeros(4, dtype=torch.int64)))
@@ -80,6 +84,7 @@ def test_what_only_python_reads() -> None:
     assert last_lines(lengths)["n"] == "read by item"
 
 
+@NUMPY
 def test_many_readers() -> None:
     """The first three kinds, in the order in which they ran."""
 
