@@ -112,26 +112,24 @@ def _late(*_: object, **__: object) -> list[bytes]:
 
 
 @SOME
-@given(grids(), st.booleans())
-def test_a_grid_begins_at_its_leftmost_box(
-    grid: tuple[list[float], list[int], list[Edge]], late: bool
-) -> None:
-    """Without Graphviz, and where it is too late: then each row is packed around one middle."""
+@given(grids())
+def test_a_grid_begins_at_its_leftmost_box(grid: tuple[list[float], list[int], list[Edge]]) -> None:
+    """Without Graphviz, and equally where it takes too long; boxes of a row are apart."""
     widths, rows, edges = grid
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(columns_module.engine, "available", lambda: late)
-        patch.setattr(columns_module.engine, "run_many", _late)
-        (across,) = columns([Grid(widths, rows, edges)], timeout=1)
+    found = []
+    for late in (False, True):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(columns_module.engine, "available", lambda: late)
+            patch.setattr(columns_module.engine, "run_many", _late)
+            found += columns([Grid(widths, rows, edges)], timeout=1)
+    across, again = found
+    assert across == again
     sides = [(at - width / 2, at + width / 2) for at, width in zip(across, widths)]
     assert min(left for left, _ in sides) == pytest.approx(0, abs=0.01)
-    middles = []
     for row in set(rows):
         members = sorted(side for side, each in zip(sides, rows) if each == row)
         gaps = [after - before for (_, before), (after, _) in pairwise(members)]
         assert min(gaps, default=APART) >= APART - 0.02
-        assert not late or gaps == pytest.approx([APART] * len(gaps), abs=0.02)
-        middles.append((members[0][0] + members[-1][1]) / 2)
-    assert not late or middles == pytest.approx([middles[0]] * len(middles), abs=0.02)
 
 
 @SOME

@@ -247,8 +247,8 @@ def test_mistakes_of_the_model_say_where():
     """The module, as ever."""
     with pytest.raises(RuntimeError) as caught:
         torchrecorder.plan(factories.fails_on_last, {"dp": 4}, ranks=[3])
-    first, second = caught.value.__notes__
-    assert "while running" in first and "rank 3 (dp=3)" in second
+    first, inputs, rank = caught.value.__notes__
+    assert "while running" in first and "is the result of" in inputs and "rank 3 (dp=3)" in rank
 
 
 @pytest.mark.parametrize(("options", "message"), [
