@@ -199,6 +199,12 @@ def test_advice_on_writes():
     assert "write to a clone()" in str(failed(argument)[0].why_backward_failed())
 
 
+def test_only_a_tensor_of_the_size_in_the_message_is_meant():
+    """The step wrote to the bias of the layer, too, which is saved for nothing."""
+    why = failed(step)[0].why_backward_failed()
+    assert [op.name for op in why.ops] == ["linear", "add_"] and "more)" not in str(why)
+
+
 def test_writers_are_counted():
     """The first of several, and how many more there are."""
     def program(model):
@@ -224,6 +230,17 @@ def test_what_freed_the_graph(program):
     else:
         assert lines(readers) == {line(program, "writes")}
         assert FREED[program] in str(why) and "detach() it" in str(why)
+
+
+def test_graphs_that_were_not_freed_may_be_read():
+    """What was computed before the call, but is not behind what it started from."""
+    def program(model):
+        fake, aside = model[0](torch.ones(2, 4)), model[1](torch.ones(2, 4))
+        fake.sum().backward()
+        (aside.exp() + fake.cos()).sum().backward()
+
+    why = failed(program)[0].why_backward_failed()
+    assert [op.name for op in why.ops] == ["backward", "cos"]
 
 
 @pytest.mark.parametrize("program", LEFT, ids=lambda item: item.__name__)
