@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
-from torchrecorder.build import Event, build
+from torchrecorder.build import Event
 from torchrecorder.checks import Check, check_one
 from torchrecorder.events import GradId, ScopeId, ScopeKind, SourceLine, ValueId
 from torchrecorder.graph.nodes import GradNode, GradRun, Op, Scope, Value
@@ -41,13 +41,12 @@ def explain(
         _attach_note(error, note)
 
 
-def explain_cause(error: BaseException, events: Sequence[Event]) -> None:
+def explain_cause(error: BaseException, recording: Recording) -> None:
     """Attach a note to *error* that says what led to it: which operation made a backward pass fail,
     or made the tensors with which an operation failed."""
     from torchrecorder.query.failed_backward import why_backward_failed
     from torchrecorder.query.failed_inputs import failed_inputs
 
-    recording = build(events, Recording)
     cause = why_backward_failed(recording) or failed_inputs(recording)
     if cause:
         _attach_note(error, f"torchrecorder: {cause}")

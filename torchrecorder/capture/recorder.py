@@ -204,12 +204,12 @@ class Recorder:
         )
         self._events = tuple(tape.events)
         tape.events.clear()  # the instruments are in reference cycles
-        if error is not None:
-            with tape.losing("end"):
-                explain_cause(error, self._events)
         self._live = Live(self._instruments.catalog.references())
         self._instruments.clear()
         del self._tape, self._instruments, self._exit, self._second
+        if error is not None:
+            with tape.losing("end"):
+                explain_cause(error, self._built(self._events))
         if error is None:
             self._extras.warn_unmatched(self._events)
             for note in () if self._only_looks else eager:
@@ -278,10 +278,15 @@ class Recorder:
         """
         if self._events is None:
             raise RecorderInUse("the recording is available after the recorder's with block")
-        if self._recording is None:
-            self._recording = build(self._events, Recording, self._live, self._kept)
+        recording = self._built(self._events)
         if self._extras.profiler is not None:
-            self._recording = self._profiled(self._recording)
+            self._recording = recording = self._profiled(recording)
+        return recording
+
+    def _built(self, events: tuple[Event, ...]) -> Recording:
+        """The recording of *events*, built once."""
+        if self._recording is None:
+            self._recording = build(events, Recording, self._live, self._kept)
         return self._recording
 
     def _profiled(self, recording: Recording) -> Recording:

@@ -13,10 +13,11 @@ from functools import cached_property
 from typing import Literal
 
 from torchrecorder.annotations.places import op_in_words
-from torchrecorder.events import GRAD_SUFFIX, GradId, OpId, Role, ScopeKind, ValueId
+from torchrecorder.events import GRAD_SUFFIX, OpId, Role, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import Failure, RecordedRun
 from torchrecorder.query.missing_gradient import why_left
+from torchrecorder.query.reach import leading_to, needed_for
 
 Reason = Literal["modified in place", "graph freed", "no graph", "not in the graph"]
 
@@ -131,7 +132,7 @@ class _Search:
         (first, value), others = writers[0], {later.id for later, _ in writers} - {writers[0][0].id}
         more = f" (and {len(others)} more)" if others else ""
         advice = "use an operation that is not in place, or write to a clone()"
-        if self._is_of_optimizer(first):
+        if self._around(first, ScopeKind.OPTIMIZER) is not None:
             advice = "run this backward pass before the step of the optimizer"
         text = (
             f"{self._saver(op)} saved {self._in_words(op, value)} for backward, and "
@@ -145,7 +146,7 @@ class _Search:
         """What *op*, or the custom function it is in, may have saved; of the size in the message,
         if anything is."""
         found = [*(slot.value for slot in op.inputs), *op.outputs]
-        function = self._custom_function(op)
+        function = self._around(op, ScopeKind.CUSTOM_FUNCTION)
         if function is not None:
             found += [slot.value for slot in (*function.inputs, *function.outputs)]
         found = [value for value in dict.fromkeys(found) if self.values[value].storage >= 0]
@@ -155,15 +156,14 @@ class _Search:
         wanted = sorted(map(int, re.findall(r"\d+", sizes[1])))  # weights are saved transposed
         return [value for value in found if sorted(self.values[value].shape) == wanted] or found
 
-    def _custom_function(self, op: Op) -> Scope | None:
-        """The custom autograd function that *op* ran in."""
+    def _around(self, op: Op, kind: ScopeKind) -> Scope | None:
+        """The innermost scope of a kind in which *op* ran."""
         around = (self.recording.scopes[scope] for scope in self.recording.within(op.scope))
-        functions = (scope for scope in around if scope.kind is ScopeKind.CUSTOM_FUNCTION)
-        return next(functions, None)
+        return next((scope for scope in around if scope.kind is kind), None)
 
     def _saver(self, op: Op) -> str:
         """What saved the tensor: a custom function, else the operation itself."""
-        function = self._custom_function(op)
+        function = self._around(op, ScopeKind.CUSTOM_FUNCTION)
         if function is None:
             return self._words(op)
         place = f" at {function.source.place}" if function.source is not None else ""
@@ -181,17 +181,12 @@ class _Search:
             if op.name == "data":
                 return True
 
-    def _is_of_optimizer(self, op: Op) -> bool:
-        scopes = self.recording.scopes
-        around = self.recording.within(op.scope)
-        return any(scopes[scope].kind is ScopeKind.OPTIMIZER for scope in around)
-
     def _in_words(self, op: Op, value: ValueId) -> str:
         """A tensor that *op* saved."""
         found = self.values[value]
         if found.names:
             return found.names[0]
-        function = self._custom_function(op)
+        function = self._around(op, ScopeKind.CUSTOM_FUNCTION)
         inputs, outputs = op.inputs, op.outputs
         if function is not None:
             inputs, outputs = function.inputs, tuple(slot.value for slot in function.outputs)
@@ -237,7 +232,9 @@ class _Search:
     def _across(self, first: Op) -> Iterator[tuple[Op, ValueId]]:
         """The operations after *first* that read a tensor from before it through which the pass
         came to the node that failed."""
-        needed, leading = self._behind(self.roots), self._leading()
+        needed = needed_for(self.roots, self.forward)
+        failed = [self.failure.grad] if self.failure.grad is not None else []
+        leading = leading_to(self.recording, failed)
         for op in self.forward:
             if op.index < first.index or needed.isdisjoint(op.outputs):
                 continue
@@ -249,28 +246,6 @@ class _Search:
                 if value.grad.grad in leading:
                     yield op, slot.value
                     break
-
-    def _leading(self) -> set[GradId]:
-        """The node that failed, and those from which a backward pass comes to it."""
-        behind: dict[GradId, list[GradId]] = {}
-        for node in self.recording.grad_nodes.values():
-            for edge in filter(None, node.next):
-                behind.setdefault(edge.grad, []).append(node.id)
-        waiting = [self.failure.grad] if self.failure.grad is not None else []
-        found = set(waiting)
-        while waiting:
-            more = [node for node in behind.get(waiting.pop(), ()) if node not in found]
-            found.update(more)
-            waiting += more
-        return found
-
-    def _behind(self, values: Sequence[ValueId]) -> set[ValueId]:
-        """*values*, and every tensor that they were computed from."""
-        needed = set(values)
-        for op in reversed(self.forward):
-            if not needed.isdisjoint(op.outputs):
-                needed.update(slot.value for slot in op.inputs)
-        return needed
 
     # There is no graph ------------------------------------------------------------------
 
@@ -313,34 +288,21 @@ class _Search:
 
     def not_in_graph(self) -> FailedBackward | None:
         """The tensors whose gradients were asked for and that no node leads to."""
-        reached = self._reached()
-        leaves: Mapping[ValueId | None, GradId] = {
-            node.variable: node.id for node in self.recording.grad_nodes.values()
-        }
+        edges = (self.values[root].grad for root in self.roots)
+        started = {edge.grad for edge in edges if edge is not None}
+        leaves = {node.variable: node.id for node in self.recording.grad_nodes.values()}
         apart = []
         for slot in self.call.inputs:
-            grad = self.values[slot.value].grad
-            node = leaves.get(slot.value) if grad is None else grad.grad
-            if slot.name.startswith("inputs") and node not in reached:
-                apart.append(self._asked(slot.name, self.values[slot.value]))
+            value = self.values[slot.value]
+            node = value.grad.grad if value.grad is not None else leaves.get(slot.value)
+            leading = leading_to(self.recording, [node] if node is not None else [])
+            if slot.name.startswith("inputs") and started.isdisjoint(leading):
+                apart.append(self._asked(slot.name, value))
         if not apart:
             return None
         names = " and ".join(apart)
         text = f"the result does not depend on {names}: allow_unused=True gives None for it"
         return FailedBackward("not in the graph", text, (self.call,))
-
-    def _reached(self) -> set[GradId]:
-        """The grad nodes behind the roots."""
-        edges = [self.values[root].grad for root in self.roots]
-        waiting = [edge.grad for edge in edges if edge is not None]
-        found = set(waiting)
-        while waiting:
-            node = self.recording.grad_nodes.get(waiting.pop())
-            for edge in node.next if node is not None else ():
-                if edge is not None and edge.grad not in found:
-                    found.add(edge.grad)
-                    waiting.append(edge.grad)
-        return found
 
     def _asked(self, slot: str, value: Value) -> str:
         """A tensor whose gradient was asked for, by its name or place among the arguments."""

@@ -10,11 +10,12 @@ from typing import Literal
 from torchrecorder.annotations.parameter_owners import before_writes, leaf_gradients, run_again
 from torchrecorder.annotations.places import op_in_words
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.events import MODES, STORED, GradId, OpId, ScopeKind, ValueId
+from torchrecorder.events import MODES, STORED, OpId, ScopeKind, ValueId
 from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.nodes import Op, Value
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.query.find import first_kind
+from torchrecorder.query.reach import leading_to, needed_for
 
 Reason = Literal[
     "frozen", "unused", "not in the loss", "left autograd", "no backward", "not propagated"
@@ -128,21 +129,11 @@ class _Search:
     @cached_property
     def live(self) -> set[ValueId]:
         """The values that depend on it according to autograd."""
-        grads, values = self.recording.grad_nodes, self.recording.values.values()
-        behind: dict[GradId, list[GradId]] = {}
-        for grad in grads.values():
-            for edge in grad.next:
-                if edge is not None:
-                    behind.setdefault(edge.grad, []).append(grad.id)
-        starts = [grad.id for grad in grads.values() if grad.variable in self.same]
+        grads, values = self.recording.grad_nodes.values(), self.recording.values.values()
+        starts = [grad.id for grad in grads if grad.variable in self.same]
         if self.value.grad is not None:
             starts.append(self.value.grad.grad)
-        self.nodes = set(starts)
-        while starts:
-            for node in behind.get(starts.pop(), ()):
-                if node not in self.nodes:
-                    self.nodes.add(node)
-                    starts.append(node)
+        self.nodes = leading_to(self.recording, starts)
         taped = {value.id for value in values if value.grad and value.grad.grad in self.nodes}
         return taped | self.same
 
@@ -209,7 +200,7 @@ class _Search:
 
     def _cuts(self) -> Iterator[Op]:
         """The ops where autograd is left, if it reaches the loss without autograd."""
-        needed = self._needed_by_loss()
+        needed = needed_for(self.loss, self.forward)
         for op in self._reading(self.live):
             if any(value in needed and value not in self.live for value in op.outputs):
                 yield op
@@ -220,14 +211,6 @@ class _Search:
         more = f", and {len(cuts) - 1} more operation{'s' * (len(cuts) > 2)}" * (len(cuts) > 1)
         text = f"autograd is left in {op_in_words(self.recording, OpId(first.id))}{more}"
         return self._because("left autograd", f"{text}: {why_left(self.recording, first)}", cuts)
-
-    def _needed_by_loss(self) -> set[ValueId]:
-        """Every value that the loss depends on."""
-        needed = set(self.loss)
-        for op in reversed(self.forward):
-            if any(value in needed for value in op.outputs):
-                needed.update(slot.value for slot in op.inputs)
-        return needed
 
     def _not_propagated(self) -> MissingGradient:
         """The reason if autograd leads from the loss to it: the grad node that returned no

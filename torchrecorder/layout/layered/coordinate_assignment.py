@@ -73,8 +73,7 @@ class Across:
         leave = entry + len(template.entries)
         begin = min((here - body.left for here, body in zip(at, bodies)), default=0.0)
         core = max((here + body.right for here, body in zip(at, bodies)), default=0.0)
-        first = min(at[entry:leave], default=begin + room.clear)
-        shift = max(PAD + room.beside - begin, room.clear - first)
+        shift = room.offset(begin, at[entry:leave])
         self.middle = [here + shift for here in at[:entry]]
         self.entries = [here + shift for here in at[entry:leave]]
         self.exits = [here + shift for here in at[leave : leave + len(template.exits)]]

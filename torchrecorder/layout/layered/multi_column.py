@@ -196,9 +196,8 @@ class _Columns:
     def _across(self) -> None:
         """Put the columns beside each other."""
         reach = self._reach()
-        entry = min(self.scope.entries, default=reach[0][0] + self.room.clear)
         # What is cut off may have needed more space on the left than the first column does.
-        first = min(max(PAD + self.room.beside - reach[0][0], self.room.clear - entry), 0.0)
+        first = min(self.room.offset(reach[0][0], self.scope.entries), 0.0)
         self.across, self.channel = [first], [reach[0][1] + first + BESIDE]
         for column in range(1, len(self.cuts) + 1):
             low, high = reach[column]

@@ -5,8 +5,10 @@ Everything is measured across the flow and along it, from the corner where the s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+
+from torchrecorder.layout.layered.constants import PAD
 
 Point = tuple[float, float]
 
@@ -87,3 +89,13 @@ class Room(NamedTuple):
     least: float = 0.0
     length: float = 0.0
     clear: float = 0.0
+
+    def offset(self, begin: float, entries: Sequence[float]) -> float:
+        """How far what is in a scope moves across, to begin beside the text, with no entry in it.
+
+        Args:
+            begin: Where boxes and lines begin.
+            entries: Where tensors come in.
+        """
+        first = min(entries, default=begin + self.clear)
+        return max(PAD + self.beside - begin, self.clear - first)

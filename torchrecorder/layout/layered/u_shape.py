@@ -229,8 +229,7 @@ class _Shape:
         """Where both sides and the lanes between them stand."""
         room = self.room
         left, right = self._extent(False), self._extent(True)
-        entry = min(self.scope.entries, default=left[0] + room.clear)
-        self.here = max(PAD + room.beside - left[0], room.clear - entry)
+        self.here = room.offset(left[0], self.scope.entries)
         begin = left[1] + self.here
         between = max(BETWEEN, 2 * BESIDE + TRACK * (len(self.lanes) - 1))
         self.lane = begin + BESIDE

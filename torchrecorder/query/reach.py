@@ -1,0 +1,34 @@
+"""Reach: which tensors were needed for others, and from which grad nodes a pass comes to others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from torchrecorder.events import GradId, ValueId
+from torchrecorder.graph.nodes import Op
+from torchrecorder.graph.recording import RecordedRun
+
+
+def needed_for(values: Iterable[ValueId], ops: Sequence[Op]) -> set[ValueId]:
+    """*values*, and every tensor that *ops*, in run order, computed them from."""
+    needed = set(values)
+    for op in reversed(ops):
+        if not needed.isdisjoint(op.outputs):
+            needed.update(slot.value for slot in op.inputs)
+    return needed
+
+
+def leading_to(recording: RecordedRun, nodes: Iterable[GradId]) -> set[GradId]:
+    """*nodes*, and every grad node from which a backward pass comes to one of them."""
+    before: dict[GradId, list[GradId]] = {}
+    for grad in recording.grad_nodes.values():
+        for edge in filter(None, grad.next):
+            before.setdefault(edge.grad, []).append(grad.id)
+    found = set(nodes)
+    waiting = list(found)
+    while waiting:
+        for node in before.get(waiting.pop(), ()):
+            if node not in found:
+                found.add(node)
+                waiting.append(node)
+    return found
