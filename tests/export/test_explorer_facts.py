@@ -17,7 +17,7 @@ from torchrecorder.events import (
     COMPILED_GRAPH, CompiledGraph, FusedKernel, GraphBreak, OpKind, ScopeKind, SourceLine,
     UnmatchedCall,
 )
-from torchrecorder.export.explorer.data import page_data, source
+from torchrecorder.export.explorer.data import page_data
 from torchrecorder.export.explorer.facts import Facts
 from torchrecorder.graph.recording import Failure
 from torchrecorder.recording import Recording
@@ -237,11 +237,11 @@ class Around(torch.nn.Module):
 def test_a_closed_module_says_which_of_its_inputs_is_the_query() -> None:
     """By a mark at each line into it; one that takes something else has none."""
     view = make_view(record(Around(), torch.ones(2, 2)), ViewOptions())
-    data = page_data(source(view, Style()))
+    data = page_data(view, Style())
     strings, rows_of, items = data["strings"], data["tensors"]["producer"], data["items"]
     first = [strings[data["labels"][label][0][0]] for label in items["label"]]
     marks = {(first[item], first[rows_of[row]], strings[text], place)
              for item, row, text, place in data["closedmarks"]}
     assert marks == {("attend: Attend", made, mark, place)
                      for place, (made, mark) in enumerate(zip(("exp", "neg", "sin"), "qkv"))}
-    assert page_data(source(make_view(network()), Style()))["closedmarks"] == []
+    assert page_data(make_view(network()), Style())["closedmarks"] == []

@@ -13,7 +13,7 @@ import pytest
 from tests import figures
 from tests.export.test_plain_svg import NO_FORMS, SVG
 from torchrecorder.export.dot import node_name
-from torchrecorder.export.nested import ARROW, Placed, arrow, closed_size, loop_way, nested_text
+from torchrecorder.export.nested import ARROW, Placed, arrow, closed_size, loop_route, nested_text
 from torchrecorder.export.plain_svg import HALF_TIP, plain_svg
 from torchrecorder.export.svg import centred
 from torchrecorder.layout.layered import Drawn
@@ -224,7 +224,7 @@ def test_short_lines_have_short_tips() -> None:
 def test_the_line_back_in_a_loop(direction: Any, up: bool, ends: tuple[str, str]) -> None:
     """From where its flow ends to where it begins, as far from the border on every side."""
     box = Drawn(0, 100.0, 200.0, 80.0, 60.0, True, up)
-    way = loop_way(box, replace(alone(), direction=direction))
+    way = loop_route(box, replace(alone(), direction=direction))
     left, top, right, bottom = extent(way)
     inside = {"left": left - 100, "top": top - 200, "right": 180 - right, "bottom": 260 - bottom}
     near = "bottom" if direction in ("LR", "RL") else "right"

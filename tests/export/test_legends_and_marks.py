@@ -141,7 +141,7 @@ def test_marks_are_written_where_they_stand() -> None:
     shapes = tuple(Shape(name, None, (Text(name, "title"),), LOOK) for name in "abc")
     lines = (line("a", "c", "always"), line("b", "c", "never", 0))
     figure = Figure("f", shapes, (), lines)
-    marks = head_marks(figure, [*Placed.lay_out(figure, None, 5.0).ways()])
+    marks = head_marks(figure, [*Placed.lay_out(figure, None, 5.0).routes()])
     assert [mark.text for mark in marks.values()] == ["always"]
     for number, edge in enumerate(parts(figure, "edge")):
         texts = [*edge.iter(f"{SVG}text")]

@@ -13,8 +13,14 @@ from torch.nn import functional as F
 
 import torchrecorder
 from torchrecorder.annotations.parameters import PARAMETERS
-from torchrecorder.export.table.rows import rows
+from torchrecorder.export.table.rows import TableRow, every_row, fitting
+from torchrecorder.recording import Recording
 from torchrecorder.select.functions import WithFunctions
+
+
+def rows(recording: Recording, depth: int | None = None, *, ops: bool = False) -> list[TableRow]:
+    """The rows of a table as `summary` lists them without folding."""
+    return fitting(every_row(recording, ops=ops), depth)
 
 
 def test_a_closure_that_is_called_again() -> None:

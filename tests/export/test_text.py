@@ -9,11 +9,11 @@ from types import MappingProxyType
 
 import pytest
 
+from tests.export.test_rows import rows
 from tests.figures import linear, network, regions
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.errors import InvalidArgument, UnknownAnnotation
 from torchrecorder.events import ModuleId, OpKind, Role, ScopeKind, Slot, ValueId
-from torchrecorder.export.table.rows import rows
 from torchrecorder.export.table.alignment import Column, table, tree, width
 from torchrecorder.export.table.text import Txt, summary
 from torchrecorder.graph.nodes import Module

@@ -110,7 +110,7 @@ def test_modules_that_are_turned_over_keep_their_titles_free(depth: int) -> None
     recording = torchrecorder.record(UNet().eval(), torch.ones(1, 1, 16, 16))
     figure = draw(make_view(recording, ViewOptions(depth=depth)))
     placed = Placed.lay_out(figure, None, 60.0)
-    boxes, ways = placed.boxes(), list(placed.ways())
+    boxes, ways = placed.boxes(), list(placed.routes())
     for group in figure.groups:
         box, (width, height) = boxes[group.id], header_size(group, figure)
         title = Frame(box.x + 9, box.y + 4, width, height)

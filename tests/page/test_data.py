@@ -18,7 +18,7 @@ from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.comparison.compare import compare
 from torchrecorder.comparison.overlay import overlay
 from torchrecorder.events import Statistics
-from torchrecorder.export.explorer.data import page_data, source
+from torchrecorder.export.explorer.data import page_data
 from torchrecorder.export.html import embedded
 from torchrecorder.recording import Recording
 from torchrecorder.layout.layered import Item, Link, place, plan
@@ -32,7 +32,7 @@ from torchrecorder.views.pipeline import ViewOptions, make_view
 
 def data_of(recording: Recording, style: Style = Style(), **options: Any) -> dict[str, Any]:
     """What a page with these options holds."""
-    return page_data(source(make_view(recording, ViewOptions(**options)), style))
+    return page_data(make_view(recording, ViewOptions(**options)), style)
 
 
 class Page:

@@ -20,7 +20,7 @@ from tests.views.test_fold import stack
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.events import ModuleId, OpId, Slot, ValueId
 from torchrecorder.export.explorer import numbers
-from torchrecorder.export.explorer.data import page_data, source
+from torchrecorder.export.explorer.data import page_data
 from torchrecorder.export.explorer.box_appearance import TreeAppearance
 from torchrecorder.export.explorer.equal import representatives
 from torchrecorder.export.explorer.facts import Facts
@@ -36,12 +36,14 @@ from torchrecorder.views.tree import Tree
 
 def tree_of(recording: Recording, **options: Any) -> Tree:
     """All that can be opened in a recording."""
-    return source(make_view(recording, ViewOptions(**options)), Style()).tree
+    unfolded = make_view(recording, ViewOptions(**options)).unfolded
+    assert unfolded is not None
+    return Tree(unfolded())
 
 
 def described(recording: Recording, style: Style, **options: Any) -> dict[str, Any]:
     """The items and tensors of a page, with texts and looks in the place of their numbers."""
-    data = page_data(source(make_view(recording, ViewOptions(**options)), style))
+    data = page_data(make_view(recording, ViewOptions(**options)), style)
     items, tensors, strings = data["items"], data["tensors"], data["strings"]
 
     def rows(table: str, number: int) -> Any:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from tests.page.test_data import data_of
 from tests.figures import linear
 from tests.views.test_fold import stack
-from torchrecorder.export.explorer.data import page_data, source
+from torchrecorder.export.explorer.data import page_data
 from torchrecorder.export.html import ESCAPES, embedded, policy
 from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
@@ -31,7 +31,7 @@ def test_times_can_be_left_out() -> None:
     timed = {op: found.replace(seconds=0.5) for op, found in recording.ops.items()}
     view = make_view(replace(recording, ops=timed))
     keys = [
-        {each["key"] for each in page_data(source(view, Style(), times))["annotations"]}
+        {each["key"] for each in page_data(view, Style(), times)["annotations"]}
         for times in (True, False)
     ]
     assert keys[0] - keys[1] == {"forward_time", "time"}

@@ -9,7 +9,7 @@ from torch import nn
 
 import torchrecorder
 from torchrecorder.capture.internals.table import COLLECTIVE_CALLS
-from torchrecorder.export.explorer.data import page_data, source
+from torchrecorder.export.explorer.data import page_data
 from torchrecorder.graph.consistency import problems
 from torchrecorder.style.style import Style
 from torchrecorder.views.pipeline import ViewOptions, make_view
@@ -79,7 +79,7 @@ def test_micro_batches_are_one_box_in_any_order(order):
 
 def test_folds_of_messages_on_the_page():
     """What is read is not called unread, although a closed fold is made without its arrows."""
-    data = page_data(source(make_view(_joined(GPIPE).recording, ViewOptions()), Style()))
+    data = page_data(make_view(_joined(GPIPE).recording, ViewOptions()), Style())
     labels = [[data["strings"][text] for text, _ in label] for label in data["labels"]]
     titles = {label[0] for label in labels}
     assert {"send ×4", "recv ×4", "square ×4", "mean ×4"} <= {" ".join(t.split()) for t in titles}

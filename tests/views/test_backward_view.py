@@ -12,7 +12,7 @@ import torchrecorder
 
 from tests.stepped import doubled, stepped
 from torchrecorder.errors import InvalidArgument, NothingFound
-from torchrecorder.export.explorer.data import page_data, source
+from torchrecorder.export.explorer.data import page_data
 from torchrecorder.style.draw import draw
 from torchrecorder.style.style import Style
 from torchrecorder.style.themes import THEMES
@@ -131,7 +131,7 @@ def test_what_never_ran_in_backward_says_so(theme):
     assert (looks["s1"].fill, looks["s1"].dash) == (theme.paper, "dotted")
     assert looks["s2"].dash == "solid"
     assert lines(draw(backward_view(recording)))["v1"][-1] == "no gradient"
-    assert "did not run" in page_data(source(view, Style()))["strings"]
+    assert "did not run" in page_data(view, Style())["strings"]
     forward = draw(make_view(recording, ViewOptions(depth=1, fold=False)))
     assert "did not run" not in lines(forward)["s1"]
 

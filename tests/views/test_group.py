@@ -11,7 +11,7 @@ import pytest
 from tests.figures import arrows, boxes, clusters, linear, view_of
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.export.dot import output_labels
-from torchrecorder.export.explorer.data import page_data, source
+from torchrecorder.export.explorer.data import page_data
 from torchrecorder.recording import Recording
 from torchrecorder.recording import load
 from torchrecorder.style.draw import draw
@@ -192,7 +192,7 @@ def test_a_group_gives_results_first_and_last_what_comes_back() -> None:
 def test_the_page_says_the_same_of_a_group() -> None:
     """Closed in the page it gives what it gives in the figure."""
     view = view_of(unet(), depth=1, group={"Decoder": ["up", "head"]})
-    assert "→ 1×5, 1×4, …" in page_data(source(view, Style()))["strings"]
+    assert "→ 1×5, 1×4, …" in page_data(view, Style())["strings"]
 
 
 def tokens() -> Recording:

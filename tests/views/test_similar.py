@@ -14,7 +14,7 @@ from tests.figures import arrows, boxes, clusters, linear
 from tests.test_properties import RUNS, graph_of, ops_in
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.graph.align import aligned
-from torchrecorder.export.explorer.data import page_data, source
+from torchrecorder.export.explorer.data import page_data
 from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.style.style import Style
@@ -301,7 +301,7 @@ def test_every_depth_and_option_can_be_drawn(
     view.check()
     figure = draw(view, Style(legend=True, color_by="output_bytes"))
     assert len(figure.shapes) == len(view.boxes) and len(figure.lines) == len(view.arrows)
-    assert page_data(source(view, Style()))["format"] == 1
+    assert page_data(view, Style())["format"] == 1
 
 
 @given(RUNS)

@@ -172,8 +172,9 @@ class _AreaChartSvg:
         x, y = WIDTH - RIGHT + 16, TOP + 4
         yield f'<text x="{x}" y="{y + 9}" fill="{QUIET}">at the peak</text>'
         column = self.drawn.columns[self.drawn.peak]
-        for amount, (kind, color) in reversed(list(zip(column, self.drawn.kinds.items()))):
-            if not any(column[list(self.drawn.kinds).index(kind)] for column in self.drawn.columns):
+        kinds = zip(column, self.drawn.kinds.items(), zip(*self.drawn.columns))
+        for amount, (kind, color), everywhere in reversed([*kinds]):
+            if not any(everywhere):
                 continue
             y += 20
             text = f"{kind}  {self.drawn.show(amount)}"

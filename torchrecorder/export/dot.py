@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from torchrecorder.export import legend
 from torchrecorder.export.legend import SMALL
 from torchrecorder.export.quoting import (
-    attribute,
     attribute_values,
     html,
     joined,
@@ -22,9 +21,7 @@ from torchrecorder.export.quoting import (
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.layout.measure import label_size, text_width
 from torchrecorder.style.color import faded
-from torchrecorder.style.figure import (
-    Dash, Figure, Group, Line, Look, Outline, Shape, Text, nested,
-)
+from torchrecorder.style.figure import Figure, Group, Line, Look, Shape, Text, nested
 from torchrecorder.style.labels import in_a_line
 from torchrecorder.style.paper import Paper
 
@@ -45,6 +42,9 @@ TIGHT = {
     "circle": {**_MARGIN, "width": quote("0.25")},
 }
 """Attributes of outlines for which Graphviz leaves too much space."""
+
+TABLE = '<table border="0" cellborder="0" cellspacing="0" cellpadding="0">'
+"""A table without lines, to align a label."""
 
 LARGE = 400
 """From this number of lines on, Graphviz uses cheaper settings."""
@@ -80,7 +80,7 @@ class Pins:
         groups: For the id of each group.
         lines: For each line, in their order.
         legend: For the frame of the legend.
-        loops: For the id of each group with a line back.
+        loops: For the id of each group with a feedback edge.
     """
 
     shapes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -146,7 +146,8 @@ def _statements(figure: Figure, pins: Pins = Pins()) -> Iterator[str]:
     common = figure.lines[0].look if figure.lines else None
     if common is not None:
         yield f"edge [{joined(attribute_values(_line_look(common)))}]"
-    following = _following(figure)
+    # Graphviz keeps lines between neighbours in run order straight.
+    following = {one.id: other.id for one, other in zip(figure.shapes, figure.shapes[1:])}
     for number, line in enumerate(figure.lines):
         more = {"weight": quote("40")} if following.get(line.tail) == line.head else {}
         more.update({"headlabel": quote(line.mark)} if line.mark else {})
@@ -158,8 +159,7 @@ def _statements(figure: Figure, pins: Pins = Pins()) -> Iterator[str]:
 
 
 def _defaults(figure: Figure) -> Iterator[str]:
-    font = _font(figure)
-    size = f"{figure.fontsize:g}"
+    font, size = font_family(figure), f"{figure.fontsize:g}"
     graph = {
         "rankdir": figure.direction,
         "bgcolor": figure.background,
@@ -195,7 +195,8 @@ def _cheap(figure: Figure) -> dict[str, str]:
     return {**cheap, "splines": "line"} if dense else cheap
 
 
-def _font(figure: Figure) -> str:
+def font_family(figure: Figure) -> str:
+    """The font of a figure, with fallbacks for Helvetica."""
     plain = figure.fontname == "Helvetica"
     return "Helvetica,Arial,sans-serif" if plain else figure.fontname
 
@@ -247,27 +248,14 @@ def _shape(
         attributes["tooltip"] = verbatim(shape.tooltip)
     attributes.update(pinned)
     if not own:
-        return f"{_plain_look(shape.look, look_attributes)}, {joined(attributes)}"
+        return f"{_look_text(look_attributes, shape.look)}, {joined(attributes)}"
     return joined({**quoted(look_attributes(shape.look)), **attributes, **attribute_values(own)})
 
 
-def _plain_look(look: Look, write: Callable[[Look], dict[str, str]]) -> str:
-    """The attributes of a look without attributes of the user."""
-    parts = look.fill, look.stroke, look.text, look.outline, look.dash, look.width
-    return _look_text(write, *parts)
-
-
 @lru_cache(maxsize=2048)
-def _look_text(
-    write: Callable[[Look], dict[str, str]],
-    fill: str,
-    stroke: str,
-    text: str,
-    outline: Outline,
-    dash: Dash,
-    width: float,
-) -> str:
-    return joined(quoted(write(Look(fill, stroke, text, outline, dash, width))))
+def _look_text(write: Callable[[Look], dict[str, str]], look: Look) -> str:
+    """The attribute list of a look without attributes of the user."""
+    return joined(quoted(write(look)))
 
 
 def _group(group: Group, figure: Figure, pinned: Mapping[str, str]) -> str:
@@ -276,7 +264,7 @@ def _group(group: Group, figure: Figure, pinned: Mapping[str, str]) -> str:
     attributes.update(pinned)
     own = group.look.attributes
     if not own:
-        return f"{_plain_look(group.look, _paper_attributes)}, {joined(attributes)}"
+        return f"{_look_text(_paper_attributes, group.look)}, {joined(attributes)}"
     look = quoted(_paper_attributes(group.look))
     return joined({**look, **attributes, **attribute_values(own)})
 
@@ -300,14 +288,18 @@ def _corner(group: Group, figure: Figure) -> str:
 
     Graphviz makes a cluster as wide as its label, and draws arrows over the label.
     """
-    label = tuple(in_two(group.label, figure))
-    text = "<br align=\"left\"/>".join([*pieces(label, group.look, figure), ""])
+    label, text = corner_label(group, figure)
     if figure.direction in ("LR", "RL"):
         return f"<{text}>"
     width, _ = label_size(label, figure.fontsize, fontname=figure.fontname)
     left = f'<td align="left" balign="left">{text}</td>'
-    table = '<table border="0" cellborder="0" cellspacing="0" cellpadding="0">'
-    return f'<{table}<tr>{left}<td width="{round(width + 16)}"></td></tr></table>>'
+    return f'<{TABLE}<tr>{left}<td width="{round(width + 16)}"></td></tr></table>>'
+
+
+def corner_label(group: Group, figure: Figure) -> tuple[tuple[Text, ...], str]:
+    """The lines of the label of a cluster, and the same in Graphviz's syntax, left-aligned."""
+    label = tuple(in_two(group.label, figure))
+    return label, "<br align=\"left\"/>".join([*pieces(label, group.look, figure), ""])
 
 
 def in_two(label: tuple[Text, ...], figure: Figure) -> Iterator[Text]:
@@ -345,15 +337,10 @@ def _small_print(fontsize: float) -> tuple[str, str]:
     return f"{size:g}", f'<font point-size="{round(size * LEADING)}"> </font>'
 
 
-def _following(figure: Figure) -> dict[str, str]:
-    """For each shape the next one in run order: arrows between the two are kept straight."""
-    return {one.id: other.id for one, other in zip(figure.shapes, figure.shapes[1:])}
-
-
 def _edge(line: Line, figure: Figure, common: Look | None, more: Mapping[str, str]) -> str:
     attributes = dict(more)
     if line.look != common:
-        attributes.update(_line_quoted(line.look))
+        attributes.update(attribute_values(_line_look(line.look)))
     if line.tooltip:
         attributes["edgetooltip"] = verbatim(line.tooltip)
     ends = f"{quote(node_name(line.tail))} -> {quote(node_name(line.head))}"
@@ -368,10 +355,6 @@ def _line_look(look: Look) -> dict[str, str]:
         "style": look.dash,
     }
     return {**found, **look.attributes}
-
-
-def _line_quoted(look: Look) -> dict[str, str]:
-    return {name: attribute(text) for name, text in _line_look(look).items()}
 
 
 def _legend(figure: Figure, pins: Pins) -> Iterator[str]:

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar, Literal, TypedDict
+from typing import ClassVar, Literal
 
 from torchrecorder.checks import ABOVE_0, Check, one_of, warn
 from torchrecorder.errors import Notice
@@ -20,7 +20,6 @@ from torchrecorder.export.svg import centred, finished, names_of, on_page, size_
 from torchrecorder.export.exporter import timeout_option
 from torchrecorder.layout import engine
 from torchrecorder.layout.fonts import stand_in
-from torchrecorder.layout.layered.place import Sheet
 from torchrecorder.option_table import Checked, documented, option
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure, Group, Line, Shape
@@ -81,7 +80,38 @@ class Painted(Checked):
         return self._painted(draw(view, style))
 
     def _painted(self, figure: Figure, attributes: Mapping[str, str] | None = None) -> bytes:
-        return _painted(figure, self.suffix[1:], self.layout, self.timeout, attributes)
+        """The contents of the file; *attributes* of the graph are passed to Graphviz."""
+        format, natural = self.suffix[1:], replace(figure, paper=Paper())
+        nested, below = is_nested(figure, self.layout), bool(figure.paper.width)
+        sheet = sheet_of(figure, smallest(figure), below)
+        if nested and format == "svg" and (is_large(natural) or not engine.available()):
+            svg = plain_svg(natural, legend_below=below, sheet=sheet, timeout=self.timeout)
+            return _on_paper(finished(svg, names_of(figure)), figure)
+        engine.require()
+        if format != "svg":
+            _warn_if_replaced(figure.fontname)
+        if nested:
+            text = nested_text(natural, legend_below=below, sheet=sheet, timeout=self.timeout)
+        else:
+            text = dot_text(natural)
+        paint = partial(
+            rendered,
+            text,
+            program=PAINTER if nested else "dot",
+            timeout=self.timeout,
+            names=names_of(figure),
+        )
+        if format == "svg":
+            return _on_paper(paint("svg"), figure)
+        if not figure.paper:
+            return paint(format, attributes=attributes)
+        if format == "pdf":
+            picture = paint("pdf", attributes=attributes)
+            fit = figure.paper.fit(*paper_pdf.size_of(picture), smallest(figure))
+            return paper_pdf.on_page(picture, fit, figure.background)
+        fit = figure.paper.fit(*size_of(paint("svg")), smallest(figure))
+        window = f"{fit.width:.4f},{fit.height:.4f},{fit.scale:.6f}"
+        return paint(format, attributes={**(attributes or {}), "viewport": window})
 
 
 @documented
@@ -154,38 +184,6 @@ def _given(figure: Figure) -> Iterator[str]:
         yield from part.look.attributes
 
 
-def _painted(
-    figure: Figure,
-    format: str,
-    layout: Layout,
-    timeout: float,
-    attributes: Mapping[str, str] | None = None,
-) -> bytes:
-    natural = replace(figure, paper=Paper())
-    nested = is_nested(figure, layout)
-    if nested and format == "svg" and (is_large(natural) or not engine.available()):
-        return _on_paper(_without_graphviz(natural, figure, timeout), figure)
-    engine.require()
-    if format != "svg":
-        _warn_if_replaced(figure.fontname)
-    if nested:
-        text, program = nested_text(natural, **_room(figure), timeout=timeout), PAINTER
-    else:
-        text, program = dot_text(natural), "dot"
-    paint = partial(rendered, text, program=program, timeout=timeout, names=names_of(figure))
-    if format == "svg":
-        return _on_paper(paint("svg"), figure)
-    if not figure.paper:
-        return paint(format, attributes=attributes)
-    if format == "pdf":
-        picture = paint("pdf", attributes=attributes)
-        fit = figure.paper.fit(*paper_pdf.size_of(picture), smallest(figure))
-        return paper_pdf.on_page(picture, fit, figure.background)
-    fit = figure.paper.fit(*size_of(paint("svg")), smallest(figure))
-    window = f"{fit.width:.4f},{fit.height:.4f},{fit.scale:.6f}"
-    return paint(format, attributes={**(attributes or {}), "viewport": window})
-
-
 def _warn_if_replaced(fontname: str) -> None:
     """Warn if a font is not installed on this machine: the figure is painted with another one."""
     instead = stand_in(fontname)
@@ -195,23 +193,6 @@ def _warn_if_replaced(fontname: str) -> None:
             f"{instead!r}. fc-list lists the installed fonts",
             Notice,
         )
-
-
-def _without_graphviz(natural: Figure, figure: Figure, timeout: float) -> bytes:
-    """SVG without Graphviz: if it is not installed, or would take long."""
-    return finished(plain_svg(natural, **_room(figure), timeout=timeout), names_of(figure))
-
-
-class _Room(TypedDict):
-    """The space on the paper for the nested layout."""
-
-    legend_below: bool
-    sheet: Sheet | None
-
-
-def _room(figure: Figure) -> _Room:
-    below = bool(figure.paper.width)
-    return {"legend_below": below, "sheet": sheet_of(figure, smallest(figure), below)}
 
 
 def _on_paper(svg: bytes, figure: Figure) -> bytes:

@@ -20,34 +20,33 @@ BACK = 5.0
 """Points from the tip of a line back to the middle of its mark."""
 
 NEAR = 20.0
-"""Points between a level line and a box, at which a mark there would look squeezed."""
-
+"""Points between a horizontal line and a box below which a mark does not fit between them."""
 
 STRIP = 100.0
-"""Points from top to bottom of the strips by which lines are looked up."""
+"""Height in points of the horizontal strips by which lines are indexed."""
 
 Rectangle = tuple[float, float, float, float]
 """Left, top, right and bottom."""
 
 
 class HeadMark(NamedTuple):
-    """The name of an argument, and the middle of it, in points."""
+    """The name of an argument, and the centre of that text, in points."""
 
     text: str
     at: Point
 
 
 def head_marks(
-    figure: Figure, ways: Sequence[Sequence[Point]], outlines: Sequence[Rectangle] = ()
+    figure: Figure, routes: Sequence[Sequence[Point]], outlines: Sequence[Rectangle] = ()
 ) -> dict[int, HeadMark]:
     """The marks that are drawn, by the index of the line.
 
     Args:
-        figure: What is drawn.
-        ways: The corners of each line.
+        figure: The figure.
+        routes: The corners of each line.
         outlines: The boxes and open groups.
     """
-    drawn = _Drawn(ways, outlines)
+    obstacles = _Obstacles(routes, outlines)
     marked = {line.head for line in figure.lines if line.mark}
     entering: dict[str, list[int]] = {}
     for number, line in enumerate(figure.lines):
@@ -59,35 +58,35 @@ def head_marks(
     upright = figure.direction in ("TB", "BT")
     found: dict[int, HeadMark] = {}
     for numbers in entering.values():
-        numbers.sort(key=lambda number: ways[number][-1][0 if upright else 1])
+        numbers.sort(key=lambda number: routes[number][-1][0 if upright else 1])
         shown = [figure.lines[number] for number in numbers]
-        tips = [ways[number][-1][0 if upright else 1] for number in numbers]
+        tips = [routes[number][-1][0 if upright else 1] for number in numbers]
         if not _in_order(shown):
             texts = list(_texts(figure, shown, tips, upright))
         else:
             texts = [line.mark if line.place < 0 else "" for line in shown]
         for seat, (number, text) in enumerate(zip(numbers, texts)):
             if text:
-                beside = [ways[other] for other in leaving[figure.lines[number].tail]]
-                left = upright and _is_left(seat, tips, beside, ways[number][-1])
+                beside = [routes[other] for other in leaving[figure.lines[number].tail]]
+                left = upright and _is_left(seat, tips, beside, routes[number][-1])
                 if upright and " = " in text:
-                    text, left = drawn.clear(figure, text, number, left)
-                found[number] = HeadMark(text, _spot(figure, text, ways[number], left))
+                    text, left = obstacles.clear(figure, text, number, left)
+                found[number] = HeadMark(text, _spot(figure, text, routes[number], left))
     return found
 
 
-class _Drawn:
+class _Obstacles:
     """The lines and outlines that a long mark must not cross.
 
     Args:
-        ways: The corners of each line.
+        routes: The corners of each line.
         outlines: The boxes and open groups.
     """
 
     def __init__(
-        self, ways: Sequence[Sequence[Point]], outlines: Sequence[Rectangle]
+        self, routes: Sequence[Sequence[Point]], outlines: Sequence[Rectangle]
     ) -> None:
-        self.ways = ways
+        self.routes = routes
         self.outlines = outlines
 
     def clear(self, figure: Figure, text: str, number: int, left: bool) -> tuple[str, bool]:
@@ -97,7 +96,7 @@ class _Drawn:
         """
         short = " = ".join(SHORT.get(name, name) for name in text.split(" = "))
         for written, side in product((text, short), (left, not left)):
-            x, y = _spot(figure, written, self.ways[number], side)
+            x, y = _spot(figure, written, self.routes[number], side)
             half = text_width(written, figure.fontsize * SMALL) / 2
             high = figure.fontsize * SMALL / 2
             if not self._is_crossed((x - half, y - high, x + half, y + high), number):
@@ -108,7 +107,7 @@ class _Drawn:
         """Whether a line, but for the end of line *number*, or an outline runs through *room*."""
         strips = range(int(room[1] // STRIP), int(room[3] // STRIP) + 1)
         near = {piece for strip in strips for piece in self._strips.get(strip, ())}
-        own = number, len(self.ways[number]) - 2
+        own = number, len(self.routes[number]) - 2
         return any(piece != own and self._meets(piece, room) for piece in near) or any(
             max(room[0], left) < min(room[2], right) and max(room[1], top) < min(room[3], bottom)
             and not (left < room[0] and room[2] < right and top < room[1] and room[3] < bottom)
@@ -116,16 +115,16 @@ class _Drawn:
         )
 
     def _meets(self, piece: tuple[int, int], room: Rectangle) -> bool:
-        (x, y), (other_x, other_y) = self.ways[piece[0]][piece[1] : piece[1] + 2]
+        (x, y), (other_x, other_y) = self.routes[piece[0]][piece[1] : piece[1] + 2]
         across = max(room[0], min(x, other_x)) <= min(room[2], max(x, other_x))
         return across and max(room[1], min(y, other_y)) <= min(room[3], max(y, other_y))
 
     @cached_property
     def _strips(self) -> dict[int, list[tuple[int, int]]]:
-        """The straight pieces of lines in each strip: the number of the line, and of the piece."""
+        """The segments of lines in each strip, as the index of the line and of the segment."""
         found: dict[int, list[tuple[int, int]]] = {}
-        for number, way in enumerate(self.ways):
-            for place, ((_, y), (_, other)) in enumerate(zip(way, way[1:])):
+        for number, route in enumerate(self.routes):
+            for place, ((_, y), (_, other)) in enumerate(zip(route, route[1:])):
                 for strip in range(int(min(y, other) // STRIP), int(max(y, other) // STRIP) + 1):
                     found.setdefault(strip, []).append((number, place))
         return found
@@ -134,20 +133,20 @@ class _Drawn:
 def _is_left(
     seat: int, tips: Sequence[float], beside: Sequence[Sequence[Point]], tip: Point
 ) -> bool:
-    """Whether a mark stands left of an upright tip: away from other lines.
+    """Whether a mark is placed left of a vertical arrow tip: on the side without other lines.
 
     Args:
-        seat: Which of the *tips* at the box it is.
-        tips: Where lines enter the box.
-        beside: The lines from the same box.
-        tip: Its end.
+        seat: The index of the arrow among those that enter the box, from left to right.
+        tips: The x coordinates of all arrows that enter the box.
+        beside: The routes of the lines from the same tail.
+        tip: The end of the arrow.
     """
     if len(tips) > 1:
         return seat == 0
     level = [
         (one[0], other[0])
-        for way in beside
-        for one, other in zip(way, way[1:])
+        for route in beside
+        for one, other in zip(route, route[1:])
         if one[1] == other[1] and abs(one[1] - tip[1]) < NEAR
     ]
     right = any(max(piece) > tip[0] + ASIDE for piece in level)
@@ -162,8 +161,8 @@ def _in_order(lines: Sequence[Line]) -> bool:
 def _texts(
     figure: Figure, lines: Sequence[Line], tips: Sequence[float], upright: bool
 ) -> Iterator[str]:
-    """The marks; where two lines are too close for a name, the numbers of the arguments, and
-    between lines that are too close for numbers none."""
+    """The text of each mark: the name of the argument; its number if lines are too close for names;
+    none if they are too close for numbers."""
     if _fit(figure, [line.mark for line in lines], tips, upright):
         yield from (line.mark for line in lines)
         return
@@ -175,16 +174,16 @@ def _texts(
 
 
 def _fit(figure: Figure, texts: Sequence[str], tips: Sequence[float], upright: bool) -> bool:
-    """Whether there is room for each of the marks between two lines."""
+    """Whether each of the inner marks fits between its line and the next one."""
     return all(
         text_width(texts[seat], figure.fontsize * SMALL) <= tips[seat + 1] - tips[seat] - ASIDE
         for seat in (range(1, len(texts) - 1) if upright else ())
     )
 
 
-def _spot(figure: Figure, text: str, way: Sequence[Point], left: bool) -> Point:
-    """The middle of a mark: beside an upright line, above a level one."""
-    (before_x, before_y), (x, y) = way[-2], way[-1]
+def _spot(figure: Figure, text: str, route: Sequence[Point], left: bool) -> Point:
+    """The centre of a mark: beside a vertical line, above a horizontal one."""
+    (before_x, before_y), (x, y) = route[-2], route[-1]
     half = text_width(text, figure.fontsize * SMALL) / 2
     if abs(y - before_y) > abs(x - before_x):
         back = BACK if y > before_y else -BACK

@@ -71,9 +71,6 @@ SCRIPTS = (
 )
 """The scripts of the page in order; files beside the template."""
 
-STYLES = ("page.css",)
-"""The style sheet of the page."""
-
 ESCAPES = {letter: f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
 """Characters with a special meaning inside a script element."""
 
@@ -89,16 +86,16 @@ class Html(Checked):
 
     def export(self, view: View, style: Style) -> str:
         """The contents of the file."""
-        from torchrecorder.export.explorer.data import page_data, source
+        from torchrecorder.export.explorer.data import page_data
 
         with uncollected():
-            return page(page_data(source(view, style, self.times, self.timeout)))
+            return page(page_data(view, style, self.times, self.timeout))
 
 
 def page(data: dict[str, Any]) -> str:
     """The page that shows *data*."""
     scripts = [_lean(_asset(name)) for name in SCRIPTS]
-    css = "\n".join(_lean(_asset(name)) for name in STYLES)
+    css = _lean(_asset("page.css"))
     return _template().render(  # type: ignore[no-any-return]
         name=printable(data["name"]),
         theme=data["theme"],

@@ -9,7 +9,7 @@ from torchrecorder.style.color import mix
 from torchrecorder.style.figure import Figure, Shape, Text
 
 SMALL = 0.8
-"""Size of small print, as a share of the title's."""
+"""Font size of small text, relative to that of titles."""
 
 GAP = 3.0
 """Points between two entries."""
@@ -33,12 +33,12 @@ def shapes(figure: Figure) -> tuple[Shape, ...]:
 
 
 def entry_height(figure: Figure) -> float:
-    """How high each entry is, in points."""
+    """The height of an entry, in points."""
     return 2.0 * figure.fontsize * SMALL
 
 
 def widths(figure: Figure, columns: int = 1) -> list[float]:
-    """How wide the entries in each column are, in points."""
+    """The width of the entries in each column, in points."""
     small = figure.fontsize * SMALL
     wide = [label_size(shape.label, small, fontname=figure.fontname)[0] for shape in shapes(figure)]
     return [max(wide[column::columns]) + 2.0 * small for column in range(columns)]
@@ -53,14 +53,14 @@ def columns_in(figure: Figure, width: float) -> int:
 
 
 def size(figure: Figure, columns: int = 1) -> tuple[float, float]:
-    """How large the frame of the legend is, in points."""
+    """Width and height of the frame of the legend, in points."""
     rows, room = -(-len(figure.legend) // columns), 2 * MARGIN - GAP
     wide = sum(widths(figure, columns)) + columns * GAP
     return wide + room, rows * (entry_height(figure) + GAP) + room
 
 
 def places(figure: Figure, columns: int = 1) -> Iterator[tuple[float, float, float]]:
-    """The middle of each entry, from the upper left corner of the frame, and its width."""
+    """The centre of each entry, relative to the upper left corner of the frame, and its width."""
     height, wide = entry_height(figure), widths(figure, columns)
     for number in range(len(figure.legend)):
         row, column = divmod(number, columns)

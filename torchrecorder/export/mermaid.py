@@ -79,11 +79,12 @@ class Mermaid(Checked):
         text = self._fitting(view, style)
         if text is not None:
             return text
-        low, high = 0, _levels(view)
+        low, high = 0, 1 + max(view.nesting.depth.values())
         found = None
         while low < high:
             depth = (low + high) // 2
-            closed = self._fitting(Collapse(depth)(view), style, note=_note(depth))
+            note = f"closed to depth {depth}, because Mermaid draws no more at once"
+            closed = self._fitting(Collapse(depth)(view), style, note)
             found, low, high = (found, low, depth) if closed is None else (closed, depth + 1, high)
         if found is None:
             raise InvalidArgument(self._refusal(view, style))
@@ -182,16 +183,6 @@ class _Flowchart:
 
 def _label(label: tuple[Text, ...]) -> str:
     return "<br/>".join(escaped(text.text) for text in label) or " "
-
-
-def _levels(view: View) -> int:
-    """How many levels of clusters are open."""
-    depth = view.nesting.depth
-    return 1 + max(depth.values())
-
-
-def _note(depth: int) -> str:
-    return f"closed to depth {depth}, because Mermaid draws no more at once"
 
 
 def _length(text: str) -> int:

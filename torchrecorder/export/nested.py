@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from torchrecorder.export.dot import Pins, dot_text, output_labels, in_order, in_two, pieces
+from torchrecorder.export.dot import TABLE, Pins, corner_label, dot_text, in_order, in_two
+from torchrecorder.export.dot import output_labels
 from torchrecorder.export import legend
 from torchrecorder.export.head_marks import head_marks
 from torchrecorder.export.quoting import quote, verbatim
@@ -19,7 +20,7 @@ from torchrecorder.layout.layered.place import Sheet
 from torchrecorder.layout.layered.side_entry import side_entries
 from torchrecorder.layout.layered.positions import Point
 from torchrecorder.layout.layered.edge_routing import Trunks, rounded, toward, whole
-from torchrecorder.style.figure import Figure, Group, Line, Shape, Text
+from torchrecorder.style.figure import Figure, Group, Shape, Text
 from torchrecorder.views.collapse import SOURCES
 from torchrecorder.views.view import BoxKind
 
@@ -36,7 +37,7 @@ AGAIN = 8.0
 """Points that the second outline of a fold adds to its size."""
 
 READ = tuple(kind.value for kind in SOURCES)
-"""The kinds of shapes that are only read."""
+"""The kinds of shapes that no operation produces."""
 
 ROOM: Mapping[str, tuple[float, float, float]] = {
     "ellipse": (1.3, 16.0, 14.0),
@@ -45,16 +46,17 @@ ROOM: Mapping[str, tuple[float, float, float]] = {
     "cylinder": (1.0, 18.0, 14.0),
     "note": (1.0, 24.0, 9.0),
 }
-"""For each outline: times the width of its text, and how much wider and higher it is."""
+"""For each outline: the factor of the width of its label, and the padding in x and y, in points."""
 
 ROUND = 2.0
-"""The diameter of a circle, in sizes of the letters."""
+"""The diameter of a circle, as a multiple of the font size."""
 
 INSIDE, TURN = 4.5, 9.0
-"""Between the border of a loop and the line back in it, and the length of that line's ends."""
+"""The distance of a feedback edge from the border of its group, and the length of its two ends."""
 
 LEANING = 1.45
-"""Times its text a parallelogram is at least: its sides lean the more, the wider it is."""
+"""Minimum width of a parallelogram, as a multiple of the width of its label: a wide one has flat
+sides."""
 
 
 @uncollected()
@@ -65,12 +67,12 @@ def nested_text(
     sheet: Sheet | None = None,
     timeout: float = engine.TIMEOUT,
 ) -> str:
-    """*figure* in DOT with the place of everything in it, for `PAINTER`.
+    """*figure* in DOT with all positions, for `PAINTER`.
 
     Args:
-        figure: What to place.
+        figure: The figure to lay out.
         legend_below: Put the legend below the figure, even if beside it needs less space.
-        sheet: The space that it must fit, in columns if necessary.
+        sheet: The space that the figure must fit, in several columns if necessary.
         timeout: Time limit of the layout of scopes, in seconds.
     """
     placed = Placed.lay_out(figure, sheet, timeout)
@@ -81,9 +83,9 @@ class Placed(NamedTuple):
     """A figure with all positions.
 
     Attributes:
-        items: Its boxes and open groups.
-        links: Its lines.
-        picture: Where all of them are.
+        items: The boxes and open groups.
+        links: The lines.
+        picture: The positions of boxes, groups and lines.
         upright: Whether the flow runs down or up.
         circles: Ids of the boxes that are circles.
     """
@@ -99,7 +101,9 @@ class Placed(NamedTuple):
         """Lay out *figure*; the arguments are those of `nested_text`."""
         items = tuple(_items(figure))
         number = {item.id: place for place, item in enumerate(items)}
-        links = [_link(line, number) for line in figure.lines]
+        links = [
+            Link(number[line.tail], number[line.head], line.value or "") for line in figure.lines
+        ]
         planned = plan(items, links, figure.direction, timeout=timeout)
         picture = place(planned, sheet=sheet, side_by_side=True)
         circles = (shape.id for shape in figure.shapes if shape.look.outline == "circle")
@@ -114,7 +118,7 @@ class Placed(NamedTuple):
         boxes = self.picture.boxes
         return [(box.x, box.y, box.x + box.width, box.y + box.height) for box in boxes]
 
-    def ways(self) -> Iterator[tuple[Point, ...]]:
+    def routes(self) -> Iterator[tuple[Point, ...]]:
         """The corners of each line; common parts belong to the first line."""
         trunks, carried = Trunks(), [(link.tail, link.value) for link in self.links]
         for key, points in zip(carried, self._whole(carried)):
@@ -128,8 +132,8 @@ class Placed(NamedTuple):
             for number, link in enumerate(self.links)
             if (head := self.items[link.head].id) in self.circles
         }
-        ways = [tuple(points) for points in whole(self.picture, self.links)]
-        return side_entries(ways, carried, circles, self.picture.boxes, self.upright)
+        routes = [tuple(points) for points in whole(self.picture, self.links)]
+        return side_entries(routes, carried, circles, self.picture.boxes, self.upright)
 
 
 def closed_size(shape: Shape, figure: Figure, outputs: Text | None) -> tuple[float, float]:
@@ -166,7 +170,8 @@ def _items(figure: Figure) -> Iterator[Item]:
 
 
 def _as_run(figure: Figure) -> list[Shape]:
-    """The shapes; what is only read in a group comes when something runs there, not before all."""
+    """The shapes in run order. In the view all sources come first; here a source inside a group
+    comes right before the first other shape there."""
     parent = {group.id: group.parent for group in figure.groups}
     begins: dict[str | None, int] = {}
     for number, shape in enumerate(figure.shapes):
@@ -190,10 +195,6 @@ def header_size(group: Group, figure: Figure) -> tuple[float, float]:
     return round(width, 1), round(height, 1)
 
 
-def _link(line: Line, number: Mapping[str, int]) -> Link:
-    return Link(number[line.tail], number[line.head], line.value or "")
-
-
 def _pins(figure: Figure, placed: Placed, legend_below: bool) -> Pins:
     picture, boxes = placed.picture, placed.boxes()
     below = picture.height
@@ -209,7 +210,7 @@ def _pins(figure: Figure, placed: Placed, legend_below: bool) -> Pins:
     groups = {group.id: _group(group, figure, boxes[group.id], below) for group in figure.groups}
     loops = {
         group.id: {
-            "pos": quote(_spline([(x, below - y) for x, y in loop_way(boxes[group.id], figure)])),
+            "pos": quote(_spline([(x, below - y) for x, y in loop_route(boxes[group.id], figure)])),
             "style": quote("dashed"),
             "color": quote(group.look.stroke),
         }
@@ -232,25 +233,23 @@ def _shape(shape: Shape, box: Drawn, below: float) -> Mapping[str, str]:
 
 def _group(group: Group, figure: Figure, box: Drawn, below: float) -> Mapping[str, str]:
     width, height = header_size(group, figure)
-    label = tuple(in_two(group.label, figure))
-    text = "<br align=\"left\"/>".join([*pieces(label, group.look, figure), ""])
-    table = '<table border="0" cellborder="0" cellspacing="0" cellpadding="0">'
+    _, text = corner_label(group, figure)
     cell = f'<td align="left" balign="left" width="{width:.0f}">{text}</td>'
     y = box.y + 4.0 + height / 2
-    if figure.direction == "BT":  # where the flow begins, as in the other directions
+    if figure.direction == "BT":  # the header is where the flow begins, in all directions
         y = box.y + box.height - 4.0 - height / 2
     corners = (box.x, below - box.y - box.height, box.x + box.width, below - box.y)
     return {
-        "label": f"<{table}<tr>{cell}</tr></table>>",
+        "label": f"<{TABLE}<tr>{cell}</tr></table>>",
         "bb": quote(_numbers(*corners)),
         "lp": quote(_spot((box.x + 9.0 + width / 2, below - y))),
     }
 
 
 def _lines(figure: Figure, placed: Placed) -> Iterator[Mapping[str, str]]:
-    below, ways = placed.picture.height, list(placed.ways())
-    marks = head_marks(figure, ways, placed.outlines())
-    for number, points in enumerate(ways):
+    below, routes = placed.picture.height, list(placed.routes())
+    marks = head_marks(figure, routes, placed.outlines())
+    for number, points in enumerate(routes):
         pinned = {"pos": quote(_spline([(x, below - y) for x, y in points]))}
         if number in marks:
             text, (x, y) = marks[number]
@@ -258,8 +257,9 @@ def _lines(figure: Figure, placed: Placed) -> Iterator[Mapping[str, str]]:
         yield pinned
 
 
-def loop_way(box: Drawn, figure: Figure) -> list[Point]:
-    """The line back inside the border of a loop, from where its flow ends to where it begins."""
+def loop_route(box: Drawn, figure: Figure) -> list[Point]:
+    """The route of a feedback edge inside the border of a loop, from the end of its flow to the
+    beginning."""
     left, top, right, bottom = box.x, box.y, box.x + box.width, box.y + box.height
     left, top, right, bottom = left + INSIDE, top + INSIDE, right - INSIDE, bottom - INSIDE
     if figure.direction in ("TB", "BT"):
@@ -273,7 +273,7 @@ def loop_way(box: Drawn, figure: Figure) -> list[Point]:
 
 
 def _spline(points: Sequence[Point]) -> str:
-    """A way in Graphviz' words: the tip of the arrow, and the curve up to its base."""
+    """A route as a spline of Graphviz: the tip of the arrow, and the curve up to its base."""
     tip, curve = arrow(points)
     parts, last, text = [f"e,{_spot(tip)}"], tip, ""
     for point in curve:
@@ -302,8 +302,8 @@ def sheet_of(figure: Figure, smallest: float, legend_below: bool) -> Sheet | Non
     """The space that a figure with its legend must fit; None without a limit.
 
     Args:
-        figure: The figure, on its paper.
-        smallest: The size of its smallest text, in points.
+        figure: The figure, with the paper it is drawn on.
+        smallest: The size of the smallest text of the figure, in points.
         legend_below: As in `nested_text`.
     """
     paper = figure.paper
@@ -323,9 +323,9 @@ def sheet_of(figure: Figure, smallest: float, legend_below: bool) -> Sheet | Non
 
 
 def legend_corner(figure: Figure, picture: Picture, below: bool) -> tuple[float, float, int]:
-    """Upper left corner of the legend, y upwards from the lower edge, and its columns.
+    """Upper left corner of the legend, y upwards from the lower edge, and its number of columns.
 
-    It is in columns below the figure, or beside it if that needs less space.
+    The legend is below the figure, or beside it if that needs less space.
     """
     columns = legend.columns_in(figure, picture.width)
     (width, height), (wide, high) = legend.size(figure), legend.size(figure, columns)

@@ -12,10 +12,10 @@ from dataclasses import replace
 from html import escape
 
 from torchrecorder.export import legend
-from torchrecorder.export.dot import output_labels, in_two, node_name
+from torchrecorder.export.dot import font_family, in_two, node_name, output_labels
 from torchrecorder.export.head_marks import HeadMark, head_marks
 from torchrecorder.export.legend import SMALL
-from torchrecorder.export.nested import AGAIN, PAD, Placed, arrow, legend_corner, loop_way
+from torchrecorder.export.nested import AGAIN, PAD, Placed, arrow, legend_corner, loop_route
 from torchrecorder.export.quoting import clean
 from torchrecorder.layout.measure import line_height, text_size
 from torchrecorder.layout.layered import Drawn
@@ -52,11 +52,11 @@ def plain_svg(
 ) -> str:
     """*figure* as SVG; the arguments are those of `nested_text`."""
     placed = Placed.lay_out(figure, sheet, timeout)
-    boxes, ways = placed.boxes(), list(placed.ways())
+    boxes, routes = placed.boxes(), list(placed.routes())
     frames = [_box(box) for box in boxes.values()]
     if figure.legend:
         frames.append(_legend_frame(figure, placed, legend_below)[0])
-    left, top, right, bottom = _extent(frames, ways)
+    left, top, right, bottom = _extent(frames, routes)
     width, height = right - left + 2 * PAD, bottom - top + 2 * PAD
     parts = [
         '<?xml version="1.0" encoding="UTF-8" standalone="no"?>',
@@ -73,8 +73,8 @@ def plain_svg(
         parts += _group(group, boxes[group.id], figure, number)
     for number, group in enumerate(figure.groups, 1):
         parts += _loop(group, boxes[group.id], figure, number)
-    marks = head_marks(figure, ways, placed.outlines())
-    for number, (line, points) in enumerate(zip(figure.lines, ways)):
+    marks = head_marks(figure, routes, placed.outlines())
+    for number, (line, points) in enumerate(zip(figure.lines, routes)):
         mark = _marked(marks[number], line, figure) if number in marks else ()
         parts += _line(line, points, number + 1, mark)
     outputs = output_labels(figure)
@@ -119,7 +119,7 @@ def _box(drawn: Drawn) -> Box:
 
 
 def _group(group: Group, drawn: Drawn, figure: Figure, number: int) -> Iterator[str]:
-    """An open module, what it is called in the corner where the flow begins."""
+    """An open module, with its label in the corner where the flow begins."""
     left, top, _, height = box = _box(drawn)
     label = tuple(in_two(group.label, figure))
     sizes = [line_height(text, figure.fontsize) for text in label]
@@ -131,11 +131,11 @@ def _group(group: Group, drawn: Drawn, figure: Figure, number: int) -> Iterator[
 
 
 def _loop(group: Group, drawn: Drawn, figure: Figure, number: int) -> Iterator[str]:
-    """The line back inside a loop."""
+    """The feedback edge of a loop."""
     if group.loop is not None:
         look = replace(group.look, width=1.0, dash="dashed", attributes={})
         line = Line(*group.loop, "", look)
-        yield from _line(line, loop_way(drawn, figure), len(figure.lines) + number)
+        yield from _line(line, loop_route(drawn, figure), len(figure.lines) + number)
 
 
 def _shape(
@@ -166,7 +166,7 @@ def _written(
     """The lines of a label below each other."""
     x, y = at
     color = look.attributes.get("fontcolor", look.text)
-    family = "Helvetica,Arial,sans-serif" if figure.fontname == "Helvetica" else figure.fontname
+    family = escape(font_family(figure))
     for number, text in enumerate(label):
         size, high = text_size(text, fontsize), line_height(text, fontsize)
         title = text.part == "title"
@@ -174,7 +174,7 @@ def _written(
         bold = ' font-weight="bold"' if title and look.bold else ""
         yield (
             f'<text xml:space="preserve" text-anchor="{anchor}" x="{x:.2f}"'
-            f' y="{y + high / 2 + BASELINE * size:.2f}" font-family="{escape(family)}"{bold}'
+            f' y="{y + high / 2 + BASELINE * size:.2f}" font-family="{family}"{bold}'
             f' font-size="{size:.2f}"{_painted("fill", ink)}>{escape(text.text)}</text>'
         )
         y += high
@@ -194,13 +194,13 @@ def _line(
     """A curve with round corners, the tip of an arrow at its end, and a mark beside that."""
     (x, y), curve = arrow(points)
     base_x, base_y = curve[-1]
-    far = abs(x - base_x) + abs(y - base_y) or 1.0  # lines run straight up, down or aside
+    far = abs(x - base_x) + abs(y - base_y) or 1.0  # lines end vertically or horizontally
     aside_x, aside_y = HALF_TIP * (y - base_y) / far, HALF_TIP * (x - base_x) / far
     corners = [(base_x + aside_x, base_y - aside_y), (x, y), (base_x - aside_x, base_y + aside_y)]
-    way = f"M{_spot(curve[0])}C{' '.join(map(_spot, curve[1:]))}"
+    route = f"M{_spot(curve[0])}C{' '.join(map(_spot, curve[1:]))}"
     color = line.look.attributes.get("color", line.look.stroke)
     tip = _polygon(corners, _filled(color) + _stroke(replace(line.look, dash="solid")))
-    inside = [f'<path fill="none"{_stroke(line.look)} d="{way}"/>', tip, *mark]
+    inside = [f'<path fill="none"{_stroke(line.look)} d="{route}"/>', tip, *mark]
     name = f"{node_name(line.tail)}->{node_name(line.head)}"
     yield from _element("edge", f"edge{number}", name, inside, line.tooltip, line.look)
 
@@ -282,11 +282,11 @@ def _filled(color: str) -> str:
 
 
 def _painted(name: str, color: str) -> str:
-    """An attribute with a colour, and one with its opacity where it lets something through."""
+    """An attribute with a colour, and one with its opacity if it is not opaque."""
     found = solid(color.partition(":")[0].partition(";")[0]) or "#000000"
     if found == "transparent":
         return f' {name}="none"'
-    if not found.startswith("#"):  # of a scheme of colours that only Graphviz knows
+    if not found.startswith("#"):  # a colour of a scheme that only Graphviz knows
         found = "#808080"
     opacity = f' {name}-opacity="{int(found[7:], 16) / 255:.2f}"' if len(found) == 9 else ""
     return f' {name}="{found[:7]}"{opacity}'

@@ -166,11 +166,9 @@ def _styler(styler_cls: Any, style: Style, given: Mapping[str, Any]) -> Graphviz
 
 
 def styled(figure: Figure, view: View, styler: GraphvizStyler) -> Figure:
-    """*figure* with the attributes that *styler* gives set on its shapes and lines."""
-    nodes = {shape.id: _node(shape, view) for shape in figure.shapes}
+    """*figure* with the attributes from *styler* set on its shapes and lines."""
     depths = Nesting({group.id: group.parent for group in figure.groups}).depth
-    for shape in figure.shapes:
-        nodes[shape.id].depth = depths[shape.group] + 1
+    nodes = {shape.id: _node(shape, view, depths[shape.group] + 1) for shape in figure.shapes}
     groups = tuple(_group(group, view, styler, depths[group.id]) for group in figure.groups)
     shapes = tuple(
         replace(shape, look=_look(shape.look, nodes[shape.id], styler)) for shape in figure.shapes
@@ -179,27 +177,27 @@ def styled(figure: Figure, view: View, styler: GraphvizStyler) -> Figure:
     return replace(figure, shapes=shapes, groups=groups, lines=lines)
 
 
-def _node(shape: Shape, view: View) -> BaseNode:
+def _node(shape: Shape, view: View, depth: int) -> BaseNode:
     """The node that a styler sees for a shape."""
     recording = view.recording
     kind = BoxKind(shape.kind)
     if kind in (BoxKind.MODULE, BoxKind.REGION):
-        node: BaseNode = _layer(recording, shape.id, kind.value)
+        node: BaseNode = _layer(recording, shape.id, depth, kind.value)
     elif kind in (BoxKind.OP, BoxKind.HIDDEN, BoxKind.GRAD):
         found = recording.node(shape.id)
-        node = OpNode(recording, shape.id, getattr(found, "name", ""), -1, kind.value)
+        node = OpNode(recording, shape.id, getattr(found, "name", ""), depth, kind.value)
     else:
-        node = _tensor(recording, shape.id, kind)
+        node = _tensor(recording, shape.id, depth, kind)
     node.defaults = {"label": plain_label(shape.label), **look_attributes(shape.look)}
     return node
 
 
-def _layer(recording: RecordedRun, scope: str, kind: str) -> LayerNode:
+def _layer(recording: RecordedRun, scope: str, depth: int, kind: str) -> LayerNode:
     found = recording.scopes[ScopeId(scope)]
-    return LayerNode(recording, scope, found.name or found.cls, -1, kind)
+    return LayerNode(recording, scope, found.name or found.cls, depth, kind)
 
 
-def _tensor(recording: RecordedRun, box: str, kind: BoxKind) -> TensorNode:
+def _tensor(recording: RecordedRun, box: str, depth: int, kind: BoxKind) -> TensorNode:
     value, name = ValueId(box), kind.value
     if kind is BoxKind.OUTPUT:
         slot = recording.outputs[int(box.partition(":")[2])]
@@ -207,15 +205,14 @@ def _tensor(recording: RecordedRun, box: str, kind: BoxKind) -> TensorNode:
     elif recording.values[value].names:
         name = recording.values[value].names[0]
     stored = kind in (BoxKind.PARAMETER, BoxKind.BUFFER)
-    return (ParamNode if stored else TensorNode)(recording, value, name, -1, kind.value)
+    return (ParamNode if stored else TensorNode)(recording, value, name, depth, kind.value)
 
 
 def _group(group: Group, view: View, styler: GraphvizStyler, depth: int) -> Group:
     """An open layer; its fill is the theme's, so that nesting is visible."""
     if group.id not in view.recording.scopes:
         return group
-    node = _layer(view.recording, group.id, "open")
-    node.depth = depth
+    node = _layer(view.recording, group.id, depth, "open")
     node.defaults = {"label": plain_label(group.label), **look_attributes(group.look)}
     look = _look(group.look, node, styler)
     attributes = {

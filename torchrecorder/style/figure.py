@@ -59,7 +59,7 @@ class Look:
     dash: Dash = "solid"
     width: float = 1.0
     bold: bool = False
-    attributes: Mapping[str, str] = field(default_factory=dict)
+    attributes: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         try:

@@ -11,7 +11,7 @@ from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.collapse import Collapse
 from torchrecorder.views.auto_depth import ENOUGH
 from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, View
-from torchrecorder.views.full_view import SOURCES
+from torchrecorder.views.full_view import KIND_OF_ROLE
 
 
 def backward_view(recording: RecordedRun, depth: int | None = None) -> View:
@@ -104,7 +104,7 @@ class _Backward:
         if grad.variable is None:
             return Box(grad.id, BoxKind.GRAD, home, (grad.id,))
         role = self.recording.values[grad.variable].role
-        kind = BoxKind.TENSOR if role is Role.INNER else SOURCES[role]
+        kind = BoxKind.TENSOR if role is Role.INNER else KIND_OF_ROLE[role]
         around = None if kind is BoxKind.INPUT else home
         return Box(grad.variable, kind, around, (grad.id, grad.variable))
 

@@ -94,19 +94,15 @@ class Branches:
 
     def _parts(self, closed: list[str]) -> Iterator[Part]:
         """The large parts of the *closed* scopes, the one with the most ops first."""
-        openable = [item for item in closed if item not in self.closed and self._inside(item) > 1]
-        parts = [(sum(self.ops[scope] for scope in part), part) for part in self._by_kind(openable)]
+        parts: dict[object, list[str]] = {}
+        for scope in closed:
+            if scope not in self.closed and self._inside(scope) > 1:
+                parts.setdefault(kind_of(self.recording, scope), []).append(scope)
+        counted = [(sum(self.ops[scope] for scope in part), part) for part in parts.values()]
         least = LARGE * sum(self.ops[scope] for scope in closed)
-        for ops, part in sorted(parts, key=lambda item: -item[0]):
+        for ops, part in sorted(counted, key=lambda item: -item[0]):
             if ops >= least:
-                yield part
-
-    def _by_kind(self, scopes: list[str]) -> Iterator[Part]:
-        """*scopes* in groups that open together."""
-        found: dict[object, list[str]] = {}
-        for scope in scopes:
-            found.setdefault(kind_of(self.recording, scope), []).append(scope)
-        yield from map(tuple, found.values())
+                yield tuple(part)
 
 
 def transparent(recording: RecordedRun) -> frozenset[ScopeId]:

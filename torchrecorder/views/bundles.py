@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from torchrecorder.events import GRAD_SUFFIX, OpId, Role, ScopeId, ValueId
 from torchrecorder.graph.nodes import Value
-from torchrecorder.views.full_view import SOURCES
+from torchrecorder.views.full_view import KIND_OF_ROLE
 from torchrecorder.views.view import Arrow, BoxKind, View
 
 MOST = 3
@@ -113,7 +113,7 @@ class FlowClassifier:
         return None if scope is None else self._steps.get(scope)
 
 
-_MADE_BEFORE = frozenset((*SOURCES.values(), BoxKind.OUTPUT))
+_MADE_BEFORE = frozenset((*KIND_OF_ROLE.values(), BoxKind.OUTPUT))
 
 
 def bundles(view: View, flows: Sequence[FlowKind] | None = None) -> tuple[Bundle, ...]:

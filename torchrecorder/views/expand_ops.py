@@ -27,14 +27,15 @@ class OpenOps:
             for box in view.boxes.values()
             if OpId(box.id) in view.recording.owned
         }
-        arrows = [*_inner(opened), *_outer(view, opened)]
+        inner = [arrow for inside in opened.values() for arrow in inside.arrows()]
+        arrows = (*inner, *_outer(view, opened))
         framed = {
             op: Cluster(op, view.boxes[op].cluster)
             for op, inside in opened.items()
             if len(inside.grads) > 1
         }
         clusters = {**view.clusters, **framed}
-        return replace(view, boxes=_boxes(view, opened), clusters=clusters, arrows=tuple(arrows))
+        return replace(view, boxes=_boxes(view, opened), clusters=clusters, arrows=arrows)
 
 
 class OpAutograd:
@@ -84,11 +85,6 @@ def _boxes(view: View, opened: Mapping[str, OpAutograd]) -> dict[str, Box]:
             mine = (grad, *rest) if grad == inside.last else (grad,)
             boxes[grad] = Box(grad, BoxKind.GRAD, box.id, mine)
     return boxes
-
-
-def _inner(opened: Mapping[str, OpAutograd]) -> Iterator[Arrow]:
-    for inside in opened.values():
-        yield from inside.arrows()
 
 
 def _outer(view: View, opened: Mapping[str, OpAutograd]) -> Iterator[Arrow]:

@@ -13,7 +13,7 @@ from torchrecorder.views.nesting import Nesting
 from torchrecorder.views.training import training_steps
 from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, View
 
-SOURCES = {
+KIND_OF_ROLE = {
     Role.INPUT: BoxKind.INPUT,
     Role.PARAMETER: BoxKind.PARAMETER,
     Role.BUFFER: BoxKind.BUFFER,
@@ -105,7 +105,7 @@ class _Whole:
                 yield self._source(value)
 
     def _source(self, value: ValueId) -> Box:
-        kind = SOURCES[self.recording.values[value].role]
+        kind = KIND_OF_ROLE[self.recording.values[value].role]
         around = None
         if kind is not BoxKind.INPUT:
             around = self._before(value, self.nesting.common(self._reading(value)))
@@ -154,7 +154,7 @@ class _Whole:
             for value in op.writes:
                 role = self.stored.get(value)
                 if role is not None:
-                    yield Box(value, SOURCES[role], op.scope, (value,))
+                    yield Box(value, KIND_OF_ROLE[role], op.scope, (value,))
                     self.arrows.append(Arrow(op.id, value, value, ""))
 
     def _inner(self, empty: Iterable[Scope]) -> list[Box]:

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from torchrecorder.checks import warn_unmatched
-from torchrecorder.events import STORED as STORED_ROLES
-from torchrecorder.events import MODES, OpId, OpKind, ScopeId, ScopeKind, ValueId
+from torchrecorder.events import MODES, STORED, OpId, OpKind, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.recording import RecordedRun
@@ -27,8 +26,7 @@ RESHAPES = frozenset(
 DECISIONS = frozenset(("bool()", "is_nonzero"))
 """Ops whose result Python uses in a condition."""
 
-STORED = (BoxKind.PARAMETER, BoxKind.BUFFER)
-
+STORED_KINDS = (BoxKind.PARAMETER, BoxKind.BUFFER)
 
 WEIGHTS = frozenset(
     """
@@ -191,7 +189,7 @@ def _ends(recording: RecordedRun) -> Iterator[tuple[str, str]]:
     for box, _, names in end_names(recording):
         yield from ((box, name) for name in names)
     for value in recording.values.values():
-        yield from ((value.id, name) for name in value.names if value.role in STORED_ROLES)
+        yield from ((value.id, name) for name in value.names if value.role in STORED)
 
 
 def _without_idle_constants(before: View, view: View) -> View:
@@ -237,7 +235,7 @@ class HideStored:
     def __call__(self, view: View) -> View:
         steps = training_steps(view.recording)
         view = _without_reads(view, steps)
-        stored = {box.id: None for box in view.boxes.values() if box.kind in STORED}
+        stored = {box.id: None for box in view.boxes.values() if box.kind in STORED_KINDS}
         read = [arrow for arrow in view.arrows if arrow.tail in stored]
         spared = set() if self.everywhere else self._spared(view, read, steps)
         spared |= {arrow.tail for arrow in read if arrow.head.startswith("out:")}
@@ -250,7 +248,7 @@ class HideStored:
         scopes = view.recording.scopes
         holder = _holders(scopes.values())
         shown = [(item, cluster.parent) for item, cluster in view.clusters.items()]
-        shown += [(box.id, box.cluster) for box in view.boxes.values() if _is_scope(view, box)]
+        shown += [(box.id, box.cluster) for box in view.boxes.values() if box.id in scopes]
         composed = {holder.get(around) for item, around in shown if holder.get(item) == item}
         leaves = {
             scope.id
@@ -261,13 +259,13 @@ class HideStored:
         silent = kept - {
             arrow.tail
             for arrow in (view.arrows if kept else ())
-            if arrow.head not in kept and view.boxes[arrow.head].kind not in STORED
+            if arrow.head not in kept and view.boxes[arrow.head].kind not in STORED_KINDS
         }
         return {
             arrow.tail
             for arrow in read
             if arrow.slot not in WEIGHTS
-            and not _is_scope(view, view.boxes[arrow.head])
+            and arrow.head not in scopes
             and view.boxes[arrow.head].cluster not in steps
             and holder.get(view.boxes[arrow.head].cluster) not in leaves
             and arrow.head not in silent
@@ -295,10 +293,6 @@ def _holders(scopes: Iterable[Scope]) -> dict[str | None, str | None]:
     for scope in scopes:
         found[scope.id] = found[scope.parent] if scope.kind in MODES else scope.id
     return found
-
-
-def _is_scope(view: View, box: Box) -> bool:
-    return box.id in view.recording.scopes
 
 
 def _without_bookkeeping(view: View, hidden: set[str]) -> View:

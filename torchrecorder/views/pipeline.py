@@ -48,7 +48,7 @@ from torchrecorder.views.inputs import GroupInputs
 from torchrecorder.views.outputs import GroupOutputs, HideReadOutputs
 from torchrecorder.views.tensors import ShowTensors
 from torchrecorder.views.training import drawn_backwards
-from torchrecorder.views.unfold import joined_outputs, members, with_blocks
+from torchrecorder.views.unfold import joined_outputs, members
 from torchrecorder.views.view import BoxKind, Step, Unfolded, View
 from torchrecorder.views.full_view import whole
 
@@ -220,7 +220,7 @@ def make_view(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> V
 
 
 def _steps(start: View, options: ViewOptions) -> View:
-    """What *options* show; less where more turns out to be too much, as repeats did not fold."""
+    """The view for *options*; less is open if repeats that do not fold make too many boxes."""
     choice = choice_of(start.recording, options)
     view = _through(start, plan(start.recording, options, choice))
     if choice.plain is not None and _drawn(view) > options.max_boxes:
@@ -246,7 +246,7 @@ def _drawn(view: View) -> int:
 def _unfolded_backward(part: RecordedRun, options: ViewOptions) -> Unfolded:
     start = backward_view(part, sys.maxsize)
     view, groups, similar = _repeats(start, options)
-    return Unfolded(view, with_blocks(members(start), view), groups, similar)
+    return Unfolded(view, members(view, members(start)), groups, similar)
 
 
 def _unfolded(start: View, options: ViewOptions) -> Unfolded:
@@ -259,7 +259,7 @@ def _unfolded(start: View, options: ViewOptions) -> Unfolded:
     depth = max_depth(start.recording)
     view = _steps(start, replace(options, depth=depth, fold=False))
     view, groups, similar = _repeats(view, options)
-    whole_view, inside = joined_outputs(view, groups), with_blocks(members(start), view)
+    whole_view, inside = joined_outputs(view, groups), members(view, members(start))
     if options.fold:
         whole_view = GroupInputs()(whole_view)
     return Unfolded(whole_view, inside, groups, similar)
@@ -308,16 +308,11 @@ def choice_of(recording: RecordedRun, options: ViewOptions) -> Choice:
     if options.depth == OPS:
         alone = frozenset() if options.parameters else plain_modules(recording, quiet)
         return Choice(max_depth(recording), alone)
-    repeated = _repeated(recording, options)
-    return choose(recording, options.depth, quiet, repeated, options.max_boxes)
-
-
-def _repeated(recording: RecordedRun, options: ViewOptions) -> frozenset[str]:
-    """Boxes that do not count for the default depth, because they fold."""
-    if options.depth is not None or not options.fold:
-        return frozenset()
-    unit = loose_unit if options.fold == "similar" else unit_of
-    return repeated(recording, unit, micro_batches(recording))
+    folding: frozenset[str] = frozenset()
+    if options.depth is None and options.fold:
+        unit = loose_unit if options.fold == "similar" else unit_of
+        folding = repeated(recording, unit, micro_batches(recording))
+    return choose(recording, options.depth, quiet, folding, options.max_boxes)
 
 
 def _quiet(recording: RecordedRun, options: ViewOptions) -> Quiet:

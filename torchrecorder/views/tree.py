@@ -92,6 +92,12 @@ class Tree:
             if around[tail] >= 0 and not around[tail] < head < ends[around[tail]]
         ]
 
+    def apart(self, place: int, other: int) -> Iterator[int]:
+        """*place* and the places around it, innermost first, that do not contain *other*."""
+        while place >= 0 and not place < other < self.ends[place]:
+            yield place
+            place = self.places[place].parent
+
     @cached_property
     def _children(self) -> Mapping[str | None, list[str]]:
         """The contents of each cluster: values that are only read, then the rest in run order."""

@@ -4,41 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.outputs import joined, large_groups
 from torchrecorder.views.view import BoxKind, View
 
 
-def members(view: View) -> Mapping[str, tuple[str, ...]]:
-    """For each cluster of *view*, the recorded nodes inside it."""
-    inside: dict[str, list[str]] = {cluster: [cluster] for cluster in view.clusters}
-    for box in view.boxes.values():
-        if box.cluster is not None:
-            inside[box.cluster].extend(box.members)
-    for cluster in reversed(list(view.clusters.values())):
-        if cluster.parent is not None:
-            inside[cluster.parent].extend(inside[cluster.id])
-    return {cluster: tuple(found) for cluster, found in inside.items()}
-
-
-def with_blocks(
-    members: Mapping[str, tuple[str, ...]], view: View
+def members(
+    view: View, known: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 ) -> Mapping[str, tuple[str, ...]]:
-    """*members*, with those of the blocks and the opened ops that are clusters of *view*."""
+    """The recorded nodes inside each cluster.
+
+    Args:
+        view: The view with the clusters.
+        known: The nodes inside some clusters, for which boxes of *view* may be hidden.
+    """
     inside: dict[str, list[str]] = {
         cluster: [] if is_block(cluster) else [cluster]
         for cluster in view.clusters
-        if cluster not in members
+        if cluster not in known
     }
     for box in view.boxes.values():
         if box.cluster in inside:
             inside[box.cluster].extend(box.members)
     for cluster in reversed(list(view.clusters.values())):
         if cluster.parent in inside:
-            more = inside[cluster.id] if cluster.id in inside else members[cluster.id]
+            more = inside[cluster.id] if cluster.id in inside else known[cluster.id]
             inside[cluster.parent].extend(more)
-    return {**members, **{cluster: tuple(found) for cluster, found in inside.items()}}
+    return {**known, **{cluster: tuple(found) for cluster, found in inside.items()}}
 
 
 def joined_outputs(view: View, repeats: Sequence[Sequence[str]]) -> View:

@@ -11,8 +11,6 @@ from typing import NamedTuple
 from torchrecorder.events import ScopeId
 from torchrecorder.export.dot import output_labels, in_two
 from torchrecorder.export.explorer.equal import representatives
-from torchrecorder.export.explorer.loops import loops
-from torchrecorder.export.explorer.themes import pair
 from torchrecorder.export.nested import closed_size, header_size
 from torchrecorder.style.captions import Captions
 from torchrecorder.style.draw import draw, finished, repainted
@@ -20,17 +18,18 @@ from torchrecorder.style.line_labels import carried, counted, is_final
 from torchrecorder.style.figure import Figure, Group, LegendEntry, Look, Shape, Text
 from torchrecorder.style.graph_marks import GraphMarks
 from torchrecorder.style.legend import legend
-from torchrecorder.style.loops import next_round
+from torchrecorder.style.loops import module_around, next_round, runs_again
 from torchrecorder.style.style import Style
+from torchrecorder.style.themes import DARK, LIGHT
 from torchrecorder.style.labels import in_a_line
 from torchrecorder.style.merge_captions import result, same
 from torchrecorder.style.unread import unread
 from torchrecorder.views.bundles import FlowKind, FlowClassifier
 from torchrecorder.views.tree import Tree
-from torchrecorder.views.view import Box, View
+from torchrecorder.views.view import Arrow, Box, View
 
 Looks = tuple[Look, Look]
-"""One for light surroundings, one for dark."""
+"""The look in the light theme and in the dark theme."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,8 @@ class TreeAppearance:
     def __init__(self, tree: Tree, style: Style) -> None:
         self.tree = tree
         self.style = replace(style, color_by=None, shapes="all" if style.shapes else False)
-        self.themes = pair(style)
+        own = style.theme not in (LIGHT, DARK)
+        self.themes = (style.theme, style.theme) if own else (LIGHT, DARK)
         self.flows = FlowClassifier(tree.view).all()
         self.equal = representatives(tree, self.style, self.flows, self._unused)
         self.closed_boxes = tree.closed
@@ -105,9 +105,28 @@ class TreeAppearance:
 
     @cached_property
     def rounds(self) -> Mapping[int, str]:
-        """What each loop passes to its next round, by the place of its fold."""
-        found = loops(self.tree, self.fold_boxes)
-        return {fold: next_round(self.tree.view, back) for fold, back in found.items()}
+        """The caption of the values that each loop passes to its next round, by its fold."""
+        found: dict[int, list[Arrow]] = {}
+        known: dict[tuple[int, str, bool], bool] = {}
+        recording = self.tree.view.recording
+        for fold, arrow in self._between_siblings() if self.fold_boxes else ():
+            module = module_around(recording, arrow.head)
+            key = fold, module.id if module is not None else "", arrow.head in recording.ops
+            if key not in known:
+                box = self.fold_boxes[self.tree.places[fold].id]
+                known[key] = runs_again(recording, box, arrow.head)
+            if known[key]:
+                found.setdefault(fold, []).append(arrow)
+        return {fold: next_round(self.tree.view, back) for fold, back in sorted(found.items())}
+
+    def _between_siblings(self) -> Iterator[tuple[int, Arrow]]:
+        """Each arrow from one sibling of a fold to another, with the place of the fold."""
+        places = self.tree.places
+        for number in self.tree.leaving:
+            *_, sibling = self.tree.apart(*self.tree.lines[number])
+            fold = places[sibling].parent
+            if fold >= 0 and places[fold].fold:
+                yield fold, self.tree.view.arrows[number]
 
     def legends(self) -> tuple[tuple[LegendEntry, ...], ...]:
         """The legend of each theme, including closed boxes."""
@@ -213,21 +232,20 @@ class TreeAppearance:
 
     def _output_lines(self) -> Mapping[int, str]:
         """The output shapes of each scope and fold, as one line."""
-        tree, view, places, ends = self.tree, self.tree.view, self.tree.places, self.tree.ends
+        tree, view, places = self.tree, self.tree.view, self.tree.places
         found: dict[int, dict[str | None, _Output]] = {}
         for number in tree.leaving if self.style.shapes else ():
             arrow, flow, (tail, head) = view.arrows[number], self.flows[number], tree.lines[number]
-            around = places[tail].parent
             text, value = carried(view, arrow, self.captions), same(view, arrow)
-            is_listed = text or flow is not FlowKind.TENSOR
-            while is_listed and around >= 0 and not around < head < ends[around]:
+            if not text and flow is FlowKind.TENSOR:
+                continue
+            for around in tree.apart(places[tail].parent, head):
                 outputs, final = found.setdefault(around, {}), is_final(view, arrow)
                 if value not in outputs:
                     which = result(view.recording, places[around].id, value)
                     outputs[value] = _Output(which, len(outputs), text, final, flow)
                 elif not final:
                     outputs[value] = outputs[value]._replace(final=False)
-                around = places[around].parent
         lines = ((number, _line(tuple(outputs.values()))) for number, outputs in found.items())
         return {number: text for number, text in lines if text}
 

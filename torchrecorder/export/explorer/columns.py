@@ -20,7 +20,7 @@ from torchrecorder.views.full_view import scope_kind
 RowT = TypeVar("RowT", bound=Hashable)
 
 DRAWN = ("label", "header", "headersize", "look", "openlook", "count")
-"""Columns that follow from a face."""
+"""Columns with the values of an `Appearance`."""
 
 SHARED = ("kind", "cls", "op", "call", "failed", "facts")
 """Columns that depend on the recorded data of a place, and not on its name."""

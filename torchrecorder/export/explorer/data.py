@@ -2,64 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from torchrecorder.annotations.annotation import Annotation
-from torchrecorder.export.explorer import numbers, themes
+from torchrecorder.export.explorer import numbers
 from torchrecorder.export.explorer.columns import Columns
 from torchrecorder.export.explorer.box_appearance import TreeAppearance, Appearance
 from torchrecorder.export.explorer.facts import Facts
 from torchrecorder.export.explorer.tensors import TensorColumns
 from torchrecorder.layout import engine
-from torchrecorder.layout.layered import Item, Plan, constants, plan
+from torchrecorder.layout.layered import Item, constants, plan
 from torchrecorder.style.style import Style
+from torchrecorder.style.themes import DARK, LIGHT, Theme
 from torchrecorder.views.fold.blocks import is_block
-from torchrecorder.views.tree import Place, Tree
+from torchrecorder.views.tree import Tree
 from torchrecorder.views.unfold import members
 from torchrecorder.views.view import BoxKind, Unfolded, View
 
 FORMAT = 1
 """Version of the data."""
 
-
-@dataclass(frozen=True)
-class PageSource:
-    """The view, tree and layout that a page is made of.
-
-    Attributes:
-        view: The initial state of the page.
-        tree: All there is to open.
-        style: How it looks.
-        times: Whether measured times are in it.
-        timeout: Seconds that the layout may take.
-    """
-
-    view: View
-    tree: Tree
-    style: Style
-    times: bool = True
-    timeout: float = engine.TIMEOUT
+THEMES = {LIGHT.name: "auto", DARK.name: "dark"}
+"""The initial theme of a page by that of the style; ``"auto"`` follows the system of the reader."""
 
 
-def source(
+def page_data(
     view: View, style: Style, times: bool = True, timeout: float = engine.TIMEOUT
-) -> PageSource:
-    """The source of the page whose initial state is *view*."""
-    whole = view.unfolded() if view.unfolded else Unfolded(view, members(view), ())
-    return PageSource(view, Tree(whole), style, times, timeout)
+) -> dict[str, Any]:
+    """The JSON object of a page.
 
-
-def page_data(page_source: PageSource) -> dict[str, Any]:
-    """The JSON object of a page."""
-    tree, style = page_source.tree, page_source.style
+    Args:
+        view: The initial state of the page; everything in its `unfolded` view can be opened.
+        style: The style.
+        times: Whether measured times are in it.
+        timeout: Time limit of the layout, in seconds.
+    """
+    tree = Tree(view.unfolded() if view.unfolded else Unfolded(view, members(view), ()))
     drawn = TreeAppearance(tree, style)
     appearances = tuple(drawn.appearances())
     columns = Columns(tree, Facts(tree.view, style.notes, tree.unfolded.similar), drawn.equal)
     items = columns.items(appearances)
     tensors = TensorColumns(drawn, columns)
-    layout_plan = _plan(page_source, appearances, tensors)
+    items_to_place = _layout_items(tree, appearances)
+    layout_plan = plan(items_to_place, [*tensors.links()], style.direction, timeout=timeout)
     recording = tree.view.recording
     return {
         "format": FORMAT,
@@ -68,9 +54,9 @@ def page_data(page_source: PageSource) -> dict[str, Any]:
         "layout": constants.to_json(),
         "fontname": style.fontname,
         "fontsize": style.fontsize,
-        "theme": themes.preferred(style),
+        "theme": THEMES.get(style.theme.name, "light"),
         "themes": dict(
-            zip(("light", "dark"), (themes.page_colors(theme, style) for theme in drawn.themes))
+            zip(("light", "dark"), (_page_colors(theme, style) for theme in drawn.themes))
         ),
         "about": columns.rows(columns.facts.run()),
         "legend": columns.legend(drawn.legends()),
@@ -89,17 +75,13 @@ def page_data(page_source: PageSource) -> dict[str, Any]:
             [place.parent for place in tree.places],
             style,
             columns.strings,
-            times=page_source.times,
+            times=times,
         ),
-        "color_by": _name(style.color_by),
+        "color_by": by.name if isinstance(by := style.color_by, Annotation) else by,
         "color_range": style.color_range,
-        "open": opened(page_source.view, tree),
+        "open": _opened(view, tree),
         **columns.tables(),
     }
-
-
-def _name(annotation: str | Annotation | None) -> str | None:
-    return annotation.name if isinstance(annotation, Annotation) else annotation
 
 
 def _members(drawn: TreeAppearance) -> Iterator[tuple[str, ...]]:
@@ -113,35 +95,42 @@ def _members(drawn: TreeAppearance) -> Iterator[tuple[str, ...]]:
             yield drawn.tree.view.boxes[place.id].members
 
 
-def _plan(
-    page_source: PageSource, appearances: Sequence[Appearance], tensors: TensorColumns
-) -> Plan:
-    boxes = page_source.tree.view.boxes
-    items = [
+def _page_colors(theme: Theme, style: Style) -> dict[str, Any]:
+    """The colours of paper, text and lines, and those of the scale from low to high."""
+    own = style.background if theme == style.theme else None
+    return {
+        "paper": own if own is not None and own.startswith("#") else theme.paper,
+        "ink": theme.ink,
+        "line": theme.line.stroke,
+        "heat": list(theme.heat),
+    }
+
+
+def _layout_items(tree: Tree, appearances: Sequence[Appearance]) -> list[Item]:
+    """The places with their sizes, for the layout."""
+    boxes = tree.view.boxes
+    return [
         Item(
             str(number),
             place.parent,
             *appearance.size,
             header=appearance.header_size if appearance.header else None,
-            first=_is_input(place, boxes),
+            first=place.id in boxes and boxes[place.id].kind is BoxKind.INPUT,
         )
-        for number, (place, appearance) in enumerate(zip(page_source.tree.places, appearances))
+        for number, (place, appearance) in enumerate(zip(tree.places, appearances))
     ]
-    return plan(items, [*tensors.links()], page_source.style.direction, timeout=page_source.timeout)
 
 
-def _is_input(place: Place, boxes: Mapping[str, Any]) -> bool:
-    return place.id in boxes and boxes[place.id].kind is BoxKind.INPUT
-
-
-def opened(view: View, tree: Tree) -> list[int]:
+def _opened(view: View, tree: Tree) -> list[int]:
     """The places that are open at first: those that are open in *view*, except folds.
 
     The rounds of a training loop are open, too: all of the model is in them.
     """
     found: list[int] = []
     shown = {-1}
-    rounds = _rounds(tree)
+    passes = {run.op for run in tree.view.recording.backward_runs}
+    members_of, blocks = tree.unfolded.members, filter(is_block, tree.view.clusters)
+    rounds = {block for block in blocks if not passes.isdisjoint(members_of[block])}
     for number, place in enumerate(tree.places):
         closed = place.fold and place.id not in rounds
         if place.parent in shown and not closed and place.id in view.clusters:
@@ -149,11 +138,3 @@ def opened(view: View, tree: Tree) -> list[int]:
                 shown.add(number)
                 found.append(number)
     return found
-
-
-def _rounds(tree: Tree) -> set[str]:
-    """The blocks in which a backward pass runs."""
-    passes = {run.op for run in tree.view.recording.backward_runs}
-    members = tree.unfolded.members
-    blocks = filter(is_block, tree.view.clusters if passes else ())
-    return {block for block in blocks if not passes.isdisjoint(members[block])}

@@ -1,8 +1,8 @@
 """Equal places: places of a tree with equal appearance and data, which share one entry.
 
-Two places are equal if what was recorded of them is, but for ids, positions in the run, paths,
-source lines and the names of calls, and if so is everything in them, names included. A model of
-a hundred equal blocks has the texts, looks and facts of one of them, with other titles.
+Two places are equal if their recorded data are equal, except ids, positions in the run, paths,
+source lines and the names of calls, and if everything inside them is equal, names included. A model
+of a hundred equal blocks has the texts, looks and facts of one of them, with other titles.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def representatives(
 ) -> Sequence[int]:
     """For each place of *tree* the first one that is equal to it, itself if there is none.
 
-    A style that may treat single boxes in its own way leaves no two equal.
+    With a style that may treat each box differently, no two are equal.
 
     Args:
         tree: The places.
@@ -38,7 +38,7 @@ def representatives(
 
 
 def _is_uniform(tree: Tree, style: Style) -> bool:
-    """Whether *style* draws what has equal records in the same way, wherever it is."""
+    """Whether *style* draws equal recorded data in the same way everywhere."""
     recording = tree.view.recording
     own = style.finish, style.rename, style.notes, style.numbers, style.edge_attributes
     marked = recording.failed, recording.statistics, recording.compiled_graphs
@@ -47,7 +47,7 @@ def _is_uniform(tree: Tree, style: Style) -> bool:
 
 
 class _Keys:
-    """What equal places have in common.
+    """Computes keys that are equal for equal places.
 
     Keys of values and modules are small numbers, so that comparing two places is quick.
     """
@@ -112,7 +112,7 @@ class _Keys:
     def _op(self, op: Op) -> Hashable:
         box = self.view.boxes.get(op.id)
         if box is not None and sum(map(self.recording.ops.__contains__, box.members)) > 1:
-            return op.id  # it stands for others too
+            return op.id  # it stands for other ops too
         writes = op.writes
         return (
             op.kind, op.name, op.qualname, op.arguments, self._slots(op.inputs),

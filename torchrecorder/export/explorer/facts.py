@@ -16,7 +16,6 @@ from torchrecorder.events import (
     OpId,
     OpKind,
     ScopeId,
-    ScopeKind,
     Slot,
     ValueId,
 )
@@ -32,11 +31,8 @@ from torchrecorder.views.view import BoxKind, View
 
 Row = tuple[str, str]
 
-CALLED = (ScopeKind.MODULE, ScopeKind.FUNCTION)
-
-
 LISTED = 200
-"""So many siblings of a fold have a row of their own in its panel."""
+"""The maximum number of siblings of a fold with a row of their own in its panel."""
 
 
 class Facts:
@@ -45,7 +41,7 @@ class Facts:
     Args:
         view: The view, with all open.
         notes: More lines about scopes, modules, ops and values, by id.
-        similar: Whether what is folded may differ.
+        similar: Whether folded siblings may differ.
     """
 
     def __init__(
@@ -110,7 +106,7 @@ class Facts:
         return tuple(self._other(place.id))
 
     def _differing(self, place: Place) -> Iterator[Row]:
-        """What differs between the siblings in a fold, and in what each of them does."""
+        """The differences between the siblings of a fold, in short and for each of them."""
         if self.similar and place.fold[0] in self.recording.scopes:
             yield from (("differs", text) for text in self.differences.brief(place.fold))
             yield from islice(self.differences.table(place.fold), LISTED)
@@ -208,9 +204,7 @@ class Facts:
     @cached_property
     def _stored_values(self) -> frozenset[ValueId]:
         modules = self.recording.modules.values()
-        return frozenset(
-            slot.value for module in modules for slot in module.stored
-        )
+        return frozenset(slot.value for module in modules for slot in module.stored)
 
     def _other(self, item: str) -> Iterator[Row]:
         grad = self.recording.grad_nodes.get(GradId(item))

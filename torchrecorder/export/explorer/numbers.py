@@ -25,7 +25,7 @@ FORMATS: Mapping[Callable[[float], str], str] = {
     number: "number",
     share: "share",
 }
-"""How the page prints what we print so."""
+"""The names of our formats of numbers in the page."""
 
 Column = list[Union[float, None]]
 
@@ -43,11 +43,12 @@ def columns(
 
     Args:
         recording: Where the numbers come from.
-        members: For each place, what it stands for; with all that the places in it stand for.
-        parents: For each place that around it, which comes earlier; -1 at the top.
-        style: Brings annotations of the user's own.
-        strings: Gives the number of a text.
-        times: Whether measured times are among them.
+        members: For each place, the recorded nodes that it stands for, those of the places inside
+            it included.
+        parents: For each place the index of the one around it, which is smaller; -1 at the top.
+        style: The style, which may name annotations of the user.
+        strings: Returns the index of a text.
+        times: Whether measured times are included.
     """
     chosen = [item for item in _chosen(style) if times or item.unit != "s"]
     computed = [(item, found) for item in chosen if (found := item.on(recording).by_node)]
@@ -88,7 +89,7 @@ def _chosen(style: Style) -> Iterator[Annotation]:
 
 
 class _Places:
-    """In which places each scope, op, value and grad node counts: a whole column at a time."""
+    """The places in which each scope, op, value and grad node counts."""
 
     def __init__(
         self, recording: RecordedRun, members: Sequence[Sequence[str]], parents: Sequence[int]
@@ -141,7 +142,7 @@ class _Places:
         return found
 
     def _around(self, starts: Iterable[int]) -> Iterable[int]:
-        """The places in which a value counts: these, and all around them, each once."""
+        """*starts* and all places around them, each once."""
         found: dict[int, None] = {}
         for place in starts:
             while place >= 0 and place not in found:
@@ -155,7 +156,7 @@ class _Places:
         return {name: module for module in modules for name in module.names}
 
     def _calls(self, module: Module) -> list[int]:
-        """The places in which calls of a module, or of one around it, or they themselves are."""
+        """The places of a module and of all modules around it, and of the calls of these."""
         owners = {module.id: module}
         paths = module.around()
         owners.update((one.id, one) for path in paths if (one := self._by_name.get(path)))
@@ -166,7 +167,7 @@ class _Places:
 def _counted_in(
     recording: RecordedRun, members: Sequence[Sequence[str]], parents: Sequence[int]
 ) -> Iterator[int]:
-    """The parent of each place; -1 where only a former run had the place, but not its parent."""
+    """The parent of each place; -1 where only the place itself is from the former run."""
     former = [bool(inside) and recording.former.issuperset(inside) for inside in members]
     for place, parent in enumerate(parents):
         yield parent if former[place] <= former[parent] else -1

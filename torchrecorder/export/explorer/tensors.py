@@ -76,18 +76,16 @@ class TensorColumns:
             if not place.fold and (scope := scopes.get(ScopeId(place.id))) and attends(scope)
         }
         found: dict[tuple[int, int], Mark] = {}
-        for arrow, (tail, around) in zip(self.view.arrows, tree.lines) if taking else ():
-            while around >= 0 and not around < tail < tree.ends[around]:
-                if around in taking:
-                    row = self.number[tail, arrow.value or ""]
-                    found.setdefault((around, row), mark_into(taking[around], arrow))
-                around = tree.places[around].parent
+        for arrow, (tail, head) in zip(self.view.arrows, tree.lines) if taking else ():
+            for place in filter(taking.__contains__, tree.apart(head, tail)):
+                row = self.number[tail, arrow.value or ""]
+                found.setdefault((place, row), mark_into(taking[place], arrow))
         return [[*key, string(mark.text), mark.place] for key, mark in found.items()]
 
     def links(self) -> Iterator[Link]:
-        """For each arrow the places it joins, what it carries, and in which trunks.
+        """For each arrow the places that it connects, its value, and the trunks that it is in.
 
-        Those that share a trunk from the box that they leave are one link to each head.
+        Arrows that share a trunk from the box that they leave are one link to each head.
         """
         within: dict[tuple[int, str], dict[int, str]] = {}
         for trunk in self.trunks:
@@ -137,7 +135,7 @@ class TensorColumns:
             yield known[key]
 
     def _trunk(self, trunk: TensorTrunk, columns: Mapping[str, list[Any]]) -> dict[str, Any]:
-        """The attributes of trunks, from those of the tensors in them."""
+        """The attributes of a trunk, from those of the tensors in it."""
         tables, rows = self.columns_of, [self.number[item] for item in trunk.carried]
         texts = [tables.strings.rows[columns["text"][row]] for row in rows]
         looks = {columns["look"][row] for row in rows}
@@ -160,7 +158,7 @@ class TensorColumns:
         return [[self.number[item] for item in trunk.carried] for trunk in self.trunks]
 
     def _look(self, arrows: list[int]) -> int:
-        """The look of its lines if they share one that is not the usual; else -1."""
+        """The index of the look that all lines of a tensor share; -1 if it is the default look."""
         if self.flows[arrows[0]] in UPDATES:
             return self._light()
         if self.drawn.is_shared:
@@ -225,12 +223,10 @@ def trunks(tree: Tree, flows: Sequence[FlowKind]) -> list[TensorTrunk]:
         if first.setdefault(arrow.tail, arrow.value) != arrow.value
     }
     for arrow, flow, (tail, head) in zip(tree.view.arrows, flows, tree.lines):
-        around = tail if arrow.tail in several else tree.places[tail].parent
-        while around >= 0 and not around < head < tree.ends[around]:
-            if around == tail or flow is not FlowKind.TENSOR or tree.places[around].fold:
-                key = around, flow, tail, arrow.value or ""
-                heads.setdefault(key, {})[head] = None
-            around = tree.places[around].parent
+        innermost = tail if arrow.tail in several else tree.places[tail].parent
+        for place in tree.apart(innermost, head):
+            if place == tail or flow is not FlowKind.TENSOR or tree.places[place].fold:
+                heads.setdefault((place, flow, tail, arrow.value or ""), {})[head] = None
     groups: dict[tuple[int, FlowKind, tuple[int, ...]], dict[tuple[int, str], tuple[int, ...]]] = {}
     for (around, flow, tail, value), found in heads.items():
         shared: tuple[int, ...] = ()
@@ -251,12 +247,9 @@ def trunks(tree: Tree, flows: Sequence[FlowKind]) -> list[TensorTrunk]:
 
 
 def _outermost(tree: Tree, place: int, head: int) -> int:
-    """The outermost fold around *head*, if *place* is a fold that is not in it; else *head*."""
-    found = around = head
-    while tree.places[place].fold and around >= 0 and not around <= place < tree.ends[around]:
-        found = around if tree.places[around].fold else found
-        around = tree.places[around].parent
-    return found
+    """The outermost fold around *head* without *place*, if that is a fold itself; else *head*."""
+    around = tree.apart(head, place) if tree.places[place].fold else ()
+    return [head, *(outer for outer in around if tree.places[outer].fold)][-1]
 
 
 def _is_trunk(
@@ -270,7 +263,7 @@ def _is_trunk(
 
 
 def _siblings(tree: Tree, fold: int, carried: Sequence[tuple[int, str]]) -> int:
-    """From how many siblings of a fold tensors come."""
+    """The number of siblings of a fold from which tensors come."""
     found = set()
     for place, _ in carried:
         while tree.places[place].parent != fold:

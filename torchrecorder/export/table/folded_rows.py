@@ -82,7 +82,8 @@ class _Folded:
             names = node.names or self._names_in(block, node)
             count = node.count if block is None else block.count
             number = times(self.recording, count, node.instances)
-            if not self._is_region(node):
+            scope = self.recording.scopes.get(ScopeId(node.id))
+            if scope is None or scope.kind not in REGIONS:  # titles of regions have no name
                 title = f"{labels.names(names)}{title.removeprefix(_short(title))}"
             title = f"{title}  {number}"
         calls = (note for note in row.notes if not note.startswith("call "))
@@ -90,13 +91,8 @@ class _Folded:
         last = self.listed[self.place[node.instances[-1]]] if self.tree.rows.similar else None
         return replace(row, title=title, ids=tuple(node.instances), notes=notes, last=last)
 
-    def _is_region(self, node: Node) -> bool:
-        """Whether it is a region such as ``no_grad``, whose title has no name."""
-        scope = self.recording.scopes.get(ScopeId(node.id))
-        return scope is not None and scope.kind in REGIONS
-
     def _block(self, node: Node) -> Node | None:
-        """The repeated block that a node is in, unless it repeats in there itself."""
+        """The repeated block around a node, unless the node repeats inside the block."""
         around = node.parent if node.count == 1 else None
         return around if around is not None and is_block(around.id) else None
 
@@ -107,7 +103,7 @@ class _Folded:
         return tuple(self._name(item) for item in here)
 
     def _notes(self, node: Node) -> Iterator[str]:
-        """Where some repeats differ: how many have it, and in what those differ."""
+        """Notes on repeats that differ: how many of them have *node*, and the differences."""
         if not self.tree.rows.similar:
             return
         if node.share is not None:
@@ -126,7 +122,7 @@ def _short(title: str) -> str:
 
 
 def _parents(listed: Sequence[TableRow]) -> Iterator[str | None]:
-    """The siblings of the row around each row."""
+    """The first id of the row around each row."""
     around: list[str] = []
     for row in listed:
         del around[row.depth :]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Union
 
 from torchrecorder.annotations.parameter_owners import ParameterOwners
@@ -54,46 +55,31 @@ class TableRow:
     last: TableRow | None = None
 
 
-def rows(recording: RecordedRun, depth: int | None = None, *, ops: bool = False) -> list[TableRow]:
-    """The rows of a table of *recording*, in run order.
+def every_row(recording: RecordedRun, *, ops: bool = False) -> list[TableRow]:
+    """The rows of a table of *recording*, at every depth, in run order.
 
     Recomputation of checkpoints is left out. Modules that were never called follow the calls of
     their parent module.
 
     Args:
         recording: The recording.
-        depth: Levels of scopes that are listed under the outermost calls; None for as many as
-            give at most about 400 rows.
         ops: List each op; otherwise only ops outside of scopes, on one line.
     """
-    return fitting(every_row(recording, ops=ops), depth)
-
-
-def every_row(recording: RecordedRun, *, ops: bool = False) -> list[TableRow]:
-    """All rows, however deep."""
     return list(_TableRows(recording, ops).all())
 
 
 def fitting(listed: Sequence[TableRow], depth: int | None) -> list[TableRow]:
-    """The rows of *depth* levels; None for as many levels as fit into about 400 rows."""
+    """The rows down to *depth*; None for the deepest one with at most 400 rows, 1 at least."""
     if depth is None:
-        depth = _fitting(listed)
+        counts = Counter(row.depth for row in listed)
+        levels = sorted(counts)
+        totals = accumulate(counts[level] for level in levels)
+        depth = max([1, *(level for level, total in zip(levels, totals) if total <= ENOUGH)])
     return [row for row in listed if row.depth <= depth]
 
 
-def _fitting(listed: Sequence[TableRow]) -> int:
-    """The deepest depth with at most 400 rows, 1 at least."""
-    counts = Counter(row.depth for row in listed)
-    total, fitting = 0, 1
-    for depth in sorted(counts):
-        total += counts[depth]
-        if total <= ENOUGH:
-            fitting = max(fitting, depth)
-    return fitting
-
-
 class _TableRows:
-    """Walks the scopes of one recording, on a stack of its own: depth has no limit."""
+    """Walks the scopes of one recording without recursion."""
 
     def __init__(self, recording: RecordedRun, ops: bool) -> None:
         self.recording = recording
@@ -125,8 +111,9 @@ class _TableRows:
         for item in self.recording.children[scope.id if scope else None]:
             if item.recompute or (isinstance(item, Op) and scope and not self.ops):
                 continue
-            if isinstance(item, Scope) and item.kind in MODES and not self._does_anything(item):
-                continue
+            if isinstance(item, Scope) and item.kind in MODES:
+                if not (item.failed or self.recording.children[item.id]):
+                    continue
             if isinstance(item, Op) and not self.ops and found and isinstance(found[-1][0], Op):
                 found[-1].append(item)
             else:
@@ -134,9 +121,6 @@ class _TableRows:
         if scope is None or scope.call == 0:
             found.extend([item] for item in self.silent.get(scope.module if scope else None, ()))
         return [(depth, items) for items in reversed(found)]
-
-    def _does_anything(self, scope: Scope) -> bool:
-        return scope.failed or bool(self.recording.children[scope.id])
 
     def _scope(self, scope: Scope, depth: int) -> TableRow:
         return TableRow(
@@ -191,7 +175,8 @@ class _TableRows:
     def _about(self, module: Module) -> Iterator[str]:
         """Notes on the parameters of a module itself."""
         held = (slot.value for slot in module.parameters)
-        mine = {value: None for value in held if not self._is_computed(value)}
+        # The run itself made the weights that ``functional_call`` puts in a module.
+        mine = {value: None for value in held if self.recording.values[value].producer is None}
         if any(value in self.owned.tied for value in mine):
             yield "tied"
         if mine and not any(self.recording.values[value].trainable for value in mine):
@@ -201,32 +186,24 @@ class _TableRows:
             all_left = self._is_all(module, len(left))
             yield "no gradient" if all_left else f"no gradient for {_names(module, left)}"
 
-    def _is_computed(self, value: ValueId) -> bool:
-        """Whether the run made it, as weights that ``functional_call`` puts in a module."""
-        return self.recording.values[value].producer is not None
-
     def _is_all(self, module: Module, number: int) -> bool:
         """Whether *module* and its submodules have no more parameters than these."""
         owned = (self.recording.values[value].role for value in self.owned.by_module(module.id))
         return sum(role is Role.PARAMETER for role in owned) == number
 
     def _silent(self, module: Module, depth: int) -> TableRow:
-        above = self._called_above(module)
+        parents = (parent for parent, below in self.silent.items() if module in below)
+        parent = next(parents, None)
+        above = self.recording.modules[parent] if parent is not None else None
         return TableRow(
             depth=depth,
             title=f"{_below(module.names[0], above.names[0] if above else '')} ({module.cls})",
             ids=(module.id,),
-            notes=(self._how(module, above), *self._about(module)),
+            notes=(self._why_silent(module, above), *self._about(module)),
         )
 
-    def _called_above(self, module: Module) -> Module | None:
-        """The module under which a silent one is listed."""
-        parents = (parent for parent, below in self.silent.items() if module in below)
-        parent = next(parents, None)
-        return self.recording.modules[parent] if parent is not None else None
-
-    def _how(self, module: Module, above: Module | None) -> str:
-        """What became of a module without a call, of which *above* is the called one around it."""
+    def _why_silent(self, module: Module, above: Module | None) -> str:
+        """The note on a module without a call; *above* is the innermost called module around it."""
         calls = above.calls if above is not None else ()
         if any(self.recording.scopes[call].kind is ScopeKind.SCRIPTED for call in calls):
             return "in a script"  # its calls have no hooks
@@ -234,6 +211,7 @@ class _TableRows:
         return "weights read, never called" if read else "never called"
 
     def _op(self, op: Op, depth: int) -> TableRow:
+        values = self.recording.values
         marks = {
             "failed": op.failed,
             "in place": bool(op.writes),
@@ -244,22 +222,19 @@ class _TableRows:
             depth=depth,
             title=_called(op),
             ids=(op.id,),
-            inputs=tuple(slot.value for slot in op.inputs if not self._is_stored(slot.value)),
+            inputs=tuple(slot.value for slot in op.inputs if values[slot.value].role not in STORED),
             outputs=op.outputs,
             notes=tuple(mark for mark, holds in marks.items() if holds),
         )
 
-    def _is_stored(self, value: ValueId) -> bool:
-        return self.recording.values[value].role in STORED
-
 
 def _called(op: Op) -> str:
-    """Its name as a call; that of ``bool()`` is one already."""
+    """The name of an op with parentheses, which that of ``bool()`` has already."""
     return op.name if op.name.endswith("()") else f"{op.name}()"
 
 
 def _together(ops: Sequence[Op], depth: int) -> TableRow:
-    """One line for several ops that no scope is around."""
+    """One line for several ops outside of all scopes."""
     names = list(dict.fromkeys(map(_called, ops)))
     more = ", …" if len(names) > 3 else ""
     title = f"{len(ops)} ops: {', '.join(names[:3])}{more}"

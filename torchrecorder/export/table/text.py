@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, ClassVar, Literal, Union
@@ -212,7 +212,7 @@ class _Filler:
         return Column(numbers.annotation.title, cells, right=True)
 
     def _members(self, row: TableRow) -> list[str]:
-        """All siblings that a row stands for."""
+        """The recorded ids of everything in the scopes and ops of a row."""
         members: list[str] = []
         for identifier in row.ids:
             if identifier in self.recording.scopes:
@@ -236,11 +236,13 @@ def _totals(recording: RecordedRun) -> Iterator[str]:
         "Params size": of_bytes(PARAMETER_BYTES.on(recording).total()),
         **({"Buffers size": of_bytes(buffers)} if buffers else {}),
     }
-    yield from _aligned(texts)
+    names, numbers = max(map(len, texts)), max(map(len, texts.values()))
+    for name, number in texts.items():
+        yield f"{name:<{names}}  {number:>{numbers}}"
 
 
 def _forward_bytes(recording: RecordedRun) -> float:
-    """Bytes of new tensors of ops, without recomputation of checkpoints and making of weights."""
+    """Bytes of new tensors of ops, except recomputation of checkpoints and creation of weights."""
     apart = {
         scope
         for scope in recording.scopes
@@ -249,12 +251,6 @@ def _forward_bytes(recording: RecordedRun) -> float:
     made = OUTPUT_BYTES.on(recording).by_node
     ran = ((recording.ops[OpId(op)], number) for op, number in made.items())
     return sum(number for op, number in ran if not op.recompute and op.scope not in apart)
-
-
-def _aligned(texts: Mapping[str, str]) -> Iterator[str]:
-    names, numbers = max(map(len, texts)), max(map(len, texts.values()))
-    for name, number in texts.items():
-        yield f"{name:<{names}}  {number:>{numbers}}"
 
 
 def _remarks(recording: RecordedRun) -> Iterator[str]:

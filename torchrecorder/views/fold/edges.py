@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Protocol
 
 from torchrecorder.views.fold.siblings import SiblingRows
@@ -26,7 +27,7 @@ FoldedArrows = tuple[Iterable[Arrow], Mapping[str, tuple[Arrow, ...]]]
 
 
 class FoldedItems(Protocol):
-    """The methods of `fold.JoinedSiblings` that this module uses."""
+    """The members of `fold.FoldTree` that this module uses."""
 
     rows: SiblingRows
     groups: list[tuple[str, ...]]
@@ -34,10 +35,6 @@ class FoldedItems(Protocol):
 
     def representative(self, item: str) -> str:
         """The representative of *item* after all folds."""
-
-
-class SimilarItems(FoldedItems, Protocol):
-    """The methods of `fold.FoldTree` that this module uses."""
 
     def instances(self, item: str) -> int:
         """How many boxes a box stands for."""
@@ -79,24 +76,20 @@ class _Gate:
                 yield arrow.replace(head=leaving.head, slot=leaving.slot)
 
 
-def equal_arrows(tree: FoldedItems) -> FoldedArrows:
-    """The arrows of the view in which equal siblings are joined."""
-    found = _Arrows(tree)
-    return found.drawn.values(), found.carried()
+def folded_arrows(tree: FoldedItems) -> FoldedArrows:
+    """The arrows of the view in which the siblings of *tree* are joined.
 
-
-def similar_arrows(tree: SimilarItems) -> FoldedArrows:
-    """The arrows of the view in which siblings that may differ are joined.
-
-    Those that all repeats have come first: where several arrows share a trunk, it looks like
-    theirs.
+    If siblings may differ, arrows that all repeats have come first: where several arrows share a
+    trunk, it looks like theirs.
     """
-    found = _SimilarArrows(tree)
-    return sorted(found.united(), key=lambda arrow: arrow.some), found.carried()
+    found = _Arrows(tree)
+    if not tree.rows.similar:
+        return found.drawn.values(), found.carried()
+    return sorted(found.united(), key=attrgetter("some")), found.carried()
 
 
 class _Arrows:
-    """Tells the arrows that are drawn from those between siblings that are one."""
+    """Separates the arrows that are drawn from those between joined siblings."""
 
     def __init__(self, tree: FoldedItems) -> None:
         self.tree = tree
@@ -119,7 +112,7 @@ class _Arrows:
         return {sibling: tuple(gate.joins.values()) for sibling, gate in self.gates.items()}
 
     def _sort(self) -> None:
-        """Tell the arrows that are drawn from those between siblings that are one."""
+        """Separate the arrows that are drawn from those between joined siblings."""
         copies: dict[tuple[str, str], int] = {}
         own: set[Ends] = set()
         for arrow in self.tree.rows.view.arrows:
@@ -183,16 +176,8 @@ class _Arrows:
         around = self._around[parent]
         return (self.seat[item], *around) if item in self.seat else around
 
-
-class _SimilarArrows(_Arrows):
-    """The same where some repeats lack arrows that others have."""
-
-    def __init__(self, tree: SimilarItems) -> None:
-        super().__init__(tree)
-        self.similar = tree
-
     def united(self) -> Iterator[Arrow]:
-        """Each arrow once, marked where only some repeats have it."""
+        """Each arrow once, marked where only some of the repeats have it."""
         for arrow in self.drawn.values():
             self._pass(arrow)
         for ends, arrow in self.drawn.items():
@@ -205,7 +190,7 @@ class _SimilarArrows(_Arrows):
 
     def _lacks(self, ends: Ends, arrow: Arrow) -> bool:
         """Whether some repeats lack an arrow, or one of its ends."""
-        tree = self.similar
+        tree = self.tree
         if tree.part(arrow.tail) != tree.part(arrow.head):
             return True
         there = self.heads[ends] | self.joined.get((arrow.head, arrow.slot), set())
@@ -213,7 +198,7 @@ class _SimilarArrows(_Arrows):
 
     def _pass(self, arrow: Arrow) -> None:
         """Register an arrow at each gate that it crosses."""
-        tails, heads = [*self.similar.around(arrow.tail)], [*self.similar.around(arrow.head)]
+        tails, heads = [*self.tree.around(arrow.tail)], [*self.tree.around(arrow.head)]
         while tails and heads and tails[-1] == heads[-1]:
             tails.pop()
             heads.pop()

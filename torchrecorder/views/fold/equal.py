@@ -13,7 +13,7 @@ from typing import Any
 
 from torchrecorder.events import GradId, OpId, ScopeId
 from torchrecorder.views.bundles import FlowKind, FlowClassifier
-from torchrecorder.views.hide import STORED
+from torchrecorder.views.hide import STORED_KINDS
 from torchrecorder.views.fold.sibling_index import Items
 from torchrecorder.graph.structural_hash import without_numbers
 from torchrecorder.views.fold.parallel import Parallel
@@ -132,7 +132,7 @@ class Connections:
         self.parallel = Parallel(items)
 
     def into(self, item: str) -> Sequence[Arrow]:
-        """The arrows that enter an item."""
+        """The arrows that enter an item from outside."""
         if item not in self._into:
             span, at, entering = self.items.span(item), self.items.at, self.items.entering
             self._into[item] = [
@@ -202,7 +202,7 @@ class Connections:
     def stored(self, arrow: Arrow) -> tuple[object, ...]:
         """The role and shape of the parameter or buffer that an arrow carries; else empty."""
         value, kind = arrow.value, self.view.boxes[arrow.tail].kind
-        if value is None or not (value in self._stored or kind in STORED):
+        if value is None or not (value in self._stored or kind in STORED_KINDS):
             return ()
         role = self._stored.get(value, kind)
         return role.value, self.view.recording.values[value].shape

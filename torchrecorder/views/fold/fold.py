@@ -9,7 +9,6 @@ of a loop, fold in the same way.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,8 +20,8 @@ from torchrecorder.views.fold.repeat_groups import without_single_blocks
 from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.fold.sibling_index import Items
 from torchrecorder.views.fold.siblings import SiblingRows
-from torchrecorder.views.fold.edges import FoldedArrows, equal_arrows, similar_arrows
-from torchrecorder.views.view import Box, Cluster, View
+from torchrecorder.views.fold.edges import folded_arrows
+from torchrecorder.views.view import Cluster, View
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class Fold:
 
     def __call__(self, view: View) -> View:
         rows = SiblingRows(view, self.similar)
-        tree = FoldTree(rows) if self.similar else EqualTree(rows)
+        tree = FoldTree(rows)
         return tree.view() if tree.groups else view
 
 
@@ -142,42 +141,54 @@ class Node:
         return (self.homes, there) if self.homes < there else None
 
 
-class JoinedSiblings(ABC):
+class FoldTree:
     """The siblings of a view, joined where they repeat.
+
+    Equal siblings are joined from the outside in: the contents of the first represent all. Similar
+    ones are joined from the inside out: stages of three and of six blocks then have the same
+    contents.
 
     Attributes:
         rows: The siblings.
-        groups: Those that are joined, in the order of joining.
+        groups: The siblings that are joined, in the order of joining.
         stands: For each item that goes, its counterpart in an earlier sibling.
+        nodes: Each item by its id, those that go included.
+        roots: The items that stay at the top.
     """
 
     def __init__(self, rows: SiblingRows) -> None:
         self.rows = rows
         self.groups: list[tuple[str, ...]] = []
         self.stands: dict[str, str] = {}
-
-    def representative(self, item: str) -> str:
-        """The representative of *item* after all folds."""
-        while item in self.stands:
-            item = self.stands[item]
-        return item
+        self.nodes: dict[str, Node] = {}
+        self.roots: list[Node] = []
+        self._names: dict[str, tuple[str, ...]] = {}
+        self._grow()
+        outside_in = (None, *rows.view.clusters)
+        for around in reversed(outside_in) if rows.similar else outside_in:
+            if around not in self.stands:
+                self._fold(around)
 
     def view(self) -> View:
         """The view in which each group of siblings is one item."""
         old = self.rows.view
-        boxes = {box.id: self._box(box) for box in old.boxes.values() if self._stays(box)}
+        boxes = {
+            box.id: box.replace(cluster=self._home(box.id), **self._folded(box.id))
+            for box in old.boxes.values()
+            if box.id not in self.stands
+        }
         members: dict[str, list[str]] = {}
         for box in old.boxes.values():
-            if not self._stays(box):
+            if box.id in self.stands:
                 members.setdefault(self.representative(box.id), []).extend(box.members)
         for name, more in members.items():
             boxes[name] = boxes[name].replace(members=(*boxes[name].members, *more))
         clusters = {
-            cluster.id: self._cluster(cluster)
+            cluster.id: cluster.replace(parent=self._home(cluster.id), **self._folded(cluster.id))
             for cluster in old.clusters.values()
-            if self._stays(cluster)
+            if cluster.id not in self.stands
         }
-        arrows, carried = self._arrows()
+        arrows, carried = folded_arrows(self)
         for item, joins in carried.items():
             if item in boxes:
                 boxes[item] = boxes[item].replace(carried=joins)
@@ -186,87 +197,11 @@ class JoinedSiblings(ABC):
         folded = replace(old, boxes=boxes, clusters=clusters, arrows=tuple(arrows))
         return without_single_blocks(folded)
 
-    def _stays(self, drawn: Box | Cluster) -> bool:
-        return drawn.id not in self.stands
-
-    def _box(self, box: Box) -> Box:
-        moved, fields = box.moved(self._home(box.id)), self._folded(box.id)
-        return moved.replace(**fields) if fields else moved
-
-    def _cluster(self, cluster: Cluster) -> Cluster:
-        moved, fields = cluster.moved(self._home(cluster.id)), self._folded(cluster.id)
-        return moved.replace(**fields) if fields else moved
-
-    @abstractmethod
-    def _arrows(self) -> FoldedArrows:
-        """The arrows of the view, and those from each sibling to the next."""
-
-    @abstractmethod
-    def _home(self, item: str) -> str | None:
-        """The cluster around what stays."""
-
-    @abstractmethod
-    def _folded(self, item: str) -> dict[str, Any]:
-        """The fields of a box or cluster that describe its siblings."""
-
-
-class EqualTree(JoinedSiblings):
-    """Equal siblings, joined from the outside in: the contents of the first represent all."""
-
-    def __init__(self, rows: SiblingRows) -> None:
-        super().__init__(rows)
-        self._named: dict[str, tuple[int, tuple[str, ...]]] = {}
-        items = rows.items
-        for around in (None, *rows.view.clusters):
-            found = rows.groups(around) if around not in self.stands else []
-            self.groups += found
-            for group in found:
-                first = items.inside(group[0])
-                names = names_of(rows.recording, group, items.children)
-                self._named[group[0]] = len(group), names
-                for sibling in group[1:]:
-                    self.stands.update(zip(items.inside(sibling), first))
-                if self._varies(group[0]):
-                    for counterparts in zip(*map(items.inside, group)):
-                        names = _names_inside(rows.recording, counterparts)
-                        self._named.setdefault(counterparts[0], (1, names))
-
-    def _varies(self, item: str) -> bool:
-        """Whether scopes in *item* may have other names than their counterparts in siblings."""
-        scope = self.rows.recording.scopes.get(ScopeId(item))
-        return scope is None or scope.module is None
-
-    def _arrows(self) -> FoldedArrows:
-        return equal_arrows(self)
-
-    def _home(self, item: str) -> str | None:
-        return self.rows.items.parent[item]
-
-    def _folded(self, item: str) -> dict[str, Any]:
-        count, names = self._named.get(item, (1, ()))
-        return {"count": count, "names": names} if count > 1 or names else {}
-
-
-class FoldTree(JoinedSiblings):
-    """Equal or similar siblings, joined part by part.
-
-    Equal siblings are joined as in `EqualTree`. Similar ones are joined from the inside out: stages
-    of three and of six blocks then have the same in them.
-
-    Attributes:
-        nodes: Each item by its id, those that go included.
-        roots: What stays at the top.
-    """
-
-    def __init__(self, rows: SiblingRows) -> None:
-        super().__init__(rows)
-        self.nodes: dict[str, Node] = {}
-        self.roots: list[Node] = []
-        self._grow()
-        outside_in = (None, *rows.view.clusters)
-        for around in reversed(outside_in) if rows.similar else outside_in:
-            if around not in self.stands:
-                self._fold(around)
+    def representative(self, item: str) -> str:
+        """The representative of *item* after all folds."""
+        while item in self.stands:
+            item = self.stands[item]
+        return item
 
     def instances(self, item: str) -> int:
         """How many boxes a box stands for."""
@@ -283,20 +218,20 @@ class FoldTree(JoinedSiblings):
             yield node.id
             node = node.parent
 
-    def _arrows(self) -> FoldedArrows:
-        return similar_arrows(self) if self.rows.similar else equal_arrows(self)
-
     def _home(self, item: str) -> str | None:
         parent = self.nodes[item].parent
         return None if parent is None else parent.id
 
     def _folded(self, item: str) -> dict[str, Any]:
-        node, fields = self.nodes[item], dict[str, Any]()
-        if self.rows.similar and len(node.instances) > 1:
-            fields["instances"] = tuple(node.instances)
-        if self.rows.similar and node.share is not None:
-            fields["share"] = node.share
-        names = node.names or _names_inside(self.rows.recording, node.instances)
+        """The fields of a box or cluster that describe its siblings."""
+        node, fields, names = self.nodes[item], dict[str, Any](), self._names.get(item, ())
+        if self.rows.similar:
+            names = _names_inside(self.rows.recording, node.instances)
+            if len(node.instances) > 1:
+                fields["instances"] = tuple(node.instances)
+            if node.share is not None:
+                fields["share"] = node.share
+        names = node.names or names
         if node.count > 1 or names:
             fields.update(count=node.count, names=names)
         return fields
@@ -321,10 +256,19 @@ class FoldTree(JoinedSiblings):
             first.names = names_of(self.rows.recording, group, self.rows.items.children)
             for sibling in group[1:]:
                 self._join(first, self.nodes[sibling])
+            if not self.rows.similar and self._varies(first.id):
+                for item in self.rows.items.inside(first.id):
+                    names = _names_inside(self.rows.recording, self.nodes[item].instances)
+                    self._names.setdefault(item, names)
         if groups:
             self.groups += groups
             row = self.roots if around is None else self.nodes[around].children
             row[:] = [node for node in row if node.id not in self.stands]
+
+    def _varies(self, item: str) -> bool:
+        """Whether scopes in *item* may have other names than their counterparts in siblings."""
+        scope = self.rows.recording.scopes.get(ScopeId(item))
+        return scope is None or scope.module is None
 
     def _join(self, first: Node, sibling: Node) -> None:
         """Let *first* represent *sibling*, and its contents those of *sibling*."""

@@ -33,7 +33,7 @@ class SiblingRows:
         self.micro_batches = micro_batches(self.recording)
         groups = (group for row in self.micro_batches.values() for group in row)
         self._parts = {item for group in groups for item in group}
-        self.items, keys = with_block_clusters(view, self._loose if similar else self._exact)
+        self.items, keys = with_block_clusters(view, self._unit)
         self.view = self.items.view
         self.rule = Similar(self.items, keys) if similar else Equal(self.items, keys, self._folds)
 
@@ -62,14 +62,9 @@ class SiblingRows:
             if len(alike) > 1:
                 yield tuple(alike)
 
-    def _exact(self, recording: RecordedRun, item: str) -> Unit:
-        return self._unit(unit_of(recording, item))
-
-    def _loose(self, recording: RecordedRun, item: str) -> Unit:
-        return self._unit(loose_unit(recording, item))
-
-    def _unit(self, unit: Unit) -> Unit:
-        """*unit*, which repeats in no other way if it does with each micro-batch."""
+    def _unit(self, recording: RecordedRun, item: str) -> Unit:
+        """The unit of an item; without a key if it repeats with each micro-batch."""
+        unit = (loose_unit if self.similar else unit_of)(recording, item)
         return unit if self._parts.isdisjoint(unit.items) else Unit(None, unit.items)
 
     def _folds(self, group: Sequence[str]) -> bool:
