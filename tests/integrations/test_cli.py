@@ -18,7 +18,7 @@ from torchrecorder.errors import InvalidArgument
 from torchrecorder.integrations import progress
 from torchrecorder.integrations.cli import main
 from torchrecorder.integrations.progress import Progress
-from torchrecorder.integrations.shapes import Shape, parse_shape, tensors
+from torchrecorder.integrations.shapes import InputShape, parse_shape, tensors
 from torchrecorder.integrations.targets import TARGET_OPTIONS
 from torchrecorder.layout import engine
 
@@ -329,13 +329,13 @@ def test_output_may_be_cut_off(folder):
 @pytest.mark.parametrize(
     ("text", "shape"),
     [
-        ("1,3,224,224", Shape(None, (1, 3, 224, 224))),
-        ("(1, 3)", Shape(None, (1, 3))),
-        ("5", Shape(None, (5,))),
-        ("(5,)", Shape(None, (5,))),
-        ("1x16:torch.int64", Shape(None, (1, 16), "int64")),
-        ("scalar:bool", Shape(None, (), "bool")),
-        ("x_1=2,0:float16:-1..1.5", Shape("x_1", (2, 0), "float16", -1.0, 1.5)),
+        ("1,3,224,224", InputShape(None, (1, 3, 224, 224))),
+        ("(1, 3)", InputShape(None, (1, 3))),
+        ("5", InputShape(None, (5,))),
+        ("(5,)", InputShape(None, (5,))),
+        ("1x16:torch.int64", InputShape(None, (1, 16), "int64")),
+        ("scalar:bool", InputShape(None, (), "bool")),
+        ("x_1=2,0:float16:-1..1.5", InputShape("x_1", (2, 0), "float16", -1.0, 1.5)),
     ],
 )
 def test_shapes_are_read(text, shape):

@@ -11,9 +11,9 @@ import torch
 from torch import nn
 
 from tests.integrations.test_cli import folder, run
-from torchrecorder.integrations.commands.doctor import Doctor
+from torchrecorder.integrations.commands.doctor import DoctorCommand
 from torchrecorder.integrations.drawing_arguments import add_output_argument
-from torchrecorder.integrations.sphinx.sources import Sources, behind, used
+from torchrecorder.integrations.sphinx.sources import Dependencies, behind, used
 from torchrecorder.layout import engine
 
 __all__ = ["folder"]  # a fixture for every test here
@@ -49,10 +49,10 @@ def test_a_traceback_is_that_of_the_cause(capsys):
 
 def test_doctor_lists_internals_where_all_is_well(capsys, monkeypatch):
     """What is broken comes first."""
-    assert Doctor().run(argparse.Namespace()) == 0
+    assert DoctorCommand().run(argparse.Namespace()) == 0
     assert "Internals of PyTorch" in capsys.readouterr().out
     monkeypatch.setattr(engine, "require", lambda: "/nowhere")
-    assert Doctor().run(argparse.Namespace()) == 1
+    assert DoctorCommand().run(argparse.Namespace()) == 1
     assert "Internals of PyTorch" not in capsys.readouterr().out
 
 
@@ -80,15 +80,15 @@ def test_sources_of_a_model(folder, monkeypatch):
         found = behind("near:Net")
         assert found.files == files and "torch" in found.packages
         assert behind(f"{folder / 'near.py'}:Net") == found
-        assert behind("elsewhere/near.py:Net") == Sources(("elsewhere/near.py",))
-        assert behind("nowhere:Net") == Sources()
+        assert behind("elsewhere/near.py:Net") == Dependencies(("elsewhere/near.py",))
+        assert behind("nowhere:Net") == Dependencies()
         assert used({"net": near.Net(), "torch": torch}) == found
         layer, plain = used({"layer": nn.Linear(2, 2)}), used({"one": 1, "nothing": None})
         assert layer.files == plain.files == () and "torch" in layer.packages
         before = found.state()
-        assert found.state() == before == (found + Sources()).state()
+        assert found.state() == before == (found + Dependencies()).state()
         (folder / "far.py").write_text("import torch\nLIMIT = 4\n")
-        assert found.state() != before != Sources(packages=("pytest",)).state()
+        assert found.state() != before != Dependencies(packages=("pytest",)).state()
     finally:
         for name in ("near", "far"):
             sys.modules.pop(name, None)
@@ -96,8 +96,8 @@ def test_sources_of_a_model(folder, monkeypatch):
 
 def test_sources_add_up():
     """Each once, in order."""
-    one, other = Sources(("b", "a"), ("q",)), Sources(("a", "c"), ("p", "q"))
-    assert one + other == Sources(("a", "b", "c"), ("p", "q"))
+    one, other = Dependencies(("b", "a"), ("q",)), Dependencies(("a", "c"), ("p", "q"))
+    assert one + other == Dependencies(("a", "b", "c"), ("p", "q"))
 
 
 @pytest.mark.parametrize(

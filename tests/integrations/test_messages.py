@@ -14,7 +14,7 @@ import torch
 from torchrecorder.capture.internals import table
 from torchrecorder.errors import InvalidArgument, LayoutFailed, LargerThanAPage, Notice
 from torchrecorder.integrations.cli import _warned
-from torchrecorder.integrations.commands.doctor import Doctor
+from torchrecorder.integrations.commands.doctor import DoctorCommand
 from torchrecorder.integrations.drawing_arguments import STDOUT, _name
 from torchrecorder.integrations.progress import Progress
 
@@ -47,7 +47,7 @@ def test_doctor_says_what_is_lost_without_an_internal(
         for name, present in (("here", True), ("gone", False))
     )
     monkeypatch.setattr(table, "INTERNALS", (here, gone))
-    assert Doctor().run(argparse.Namespace()) == 0
+    assert DoctorCommand().run(argparse.Namespace()) == 0
     lines = capsys.readouterr().out.splitlines()[-2:]
     assert [" ".join(line.split()) for line in lines] == [
         "yes here: a fact", "no gone: a fact (PyTorch 2.9 has it). Without: a gap"
@@ -78,7 +78,7 @@ def test_a_failed_layout_says_why(final: bool) -> None:
 
 def test_doctor_says_which_versions_there_are(capsys: pytest.CaptureFixture[str]) -> None:
     """As the packages themselves say."""
-    assert Doctor().run(argparse.Namespace()) == 0
+    assert DoctorCommand().run(argparse.Namespace()) == 0
     printed = capsys.readouterr().out
     assert torch.__version__ in printed and "of unknown version" not in printed
 

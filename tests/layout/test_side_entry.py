@@ -159,7 +159,7 @@ def test_a_residual_has_two_bends(direction: str) -> None:
     placed = Placed.lay_out(figure, None, 60.0)
     (circle,) = (shape.id for shape in figure.shapes if shape.look.outline == "circle")
     box = placed.boxes()[circle]
-    ways = [way for line, way in zip(figure.lines, placed.ways()) if line.head == circle]
+    ways = [way for line, way in zip(figure.lines, placed.routes()) if line.head == circle]
     middle = box.x + box.width / 2, box.y + box.height / 2
     along = 1 if direction in ("TB", "BT") else 0
     straight, around = sorted(ways, key=len)

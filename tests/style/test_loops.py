@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 import torchrecorder
 from torchrecorder.export.dot import output_labels
-from torchrecorder.export.nested import INSIDE, Placed, loop_way
+from torchrecorder.export.nested import INSIDE, Placed, loop_route
 from torchrecorder.recording import Recording
 from torchrecorder.style import labels, loops
 from torchrecorder.style.draw import draw
@@ -144,7 +144,7 @@ def test_the_line_back_stays_inside_the_border(
     figure = figure_of(recording, direction=direction)
     (group,) = (each for each in figure.groups if each.loop is not None)
     box = Placed.lay_out(figure, None, 60.0).boxes()[group.id]
-    points = loop_way(box, figure)
+    points = loop_route(box, figure)
     for x, y in points:
         assert box.x < x < box.x + box.width and box.y < y < box.y + box.height
     axis = 1 if direction in ("TB", "BT") else 0

@@ -94,12 +94,9 @@ def top(
         number = numbers.of(_own(numbers, ids, members))
         if number is not None:
             ranked.append(Ranked(place, number, numbers.annotation.show(number), ids))
-    return sorted(ranked, key=_rank)[:n]
-
-
-def _rank(ranked: Ranked) -> float:
-    """Sort key: the largest numbers first, NaN before all others."""
-    return -math.inf if math.isnan(ranked.number) else -ranked.number
+    # The largest numbers first, NaN before all others.
+    ranked.sort(key=lambda one: -math.inf if math.isnan(one.number) else -one.number)
+    return ranked[:n]
 
 
 @advised
@@ -133,11 +130,8 @@ def table(
         facts = {"count": len(ids)} if by == "type" else _facts(recording, ids[0])
         row: dict[str, Any] = {"id": ids[0], "name": place, **facts}
         nested = by in ("module", "scope")
-        whole = (
-            [m for identifier in ids for m in inside.of_scope(ScopeId(identifier))]
-            if nested
-            else members
-        )
+        calls = map(ScopeId, ids if nested else ())
+        whole = [member for call in calls for member in inside.of_scope(call)] or members
         for numbers in filled:
             row[numbers.annotation.name] = numbers.of(whole)
             if nested and numbers.annotation.merge is not None:

@@ -57,10 +57,6 @@ def _bad(each: Statistics) -> float:
     return each.nans + each.infs
 
 
-def _zeros(each: Statistics) -> float:
-    return each.zeros / each.count if each.count else 0.0
-
-
 def bad_numbers(recording: RecordedRun) -> dict[str, float]:
     """Counts of NaNs and infinities, in values and gradients."""
     found: dict[str, float] = {}
@@ -110,7 +106,7 @@ STATISTICS = (
     # of outputs of ops; NaN or infinite if they contain such a number
     Annotation("activation_norm", "Norm", "", activation_norms, None, number, needs=("stats",)),
     # the share of zeros in outputs of ops
-    _activation("zeros", "Zeros", _zeros, None, share),
+    _activation("zeros", "Zeros", lambda item: item.zeros / (item.count or 1), None, share),
     NOT_FINITE,
     # of the gradient of an op's output
     Annotation(

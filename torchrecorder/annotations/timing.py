@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from torchrecorder.annotations.amounts import of_seconds
 from torchrecorder.annotations.annotation import TIMES, Annotation
-from torchrecorder.events import SECONDS_ON_DEVICE, GradId
-from torchrecorder.graph.nodes import GradRun, Op
+from torchrecorder.events import SECONDS_ON_DEVICE, GradId, Gradient
+from torchrecorder.graph.nodes import Value
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.median_runs import own_seconds
 
@@ -27,7 +27,7 @@ def forward_seconds(recording: RecordedRun) -> dict[str, float]:
     found: dict[str, float] = {}
     for op in recording.ops.values():
         if op.seconds is not None and not op.recompute and op.id not in backward:
-            there = device and _is_on_device(recording, op)
+            there = device and any(_is_cuda(recording.values[value]) for value in op.outputs)
             found[op.id] = device.get(op.id, op.seconds) if there else op.seconds
     if device:
         return found
@@ -37,8 +37,8 @@ def forward_seconds(recording: RecordedRun) -> dict[str, float]:
     return found
 
 
-def _is_on_device(recording: RecordedRun, op: Op) -> bool:
-    return any(recording.values[value].device.startswith("cuda") for value in op.outputs)
+def _is_cuda(tensor: Value | Gradient) -> bool:
+    return tensor.device.startswith("cuda")
 
 
 def backward_seconds(recording: RecordedRun) -> dict[str, float]:
@@ -51,16 +51,13 @@ def backward_seconds(recording: RecordedRun) -> dict[str, float]:
     found: dict[str, float] = {}
     for ran in recording.grad_runs:
         place = feeders.get(ran.grad, ran.grad)
-        if ran.seconds is not None and not (device and _ran_on_device(ran)):
+        there = device and any(map(_is_cuda, filter(None, ran.given)))
+        if ran.seconds is not None and not there:
             found[place] = found.get(place, 0.0) + ran.seconds
     for grad, seconds in device.items():
         if grad in recording.grad_nodes:
             found[grad] = found.get(grad, 0.0) + seconds
     return found
-
-
-def _ran_on_device(ran: GradRun) -> bool:
-    return any(item is not None and item.device.startswith("cuda") for item in ran.given)
 
 
 def first_feeders(recording: RecordedRun) -> dict[GradId, GradId]:

@@ -101,7 +101,7 @@ def _warned() -> Iterator[None]:
 
 def parted(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
     """Split the arguments at ``--``, for commands that pass the rest on."""
-    takes = [command.name for command in COMMANDS if getattr(command, "takes_rest", False)]
+    takes = [command.name for command in COMMANDS if command.takes_rest]
     if "--" not in arguments or arguments[0] not in takes:
         return arguments, ()
     place = list(arguments).index("--")
@@ -158,10 +158,10 @@ def _add(below: argparse._SubParsersAction[Any], command: Command) -> None:
     )
     command.add_arguments(added)
     given = [action.dest.upper() for action in added._positionals._group_actions]
-    rest = ["[-- arguments]"] if getattr(command, "takes_rest", False) else []
+    rest = ["[-- arguments]"] if command.takes_rest else []
     added.usage = " ".join(["torchrecorder", command.name, *given, "[options]", *rest])
     added.add_argument("--traceback", action="store_true", help="show where an error comes from")
-    added.set_defaults(run=command.run, parser=added, takes_rest=bool(rest))
+    added.set_defaults(run=command.run, parser=added, takes_rest=command.takes_rest)
 
 
 def _say(error: Exception, with_traceback: bool, code: int) -> int:

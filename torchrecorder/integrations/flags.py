@@ -54,7 +54,8 @@ def add_flags(parser: argparse._ActionsContainer, options: Iterable[Option]) -> 
     """
     for option in options:
         switch, on = option.check.switch, [option.flag, f"--{option.spelled}"]
-        if option.check.read is not None and not _only_off(option):
+        only_off = option.default is True and not option.check.known
+        if option.check.read is not None and not only_off:
             parser.add_argument(*filter(None, on), dest=option.name, action=Flag, option=option)
         if switch and option.default is not False:
             flag, brief = option.negated
@@ -65,10 +66,6 @@ def add_flags(parser: argparse._ActionsContainer, options: Iterable[Option]) -> 
                 default=argparse.SUPPRESS,
                 help=brief,
             )
-
-
-def _only_off(option: Option) -> bool:
-    return option.default is True and not option.check.known
 
 
 def given(namespace: argparse.Namespace, options: Collection[str]) -> dict[str, Any]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import wraps
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 import pytest
 
@@ -19,8 +20,10 @@ from torchrecorder.checks import WORD, check_one
 if TYPE_CHECKING:
     from torchrecorder.recording import Recording
 
+P = ParamSpec("P")
+
 FOLDER = "__architectures__"
-"""Where snapshots are kept, beside the test files."""
+"""The folder of snapshots, beside the test files."""
 
 UPDATE = "--update-architectures"
 """The option that writes snapshots instead of comparing with them."""
@@ -62,6 +65,32 @@ def assert_budgets() -> AssertBudgets:
     return AssertBudgets()
 
 
+def _seen_from_outside(function: Callable[P, Recording]) -> Callable[P, Recording]:
+    """*function*, with exceptions whose tracebacks have no frames of this package.
+
+    Frames of the model and of PyTorch are kept.
+    """
+
+    @wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> Recording:
+        __tracebackhide__ = True
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            frames, kept = [], None
+            trace = error.__traceback__
+            while trace is not None:
+                package = trace.tb_frame.f_globals.get("__name__", "").partition(".")[0]
+                if package != "torchrecorder":
+                    frames.append(trace)
+                trace = trace.tb_next
+            for frame in reversed(frames):
+                kept = TracebackType(kept, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+            raise error.with_traceback(kept)
+
+    return called
+
+
 class AssertArchitecture:
     """Compares models with the snapshots of one test."""
 
@@ -69,6 +98,7 @@ class AssertArchitecture:
         self.folder, self.test, self.update = folder, test, update
         self.taken: set[str] = set()
 
+    @_seen_from_outside
     def __call__(
         self, model: Any, *args: Any, snapshot: str | None = None, **options: Any
     ) -> Recording:
@@ -86,12 +116,6 @@ class AssertArchitecture:
         Raises:
             AssertionError: It differs, or there is no snapshot yet.
         """
-        __tracebackhide__ = True
-        return _seen_from_outside(self._asserted, model, args, snapshot, options)
-
-    def _asserted(
-        self, model: Any, args: tuple[Any, ...], snapshot: str | None, options: Mapping[str, Any]
-    ) -> Recording:
         check_one("snapshot", snapshot, WORD.or_none())
         path = self._path(snapshot)
         recording = _recording(model, args, options)
@@ -113,7 +137,7 @@ class AssertArchitecture:
         return self.folder / f"{name}.json"
 
     def _problem(self, path: Path, recording: Recording) -> str:
-        """The problem, or None."""
+        """The problem as text; empty if there is none."""
         import torchrecorder
 
         there = path.is_file()
@@ -132,6 +156,7 @@ class AssertArchitecture:
 class AssertBudgets:
     """Checks budgets of models."""
 
+    @_seen_from_outside
     def __call__(
         self, model: Any, *args: Any, budgets: Mapping[str, Mapping[str, float]], **options: Any
     ) -> Recording:
@@ -151,19 +176,6 @@ class AssertBudgets:
             AssertionError: A budget is exceeded; the message lists all that are.
             InvalidArgument: No module has this path, or the annotation was not measured.
         """
-        __tracebackhide__ = True
-        return _seen_from_outside(self._asserted, model, args, budgets, options)
-
-    def __repr__(self) -> str:
-        return "<assert_budgets>"
-
-    def _asserted(
-        self,
-        model: Any,
-        args: tuple[Any, ...],
-        budgets: Mapping[str, Mapping[str, float]],
-        options: Mapping[str, Any],
-    ) -> Recording:
         from torchrecorder.annotations.limits import BUDGETS, exceeded
 
         check_one("budgets", budgets, BUDGETS)
@@ -178,6 +190,9 @@ class AssertBudgets:
         if problems:
             raise AssertionError("over budget:\n  " + "\n  ".join(problems))
         return recording
+
+    def __repr__(self) -> str:
+        return "<assert_budgets>"
 
 
 def portable(recording: Recording) -> Recording:
@@ -194,31 +209,6 @@ def portable(recording: Recording) -> Recording:
         measured=MappingProxyType({}),
         statistics=(),
     )
-
-
-def _seen_from_outside(function: Callable[..., Recording], *args: Any) -> Recording:
-    """Call *function*, and remove frames of this package from tracebacks of its exceptions.
-
-    Frames of the model and of PyTorch are kept.
-    """
-    __tracebackhide__ = True
-    try:
-        return function(*args)
-    except Exception as error:
-        raise error.with_traceback(_others(error.__traceback__))
-
-
-def _others(traceback: TracebackType | None) -> TracebackType | None:
-    """*traceback* without the frames of this package."""
-    frames = []
-    while traceback is not None:
-        if traceback.tb_frame.f_globals.get("__name__", "").partition(".")[0] != "torchrecorder":
-            frames.append(traceback)
-        traceback = traceback.tb_next
-    kept: TracebackType | None = None
-    for frame in reversed(frames):
-        kept = TracebackType(kept, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
-    return kept
 
 
 def _recording(model: Any, args: tuple[Any, ...], options: Mapping[str, Any]) -> Recording:

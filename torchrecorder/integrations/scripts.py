@@ -7,11 +7,11 @@ import os
 import runpy
 import sys
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 from torchrecorder.errors import InvalidArgument
@@ -46,14 +46,19 @@ class Script:
         if self.variable and not all(part.isidentifier() for part in self.variable.split(".")):
             raise InvalidArgument(f"{self.variable!r} is not the name of a variable, such as net")
 
-    def run(self, steps: int, options: Mapping[str, Any]) -> Ended:
-        """Run it to its end, and record this number of steps of its model.
+    def run(
+        self, steps: int, options: Mapping[str, Any]
+    ) -> tuple[int, Recording | None, bool]:
+        """Run the script to its end, and record this number of steps of its model.
 
         Its output, exceptions and exit code are not changed.
+
+        Returns:
+            The exit code, the recording, and whether an exception ended the script.
         """
         from torchrecorder.capture.hooks.deferred_recorder import DeferredRecorder
 
-        chosen = _first if self.variable is None else _Variable(self.variable).holds
+        chosen = _first if self.variable is None else _held_by(self.variable)
         awaited = DeferredRecorder(chosen, steps, options)
         code, failed = 0, False
         with self._as_main():
@@ -66,7 +71,7 @@ class Script:
                 failed = not isinstance(error, KeyboardInterrupt)
                 code = 1 if failed else 130
                 _print(error)
-        return Ended(code, awaited.recording, failed)
+        return code, awaited.recording, failed
 
     def _start(self) -> None:
         if self.as_module:
@@ -87,15 +92,6 @@ class Script:
             sys.argv, sys.path = arguments, path
 
 
-@dataclass(frozen=True)
-class Ended:
-    """The exit of a script, its recording, and whether an exception ended it."""
-
-    code: int
-    recording: Recording | None
-    failed: bool
-
-
 def _is_module(name: str) -> bool:
     """Whether Python finds a module of this name; errors in its packages are left to the run."""
     try:
@@ -106,25 +102,22 @@ def _is_module(name: str) -> bool:
         return True
 
 
-class _Variable:
-    """The name of a variable that holds a model."""
+def _held_by(variable: str) -> Callable[[Any, FrameType | None], bool]:
+    """A function: whether a variable of this name, with dots, around a frame holds a module."""
+    first, *rest = variable.split(".")
 
-    def __init__(self, name: str) -> None:
-        self.first, *self.rest = name.split(".")
-
-    def holds(self, module: Any, frame: FrameType | None) -> bool:
-        """Whether a variable of this name around *frame* holds *module*."""
+    def holds(module: Any, frame: FrameType | None) -> bool:
         while frame is not None:
             for names in (frame.f_locals, frame.f_globals):
-                if self.first in names and self._reached(names[self.first]) is module:
+                found = names.get(first)
+                for part in rest:
+                    found = getattr(found, part, None)
+                if found is module:
                     return True
             frame = frame.f_back
         return False
 
-    def _reached(self, found: Any) -> Any:
-        for part in self.rest:
-            found = getattr(found, part, None)
-        return found
+    return holds
 
 
 def _first(module: Any, frame: FrameType) -> bool:
@@ -141,15 +134,11 @@ def _exit_code(exit: SystemExit) -> int:
 
 
 def _print(error: BaseException) -> None:
-    """The traceback, without the frames between the interpreter and the script."""
-    traceback.print_exception(type(error), error, _own(error.__traceback__))
-
-
-def _own(trace: TracebackType | None) -> TracebackType | None:
-    while trace is not None and _is_between(trace.tb_frame.f_code.co_filename):
+    """Print the traceback, without the frames between the interpreter and the script."""
+    trace = error.__traceback__
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if not (file.startswith((_OURS, "<frozen runpy")) or file == runpy.__file__):
+            break
         trace = trace.tb_next
-    return trace
-
-
-def _is_between(filename: str) -> bool:
-    return filename.startswith((_OURS, "<frozen runpy")) or filename == runpy.__file__
+    traceback.print_exception(type(error), error, trace)

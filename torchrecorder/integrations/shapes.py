@@ -23,7 +23,7 @@ _USUAL_RANGE = (0.0, 1.0)
 
 
 @dataclass(frozen=True)
-class Shape:
+class InputShape:
     """One random input.
 
     Attributes:
@@ -41,7 +41,7 @@ class Shape:
     high: float = _USUAL_RANGE[1]
 
 
-def parse_shape(text: str) -> Shape:
+def parse_shape(text: str) -> InputShape:
     """Parse an input.
 
     Raises:
@@ -49,7 +49,7 @@ def parse_shape(text: str) -> Shape:
 
     Example:
         >>> parse_shape("ids=1,16:int64:0-1000")
-        Shape(name='ids', sizes=(1, 16), dtype='int64', low=0.0, high=1000.0)
+        InputShape(name='ids', sizes=(1, 16), dtype='int64', low=0.0, high=1000.0)
     """
     found = _SHAPE.fullmatch(text.strip())
     if found is None:
@@ -63,11 +63,11 @@ def parse_shape(text: str) -> Shape:
         bounds = (float(found["low"]), float(found["high"]))
     if bounds[0] > bounds[1]:
         raise InvalidArgument(f"the range in {text!r} ends before it begins")
-    return Shape(found["name"], tuple(map(int, sizes)), found["dtype"], *bounds)
+    return InputShape(found["name"], tuple(map(int, sizes)), found["dtype"], *bounds)
 
 
 def tensors(
-    shapes: Sequence[Shape], model: Any, device: str | None
+    shapes: Sequence[InputShape], model: Any, device: str | None
 ) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
     """Positional and keyword arguments with random values, the same in every run."""
     import torch

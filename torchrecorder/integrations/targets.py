@@ -21,7 +21,7 @@ from torchrecorder.graph.storage import SUFFIXES
 from torchrecorder.integrations.import_target import ModelFailed, find
 from torchrecorder.integrations.flags import add_flags, given
 from torchrecorder.integrations.progress import Progress
-from torchrecorder.integrations.shapes import Shape, parse_shape, tensors
+from torchrecorder.integrations.shapes import InputShape, parse_shape, tensors
 from torchrecorder.option_table import documented, option, options_of
 from torchrecorder.recording import Recording, load
 
@@ -72,7 +72,7 @@ class Target:
         default=None,
         off=("--eval", "switch it to evaluation mode"),
     )
-    shape: tuple[Shape, ...] = option(
+    shape: tuple[InputShape, ...] = option(
         "One random input: 1,3,224,224 or 1,16:int64 or ids=1,16:int64:0-1000.",
         SHAPES,
         default=(),

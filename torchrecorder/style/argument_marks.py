@@ -6,7 +6,7 @@ the lines enter a box in this order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from torchrecorder.events import OpId, ScopeId, Slot, ValueId
@@ -64,24 +64,17 @@ def argument_marks(view: View, drawn: Sequence[Bundle]) -> dict[int, Mark]:
     for head, numbers in entering.items():
         name, slots = _arguments(view, head)
         unordered = name in COMMUTATIVE or len(numbers) < 2
-        if not slots or unordered and not _has_roles(slots):
+        if not slots or unordered and not any(slot.name in ROLES for slot in slots):
             continue
-        into = [_at(view, head, drawn[number]) for number in numbers]
+        scope = view.recording.scopes.get(ScopeId(head))
+        into = [drawn[item] if scope is None else _into(scope, drawn[item]) for item in numbers]
         marks = {number: _mark(name, slots, item) for number, item in zip(numbers, into)}
         ordered = [item for item, mark in marks.items() if mark.place >= 0]
-        if unordered or len({_origin(drawn[item]) for item in ordered}) < 2:
+        arrows = (drawn[item].first for item in ordered)
+        if unordered or len({(arrow.tail, arrow.value) for arrow in arrows}) < 2:
             marks = {item: mark for item, mark in marks.items() if mark.place < 0 and mark.text}
         found.update(marks)
     return found
-
-
-def _has_roles(slots: Iterable[Slot]) -> bool:
-    """Whether query, key or value is among the arguments."""
-    return any(slot.name in ROLES for slot in slots)
-
-
-def _origin(bundle: Bundle) -> tuple[str, str | None]:
-    return bundle.first.tail, bundle.first.value
 
 
 def _arguments(view: View, head: str) -> tuple[str, tuple[Slot, ...]]:
@@ -90,12 +83,6 @@ def _arguments(view: View, head: str) -> tuple[str, tuple[Slot, ...]]:
     if op is not None:
         return op.name, op.inputs
     return (scope.cls, scope.inputs) if scope is not None and attends(scope) else ("", ())
-
-
-def _at(view: View, head: str, bundle: Bundle) -> Bundle:
-    """*bundle* with the arguments of the box that it enters."""
-    scope = view.recording.scopes.get(ScopeId(head))
-    return bundle if scope is None else _into(scope, bundle)
 
 
 def attends(scope: Scope) -> bool:

@@ -13,6 +13,8 @@ from torchrecorder.graph.recording import RecordedRun
 SHORTEST = 1e-4
 """Waits shorter than this, in seconds, are not shown."""
 
+CALLS = (ScopeKind.MODULE, ScopeKind.FUNCTION)
+
 MOST = 4
 """The maximum number of lines on a box."""
 
@@ -32,7 +34,8 @@ class SentCaptions:
             around = recording.within(communication.scope)
             for scope in around:
                 self._inside.setdefault(scope, []).append(communication)
-            called = next((outer for outer in around if _is_called(recording, outer)), None)
+            calls = (outer for outer in around if recording.scopes[outer].kind in CALLS)
+            called = next(calls, None)
             if communication.op is not None:
                 self._of.setdefault(communication.op, []).append(communication)
             elif called is not None:
@@ -68,10 +71,6 @@ class SentCaptions:
     def op(self, op: str) -> list[str]:
         """How long an op waited for other ranks."""
         return [text for text in [_waited(self._of.get(op, ()))] if text]
-
-
-def _is_called(recording: RecordedRun, scope: ScopeId) -> bool:
-    return recording.scopes[scope].kind in (ScopeKind.MODULE, ScopeKind.FUNCTION)
 
 
 def _lines(sent: Iterable[Communication], purposes: dict[str, str]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
@@ -29,7 +29,6 @@ WIDTHS = frozenset(
 
 IMPLIED = frozenset("padding groups".split())
 """Settings that usually follow from others, shown only without other differences."""
-
 
 KINDS = ("part", "size", "setting", "wiring")
 
@@ -153,16 +152,10 @@ class _Repeat:
         return found
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """That of the first tensor that it gives."""
+    def output(self) -> tuple[tuple[int, ...], str]:
+        """The shape and dtype of the first output."""
         values = [self.recording.values[slot.value] for slot in self.scope.outputs[:1]]
-        return values[0].shape if values else ()
-
-    @property
-    def dtype(self) -> str:
-        """That of the first tensor that it gives."""
-        values = [self.recording.values[slot.value] for slot in self.scope.outputs[:1]]
-        return values[0].dtype if values else ""
+        return (values[0].shape, values[0].dtype) if values else ((), "")
 
 
 def _facets(repeats: Sequence[_Repeat]) -> Iterator[Facet]:
@@ -254,13 +247,14 @@ def _listed(names: Sequence[str]) -> str:
 
 def _sizes(repeats: Sequence[_Repeat]) -> Iterator[Facet]:
     """Channels, and other sizes of outputs."""
-    shapes = [repeat.shape for repeat in repeats]
-    yield from _differing("size", "dtype", [repeat.dtype for repeat in repeats])
+    shapes, dtypes = zip(*(repeat.output for repeat in repeats))
+    yield from _differing("size", "dtype", dtypes)
     if len(set(map(len, shapes))) > 1:
         yield from _differing("size", "gives", [labels.shape(shape) for shape in shapes])
         return
     places = [at for at, sizes in enumerate(zip(*shapes)) if len(set(sizes)) > 1]
-    named = (at for at in places if all(item.shape[at] in item.features for item in repeats))
+    pairs = [*zip(shapes, repeats)]
+    named = (at for at in places if all(shape[at] in item.features for shape, item in pairs))
     wide = next(named, -1)
     if wide >= 0:
         title = "channels" if len(shapes[0]) > 3 else "features"
@@ -279,7 +273,7 @@ def _settings(
     for place in repeats[0].modules:
         if _is_in(place, again) or not all(place in repeat.modules for repeat in repeats):
             continue
-        asked = [_settings_of(repeat.modules[place]) for repeat in repeats]
+        asked = [dict(_parsed(repeat.modules[place].detail)) for repeat in repeats]
         for name in dict.fromkeys(name for item in asked for name in item):
             values = tuple(item.get(name, "") for item in asked)
             if len(set(values)) > 1 and (widths or name != "width"):
@@ -303,10 +297,6 @@ def _setting(name: str, ways: dict[tuple[str, ...], list[str]]) -> Iterator[Face
             yield Facet("setting", where, values, f"{where} {labels.span(values)}".strip())
         else:
             yield from _differing("setting", f"{where} {title}".strip(), values)
-
-
-def _settings_of(module: Module) -> dict[str, str]:
-    return dict(_parsed(module.detail))
 
 
 @lru_cache(maxsize=4096)
@@ -337,17 +327,20 @@ def _wiring(repeats: Sequence[_Repeat]) -> Iterator[Facet]:
         text = labels.several(tuple(later))
         title = "reads of those before:"
         yield Facet("wiring", title, tuple(before), f"reads {text} of those before")
-    yield from _surroundings(repeats, lambda value: value in made)
+    yield from _surroundings(repeats, made)
 
 
-def _surroundings(
-    repeats: Sequence[_Repeat], inner: Callable[[ValueId], bool]
-) -> Iterator[Facet]:
-    """Arguments that only some have, or with several sources."""
+def _surroundings(repeats: Sequence[_Repeat], made: Collection[ValueId]) -> Iterator[Facet]:
+    """Arguments from outside that only some have, or with several sources.
+
+    Args:
+        repeats: The siblings.
+        made: The outputs of all of them.
+    """
     arguments = [_arguments(repeat.scope) for repeat in repeats]
     for name in dict.fromkeys(name for item in arguments for name in item):
         values = [item.get(name, ()) for item in arguments]
-        if any(inner(value) for item in values for value in item):
+        if any(value in made for item in values for value in item):
             continue
         sources = list(dict.fromkeys(filter(None, values)))
         name = f"input {name}" if name.isdigit() else name

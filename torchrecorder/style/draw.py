@@ -25,7 +25,7 @@ from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.style.themes import Theme
 from torchrecorder.style.unread import unread, with_readers
 from torchrecorder.views.bundles import MOST, UPDATES, Bundle, bundles
-from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, View
+from torchrecorder.views.view import BoxKind, Cluster, View
 
 WIDE = 2.4
 """The relative width of a line that stands for many arrows."""
@@ -43,7 +43,7 @@ def draw(
     Args:
         view: The view to draw.
         style: How it looks.
-        unused: Captions of boxes whose results nothing drawn reads, by id; by default of those
+        unused: Captions of boxes whose results no drawn box reads, by id; by default of boxes
             without outgoing edges.
         captions: The captions of another view of the same recording without folds, in the same
             style except colours.
@@ -89,9 +89,11 @@ def repainted(figure: Figure, view: View, style: Style) -> Figure:
         shapes=tuple(
             replace(
                 shape,
-                look=_in_form(
+                look=replace(
                     marks.look(box, graphs.look(box, style.look(box, view)), style.theme),
-                    shape.look,
+                    outline=shape.look.outline,
+                    dash=shape.look.dash,
+                    width=shape.look.width,
                 ),
             )
             for shape, box in zip(figure.shapes, view.boxes.values())
@@ -107,11 +109,6 @@ def repainted(figure: Figure, view: View, style: Style) -> Figure:
         legend=(*graphs.legend(), *(legend(view, style) if style.legend else ())),
     )
     return finished(done, view, style)
-
-
-def _in_form(look: Look, drawn: Look) -> Look:
-    """The colours of *look*, with the shape and dash of the drawn look."""
-    return replace(look, outline=drawn.outline, dash=drawn.dash, width=drawn.width)
 
 
 def finished(figure: Figure, view: View, style: Style) -> Figure:
@@ -138,10 +135,10 @@ def _shapes(
     more = bool(numbers or marks)
     for box in view.boxes.values():
         look, label = style.look(box, view), captions.box(box)
-        if view.backward:
-            label = (*label, *_idle(view, box))
-        if box.carried:
-            label = (*label, *_next_round(view, feedback(view, box)))
+        if box.kind is not BoxKind.GRAD and view.is_idle(box):
+            label = (*label, Text("no gradient" if box.kind in WITH_SHAPE else "did not run"))
+        if back := feedback(view, box):
+            label = (*label, Text(next_round(view, back)))
         if box.id in unused:
             label, look = with_readers(label, look, unused[box.id])
         if graphs:
@@ -170,12 +167,6 @@ def _shapes(
         )
 
 
-def _idle(view: View, box: Box) -> Iterator[Text]:
-    """The caption of a box that did not take part in backward, except grad nodes."""
-    if box.kind is not BoxKind.GRAD and view.is_idle(box):
-        yield Text("no gradient" if box.kind in WITH_SHAPE else "did not run")
-
-
 def _repeated(view: View) -> frozenset[str]:
     """Clusters that stand for several, and all clusters in them."""
     clusters, around = view.clusters, view.nesting.around
@@ -184,12 +175,6 @@ def _repeated(view: View) -> frozenset[str]:
         for cluster in clusters
         if any(clusters[outer].count > 1 for outer in around(cluster))
     )
-
-
-def _next_round(view: View, back: Sequence[Arrow]) -> Iterator[Text]:
-    """The caption for what a loop passes to its next round."""
-    if back:
-        yield Text(next_round(view, back))
 
 
 def _nothing(style: Style) -> Shape:
@@ -206,8 +191,9 @@ def _groups(
     for cluster in view.clusters.values():
         scope = view.recording.scopes.get(ScopeId(cluster.id))
         about = [captions.scope_tooltip(scope, cluster)] if scope else []
-        back = feedback(view, cluster) if cluster.carried else ()
-        label = *captions.cluster(cluster), *graphs.corner(cluster), *_next_round(view, back)
+        label = *captions.cluster(cluster), *graphs.corner(cluster)
+        if back := feedback(view, cluster):
+            label = (*label, Text(next_round(view, back)))
         yield Group(
             id=cluster.id,
             parent=cluster.parent,
@@ -243,7 +229,7 @@ def _group_look(
 
 
 def dashed(look: Look) -> Look:
-    """*look* for parts that only some repeats have, and for arrows back; visible without colour."""
+    """*look* for parts that only some repeats have, and for messages of gradients."""
     return replace(look, dash="dashed", width=max(look.width, 1.3))
 
 

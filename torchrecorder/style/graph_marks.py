@@ -58,7 +58,7 @@ class GraphMarks:
         return replace(look, stroke=self.theme.looks["failed"].stroke, dash="dotted", width=2.0)
 
     def group_look(self, cluster: Cluster, look: Look) -> Look:
-        """The same for an open scope all of whose ops are in one graph."""
+        """*look* with the outline of the graph that all ops of an open scope are in, if any."""
         if not self.found:
             return look
         scope = self.view.recording.scopes.get(ScopeId(cluster.id))  # not for a block of siblings

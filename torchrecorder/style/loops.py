@@ -16,7 +16,7 @@ PLAIN = frozenset("input inputs self other tensors tensor mat1 mat2 vec x src ar
 """Generic names of arguments."""
 
 WIDTH = 44
-"""Characters of the names in a caption, at most."""
+"""The maximum number of characters of the names in a caption."""
 
 
 def feedback(view: View, drawn: Box | Cluster) -> tuple[Arrow, ...]:
@@ -32,7 +32,7 @@ def feedback(view: View, drawn: Box | Cluster) -> tuple[Arrow, ...]:
 
 
 def next_round(view: View, back: Iterable[Arrow]) -> str:
-    """``next: h, c`` for a loop, with the names or shapes of what it gives to itself."""
+    """``next: h, c`` for a loop, with the names or shapes of the values for its next round."""
     names = [*dict.fromkeys(_names(view, back))]
     text = ", ".join(names)
     while len(text) > WIDTH and len(names) > 1:
@@ -42,7 +42,7 @@ def next_round(view: View, back: Iterable[Arrow]) -> str:
 
 
 def _names(view: View, arrows: Iterable[Arrow]) -> Iterator[str]:
-    """A text for each value: the name of the argument it becomes, else its shape."""
+    """A text for each value: the name of its argument in the next round, or its shape."""
     flows, found = FlowClassifier(view), dict[object, str]()
     for arrow in arrows:
         flow = flows.kind(arrow)
@@ -93,7 +93,7 @@ def module_around(recording: RecordedRun, head: str) -> Module | None:
 
 
 def _rounds(recording: RecordedRun, drawn: Box | Cluster, module: Module) -> int:
-    """How many of the scopes beside a fold's first one, itself included, call *module*."""
+    """How many of the siblings of a fold, those that are not folded included, call *module*."""
     item = drawn.id
     while is_block(item):
         item = item.removeprefix(PREFIX)

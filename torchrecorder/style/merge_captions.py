@@ -30,8 +30,10 @@ def together(words: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     for entry in words:
         for text in entry:
             found.setdefault(labels.NUMBER.sub("0", text), []).append(text)
-    joined = (_counted(_joined(texts), len(texts), len(words)) for texts in found.values())
-    return tuple(joined)[:MOST]
+    return tuple(
+        _joined(texts) + f" in {len(texts)} of {len(words)}" * (len(texts) < len(words))
+        for texts in found.values()
+    )[:MOST]
 
 
 def _joined(texts: Sequence[str]) -> str:
@@ -39,10 +41,6 @@ def _joined(texts: Sequence[str]) -> str:
     if len(set(texts)) > 1 and SQUARE.fullmatch(texts[0]):
         return labels.several(tuple(texts))
     return labels.span(texts)
-
-
-def _counted(text: str, there: int, of: int) -> str:
-    return text if there >= of else f"{text} in {there} of {of}"
 
 
 def first_to_last(texts: Sequence[str]) -> str:

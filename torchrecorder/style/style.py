@@ -62,9 +62,7 @@ def by_idleness(box: Box, view: View, theme: Theme) -> Look | None:
 def by_family(box: Box, view: View, theme: Theme) -> Look | None:
     """Ops and innermost modules, by family."""
     family = family_of(box, view)
-    if not family:
-        return None
-    return theme.outlined(family, box.kind.value)
+    return theme.outlined(family, box.kind.value) if family else None
 
 
 def by_kind(box: Box, view: View, theme: Theme) -> Look:
@@ -89,25 +87,22 @@ def family_of(box: Box, view: View) -> str:
     if box.kind is BoxKind.MODULE:
         recording, scope = view.recording, view.recording.scopes[ScopeId(box.id)]
         family, inside = class_family(scope.cls), list(_inside(recording, scope))
-        if family == "weights" and len(inside) > 1 and not _has_parameters(recording, scope):
-            return ""  # a rotary embedding is no table of weights
+        module = recording.module_of(scope)
+        bare = module is not None and not module.parameters
+        if family == "weights" and len(inside) > 1 and bare:
+            return ""  # a rotary embedding has no table of weights
         composed = any(isinstance(item, Scope) for item in inside)
         return family if not composed or family == "attention" else ""
     return ""
 
 
 def _inside(recording: RecordedRun, scope: Scope) -> Iterator[Scope | Op]:
-    """What did something directly in a scope; a region such as ``no_grad`` is no scope here."""
+    """The scopes and ops directly in a scope, those in regions such as ``no_grad`` included."""
     for item in recording.children[scope.id]:
         if isinstance(item, Scope) and item.kind in MODES:
             yield from _inside(recording, item)
         elif isinstance(item, Scope) or not is_pass(item):
             yield item
-
-
-def _has_parameters(recording: RecordedRun, scope: Scope) -> bool:
-    module = recording.module_of(scope)
-    return module is None or bool(module.parameters)
 
 
 def _all(holds: Callable[[object], object], listed: object) -> bool:
@@ -146,8 +141,7 @@ FIT = Check(
     optional=True,
 )
 PAIRS = Check("a mapping from names", lambda value: True, read=pair, several=True)
-"""Further checks of these are made where they are used: `points`, `place`, `check_names`,
-`as_written`."""
+"""`points`, `place`, `check_names` and `as_written` check these values further."""
 
 
 @documented

@@ -1,12 +1,12 @@
-"""Unread: inputs and operations without outgoing lines, because nothing drawn reads them."""
+"""Unread: inputs and operations without outgoing lines, because no drawn box reads them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from operator import attrgetter
 
 from torchrecorder.events import OpId, ValueId
-from torchrecorder.graph.nodes import Op
 from torchrecorder.style.figure import Look, Text
 from torchrecorder.views.view import Box, BoxKind, View
 
@@ -38,7 +38,7 @@ def _is_idle(view: View, box: Box) -> bool:
 
 
 def _readers(view: View, box: Box) -> str:
-    """Which operations read what an idle box gives, those that are drawn left out."""
+    """The hidden operations that read the results of an idle box, as a caption."""
     recording = view.recording
     op = recording.ops.get(OpId(box.id))
     given: Iterable[ValueId] = map(ValueId, box.members) if op is None else op.outputs
@@ -46,14 +46,11 @@ def _readers(view: View, box: Box) -> str:
     found = [recording.ops[reader] for reader in readers if not recording.ops[reader].recompute]
     if not found:
         return NOT_READ
-    hidden = sorted((reader for reader in found if reader.id not in view.boxes), key=_index)
+    unseen = (reader for reader in found if reader.id not in view.boxes)
+    hidden = sorted(unseen, key=attrgetter("index"))
     names = [*dict.fromkeys(reader.name for reader in hidden)]
     more = ["..."] if len(names) > _MOST_NAMES else []
     return f"read by {', '.join([*names[:_MOST_NAMES], *more])}" if names else ""
-
-
-def _index(op: Op) -> int:
-    return op.index
 
 
 def with_readers(

@@ -43,7 +43,9 @@ class Weights:
             yield f"{_range(counts)} params{total}{frozen}"
         elif count:
             call = self.call(scope, box.members) if single else ""
-            times = f"{box.count} × " if box.count > 1 and self._here(scope, box) < 2 else ""
+            calls = self._calls(scope.module)
+            here = len(calls) if len(calls) < 2 else len(calls.keys() & box.members)
+            times = f"{box.count} × " if box.count > 1 and here < 2 else ""
             yield ", ".join(filter(None, [times + labels.parameters(count) + frozen, call]))
 
     def open(self, scope: Scope, drawn: Set[str], single: bool = True) -> str:
@@ -97,13 +99,14 @@ class Weights:
     def call(self, scope: Scope, members: Iterable[str] = ()) -> str:
         """``call 2 of 3`` of a module with weights; empty if all are among *members*.
 
-        Also empty if it says the same of the module around it.
+        Also empty if the module around it has the same text.
         """
         calls = self._calls(scope.module)
         here = calls.keys() & members | calls.keys() & {scope.id}
         text = self._call(scope) if len(here) < len(calls) else ""
-        around = self._module_around(scope) if text else None
-        return "" if around is not None and self._call(around) == text else text
+        scopes = map(self.recording.scopes.__getitem__, self.recording.within(scope.parent))
+        around = next((outer for outer in scopes if outer.module is not None), None)
+        return "" if text and around is not None and self._call(around) == text else text
 
     def _call(self, scope: Scope) -> str:
         """Which call of its module it is, if that has weights and is called several times."""
@@ -112,15 +115,6 @@ class Weights:
             counts = len(calls) > 1 and scope.id in calls and self._count(self.all, [scope.id])
             self._texts[scope.id] = f"call {calls[scope.id]} of {len(calls)}" if counts else ""
         return self._texts[scope.id]
-
-    def _module_around(self, scope: Scope) -> Scope | None:
-        """The innermost call of a module around *scope*."""
-        scopes = map(self.recording.scopes.__getitem__, self.recording.within(scope.parent))
-        return next((outer for outer in scopes if outer.module is not None), None)
-
-    def _here(self, scope: Scope, box: Box) -> int:
-        calls = self._calls(scope.module)
-        return sum(map(calls.__contains__, box.members)) if len(calls) > 1 else len(calls)
 
     def _frozen(self, box: Box, each: int) -> str:
         """Whether they are trained, if some parameters of the model are and some are not.

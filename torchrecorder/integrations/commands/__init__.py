@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 from torchrecorder.integrations.commands.command import Command
-from torchrecorder.integrations.commands.compare import Compare
-from torchrecorder.integrations.commands.completion import Completion
-from torchrecorder.integrations.commands.doctor import Doctor
-from torchrecorder.integrations.commands.merge import Merge
-from torchrecorder.integrations.commands.open import Open
-from torchrecorder.integrations.commands.plan import Plan
-from torchrecorder.integrations.commands.render import Html, Render
-from torchrecorder.integrations.commands.run import Run
-from torchrecorder.integrations.commands.serve import Serve
-from torchrecorder.integrations.commands.summary import Summary
-from torchrecorder.integrations.commands.top import Top
+from torchrecorder.integrations.commands.compare import CompareCommand
+from torchrecorder.integrations.commands.completion import CompletionCommand
+from torchrecorder.integrations.commands.doctor import DoctorCommand
+from torchrecorder.integrations.commands.merge import MergeCommand
+from torchrecorder.integrations.commands.open import OpenCommand
+from torchrecorder.integrations.commands.plan import PlanCommand
+from torchrecorder.integrations.commands.render import HtmlCommand, RenderCommand
+from torchrecorder.integrations.commands.run import RunCommand
+from torchrecorder.integrations.commands.serve import ServeCommand
+from torchrecorder.integrations.commands.summary import SummaryCommand
+from torchrecorder.integrations.commands.top import TopCommand
 
 COMMANDS: tuple[Command, ...] = (
-    Render(),
-    Html(),
-    Open(),
-    Serve(),
-    Run(),
-    Summary(),
-    Top(),
-    Compare(),
-    Merge(),
-    Plan(),
-    Doctor(),
-    Completion(),
+    RenderCommand(),
+    HtmlCommand(),
+    OpenCommand(),
+    ServeCommand(),
+    RunCommand(),
+    SummaryCommand(),
+    TopCommand(),
+    CompareCommand(),
+    MergeCommand(),
+    PlanCommand(),
+    DoctorCommand(),
+    CompletionCommand(),
 )
 """Every subcommand, in the order in which ``--help`` lists them."""

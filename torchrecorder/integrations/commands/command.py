@@ -1,23 +1,27 @@
-"""Command: the protocol of a subcommand."""
+"""Command: the base class of subcommands."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Protocol
+from abc import ABC, abstractmethod
+from typing import ClassVar
 
 
-class Command(Protocol):
+class Command(ABC):
     """A subcommand. The first paragraph of its docstring is its help, the rest its epilog.
 
-    With ``takes_rest = True``, the arguments after ``--`` are in ``options.rest``.
+    Attributes:
+        name: The name on the command line.
+        takes_rest: Whether the arguments after ``--`` are passed on, in ``options.rest``.
     """
 
-    @property
-    def name(self) -> str:
-        """Its name on the command line."""
+    name: ClassVar[str]
+    takes_rest: ClassVar[bool] = False
 
+    @abstractmethod
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare its arguments."""
+        """Declare the arguments."""
 
+    @abstractmethod
     def run(self, options: argparse.Namespace) -> int:
-        """Run it, and return the exit code."""
+        """Run the command, and return the exit code."""

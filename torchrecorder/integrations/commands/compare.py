@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.registry import by_name
 from torchrecorder.checks import check_one, literal, whole_number
+from torchrecorder.integrations.commands.command import Command
 from torchrecorder.integrations.drawing_arguments import (
     add_drawing_arguments,
     add_output_argument,
@@ -30,8 +31,7 @@ from torchrecorder.integrations.targets import (
 from torchrecorder.options import shown_numbers
 
 
-@dataclass(frozen=True)
-class Compare:
+class CompareCommand(Command):
     """Compare two models: list what was added, removed, replaced, resized, rewired.
 
     examples:
@@ -45,7 +45,7 @@ class Compare:
     measured, and count as differences. Options for creating and running models apply to both.
     """
 
-    name: str = "compare"
+    name = "compare"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare its arguments."""

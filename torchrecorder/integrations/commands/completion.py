@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from torchrecorder.integrations.commands.command import Command
 
 SHELLS = ("bash", "zsh", "fish", "tcsh", "powershell")
 
 
-@dataclass(frozen=True)
-class Completion:
+class CompletionCommand(Command):
     """Print a shell script for completion of this command line.
 
     examples:
@@ -22,7 +22,7 @@ class Completion:
     Commands, options, their values and files are completed. Create it again after an update.
     """
 
-    name: str = "completion"
+    name = "completion"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare its arguments."""

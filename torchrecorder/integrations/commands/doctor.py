@@ -8,7 +8,6 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 
@@ -16,6 +15,7 @@ from torchrecorder import __version__
 from torchrecorder.export import paper_pdf
 from torchrecorder.export.graphviz import Svg
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.integrations.commands.command import Command
 from torchrecorder.layout import engine, fonts
 from torchrecorder.style.paper import Paper
 from torchrecorder.style.style import Style
@@ -38,15 +38,14 @@ _USEFUL = {
 _LETTERS = 'digraph {{ n [shape=plain, fontname="Helvetica,Arial,sans-serif", label="{}"] }}'
 
 
-@dataclass(frozen=True)
-class Doctor:
+class DoctorCommand(Command):
     """Check this machine: what is installed, and whether figures can be drawn.
 
     Only a model of one layer is recorded. The exit code is 1 if something fails that should work
     on this machine.
     """
 
-    name: str = "doctor"
+    name = "doctor"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """It has no arguments."""

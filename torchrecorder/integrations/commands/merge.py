@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
 
+from torchrecorder.integrations.commands.command import Command
 from torchrecorder.integrations.ranks_output import add_ranks_arguments, show
 from torchrecorder.ranks.merge import merge
 
 
-@dataclass(frozen=True)
-class Merge:
+class MergeCommand(Command):
     """Join the recordings of several processes: communication, late ranks, mismatches.
 
     examples:
@@ -24,7 +23,7 @@ class Merge:
     listed with rank, module and line.
     """
 
-    name: str = "merge"
+    name = "merge"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare its arguments."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
 from pathlib import Path
 
+from torchrecorder.integrations.commands.command import Command
 from torchrecorder.integrations.drawing_arguments import (
     add_drawing_arguments,
     add_format_argument,
@@ -16,8 +16,7 @@ from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.targets import add_target_arguments
 
 
-@dataclass(frozen=True)
-class Open:
+class OpenCommand(Command):
     """Open a model in the browser: as a page to explore, or as a figure.
 
     examples:
@@ -29,7 +28,7 @@ class Open:
     Without -o it is written to a temporary folder, which is not removed. Its path is printed.
     """
 
-    name: str = "open"
+    name = "open"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare its arguments."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from torchrecorder.checks import literal
 from torchrecorder.errors import InvalidArgument, TorchRecorderError
+from torchrecorder.integrations.commands.command import Command
 from torchrecorder.integrations.flags import add_flags, given
 from torchrecorder.integrations.import_target import ModelFailed, find
 from torchrecorder.integrations.ranks_output import add_ranks_arguments, show
@@ -20,8 +21,7 @@ SHARED_OPTIONS = ("arg", "set", "name")
 """Options of this command that are options of all targets."""
 
 
-@dataclass(frozen=True)
-class Plan:
+class PlanCommand(Command):
     """Record a distributed run with fake tensors, without process groups, GPUs or memory.
 
     examples:
@@ -36,7 +36,7 @@ class Plan:
     coordinates in the mesh, the others are assumed to be equal; if not, more are recorded.
     """
 
-    name: str = "plan"
+    name = "plan"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare its arguments."""

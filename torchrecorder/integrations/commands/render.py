@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from torchrecorder.errors import TorchRecorderError
+from torchrecorder.integrations.commands.command import Command
 from torchrecorder.integrations.drawing_arguments import (
     add_drawing_arguments,
     add_output_argument,
@@ -24,8 +24,7 @@ from torchrecorder.integrations.targets import add_target_arguments
 from torchrecorder.recording import Recording
 
 
-@dataclass(frozen=True)
-class Render:
+class RenderCommand(Command):
     """Draw a model: run it once and write a figure of what ran.
 
     examples:
@@ -41,8 +40,8 @@ class Render:
     model raises, the run until then is drawn, and the exit code is 1.
     """
 
-    name: str = "render"
-    format: str = "svg"
+    name = "render"
+    format = "svg"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare its arguments."""
@@ -87,8 +86,7 @@ def _write_what_ran(
         print(f"torchrecorder: the run until the failure cannot be drawn: {error}", file=sys.stderr)
 
 
-@dataclass(frozen=True)
-class Html(Render):
+class HtmlCommand(RenderCommand):
     """Write a page: the whole model in one file, to open, search and explore in a browser.
 
     examples:
@@ -99,5 +97,5 @@ class Html(Render):
     The page needs no server and no network. It is named after the model if -o is not given.
     """
 
-    name: str = "html"
-    format: str = "html"
+    name = "html"
+    format = "html"

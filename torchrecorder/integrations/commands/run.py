@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from torchrecorder.annotations.registry import flags_for
 from torchrecorder.errors import InvalidArgument, TorchRecorderError
+from torchrecorder.integrations.commands.command import Command
 from torchrecorder.integrations.drawing_arguments import (
     Drawable,
     add_drawing_arguments,
@@ -36,8 +36,7 @@ FAILED_LATER = "the script failed after the recorded steps; --steps 0 records it
 """Advice: a recording of the failure says where it was, and why."""
 
 
-@dataclass(frozen=True)
-class Run:
+class RunCommand(Command):
     """Run a script, and draw the first step of its model.
 
     examples:
@@ -58,8 +57,8 @@ class Run:
     Use summary, top, compare and open on a recording (-o run.json.gz).
     """
 
-    name: str = "run"
-    takes_rest: bool = True
+    name = "run"
+    takes_rest = True
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare its arguments."""
@@ -82,15 +81,15 @@ class Run:
         parts = Parts.of_job((options.output or [Path(f"{Path(script.path).stem}.svg")])[0])
         if parts is not None:
             parts.clear()
-        ended = script.run(options.steps, _recorder_options(options, chosen))
+        code, recording, failed = script.run(options.steps, _recorder_options(options, chosen))
         sys.stdout.flush()
-        if ended.recording is None:
+        if recording is None:
             print(f"torchrecorder: {_nothing(script)}", file=sys.stderr)
-            return ended.code or NOTHING
-        if ended.failed and ended.recording.run.failure is None:
+            return code or NOTHING
+        if failed and recording.run.failure is None:
             print(f"torchrecorder: {FAILED_LATER}", file=sys.stderr)
-        code = _write(ended.recording, options, chosen, parts)
-        return ended.code or code
+        written = _write(recording, options, chosen, parts)
+        return code or written
 
 
 def _script(options: argparse.Namespace) -> Script:

@@ -7,12 +7,12 @@ import secrets
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
 
 from torchrecorder.errors import InvalidArgument
+from torchrecorder.integrations.commands.command import Command
 from torchrecorder.integrations.drawing_arguments import (
     add_drawing_arguments,
     check,
@@ -25,8 +25,7 @@ from torchrecorder.recording import Recording
 LOCAL = "127.0.0.1"
 
 
-@dataclass(frozen=True)
-class Serve:
+class ServeCommand(Command):
     """Serve the page of a model over HTTP, for a browser on another machine.
 
     examples:
@@ -39,7 +38,7 @@ class Serve:
     part, so that others cannot guess it. Ctrl-C stops the server.
     """
 
-    name: str = "serve"
+    name = "serve"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare its arguments."""

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
 
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.export.table.text import TENSORS, numbers_in
+from torchrecorder.integrations.commands.command import Command
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.flags import add_flags, given
 from torchrecorder.integrations.targets import add_target_arguments, measuring, target_of
 from torchrecorder.options import VIEW
 
 
-@dataclass(frozen=True)
-class Summary:
+class SummaryCommand(Command):
     """List a model: modules, shapes and parameters as a table.
 
     examples:
@@ -24,7 +23,7 @@ class Summary:
     Repeated modules share a line. Numbers of columns are measured as needed.
     """
 
-    name: str = "summary"
+    name = "summary"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare its arguments."""

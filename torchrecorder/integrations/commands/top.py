@@ -6,7 +6,6 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.annotation import Annotation
@@ -16,13 +15,13 @@ from torchrecorder.annotations.results import Ranked
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import OpId, ScopeId
 from torchrecorder.graph.codec import json_number
+from torchrecorder.integrations.commands.command import Command
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.targets import add_target_arguments, measuring, target_of
 from torchrecorder.recording import Recording
 
 
-@dataclass(frozen=True)
-class Top:
+class TopCommand(Command):
     """Rank modules or operations by time, memory, weights or work.
 
     examples:
@@ -35,7 +34,7 @@ class Top:
     backward_time runs the backward pass.
     """
 
-    name: str = "top"
+    name = "top"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare its arguments."""

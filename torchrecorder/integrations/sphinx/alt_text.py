@@ -1,4 +1,4 @@
-"""Alternative text: what a figure shows, in a sentence."""
+"""Alternative text: a sentence that describes a figure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torchrecorder.recording import Recording
 from torchrecorder.style import labels
 
 _MOST = 3
-"""As many inputs and outputs are named."""
+"""The maximum number of inputs and outputs that are named."""
 
 
 def described(recording: Recording) -> str:
@@ -22,9 +22,9 @@ def described(recording: Recording) -> str:
         'Linear: from input 1×4 to 1×2, 10 params'
     """
     ends = [_ends(recording, slots) for slots in (recording.inputs, recording.outputs)]
-    ways = [f"{word} {text}" for word, text in zip(("from", "to"), ends) if text]
+    flow = [f"{word} {text}" for word, text in zip(("from", "to"), ends) if text]
     count = labels.parameters(int(PARAMETERS.on(recording).total()))
-    facts = ", ".join(part for part in (" ".join(ways), count) if part)
+    facts = ", ".join(part for part in (" ".join(flow), count) if part)
     return f"{recording.name}: {facts}" if facts else recording.name
 
 

@@ -17,12 +17,12 @@ from torchrecorder import drawing
 from torchrecorder.export.exporter import write_file
 from torchrecorder.graph.storage import dumps, packed
 from torchrecorder.integrations.sphinx.request import Request
-from torchrecorder.integrations.sphinx.sources import Sources, digest, own_state
+from torchrecorder.integrations.sphinx.sources import Dependencies, digest, own_state
 from torchrecorder.recording import Recording, load
 
 
 FITTED: Mapping[str, Any] = {"fit": "page", "min_fontsize": 0}
-"""Options of figures in documents, if not given: they fit a page, without a complaint."""
+"""Default options of figures in documents: they fit a page, without a warning."""
 
 
 class Cache:
@@ -32,7 +32,7 @@ class Cache:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
 
-    def recorded(self, request: Request) -> tuple[str, Sources]:
+    def recorded(self, request: Request) -> tuple[str, Dependencies]:
         """The name of the recording of *request*; records it if it is not in the cache.
 
         Raises:
@@ -44,11 +44,11 @@ class Cache:
             name = digest(request.identity(), sources.state())
             if self._recording(name).is_file():
                 return name, sources
-        ran = request.run()
-        name = digest(request.identity(), ran.sources.state())
-        write_file(self._recording(name), packed(dumps(ran.recording).encode()))
-        write_file(listed, json.dumps(asdict(ran.sources)))
-        return name, ran.sources
+        recording, sources = request.run()
+        name = digest(request.identity(), sources.state())
+        write_file(self._recording(name), packed(dumps(recording).encode()))
+        write_file(listed, json.dumps(asdict(sources)))
+        return name, sources
 
     def recording(self, name: str) -> Recording:
         """The recording of this name."""
@@ -78,11 +78,11 @@ class Cache:
         return self.folder / f"{name}.json.gz"
 
 
-def _read(listed: Path) -> Sources | None:
-    """The sources that a request was last seen to have."""
+def _read(listed: Path) -> Dependencies | None:
+    """The dependencies of a request as they were saved last."""
     try:
         found = json.loads(listed.read_text(encoding="utf-8"))
-        return Sources(tuple(found["files"]), tuple(found["packages"]))
+        return Dependencies(tuple(found["files"]), tuple(found["packages"]))
     except (OSError, ValueError, KeyError):
         return None
 

@@ -1,8 +1,8 @@
 """Links: from a box to the documentation of its class or function.
 
-While a figure is drawn nobody knows the addresses of other pages. So each box first links to
-the full name of what it stands for; when all pages have been read, the names that a project
-documents itself, or knows through intersphinx, become addresses, and the others no links.
+The addresses of other pages are unknown while a figure is drawn. So each box first links to the
+full name of its class or function. When all pages have been read, the names that the project
+documents itself, or knows through intersphinx, become addresses; other links are removed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sphinx.errors import NoUri
 from torchrecorder.events import OpId, ScopeId
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.integrations.sphinx.node import Recorded, cache_of
-from torchrecorder.style.figure import Figure, Group, Look, Shape
+from torchrecorder.style.figure import Figure, Group, Shape
 from torchrecorder.views.view import View
 
 Part = TypeVar("Part", Shape, Group)
@@ -78,13 +78,11 @@ def aside(address: str, page: str, folder: str) -> str:
 
 
 def _named(part: Part, recording: RecordedRun) -> Part:
-    return replace(part, look=_linked(part.look, _name(part.id, recording)))
-
-
-def _linked(look: Look, name: str) -> Look:
-    if not name or "URL" in look.attributes or "href" in look.attributes:
-        return look
-    return replace(look, attributes={**look.attributes, "URL": _SCHEME + name})
+    attributes, name = part.look.attributes, _name(part.id, recording)
+    if not name or "URL" in attributes or "href" in attributes:
+        return part
+    linked = {**attributes, "URL": _SCHEME + name}
+    return replace(part, look=replace(part.look, attributes=linked))
 
 
 def _name(node: str, recording: RecordedRun) -> str:
@@ -101,7 +99,7 @@ def _names(recording: RecordedRun) -> Iterator[str]:
 
 
 def _address(app: Sphinx, page: str, name: str) -> str:
-    """Where *name* is documented, as *page* has to write it; nothing if nowhere."""
+    """The address of the documentation of *name*, relative to *page*; empty if there is none."""
     for spelling in _spellings(name):
         node = addnodes.pending_xref(
             "", refdomain="py", reftype="obj", reftarget=spelling, refdoc=page, refexplicit=True
@@ -125,7 +123,7 @@ def _found(app: Sphinx, page: str, name: str, node: addnodes.pending_xref) -> no
 
 
 def _spellings(name: str) -> list[str]:
-    """*name*, and the shorter paths it may be documented under: ``torch.nn.Conv2d``."""
+    """*name*, and the shorter names under which it may be documented: ``torch.nn.Conv2d``."""
     package, _, last = name.rpartition(".")
     parts = package.split(".")
     return [name, *(".".join([*parts[:count], last]) for count in range(len(parts) - 1, 0, -1))]

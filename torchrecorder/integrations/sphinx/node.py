@@ -20,8 +20,8 @@ class Recorded(nodes.General, nodes.Inline, nodes.Element):  # type: ignore[misc
 
     Attributes of the node: ``recording``, its name in the cache; ``drawing``, the options of
     the figure; ``page``, whether it is shown as a page; ``explore``, whether it links to one;
-    ``alt``; ``width`` and ``height`` as docutils has them; ``links``, where the names in the
-    figure are explained.
+    ``alt``; ``width`` and ``height`` as in docutils; ``links``, the addresses of the documentation
+    of the names in the figure.
     """
 
     @property

@@ -43,14 +43,14 @@ RECORDED: Mapping[str, Option] = {
     "label": TARGET_OPTIONS["name"],
     **{name: one for name, one in TARGET_OPTIONS.items() if name not in PLACED},
 }
-"""How it is made and run, as on the command line."""
+"""Options of making and running the target, as on the command line."""
 
 DRAWN: Mapping[str, Option] = {
     name: one
     for name, one in {**VIEW, **STYLE, **FORMAT}.items()
     if one.check.read is not None and name not in PLACED
 }
-"""What `Recording.render` takes, where text can express it; ``option`` is for the rest."""
+"""Options of `Recording.render` that can be written as text; ``option`` passes all others."""
 
 
 class Known(dict[str, Reader]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torchrecorder.graph.storage import SUFFIXES
@@ -19,7 +19,7 @@ class Request:
     """A target, or code whose last line is a model or a model and inputs for it.
 
     Attributes:
-        target: What to record and how; its path is empty where there is code.
+        target: The target and how to record it; its path is empty if there is code.
         code: Python code.
         file: The document that the code is in.
         line: The line of that document in which the code begins.
@@ -32,15 +32,18 @@ class Request:
 
     @property
     def name(self) -> str:
-        """A readable name for it."""
+        """The name of the target in messages."""
         return self.target.path or "the code of the directive"
 
     def identity(self) -> str:
         """A text that is equal for requests with the same recording."""
         return repr((self.target, self.code))
 
-    def run(self) -> Ran:
+    def run(self) -> tuple[Recording, sources.Dependencies]:
         """Make the model and run it.
+
+        Returns:
+            The recording, and what the model depends on.
 
         Raises:
             TorchRecorderError: The target cannot be found or used, or its code raised.
@@ -49,31 +52,23 @@ class Request:
             return self._run_code()
         recording = self.target.recording(Progress())
         if self.target.path.lower().endswith(SUFFIXES):
-            return Ran(recording, sources.Sources(files=(self.target.path,)))
-        return Ran(recording, self._sources(self.target.path))
+            return recording, sources.Dependencies(files=(self.target.path,))
+        return recording, self._sources(self.target.path)
 
-    def _run_code(self) -> Ran:
+    def _run_code(self) -> tuple[Recording, sources.Dependencies]:
         names: dict[str, Any] = {"__name__": "__torchrecorder__", "__file__": self.file}
-        made = _executed(self, names)
-        if isinstance(made, Recording):
-            return Ran(made, sources.used(names) + self._sources())
-        recording = replace(self.target, path=self.name).record(lambda: lambda: made, Progress())
-        return Ran(recording, sources.used(names) + self._sources())
+        found = recording = _executed(self, names)
+        if not isinstance(found, Recording):
+            target = replace(self.target, path=self.name)
+            recording = target.record(lambda: lambda: found, Progress())
+        return recording, sources.used(names) + self._sources()
 
-    def _sources(self, *paths: str) -> sources.Sources:
+    def _sources(self, *paths: str) -> sources.Dependencies:
         given = (*paths, self.target.inputs) if self.target.inputs else paths
-        found = sources.Sources()
+        found = sources.Dependencies()
         for path in given:
             found += sources.behind(path)
         return found
-
-
-@dataclass(frozen=True)
-class Ran:
-    """A recording, and the sources of its model."""
-
-    recording: Recording
-    sources: sources.Sources = field(default_factory=sources.Sources)
 
 
 def _executed(request: Request, names: dict[str, Any]) -> Any:

@@ -23,7 +23,7 @@ _NAMED = (type, FunctionType, BuiltinFunctionType, MethodType)
 
 
 @dataclass(frozen=True)
-class Sources:
+class Dependencies:
     """The files and packages that a model depends on.
 
     Attributes:
@@ -34,8 +34,8 @@ class Sources:
     files: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
 
-    def __add__(self, other: Sources) -> Sources:
-        return Sources(
+    def __add__(self, other: Dependencies) -> Dependencies:
+        return Dependencies(
             tuple(sorted({*self.files, *other.files})),
             tuple(sorted({*self.packages, *other.packages})),
         )
@@ -47,7 +47,7 @@ class Sources:
         return repr((contents, versions, platform.python_version(), own_state()))
 
 
-def behind(path: str) -> Sources:
+def behind(path: str) -> Dependencies:
     """The sources of ``package.module:name`` or ``file.py:name``, which has been imported."""
     place = path.rpartition(":")[0]
     if not place.endswith(".py"):
@@ -55,10 +55,10 @@ def behind(path: str) -> Sources:
     module = sys.modules.get(Path(place).stem)
     file = getattr(module, "__file__", None)
     same = file is not None and Path(file).resolve() == Path(place).resolve()
-    return Sources(files=(place,)) + _closure([module] if same else [])
+    return Dependencies(files=(place,)) + _closure([module] if same else [])
 
 
-def used(names: Mapping[str, Any]) -> Sources:
+def used(names: Mapping[str, Any]) -> Dependencies:
     """The sources of the objects with these *names*."""
     return _closure(_homes(names.values()))
 
@@ -75,7 +75,7 @@ def digest(*texts: str) -> str:
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:20]
 
 
-def _closure(modules: Iterable[ModuleType | None]) -> Sources:
+def _closure(modules: Iterable[ModuleType | None]) -> Dependencies:
     """The files of *modules* and of all that they use; installed ones are only named."""
     seen: set[str] = set()
     files: set[str] = set()
@@ -92,13 +92,13 @@ def _closure(modules: Iterable[ModuleType | None]) -> Sources:
         else:
             files.add(file)
             waiting += _homes(vars(module).values())
-    return Sources(tuple(sorted(files)), tuple(sorted(packages)))
+    return Dependencies(tuple(sorted(files)), tuple(sorted(packages)))
 
 
 def _homes(values: Iterable[Any]) -> list[ModuleType | None]:
     """The modules in which *values* were defined.
 
-    Their types are asked, not they: what is deprecated may warn of any question.
+    Only the types of the values are inspected: attribute access on deprecated objects may warn.
     """
     homes: list[ModuleType | None] = []
     for value in values:

@@ -19,7 +19,7 @@ from torchrecorder.integrations.sphinx.node import Recorded, cache_of, message_o
 logger = logging.getLogger(__name__)
 
 _FILES = "torchrecorder-"
-"""What the names of our files among the images of a project begin with."""
+"""The prefix of our files among the images of a project."""
 
 
 def _html(translator: Any, node: Recorded) -> None:
@@ -72,7 +72,7 @@ def _link_to_page(translator: Any, node: Recorded) -> str:
 
 
 def _address(translator: Any, node: Recorded) -> str:
-    """Where the page of a recording is."""
+    """The address of the page of a recording."""
     cache = cache_of(translator.builder.doctreedir)
     path = cache.figure(node["recording"], ".html", dict(node.drawing))
     return html.escape(_written(translator, path.name, path.read_text(encoding="utf-8")))
@@ -85,7 +85,7 @@ def _addresses(translator: Any, node: Recorded) -> dict[str, str]:
 
 
 def _written(translator: Any, name: str, contents: str) -> str:
-    """The address, as this page writes it, of a file among the images."""
+    """Write a file among the images; returns its address relative to the current page."""
     builder = translator.builder
     folder = Path(builder.outdir) / builder.imagedir
     folder.mkdir(parents=True, exist_ok=True)
@@ -132,14 +132,14 @@ def _fitting(file: str, sizes: str) -> str:
 def _tried(
     write: Callable[[Any, Recorded], str], translator: Any, node: Recorded
 ) -> tuple[str | None, str]:
-    """What *write* gives; None, a warning, and what stands there instead, where it fails."""
+    """The result of *write*; if it fails, None and a replacement text, after a warning."""
     def report(text: str) -> None:
         logger.warning("%s", text, location=node, type="torchrecorder", subtype="draw")
 
     try:
         with notices_to(report):
             return write(translator, node), ""
-    except Exception as error:  # a figure less is no reason to lose the whole build
+    except Exception as error:  # one missing figure must not stop the whole build
         report(message_of(error))
         return None, f"[{node['alt']}: {message_of(error)}]"
 
@@ -171,4 +171,4 @@ VISITORS: dict[str, Any] = {
     "man": (_plain, _nothing_after),
     "texinfo": (_plain, _nothing_after),
 }
-"""What visits and departs the node, by format."""
+"""The functions that visit and depart the node, by format."""
