@@ -22,6 +22,12 @@ torch.set_num_threads(1)
 # With one thread for tasks that are forked, one task waits until all before it are put away.
 torch.set_num_interop_threads(1)
 
+# A seed for devices that are not there is noted for later, with the text of the whole stack: that
+# takes longer than most models of the tests.
+for _devices in (torch.cuda, torch.xpu, torch.mtia):
+    if not _devices.is_available():
+        _devices.manual_seed_all = lambda seed: None
+
 # A busy machine is no failure, and what a change has not broken is no failure of it.
 settings.register_profile("steady", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None, print_blob=True)

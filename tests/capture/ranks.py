@@ -1,4 +1,4 @@
-"""One of two processes that work together: ``python -m tests.capture.ranks RANK FILE TASK``.
+"""One of two processes that work together: ``python -m tests.capture.ranks RANK FILE TASKS``.
 
 Each task runs plainly and under the recorder, and asserts that both came to the same, that the
 recording holds together, and that it knows every tensor of which the bits changed.
@@ -290,21 +290,23 @@ def dtensor(rank):
     assert {name for name, _ in model.named_parameters()} <= names, names
 
 
-def main(rank, file, task):
-    """Meet the other process and do the task."""
+def main(rank, file, names):
+    """Meet the other process and do the tasks."""
     Tape.strict = True
     limit = datetime.timedelta(seconds=60)
     torch.set_num_threads(1)
     dist.init_process_group(
         "gloo", init_method=f"file://{file}", rank=rank, world_size=2, timeout=limit
     )
-    own = {"collectives": collectives, "ddp": ddp, "fsdp": fsdp, "dtensor": dtensor}
+    own = {each.__name__: each for each in (collectives, ddp, fsdp, dtensor)}
     tasks = {**own, **joined_ranks.TASKS}
-    tasks[task](rank)
+    for name in names:
+        print(name, flush=True)
+        tasks[name](rank)
     dist.destroy_process_group()
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2], sys.argv[3])
+    main(int(sys.argv[1]), sys.argv[2], sys.argv[3:])
     sys.stdout.flush()
     os._exit(0)  # threads of gloo that still run now and then abort a process that ends as usual

@@ -213,6 +213,43 @@ def test_assert_inert_notices(monkeypatch):
         assert_inert(make)
 
 
+@pytest.mark.parametrize("frozen", [False, True])
+def test_assert_inert_leaves_what_was_frozen(frozen):
+    """Objects are frozen after it if some were before, and none are if none were."""
+    gc.unfreeze()
+    if frozen:
+        gc.freeze()
+    try:
+        assert_inert(lambda: (nn.Linear(3, 3), (torch.ones(2, 3),), {}))
+        assert bool(gc.get_freeze_count()) == frozen
+    finally:
+        gc.freeze()  # as the tests have it
+
+
+@pytest.mark.parametrize("change", ["function", "numpy"])
+def test_assert_inert_notices_what_is_no_tensor(change, monkeypatch):
+    """A function of PyTorch that was replaced, and a state of NumPy that moved, are named."""
+    from torchrecorder.capture import recorder as module
+
+    numpy = pytest.importorskip("numpy")
+    leave, state = module.Recorder.__exit__, numpy.random.get_state()
+    said = {"function": r"torch patched: \[\] plainly, \['0.relu'\]", "numpy": "state of numpy"}
+
+    def clumsy(self, *error):
+        leave(self, *error)
+        if change == "numpy":
+            numpy.random.rand()
+        else:
+            monkeypatch.setattr(torch, "relu", lambda x: x)
+
+    monkeypatch.setattr(module.Recorder, "__exit__", clumsy)
+    try:
+        with pytest.raises(AssertionError, match=said[change]):
+            assert_inert(lambda: (nn.Linear(3, 3), (torch.ones(2, 3),), {}))
+    finally:
+        numpy.random.set_state(state)
+
+
 def test_checkpoint_that_was_replaced(monkeypatch):
     """A checkpoint function that another tool puts in place between two runs is known as one."""
     plain = inspect.unwrap(checkpoint.checkpoint)

@@ -84,7 +84,7 @@ def _little_garbage() -> Iterator[None]:
 
     Where some were frozen before, those of today stay frozen too: they cannot be told apart.
     """
-    frozen, enabled = gc.get_freeze_count(), gc.isenabled()
+    frozen, enabled = _something_is_frozen(), gc.isenabled()
     gc.collect()
     gc.disable()
     gc.freeze()
@@ -95,6 +95,14 @@ def _little_garbage() -> Iterator[None]:
             gc.unfreeze()
         if enabled:
             gc.enable()
+
+
+def _something_is_frozen() -> bool:
+    """Whether ``gc.freeze`` was called: it freezes all that there is, so also ``sys.modules``.
+
+    ``gc.get_freeze_count`` would go through all that is frozen.
+    """
+    return not any(item is sys.modules for item in gc.get_objects())
 
 
 # Ways to run ----------------------------------------------------------------------------
@@ -195,7 +203,7 @@ def _run(
     if isinstance(model, Module):
         account.update(_of_model(model, numbers))
     account.update(_of_process())
-    account["torch patched"] = [name for name, item in watched if _now(name) is not item]
+    account["torch patched"] = _replaced(watched)
     return account
 
 
@@ -327,7 +335,8 @@ def _of_process() -> dict[str, Any]:
         account["random state of torch"] = _memory(torch.get_rng_state())
     account["random state of python"] = random.getstate()
     if "numpy" in sys.modules:
-        account["random state of numpy"] = str(sys.modules["numpy"].random.get_state())
+        kind, numbers, *rest = sys.modules["numpy"].random.get_state()
+        account["random state of numpy"] = kind, numbers.tobytes(), *rest
     account["function modes"] = count_function_modes()
     account["dispatch modes"] = count_dispatch_modes()
     account["saved tensor hooks"] = saved_tensor_hooks()
@@ -338,18 +347,20 @@ def _of_process() -> dict[str, Any]:
     return account
 
 
-def _watched() -> list[tuple[str, Any]]:
+def _watched() -> list[dict[str, Any]]:
     """Functions of PyTorch that a recorder might replace."""
+    return [dict(vars(home)) for home in _WATCHED]
+
+
+def _replaced(watched: list[dict[str, Any]]) -> list[str]:
+    """Names of those that are others now."""
     return [
-        (f"{number}.{name}", item)
-        for number, home in enumerate(_WATCHED)
-        for name, item in list(vars(home).items())
+        f"{number}.{name}"
+        for number, (home, before) in enumerate(zip(_WATCHED, watched))
+        for now in [vars(home)]
+        for name, item in before.items()
+        if now.get(name) is not item
     ]
-
-
-def _now(name: str) -> Any:
-    number, _, attribute = name.partition(".")
-    return vars(_WATCHED[int(number)]).get(attribute)
 
 
 def _living_tensors() -> int:
