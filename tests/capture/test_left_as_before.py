@@ -233,7 +233,7 @@ def test_assert_inert_notices_what_is_no_tensor(change, monkeypatch):
 
     numpy = pytest.importorskip("numpy")
     leave, state = module.Recorder.__exit__, numpy.random.get_state()
-    said = {"function": r"torch patched: \[\] plainly, \['0.relu'\]", "numpy": "state of numpy"}
+    messages = {"function": r"torch patched: \[\] plainly, \['0.relu'\]", "numpy": "state of numpy"}
 
     def clumsy(self, *error):
         leave(self, *error)
@@ -244,7 +244,7 @@ def test_assert_inert_notices_what_is_no_tensor(change, monkeypatch):
 
     monkeypatch.setattr(module.Recorder, "__exit__", clumsy)
     try:
-        with pytest.raises(AssertionError, match=said[change]):
+        with pytest.raises(AssertionError, match=messages[change]):
             assert_inert(lambda: (nn.Linear(3, 3), (torch.ones(2, 3),), {}))
     finally:
         numpy.random.set_state(state)

@@ -14,7 +14,7 @@ import torchrecorder as tr
 from torchrecorder.annotations.memory import GRADIENT_BYTES
 from torchrecorder.annotations.statistics import parameter_gradient_norms
 from torchrecorder.errors import InvalidArgument, NotThere
-from torchrecorder.export.table.rows import rows
+from torchrecorder.export.table.rows import every_row
 
 
 NUMPY = importlib.util.find_spec("numpy") is not None
@@ -254,5 +254,6 @@ def test_weights_of_two_models_with_one_name():
         for weight in (*trained.parameters(), *other.parameters()):
             nn.init.normal_(weight)
         trained(other(x).detach()).sum().backward()
-    first, second = (row.notes for row in rows(recorder.recording) if "call 1 of 2" in row.notes)
+    listed = every_row(recorder.recording)
+    first, second = (row.notes for row in listed if "call 1 of 2" in row.notes)
     assert first == ("call 1 of 2", "no gradient") and second == ("call 1 of 2",)

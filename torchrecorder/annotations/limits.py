@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 
-from torchrecorder.annotations.annotation import Numbers
 from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.annotations.parameters import OWNED
 from torchrecorder.annotations.registry import by_name
 from torchrecorder.checks import FROM_0, MAPPING, Check, guess
 from torchrecorder.errors import InvalidArgument
+from torchrecorder.graph.nodes import Module
 from torchrecorder.graph.recording import RecordedRun
 
 Budgets = Mapping[str, Mapping[str, float]]
@@ -40,8 +40,12 @@ def exceeded(recording: RecordedRun, budgets: Budgets) -> list[str]:
         InvalidArgument: No module has this path, or the run did not measure the annotation.
         UnknownAnnotation: No annotation has this name.
     """
+    modules = recording.modules.values()
+    named = {name: module for module in modules for name in module.names if name}
+    inside = ScopeMembers(recording)
     found = []
     for path, limits in budgets.items():
+        members = {name: _members(named[name], inside) for name in _matching(path, named)}
         for name, limit in limits.items():
             annotation = by_name(name)
             numbers = annotation.on(recording)
@@ -49,26 +53,24 @@ def exceeded(recording: RecordedRun, budgets: Budgets) -> list[str]:
                 raise InvalidArgument(f"this run has no numbers of {name!r} to check")
             if annotation.merge is None:
                 raise InvalidArgument(f"{name!r} cannot be added up and has no budget")
-            for place, needed in _by_module(recording, path, numbers):
+            amounts = {name: numbers.of(ids) or 0 for name, ids in members.items()}
+            if path == "":
+                amounts["the whole run"] = numbers.total()
+            for place, needed in amounts.items():
                 if needed > limit:
                     shown = f"{annotation.show(needed)} of {annotation.show(limit)}"
                     found.append(f"{place}: {name}: {shown}")
     return found
 
 
-def _by_module(
-    recording: RecordedRun, path: str, numbers: Numbers
-) -> Iterator[tuple[str, float]]:
-    """The number of each module that matches *path*; an empty path is the whole run."""
-    if path == "":
-        yield "the whole run", numbers.total()
-        return
-    modules = recording.modules.values()
-    named = {name: module for module in modules for name in module.names if name}
+def _matching(path: str, named: Mapping[str, Module]) -> list[str]:
+    """The names of modules that match a pattern; none for the empty path, which is the run."""
     matching = [name for name in named if name == path or fnmatchcase(name, path)]
-    if not matching:
+    if path and not matching:
         raise InvalidArgument(f"no module is called {path!r}{guess(path, named)}")
-    inside = ScopeMembers(recording)
-    for name in matching:
-        calls = (member for call in named[name].calls for member in inside.of_scope(call))
-        yield name, numbers.of([named[name].id, *calls]) or 0
+    return matching
+
+
+def _members(module: Module, inside: ScopeMembers) -> list[str]:
+    """A module and the members of all its calls."""
+    return [module.id, *(member for call in module.calls for member in inside.of_scope(call))]

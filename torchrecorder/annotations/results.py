@@ -130,8 +130,9 @@ def table(
         facts = {"count": len(ids)} if by == "type" else _facts(recording, ids[0])
         row: dict[str, Any] = {"id": ids[0], "name": place, **facts}
         nested = by in ("module", "scope")
-        calls = map(ScopeId, ids if nested else ())
-        whole = [member for call in calls for member in inside.of_scope(call)] or members
+        whole = members
+        if nested:
+            whole = [member for call in ids for member in inside.of_scope(ScopeId(call))]
         for numbers in filled:
             row[numbers.annotation.name] = numbers.of(whole)
             if nested and numbers.annotation.merge is not None:

@@ -43,9 +43,7 @@ class Weights:
             yield f"{_range(counts)} params{total}{frozen}"
         elif count:
             call = self.call(scope, box.members) if single else ""
-            calls = self._calls(scope.module)
-            here = len(calls) if len(calls) < 2 else len(calls.keys() & box.members)
-            times = f"{box.count} × " if box.count > 1 and here < 2 else ""
+            times = f"{box.count} × " if box.count > 1 and not self._is_shared(scope, box) else ""
             yield ", ".join(filter(None, [times + labels.parameters(count) + frozen, call]))
 
     def open(self, scope: Scope, drawn: Set[str], single: bool = True) -> str:
@@ -104,9 +102,11 @@ class Weights:
         calls = self._calls(scope.module)
         here = calls.keys() & members | calls.keys() & {scope.id}
         text = self._call(scope) if len(here) < len(calls) else ""
+        if not text:
+            return ""
         scopes = map(self.recording.scopes.__getitem__, self.recording.within(scope.parent))
         around = next((outer for outer in scopes if outer.module is not None), None)
-        return "" if text and around is not None and self._call(around) == text else text
+        return "" if around is not None and self._call(around) == text else text
 
     def _call(self, scope: Scope) -> str:
         """Which call of its module it is, if that has weights and is called several times."""
@@ -115,6 +115,11 @@ class Weights:
             counts = len(calls) > 1 and scope.id in calls and self._count(self.all, [scope.id])
             self._texts[scope.id] = f"call {calls[scope.id]} of {len(calls)}" if counts else ""
         return self._texts[scope.id]
+
+    def _is_shared(self, scope: Scope, box: Box) -> bool:
+        """Whether *box* holds several calls of the same module, whose weights count once."""
+        calls = self._calls(scope.module)
+        return len(calls) > 1 and len(calls.keys() & box.members) > 1
 
     def _frozen(self, box: Box, each: int) -> str:
         """Whether they are trained, if some parameters of the model are and some are not.

@@ -357,9 +357,8 @@ def _replaced(watched: list[dict[str, Any]]) -> list[str]:
     return [
         f"{number}.{name}"
         for number, (home, before) in enumerate(zip(_WATCHED, watched))
-        for now in [vars(home)]
         for name, item in before.items()
-        if now.get(name) is not item
+        if vars(home).get(name) is not item
     ]
 
 
