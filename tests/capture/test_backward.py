@@ -7,12 +7,14 @@ import weakref
 
 import pytest
 import torch
+from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import torchrecorder as tr
 from torchrecorder.testing.inert import assert_inert
 from torchrecorder.capture.internals.table import BACKWARD_CALLS, GRADIENT_BUFFERS
 from torchrecorder.capture.observer import Observer
+from torchrecorder.events import Role
 
 
 class Broken(torch.autograd.Function):
@@ -351,3 +353,30 @@ def test_record_with_backward_changes_nothing():
 def test_the_recorder_is_inert_around_a_step():
     """Nothing that can be noticed differs."""
     assert_inert(lambda: (mlp(), (torch.ones(5, 4),), {}))
+
+
+def _hook_on_module(layer, kept):
+    layer.register_full_backward_hook(lambda module, inputs, outputs: kept.append(outputs[0]))
+
+
+def _hook_on_output(layer, kept):
+    layer.register_forward_hook(lambda module, args, y: y.register_hook(kept.append) and None)
+
+
+@pytest.mark.parametrize("add_hook", [_hook_on_module, _hook_on_output])
+def test_gradient_that_a_hook_keeps_is_made_by_its_pass(add_hook):
+    """As Grad-CAM does: what reads it later reads it from the pass; other tensors stay known."""
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
+    kept, mask = [], torch.ones(4)
+    add_hook(model[1], kept)
+    with tr.Recorder(model) as recorder:
+        for _ in range(2):
+            model(torch.ones(2, 3)).sum().backward()
+        weighted = [gradient.mul(mask) for gradient in kept]
+    assert len(weighted) == 2
+    recording = recorder.recording
+    passes = [op.id for op in recording.ops.values() if op.name == "backward"]
+    products = [op for op in recording.ops.values() if op.name == "mul"]
+    makers = [recording.values[op.inputs[0].value].producer for op in products]
+    assert makers == passes
+    assert {recording.values[op.inputs[1].value].role for op in products} == {Role.CONSTANT}

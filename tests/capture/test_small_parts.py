@@ -17,7 +17,7 @@ from torchrecorder.capture.autograd.walk import _parents_first
 from torchrecorder.capture.state.own_task import OwnTask
 from torchrecorder.capture.state.restore import restored
 from torchrecorder.capture.tensors.argument_objects import takes_part
-from torchrecorder.capture.tensors.leaf_gradients import LeafGradients
+from torchrecorder.capture.tensors.backward_gradients import BackwardGradients
 from torchrecorder.capture.tensors.storage import Storage
 
 # Buffers ----------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ def test_objects_that_take_part(args: Any, kwargs: Any, found: bool) -> None:
 
 def test_gradients_of_leaves() -> None:
     """Of the last pass that was behind a leaf; of the last one at all where none was known."""
-    gradients = LeafGradients()
+    gradients = BackwardGradients()
     assert gradients.named(("v1.grad",)) is None
     gradients.last = "o5"  # type: ignore[assignment]
     gradients.left["v1"] = "o3"  # type: ignore[index, assignment]

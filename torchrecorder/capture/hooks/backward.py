@@ -13,6 +13,7 @@ from __future__ import annotations
 import bisect
 import math
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -93,6 +94,7 @@ class BackwardRuns:
             run = self.running[-1]
             run.leave(failed=failed)
             self.running.pop()
+            self.autograd.values.gradients.keep(run.gradients, op)
             self.tape.write(BackwardRun(run.number, op, seconds, run.create_graph, failed))
             self.left()
 
@@ -164,6 +166,7 @@ class _Run:
         self.order = 0
         self.open: dict[_Listener, None] = {}  # started and not ended, in the order of starting
         self.latest: dict[int, _Listener] = {}  # the last node that began, by thread
+        self.gradients: list[weakref.ref[Tensor]] = []  # of nodes, which hooks may keep
         self._handles: list[RemovableHandle] = []
 
     def listen(self, grad: GradId, node: Any) -> None:
@@ -251,6 +254,7 @@ class _Listener:
         run.latest[here] = self
         self.order, run.order = run.order, run.order + 1
         run.open[self] = None
+        run.gradients += [weakref.ref(item) for item in given if isinstance(item, Tensor)]
         with DisableTorchFunction():
             self.given = run.runs.forms(given)
             for observer in run.tape.observers:
@@ -284,6 +288,8 @@ class _Listener:
         with DisableTorchFunction():
             self._tell_end()
             self.gave = self.run.runs.forms(gave)
+        run = self.run
+        run.gradients += [weakref.ref(item) for item in gave if isinstance(item, Tensor)]
         self.run.open.pop(self, None)
 
     def close(self, now: float, *, failed: bool = False) -> None:

@@ -19,6 +19,7 @@ from torch.nn import Parameter
 
 from torchrecorder.capture.internals.access import USUAL_TYPES, is_wrapped
 from torchrecorder.capture.internals.processes import is_dtensor
+from torchrecorder.capture.tensors.backward_gradients import BackwardGradients
 from torchrecorder.capture.tensors.describe import (
     UNSETTLED,
     UNVERSIONED,
@@ -33,7 +34,6 @@ from torchrecorder.capture.tensors.describe import (
     version_of,
 )
 from torchrecorder.capture.tensors.entries import Aside, Entry, Foreign, around_in, forgetting
-from torchrecorder.capture.tensors.leaf_gradients import LeafGradients
 from torchrecorder.capture.tensors.storage import Storage, Storages, Write
 from torchrecorder.events import GRAD_SUFFIX, GradEdge, OpId, OpKind, Role, Slot, ValueId, made
 from torchrecorder.graph.nodes import Op, Value
@@ -58,7 +58,7 @@ class Values:
         self.named = known.get("named", {})
         self.search_names: Callable[[Tensor], tuple[Role, str] | None] = lambda tensor: None
         self.autograd: GradSource
-        self.gradients = LeafGradients()
+        self.gradients = BackwardGradients()
         self.passed: Op | None = None
         self.foreign: dict[int, Foreign] = {}
         self.aside: dict[int, Aside] = {}
@@ -110,6 +110,9 @@ class Values:
             return self._adopt_alias(tensor, before)
         if node is not None:
             return self.autograd.uncover(tensor)
+        maker = self.gradients.maker_of(tensor)
+        if maker is not None:
+            return self.note(tensor, maker)
         found = self.search_names(tensor)
         if found is not None:
             return self.note(tensor, None, found[0], (found[1],))
@@ -393,3 +396,4 @@ class Values:
         tables = self.entries, self.aliases, self.named, self.foreign, self.aside, self.storages
         for table in tables:
             table.clear()
+        self.gradients.clear()
