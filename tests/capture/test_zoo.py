@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 
 import pytest
 from torch import nn
@@ -17,13 +18,19 @@ from tests.replay import Replay, kept_run
 from tests.structure import structure
 from tests.witness import witnessed
 
-each_case = pytest.mark.parametrize("case", zoo.CASES, ids=lambda case: case.name)
+
+def _each(*cases):
+    """Run the test for each of these; all tests of one case come one after the other."""
+    return pytest.mark.parametrize("case", cases, ids=lambda case: case.name, scope="module")
+
+
+each_case = _each(*zoo.CASES)
 
 
 pytestmark = pytest.mark.usefixtures("strict_but_quiet")
 
 
-def _recorded(case):
+def _record(case):
     """A recording of the case, made when PyTorch's own caches are filled."""
     run = case.make()
     run.model(*run.args, **(run.kwargs or {}))
@@ -31,9 +38,11 @@ def _recorded(case):
     return torchrecorder.record(run.model, run.args, run.kwargs)
 
 
-@pytest.mark.parametrize(
-    "case", [each for each in zoo.CASES if each.graph], ids=lambda case: case.name
-)
+_recorded = functools.lru_cache(maxsize=1)(_record)
+"""The same for the tests that only read it: they share one recording of a case."""
+
+
+@_each(*(each for each in zoo.CASES if each.graph))
 def test_graph(case):
     """The graph is exactly the one written beside the model."""
     assert flow(_recorded(case)) == case.graph
@@ -47,9 +56,7 @@ def test_structure(case):
     assert recording.run.lost == 0
 
 
-@pytest.mark.parametrize(
-    "case", [each for each in zoo.CASES if each.replays], ids=lambda case: case.name
-)
+@_each(*(each for each in zoo.CASES if each.replays))
 def test_agrees_with_the_witness(case):
     """Each argument and each result comes from where an outside witness saw it come from."""
     recording = _recorded(case)
@@ -60,11 +67,7 @@ def test_agrees_with_the_witness(case):
         assert agreement.modules() == []
 
 
-@pytest.mark.parametrize(
-    "case",
-    [each for each in zoo.CASES if each.replays and each.reruns],
-    ids=lambda case: case.name,
-)
+@_each(*(each for each in zoo.CASES if each.replays and each.reruns))
 def test_replays(case):
     """Run again along its edges only, the recording gives every result bit for bit."""
     recording = _recorded(case)
@@ -78,11 +81,7 @@ OWN_BACKWARD = {"backward_inside", "checkpoint_reentrant", "checkpoint_reentrant
 """These run a backward pass of their own, which deposits gradients past the graph."""
 
 
-@pytest.mark.parametrize(
-    "case",
-    [each for each in zoo.CASES if each.backward and each.name not in OWN_BACKWARD],
-    ids=lambda case: case.name,
-)
+@_each(*(each for each in zoo.CASES if each.backward and each.name not in OWN_BACKWARD))
 def test_reaches_what_gradients_reach(case):
     """Recorded paths lead from output to leaf exactly where autograd finds a gradient."""
     assert disagreements(_recorded(case), case.make()) == []
@@ -106,5 +105,5 @@ def test_is_inert(case):
         run = case.make()
         return run.model, run.args, run.kwargs or {}
 
-    _recorded(case)  # what PyTorch compiles, it compiles anew for who listens, and keeps
+    _record(case)  # what PyTorch compiles, it compiles anew for who listens, and keeps
     assert_inert(make, backward=case.backward, lasting=case.lasting)
