@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 
 import pytest
 
@@ -27,14 +28,16 @@ each_model = pytest.mark.parametrize(
         pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name
         for name in real_models.available()
     ],
+    scope="module",  # all tests of one model come one after the other
 )
 
 
 pytestmark = pytest.mark.usefixtures("strict_but_quiet")
 
 
+@functools.lru_cache(maxsize=1)
 def _recorded(name):
-    """A recording of the model, made when all caches are filled."""
+    """A recording of the model, made when all caches are filled; its tests only read it."""
     run = real_models.make(name)
     run.model(*run.args, **(run.kwargs or {}))
     run = real_models.make(name)
