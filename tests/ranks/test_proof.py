@@ -14,12 +14,13 @@ import torchrecorder
 from torchrecorder.capture.internals.table import COLLECTIVE_CALLS
 from torchrecorder.errors import InvalidArgument
 
-LIMIT = 240
+LIMIT = 480
 
 PIPELINES = ("ScheduleGPipe", "Schedule1F1B", "ScheduleInterleaved1F1B")
 REPLICAS = ("ddp", "accumulation", "fsdp", "sharded_accumulation", "checkpointing")
 LAYERS = ("tensor_parallel", "sequence_parallel", "fsdp_and_tensor_parallel")
 EXPERTS = ("experts", "experts_without_autograd")
+LATE = ("late_replica", "late_shards", "late_stage")
 
 
 def _run(world, folder, *tasks):
@@ -52,19 +53,13 @@ def test_two_processes(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("world", [2, 4])
-@pytest.mark.parametrize(
-    "tasks", [PIPELINES, REPLICAS, LAYERS, EXPERTS], ids=lambda found: found[0]
-)
-def test_each_way_to_train(tasks, world, tmp_path):
-    """The same for the others, with two and with four."""
-    _run(world, tmp_path, *tasks)
+def test_each_way_to_train(world, tmp_path):
+    """The same for the others, with two and with four; who is late is named by the longest wait.
 
-
-@pytest.mark.slow
-@pytest.mark.parametrize("world", [2, 4])
-def test_who_is_late_is_named(world, tmp_path):
-    """By the longest wait, in replicas, shards and a pipeline."""
-    _run(world, tmp_path, "late_replica", "late_shards", "late_stage")
+    The same processes do all tasks, one after the other: their starts would take most of the time.
+    What they print names the task that failed.
+    """
+    _run(world, tmp_path, *PIPELINES, *REPLICAS, *LAYERS, *EXPERTS, *LATE)
 
 
 def test_a_collective_that_is_left_out(tmp_path):
