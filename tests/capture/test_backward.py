@@ -380,3 +380,20 @@ def test_gradient_that_a_hook_keeps_is_made_by_its_pass(add_hook):
     makers = [recording.values[op.inputs[0].value].producer for op in products]
     assert makers == passes
     assert {recording.values[op.inputs[1].value].role for op in products} == {Role.CONSTANT}
+
+
+@pytest.mark.parametrize("of_sum", [True, False])
+def test_gradient_that_a_hook_keeps_around_a_sum(of_sum):
+    """The sum itself, which only the node that takes it sees; or what only its maker sees."""
+    kept = []
+    with tr.Recorder() as recorder:
+        y = torch.ones(2, requires_grad=True).sin()
+        z = y.exp()
+        if of_sum:
+            y.register_hook(kept.append)
+        else:
+            z.grad_fn.register_hook(lambda inputs, outputs: kept.append(inputs[0]))
+        (z + y).sum().backward()
+        kept[0].mul(2.0)
+    ops = {op.name: op for op in recorder.recording.ops.values()}
+    assert recorder.recording.values[ops["mul"].inputs[0].value].producer == ops["backward"].id

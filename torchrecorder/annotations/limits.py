@@ -53,7 +53,7 @@ def exceeded(recording: RecordedRun, budgets: Budgets) -> list[str]:
                 raise InvalidArgument(f"this run has no numbers of {name!r} to check")
             if annotation.merge is None:
                 raise InvalidArgument(f"{name!r} cannot be added up and has no budget")
-            amounts = {name: numbers.of(ids) or 0 for name, ids in members.items()}
+            amounts = {place: numbers.of(ids) or 0 for place, ids in members.items()}
             if path == "":
                 amounts["the whole run"] = numbers.total()
             for place, needed in amounts.items():

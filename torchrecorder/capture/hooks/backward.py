@@ -166,7 +166,7 @@ class _Run:
         self.order = 0
         self.open: dict[_Listener, None] = {}  # started and not ended, in the order of starting
         self.latest: dict[int, _Listener] = {}  # the last node that began, by thread
-        self.gradients: list[weakref.ref[Tensor]] = []  # of nodes, which hooks may keep
+        self.gradients: list[weakref.ref[Tensor]] = []  # of the nodes that ran
         self._handles: list[RemovableHandle] = []
 
     def listen(self, grad: GradId, node: Any) -> None:
@@ -179,6 +179,10 @@ class _Run:
             self._handles.append(node.register_hook(listener.after))
         else:
             listener.ends_unheard = True
+
+    def meet(self, gradients: Given) -> None:
+        """A node takes or gives *gradients*, which a hook may keep."""
+        self.gradients += [weakref.ref(item) for item in gradients if isinstance(item, Tensor)]
 
     def remove_hooks(self) -> None:
         """Take the hooks off the nodes again."""
@@ -254,7 +258,7 @@ class _Listener:
         run.latest[here] = self
         self.order, run.order = run.order, run.order + 1
         run.open[self] = None
-        run.gradients += [weakref.ref(item) for item in given if isinstance(item, Tensor)]
+        run.meet(given)
         with DisableTorchFunction():
             self.given = run.runs.forms(given)
             for observer in run.tape.observers:
@@ -288,8 +292,7 @@ class _Listener:
         with DisableTorchFunction():
             self._tell_end()
             self.gave = self.run.runs.forms(gave)
-        run = self.run
-        run.gradients += [weakref.ref(item) for item in gave if isinstance(item, Tensor)]
+        self.run.meet(gave)
         self.run.open.pop(self, None)
 
     def close(self, now: float, *, failed: bool = False) -> None:
