@@ -22,13 +22,14 @@ RUN_THE_MODEL = {
     "DispatchCalls._should_skip_dynamo",
     "FunctionCalls._run_traced",
     "_call",
+    "_engine",
     "_replacements.callback_from_stance",
     "_replacements.set_eval_frame",
 }
 """Inside these the model runs: what it raises must pass through them. All they do is to call it,
 and what is guarded."""
 
-LEAVE_A_MODE = {"FlopsCounted.__exit__", "leave_dispatch_mode"}
+LEAVE_A_MODE = {"FlopsCounted.__exit__", "leave_dispatch_mode", "leave_function_mode"}
 """They take a mode off its stack, as leaving any mode of PyTorch does: nothing else may happen."""
 
 REPAIRED = "not seen while it ran: "

@@ -103,7 +103,8 @@ def describe(
     scope = scopes.get(failure.scope) if failure.scope is not None else None
     if scope is None and op is None:
         return ""
-    parts = list(_describe_scopes(scope, scopes))
+    in_hook = failure.backward and op is not None and op.seconds is None
+    parts = [] if in_hook else list(_describe_scopes(scope, scopes))
     if op is not None:
         parts.append(f"op `{op.name}`")
     called = op.source if op is not None else scope.source if scope is not None else None
@@ -113,10 +114,12 @@ def describe(
     if op is not None and op.inputs:
         parts.append(f"inputs {', '.join(_describe_inputs(op, values))}")
     doing = "while running "
-    if failure.grad is not None:
-        place = f" at {raised.file}:{raised.line}" if raised is not None else ""
-        node = _describe_node(failure.grad, events)
-        doing = f"in backward, while running {node},{place and f' raised{place},'} made by "
+    if failure.backward:
+        place = f" raised at {raised.file}:{raised.line}," if raised is not None else ""
+        node = _describe_node(failure.grad, events) if failure.grad is not None else ""
+        doing = f"in backward, while running {node},{place} made by "
+        if in_hook:
+            doing = f"in backward, in a hook{node and ' of '}{node},{place} "
     return f"torchrecorder: {doing}" + ", ".join(parts)
 
 

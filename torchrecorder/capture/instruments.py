@@ -17,6 +17,7 @@ from torchrecorder.capture.autograd.thread_nodes import ThreadsStarted
 from torchrecorder.capture.autograd.walk import AutogradWalk
 from torchrecorder.capture.hooks.backward import BackwardRuns
 from torchrecorder.capture.hooks.custom_functions import AppliedFunctions
+from torchrecorder.capture.hooks.gradient_hooks import GradientHooks
 from torchrecorder.capture.hooks.modules import ModuleScopes
 from torchrecorder.capture.hooks.optimizer import OptimizerSteps
 from torchrecorder.capture.hooks.regions import Regions
@@ -81,6 +82,7 @@ class Instruments:
             Headroom(),
             RunEagerly(tape.lose, self.regions.sources.expect_compiled),
             self.functions,
+            GradientHooks(self.functions, self.backward, self.regions.sources),
             self.modules.others,
             self.modules,
             steps,

@@ -55,9 +55,10 @@ def structures(recording: HashedRun, *, exact: bool = True) -> dict[ScopeId, str
         recording: The run.
         exact: Whether all settings count. Otherwise those of inactive modules do not, such as the
             rate of a dropout in evaluation mode, which often differs between layers; and of steps
-            of optimizers only the weights and gradients count, because the first step of many
-            makes the state that the others read. And it does not count whether two arguments of a
-            scope are one value: the first round of a loop may be given one tensor as all state.
+            of optimizers only the number of weights and gradients counts, because the first step
+            of many makes the state that the others read. And it does not count whether two
+            arguments of a scope are one value: the first round of a loop may be given one tensor
+            as all state.
     """
     forms = _Forms(recording, exact)
     return {scope: form.digest for scope, form in forms.found.items()}
@@ -153,7 +154,7 @@ class _Forms:
         yield tuple([(self._look(values[value]), self._stored(value)) for value in form.outside])
 
     def _updated(self, ops: Sequence[Op], form: _Form) -> Iterator[Any]:
-        """The weights and gradients that the ops of a step of an optimizer are given.
+        """The weights and gradients that the ops of an optimizer's step are given, of any size.
 
         By their names: the first step may read them in another order, for the state that it makes.
         """
@@ -163,7 +164,7 @@ class _Forms:
             made_here = self.rank.get(value, -1) >= form.start
             gradient = read[value] and read[value][0].endswith(GRAD_SUFFIX)
             if not made_here and (gradient or value in self.stored):
-                yield self._place(value, form), self._look(values[value])
+                yield self._place(value, form), values[value].dtype, values[value].kind
 
     def _op(self, op: Op, form: _Form, off: bool) -> Iterator[Any]:
         place, values = self._place, self.recording.values

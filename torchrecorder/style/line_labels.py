@@ -11,7 +11,7 @@ from torchrecorder.style import labels
 from torchrecorder.style.captions import Captions
 from torchrecorder.style.circles import is_symbol
 from torchrecorder.style.merge_captions import first_to_last, outputs_of_repeats, same
-from torchrecorder.views.bundles import FLOW_OF, MOST, Bundle, FlowKind, values_of
+from torchrecorder.views.bundles import FLOW_OF, MOST, Bundle, FlowKind, is_gradient, values_of
 from torchrecorder.views.view import Arrow, BoxKind, View
 
 WITH_SHAPE = (
@@ -25,6 +25,9 @@ WITH_SHAPE = (
 
 STORED = (BoxKind.PARAMETER, BoxKind.BUFFER, BoxKind.CONSTANT)
 """Kinds of boxes that are not computed, from which readers do not take a shape."""
+
+_COUNTED = (*FLOW_OF.values(), FlowKind.GRADIENT)
+"""Kinds of tensors of which a line to repeats counts those to all of them."""
 
 LISTED = 12
 """Maximum number of tensors in the tooltip of a line."""
@@ -88,30 +91,46 @@ def counted(flow: FlowKind, number: int) -> str:
 
 
 def _numbers(view: View, drawn: Iterable[Bundle]) -> dict[tuple[str, FlowKind], int]:
-    """How many values of each flow leave each box, to all repeats of what they lead to."""
+    """How many values of each flow leave one repeat of each box, to all repeats of its readers."""
     found: dict[tuple[str, FlowKind], set[ValueId]] = {}
     folded: set[tuple[str, FlowKind]] = set()
     for bundle in drawn:
         key = bundle.first.tail, bundle.flow
         found.setdefault(key, set()).update(values_of(bundle.arrows))
-        if bundle.flow in FLOW_OF.values() and view.copies(view.boxes[bundle.first.head]) > 1:
+        tail, head = view.boxes[bundle.first.tail], view.boxes[bundle.first.head]
+        if bundle.flow in _COUNTED and view.copies(head) > view.copies(tail):
             folded.add(key)
-    for tail, flow in folded:
-        if view.copies(view.boxes[tail]) == 1:
-            members = view.boxes[tail].members
-            found[tail, flow].update(_read_outside(view.recording, members, flow))
-    return {key: len(values) for key, values in found.items()}
+    numbers = {key: len(values) for key, values in found.items()}
+    for key in folded:
+        box = view.boxes[key[0]]
+        given = _given(view.recording, box.members, key[1])
+        read = set(_read_outside(view.recording, box.members, given))
+        numbers[key] = max(numbers[key], len(read) // view.copies(box))
+    return numbers
+
+
+def _given(
+    recording: RecordedRun, members: Collection[str], flow: FlowKind
+) -> Iterator[ValueId]:
+    """The weights or buffers among *members*, or the gradients that ops among them computed."""
+    stored, values = recording.stored, recording.values
+    for member in members:
+        if flow is not FlowKind.GRADIENT:
+            value = ValueId(member)
+            if value in stored and FLOW_OF[stored[value]] is flow:
+                yield value
+        elif (op := recording.ops.get(OpId(member))) is not None:
+            yield from (output for output in op.outputs if is_gradient(values[output]))
 
 
 def _read_outside(
-    recording: RecordedRun, members: Collection[str], flow: FlowKind
+    recording: RecordedRun, members: Collection[str], values: Iterable[ValueId]
 ) -> Iterator[ValueId]:
-    """The weights or buffers among *members* that ops outside of them read."""
-    inside, stored = frozenset(members), recording.stored
-    for value in map(ValueId, members):
-        if value in stored and FLOW_OF[stored[value]] is flow:
-            if not inside.issuperset(recording.consumers.get(value, ())):
-                yield value
+    """Those of *values* that ops other than *members* read."""
+    inside = frozenset(members)
+    for value in values:
+        if not inside.issuperset(recording.consumers.get(value, ())):
+            yield value
 
 
 def _of_tensors(view: View, bundle: Bundle, captions: Captions) -> str:

@@ -91,7 +91,7 @@ class FlowClassifier:
         if self.view.boxes[arrow.tail].kind in _MADE_BEFORE:
             return FlowKind.TENSOR
         value = self.view.recording.values[arrow.value]
-        if value.role is Role.INNER and value.names and value.names[0].endswith(GRAD_SUFFIX):
+        if is_gradient(value):
             return FlowKind.GRADIENT
         role = self._role(value)
         if role is not None:
@@ -111,6 +111,11 @@ class FlowClassifier:
         op = self.view.recording.ops.get(OpId(box))
         scope = ScopeId(box) if op is None else op.scope
         return None if scope is None else self._steps.get(scope)
+
+
+def is_gradient(value: Value) -> bool:
+    """Whether *value* is the gradient of a leaf that a backward pass of the run computed."""
+    return value.role is Role.INNER and bool(value.names) and value.names[0].endswith(GRAD_SUFFIX)
 
 
 _MADE_BEFORE = frozenset((*KIND_OF_ROLE.values(), BoxKind.OUTPUT))

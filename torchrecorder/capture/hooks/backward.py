@@ -13,11 +13,11 @@ from __future__ import annotations
 import bisect
 import math
 import threading
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
+from torch.autograd.function import BackwardCFunction
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from torchrecorder.build import Event
@@ -29,6 +29,7 @@ from torchrecorder.capture.internals.access import (
     peek_transformations,
     takes_post_hook,
 )
+from torchrecorder.capture.internals.engine import COMPILED_BACKWARD
 from torchrecorder.capture.observer import Given
 from torchrecorder.capture.tensors.describe import device_name, dtype_facts, shape_of
 from torchrecorder.events import GradId, GradNodeMade, Gradient, OpId, ScopeId
@@ -67,6 +68,7 @@ class BackwardRuns:
         number = next(self.tape.backward_runs)
         run = _Run(self, number, op, bool(_create_graph(args, kwargs)))
         self.running.append(run)
+        self.autograd.values.gradients.begin(op, self.tape.values)
         with DisableTorchFunction():
             for node in nodes:
                 grad = self.autograd.grad_of(node)
@@ -88,13 +90,15 @@ class BackwardRuns:
         if grad is not None:
             owner, scope = home(grad, self.tape.events)
             self.tape.fail_backward(error, grad, owner, scope)
+        elif self.tape.failed == (id(error), type(error)):  # in the hook of a tensor, between nodes
+            self.tape.fail_backward(error, None, op, None)
 
     def _leave(self, op: OpId, seconds: float | None, *, failed: bool) -> None:
         if self.running and self.running[-1].op == op:
             run = self.running[-1]
             run.leave(failed=failed)
             self.running.pop()
-            self.autograd.values.gradients.keep(run.gradients, op)
+            self.autograd.values.gradients.end(op, self.tape.values)
             self.tape.write(BackwardRun(run.number, op, seconds, run.create_graph, failed))
             self.left()
 
@@ -163,26 +167,33 @@ class _Run:
         self.number = number
         self.op = op
         self.create_graph = create_graph
+        self.compiled = False
+        self.in_node = False  # one that may unpack saved tensors runs in the recorded thread
         self.order = 0
         self.open: dict[_Listener, None] = {}  # started and not ended, in the order of starting
         self.latest: dict[int, _Listener] = {}  # the last node that began, by thread
-        self.gradients: list[weakref.ref[Tensor]] = []  # of the nodes that ran
         self._handles: list[RemovableHandle] = []
 
     def listen(self, grad: GradId, node: Any) -> None:
         """Put hooks on *node*."""
         listener = _Listener(self, grad)
         self._handles.append(node.register_prehook(listener.before))
-        if node.name() == ACCUMULATION:
+        name = node.name()
+        self.compiled = self.compiled or name == COMPILED_BACKWARD
+        if name == ACCUMULATION:
             return
         if takes_post_hook(node):
             self._handles.append(node.register_hook(listener.after))
+            listener.unpacks = not isinstance(node, BackwardCFunction)
         else:
             listener.ends_unheard = True
 
     def meet(self, gradients: Given) -> None:
         """A node takes or gives *gradients*, which a hook may keep."""
-        self.gradients += [weakref.ref(item) for item in gradients if isinstance(item, Tensor)]
+        kept = self.runs.autograd.values.gradients
+        for item in gradients:
+            if isinstance(item, Tensor):
+                kept.meet(item, self.op)
 
     def remove_hooks(self) -> None:
         """Take the hooks off the nodes again."""
@@ -216,6 +227,7 @@ class _Listener:
         "run",
         "grad",
         "ends_unheard",
+        "unpacks",
         "order",
         "started",
         "ended",
@@ -227,7 +239,7 @@ class _Listener:
     def __init__(self, run: _Run, grad: GradId) -> None:
         self.run = run
         self.grad = grad
-        self.ends_unheard = False
+        self.ends_unheard = self.unpacks = False
         self.order = 0
         self.started = self.ended = 0.0
         self.given: tuple[Gradient | None, ...] = ()
@@ -253,6 +265,8 @@ class _Listener:
 
     def _begin(self, given: Given, here: int, now: float) -> None:
         run = self.run
+        if here == run.tape.thread:
+            run.in_node = self.unpacks
         if here in run.latest:
             run.latest[here].close(now)
         run.latest[here] = self
@@ -275,7 +289,7 @@ class _Listener:
             entered = tape.clock()
             if here == tape.thread:
                 tape.pause()
-            self._end(gave)
+            self._end(gave, here)
             if here == tape.thread:
                 tape.resume()
             else:
@@ -288,7 +302,9 @@ class _Listener:
         for observer in self.run.tape.observers:
             observer.node_ended(self.grad, self.run.number)
 
-    def _end(self, gave: Given) -> None:
+    def _end(self, gave: Given, here: int) -> None:
+        if here == self.run.tape.thread:
+            self.run.in_node = False
         with DisableTorchFunction():
             self._tell_end()
             self.gave = self.run.runs.forms(gave)

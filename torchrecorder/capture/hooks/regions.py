@@ -20,6 +20,7 @@ from torchrecorder.capture.internals.access import (
     CHECKPOINT_FUNCTION,
     PIPELINE_SCALING,
     any_autocast,
+    current_graph_task,
 )
 from torchrecorder.events import ScopeId, ScopeKind, ScopeLeft, SourceLine
 from torchrecorder.graph.nodes import Scope
@@ -133,7 +134,7 @@ class Regions:
         wanted = [item for item in reversed(regions) if _is_shown(item)]
         keys: list[Any] = [item.key for item in wanted]
         door = self._door()
-        kind = _mode_kind(door, state, bool(wanted))
+        kind = _mode_kind(door, state, bool(wanted) or self._in_hook())
         if kind is not None:
             keys.append(state)
         opened = self._open()
@@ -147,6 +148,11 @@ class Regions:
             self._enter_mode(kind, door, state)
         self._synced = self.tape.stack[-1] if self.tape.stack else None, state
         return begun
+
+    def _in_hook(self) -> bool:
+        """Whether a hook of a backward pass runs: the engine has switched grad mode."""
+        stack = self.tape.stack
+        return current_graph_task() != -1 and not (stack and stack[-1].event.recompute)
 
     def _open(self) -> list[OpenScope]:
         """The regions that are open in the innermost module call, outermost first."""
@@ -214,15 +220,21 @@ def _is_shown(region: Region) -> bool:
     return region.kind is not ScopeKind.CUSTOM_FUNCTION or _name_of(region) != CHECKPOINT_FUNCTION
 
 
-def _mode_kind(door: ModeState, state: ModeState, in_function: bool) -> ScopeKind | None:
-    """The mode that differs from the start of the module call."""
+def _mode_kind(door: ModeState, state: ModeState, switched: bool) -> ScopeKind | None:
+    """The mode that differs from the start of the module call.
+
+    Args:
+        door: The modes at the start of the call.
+        state: The modes now.
+        switched: Whether PyTorch itself has switched grad mode, and not the program.
+    """
     if state.inference and not door.inference:
         return ScopeKind.INFERENCE_MODE
     if state.autocast != door.autocast and state.autocast:
         return ScopeKind.AUTOCAST
     if state.grad and not door.grad:
         return ScopeKind.ENABLE_GRAD
-    if door.grad and not state.grad and not in_function:
+    if door.grad and not state.grad and not switched:
         return ScopeKind.NO_GRAD
     return None
 

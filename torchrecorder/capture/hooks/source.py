@@ -220,6 +220,10 @@ class Sources:
             traceback = traceback.tb_next
         return found
 
+    def is_user(self, frame: FrameType) -> bool:
+        """Whether *frame* runs the user's code."""
+        return isinstance(self._place(frame.f_code), str)
+
     def line_of(self, frame: FrameType) -> SourceLine | None:
         """The line that *frame* is on, if that is the user's."""
         place = self._place(frame.f_code)

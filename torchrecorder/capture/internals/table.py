@@ -104,6 +104,12 @@ AUTOGRAD_ENGINE = needed(
     "torch._C._current_autograd_node",
     "torch._C._current_graph_task_id",
 )
+ENGINE_CALLS = Internal(
+    "the function that runs the autograd engine",
+    "operations in hooks of tensors, parameters and modules while a backward pass runs",
+    "these are not recorded, and what they compute is a constant",
+    ("torch.autograd.graph._engine_run_backward",),
+)
 CUSTOM_FUNCTIONS = Internal(
     "custom autograd functions",
     "which of them is running",

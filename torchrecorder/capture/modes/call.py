@@ -27,6 +27,7 @@ class Call:
 
     __slots__ = (
         "op",
+        "outer",
         "index",
         "facts",
         "place",
@@ -43,6 +44,7 @@ class Call:
     )
 
     op: OpId
+    outer: OpId | None  # the backward pass in which a hook called the function
     index: int
     facts: FunctionFacts
     place: OpenScope | None

@@ -18,7 +18,7 @@ from torchrecorder.capture.hooks.accumulation import Accumulation
 from torchrecorder.capture.hooks.source import InternalWork
 from torchrecorder.capture.internals.access import (
     USUAL_TYPES, DisableTorchFunction,
-    count_function_modes, get_frame, leave_function_mode, peek_transformations,
+    count_function_modes, current_graph_task, get_frame, leave_function_mode, peek_transformations,
 )
 from torchrecorder.capture.modes.arguments import named_arguments, sort_arguments
 from torchrecorder.capture.modes.call import Call, Told
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from torchrecorder.capture.autograd.walk import AutogradWalk
     from torchrecorder.capture.hooks.backward import BackwardRuns
+    from torchrecorder.capture.hooks.gradient_hooks import GradientHooks
     from torchrecorder.capture.hooks.regions import Regions
     from torchrecorder.capture.tape import Tape
     from torchrecorder.capture.tensors.tensor_table import Values
@@ -100,7 +101,9 @@ class Calls:
         call = Call()
         try:
             tape, values = self.tape, self.values
-            call.started = tape.pause()
+            call.started, call.outer = tape.pause(), tape.op
+            if call.outer is not None:
+                self.autograd.end(call.outer)
             call.facts = facts
             frame = frame or get_frame(3)
             call.caller = self.caller_at(frame)
@@ -152,7 +155,7 @@ class Calls:
 
     def _give_up(self, call: Call, error: Exception) -> None:
         """The instrument failed at a call: reset the running op, and remove its hooks."""
-        self.tape.op = None
+        self.tape.op = getattr(call, "outer", None)
         self.backward.abandon(getattr(call, "op", None))
         self.tape.lose("functions", error)
 
@@ -169,7 +172,7 @@ class Calls:
         try:
             tape = self.tape
             seconds = tape.pause() - call.started
-            tape.op = None
+            tape.op = call.outer
             for observer in tape.observers:
                 observer.op_ended(call.op)
             if call.facts.runs_backward:
@@ -188,6 +191,8 @@ class Calls:
             elif self._passed_on(call, result):
                 self.autograd.end(call.op)
                 self.values.passed = self._write(call, OpKind.PASS, (), (), seconds)
+            if call.outer is not None:
+                self.autograd.begin()
             tape.resume()
         except Exception as error:
             self._give_up(call, error)
@@ -195,7 +200,7 @@ class Calls:
     def fail(self, call: Call, error: BaseException) -> None:
         """The call raised: record it as failed."""
         try:
-            self.tape.op = None
+            self.tape.op = call.outer
             if call.facts.runs_backward:
                 self.backward.fail(call.op, error)
             self.tape.fail(error, call.op)
@@ -260,12 +265,7 @@ class Calls:
         self, call: Call, result: Any, writes: dict[int, ValueId]
     ) -> tuple[ValueId, ...]:
         """The general case, for any results and writes."""
-        if isinstance(result, Tensor):
-            results = [result]
-        elif isinstance(result, (tuple, list, dict)):
-            results = [tensor for _, tensor in tensors_in(result)]
-        else:
-            results = []
+        results = [tensor for _, tensor in tensors_in(result)]
         if call.on_objects:
             known = [("", tensor) for tensor in results]
             results += [tensor for _, tensor in tensors_in_objects([("", result)], known)]
@@ -306,20 +306,11 @@ class Calls:
             call.function.inside.append(call.op)
         arguments = self.tape.shared.setdefault(call.arguments, call.arguments)
         called = Op(
-            call.op,
-            place.scope if place is not None else None,
-            call.index,
-            kind,
-            facts.name,
-            facts.qualname,
-            call.inputs,
-            outputs,
+            call.op, place.scope if place is not None else None, call.index, kind,
+            facts.name, facts.qualname, call.inputs, outputs,
             outputs if writes == outputs else writes,
-            arguments,
-            call.source,
-            seconds,
-            place is not None and place.recompute,
-        )
+            arguments, call.source, seconds, place is not None and place.recompute,
+        )  # fmt: skip
         self.tape.write(called)
         return called
 
@@ -332,6 +323,7 @@ class FunctionCalls(TorchFunctionMode):
         self.calls = calls
         self.opens = opens
         self.facts: dict[Any, FunctionFacts] = {}
+        self.hooks: GradientHooks | None = None
         self.crowded = False
 
     def __enter__(self) -> FunctionCalls:
@@ -354,7 +346,8 @@ class FunctionCalls(TorchFunctionMode):
         kwargs = kwargs or {}
         passed_by = body = None
         try:
-            if self.calls.tape.task.is_left():
+            left = self.calls.tape.task.is_left()
+            if left or current_graph_task() != -1 and not self._in_hook(get_frame(1)):
                 passed_by = self.calls.sites.at(get_frame(1))
         except Exception as error:
             self.calls.tape.lose("functions", error)
@@ -383,6 +376,10 @@ class FunctionCalls(TorchFunctionMode):
         if facts.ignored or known:
             return func(*args, **kwargs)
         return self.calls.around(func, facts, not usual, args, kwargs)
+
+    def _in_hook(self, frame: FrameType) -> bool:
+        """Whether a call in *frame*, while autograd runs, is of a hook and not part of the pass."""
+        return self.hooks is None or self.hooks.call(frame)
 
     def _run_traced(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Run an operator that may trace functions: module calls then are not recorded."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
-from collections.abc import Iterable
 
 from torch import Tensor
 
@@ -21,6 +21,7 @@ class BackwardGradients:
     def __init__(self) -> None:
         self.last: OpId | None = None
         self.left: dict[ValueId, OpId] = {}
+        self._passes: dict[OpId, tuple[int, int]] = {}
         self._kept: dict[int, tuple[weakref.ref[Tensor], OpId]] = {}
 
     def of(self, leaf: ValueId) -> OpId | None:
@@ -33,14 +34,23 @@ class BackwardGradients:
             return None
         return self.of(ValueId(names[0].removesuffix(GRAD_SUFFIX)))
 
-    def keep(self, gradients: Iterable[weakref.ref[Tensor]], maker: OpId) -> None:
-        """Note which of the gradients that the pass *maker* computed exist after it."""
-        kept = {key: known for key, known in self._kept.items() if known[0]() is not None}
-        for gradient in gradients:
-            tensor = gradient()
-            if tensor is not None:
-                kept[id(tensor)] = gradient, maker
-        self._kept = kept
+    def begin(self, op: OpId, values: int) -> None:
+        """The pass *op* begins; so many *values* exist."""
+        self._passes[op] = values, sys.maxsize
+
+    def end(self, op: OpId, values: int) -> None:
+        """The pass *op* is over, with so many *values*: forget the gradients that nobody kept."""
+        self._passes[op] = self._passes[op][0], values
+        self._kept = {key: known for key, known in self._kept.items() if known[0]() is not None}
+
+    def is_from_hook(self, value: ValueId, maker: OpId) -> bool:
+        """Whether an operation made *value* while the pass *maker* ran: one of a hook."""
+        first, end = self._passes.get(maker, (0, 0))
+        return first <= int(value[1:]) < end
+
+    def meet(self, gradient: Tensor, maker: OpId) -> None:
+        """Note a *gradient* that the pass *maker* computed, which a hook may keep."""
+        self._kept[id(gradient)] = weakref.ref(gradient), maker
 
     def maker_of(self, tensor: Tensor) -> OpId | None:
         """The pass that computed the gradient *tensor*; None if none did, or if it is unknown."""

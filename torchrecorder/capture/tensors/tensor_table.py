@@ -81,11 +81,16 @@ class Values:
         return entry.value
 
     def read_gradient(self, gradient: Tensor, of: ValueId) -> None:
-        """The value of ``x.grad``, written by backward passes."""
-        if id(gradient) not in self.entries:
-            maker = self.gradients.of(of)
+        """The value of ``x.grad``, written by backward passes and hooks."""
+        if id(gradient) in self.entries:
+            return
+        maker, names = self.gradients.of(of), (f"{of}{GRAD_SUFFIX}",)
+        last = self.storages.of(gradient).last
+        if last is not None and maker is not None and self.gradients.is_from_hook(last, maker):
+            self._adopt_alias(gradient, last, names)
+        else:
             role = Role.CONSTANT if maker is None else Role.INNER
-            self.note(gradient, maker, role, (f"{of}{GRAD_SUFFIX}",))
+            self.note(gradient, maker, role, names)
 
     def peek(self, tensor: Tensor) -> ValueId | None:
         """The last known value of *tensor*."""
@@ -155,10 +160,12 @@ class Values:
         known = self.aside.get(id(tensor))
         return known if known is not None and known.result() is tensor else None
 
-    def _adopt_alias(self, tensor: Tensor, before: ValueId) -> ValueId:
+    def _adopt_alias(
+        self, tensor: Tensor, before: ValueId, names: tuple[str, ...] = ()
+    ) -> ValueId:
         """Add an unseen alias of known memory, as from ``Parameter(x)``."""
         op = self.tape.next_op()
-        value = self.note(tensor, op)
+        value = self.note(tensor, op, names=names)
         self._write_pass(op, "alias", (Slot("0", before),), value)
         return value
 
@@ -333,20 +340,10 @@ class Values:
         role = entry.role
         requires_grad = entry.requires_grad
         row = Value(
-            value,
-            shape,
-            dtype,
-            device_name(tensor.device),
-            role,
-            entry.names,
-            producer,
-            requires_grad,
-            grad,
-            number * size,
-            kind,
-            requires_grad and role is _PARAMETER,
+            value, shape, dtype, device_name(tensor.device), role, entry.names, producer,
+            requires_grad, grad, number * size, kind, requires_grad and role is _PARAMETER,
             entry.storage.number,
-        )
+        )  # fmt: skip
         self.tape.write(row)
         return value
 

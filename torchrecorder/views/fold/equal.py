@@ -308,6 +308,7 @@ def _side_by_side(connections: Connections, row: Sequence[str], start: int) -> i
 
 
 def _surroundings(connections: Connections, item: str) -> Any:
+    """What *item* reads and feeds, except for the readers of weights that it updates."""
     at, start = connections.items.at, connections.items.at[item]
     before = _counted(
         (connections.start(arrow, item)[0], at[arrow.head] - start)
@@ -316,5 +317,6 @@ def _surroundings(connections: Connections, item: str) -> Any:
     after = _counted(
         (connections.end(arrow.head, item), without_numbers(arrow.slot), at[arrow.tail] - start)
         for arrow in connections.out_of(item)
+        if connections.flows.kind(arrow) is not FlowKind.WEIGHT
     )
     return before, after

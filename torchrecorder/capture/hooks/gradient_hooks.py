@@ -1,0 +1,133 @@
+"""GradientHooks: record the functions that hooks call while a backward pass runs.
+
+The autograd engine runs hooks with the modes that are active when it starts, so the function mode
+is put on their stack there. It then also hears the backward of custom functions, the recomputation
+of checkpoints and the hooks of PyTorch itself, which are parts of the pass and are no ops. The
+outermost frame that the engine called tells them apart.
+
+Hooks that the engine runs in threads of its own, as for a GPU, are not recorded.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import os
+import threading
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from torchrecorder.capture.internals.access import (
+    function_modes,
+    leave_function_mode,
+    push_function_mode,
+)
+from torchrecorder.capture.internals.engine import engine_replaced, run_engine
+from torchrecorder.capture.state.shared import Shared
+
+if TYPE_CHECKING:
+    from torchrecorder.capture.hooks.backward import BackwardRuns
+    from torchrecorder.capture.hooks.source import Sources
+    from torchrecorder.capture.modes.function_mode import FunctionCalls
+
+_TORCH = os.path.dirname(torch.__file__)
+_OPTIMIZERS = os.path.join(_TORCH, "distributed", "optim", "apply_optimizer_in_backward.py")
+"""Hooks of PyTorch that the program asks for."""
+
+_AROUND_HOOKS = frozenset(
+    os.path.join(_TORCH, *path) for path in (("utils", "hooks.py"), ("autograd", "graph.py"))
+)
+"""Functions of PyTorch that the engine calls, and that call hooks of the program."""
+
+
+class GradientHooks:
+    """A context in which calls of hooks during a backward pass are recorded."""
+
+    def __init__(
+        self, functions: FunctionCalls, backward: BackwardRuns, sources: Sources
+    ) -> None:
+        self.functions = functions
+        self.backward = backward
+        self.sources = sources
+        self.tape = backward.tape
+
+    def __enter__(self) -> GradientHooks:
+        self.functions.hooks = self
+        _recorded.add(self)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _recorded.remove(self)
+        self.functions.hooks = None
+
+    def begin(self) -> bool:
+        """The engine starts: record hooks, if this thread is recorded and the pass allows it."""
+        with self.tape.losing("gradient hooks"):
+            running = () if self.tape.is_elsewhere() else self.backward.running
+            if running and not running[-1].compiled and self.functions not in function_modes():
+                push_function_mode(self.functions)
+                return True
+        return False
+
+    def call(self, frame: FrameType | None) -> bool:
+        """Whether a hook, or no backward pass, calls a function in *frame*.
+
+        Notes the gradients that the hook was given.
+        """
+        if threading.get_ident() != self.tape.thread:
+            return False
+        inside: list[FrameType] = []
+        while frame is not None and frame.f_code is not _engine.__code__:
+            inside.append(frame)
+            frame = frame.f_back
+        if frame is None or not self.backward.running:
+            return True
+        while inside and inside[-1].f_code.co_filename in _AROUND_HOOKS:
+            inside.pop()
+        if not inside or not self._is_hook(inside[-1]):
+            return False
+        run, values = self.backward.running[-1], self.functions.calls.values
+        gradients = _gradients(inside[-1], after_node=run.in_node)
+        for gradient in gradients or ():
+            if values.peek(gradient) is None:
+                values.gradients.meet(gradient, run.op)
+        return gradients is not None
+
+    def _is_hook(self, frame: FrameType) -> bool:
+        return frame.f_code.co_filename == _OPTIMIZERS or self.sources.is_user(frame)
+
+
+def _gradients(hook: FrameType, *, after_node: bool) -> list[Tensor] | None:
+    """The gradients that the engine passed to the function in the frame *hook*; None if it is no
+    hook of gradients.
+
+    One tensor, or tuples of them, after the module if the hook has one; the hook after
+    accumulation is given the parameter. Further arguments have values of the program. While a node
+    runs and directly *after* it, the hooks of gradients are those of nodes, which are given two
+    tuples; other functions unpack saved tensors.
+    """
+    names, rest, _, held = inspect.getargvalues(hook)
+    given: list[Any] = [held.get(name) for name in names] + [*held.get(rest or "", ())]
+    given = [item for item in given if isinstance(item, (Tensor, tuple, list))]
+    tuples = [*itertools.takewhile(lambda item: not isinstance(item, Tensor), given)]
+    if after_node and len(tuples) < 2:
+        return None
+    found = given[:1] if not tuples else itertools.chain(*tuples)
+    tensors = [item for item in found if isinstance(item, Tensor)]
+    return [item for item in tensors if not (item.is_leaf and item.requires_grad)]
+
+
+def _engine(*args: Any, **kwargs: Any) -> Any:
+    """``_engine_run_backward``, with the function mode of each recorder of this thread."""
+    begun = [item for item in _recorded.users if item.begin()]
+    try:
+        return run_engine(*args, **kwargs)
+    finally:
+        for item in reversed(begun):
+            leave_function_mode(item.functions)
+
+
+_recorded: Shared[GradientHooks] = Shared(lambda: engine_replaced(_engine))

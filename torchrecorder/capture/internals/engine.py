@@ -1,0 +1,32 @@
+"""The function of PyTorch in which the autograd engine runs a backward pass."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from torchrecorder.capture.internals.table import ENGINE_CALLS
+from torchrecorder.capture.internals.trials import find
+from torchrecorder.capture.state.shared import replaced
+
+COMPILED_BACKWARD = "CompiledFunctionBackward"
+"""The node of a compiled graph, whose backward may be compiled when it runs."""
+
+_PATH = ENGINE_CALLS.paths[0]
+
+run_engine: Any = find(_PATH)
+"""Runs a backward pass; None if PyTorch has no such function."""
+
+
+@contextlib.contextmanager
+def engine_replaced(run: Callable[..., Any]) -> Iterator[None]:
+    """A context in which *run* is called instead of `run_engine`."""
+    name = _PATH.rpartition(".")[2]
+    with contextlib.ExitStack() as stack:
+        for home in (torch.autograd, torch.autograd.graph):
+            if run_engine is not None and vars(home).get(name) is run_engine:
+                stack.enter_context(replaced(home, name, run))
+        yield
