@@ -55,8 +55,8 @@ def structures(recording: HashedRun, *, exact: bool = True) -> dict[ScopeId, str
         recording: The run.
         exact: Whether all settings count. Otherwise those of inactive modules do not, such as the
             rate of a dropout in evaluation mode, which often differs between layers; and of steps
-            of optimizers only the number of weights and gradients counts, because the first step
-            of many makes the state that the others read. And it does not count whether two
+            of optimizers only the weights and gradients count, because the first step of many
+            makes the state that the others read. And it does not count whether two
             arguments of a scope are one value: the first round of a loop may be given one tensor
             as all state.
     """
@@ -154,17 +154,22 @@ class _Forms:
         yield tuple([(self._look(values[value]), self._stored(value)) for value in form.outside])
 
     def _updated(self, ops: Sequence[Op], form: _Form) -> Iterator[Any]:
-        """The weights and gradients that the ops of an optimizer's step are given, of any size.
+        """The weights and gradients that the ops of an optimizer's step are given.
 
         By their names: the first step may read them in another order, for the state that it makes.
+        A single weight may have any size, as where each has an optimizer of its own.
         """
         values = self.recording.values
         read = {slot.value: values[slot.value].names for op in ops for slot in op.inputs}
+        given: list[ValueId] = []
         for value in sorted(read, key=lambda value: read[value]):
             made_here = self.rank.get(value, -1) >= form.start
             gradient = read[value] and read[value][0].endswith(GRAD_SUFFIX)
             if not made_here and (gradient or value in self.stored):
-                yield self._place(value, form), values[value].dtype, values[value].kind
+                given.append(value)
+        single = sum(value in self.stored for value in given) == 1
+        for value in given:
+            yield self._place(value, form), self._look(values[value])[single:]
 
     def _op(self, op: Op, form: _Form, off: bool) -> Iterator[Any]:
         place, values = self._place, self.recording.values

@@ -55,13 +55,13 @@ class GradientHooks:
         self.tape = backward.tape
 
     def __enter__(self) -> GradientHooks:
-        self.functions.hooks = self
+        self.functions.called_by_hook = self.called
         _recorded.add(self)
         return self
 
     def __exit__(self, *error: object) -> None:
         _recorded.remove(self)
-        self.functions.hooks = None
+        self.functions.called_by_hook = lambda frame: True
 
     def begin(self) -> bool:
         """The engine starts: record hooks, if this thread is recorded and the pass allows it."""
@@ -72,7 +72,7 @@ class GradientHooks:
                 return True
         return False
 
-    def call(self, frame: FrameType | None) -> bool:
+    def called(self, frame: FrameType | None) -> bool:
         """Whether a hook, or no backward pass, calls a function in *frame*.
 
         Notes the gradients that the hook was given.

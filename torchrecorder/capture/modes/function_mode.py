@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     from torchrecorder.capture.autograd.walk import AutogradWalk
     from torchrecorder.capture.hooks.backward import BackwardRuns
-    from torchrecorder.capture.hooks.gradient_hooks import GradientHooks
     from torchrecorder.capture.hooks.regions import Regions
     from torchrecorder.capture.tape import Tape
     from torchrecorder.capture.tensors.tensor_table import Values
@@ -316,14 +315,19 @@ class Calls:
 
 
 class FunctionCalls(TorchFunctionMode):
-    """Passes every torch function that Python calls to *calls*; *opens* composed ones."""
+    """Passes every torch function that Python calls to *calls*; *opens* composed ones.
+
+    Attributes:
+        called_by_hook: Whether a call in this frame, while autograd runs, is that of a hook, and
+            not a part of the backward pass.
+    """
 
     def __init__(self, calls: Calls, opens: bool = True) -> None:
         super().__init__()
         self.calls = calls
         self.opens = opens
         self.facts: dict[Any, FunctionFacts] = {}
-        self.hooks: GradientHooks | None = None
+        self.called_by_hook: Callable[[FrameType], bool] = lambda frame: True
         self.crowded = False
 
     def __enter__(self) -> FunctionCalls:
@@ -347,7 +351,7 @@ class FunctionCalls(TorchFunctionMode):
         passed_by = body = None
         try:
             left = self.calls.tape.task.is_left()
-            if left or current_graph_task() != -1 and not self._in_hook(get_frame(1)):
+            if left or current_graph_task() != -1 and not self.called_by_hook(get_frame(1)):
                 passed_by = self.calls.sites.at(get_frame(1))
         except Exception as error:
             self.calls.tape.lose("functions", error)
@@ -376,10 +380,6 @@ class FunctionCalls(TorchFunctionMode):
         if facts.ignored or known:
             return func(*args, **kwargs)
         return self.calls.around(func, facts, not usual, args, kwargs)
-
-    def _in_hook(self, frame: FrameType) -> bool:
-        """Whether a call in *frame*, while autograd runs, is of a hook and not part of the pass."""
-        return self.hooks is None or self.hooks.call(frame)
 
     def _run_traced(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Run an operator that may trace functions: module calls then are not recorded."""
