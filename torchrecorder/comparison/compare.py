@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
 from itertools import zip_longest
 from typing import Union
 
@@ -197,11 +196,9 @@ class _Comparer:
             details = [hyperparameters(old.cls, item.detail) for item in (left, right)]
             yield differences(*details) or "its hyperparameters"
         flags = left.training, right.training
-        if flags[0] != flags[1] and self._flags_around(old, new) != flags:
+        around = _training(self.before, old.parent), _training(self.after, new.parent)
+        if flags[0] != flags[1] and around != flags:
             yield " → ".join("training" if flag else "evaluation" for flag in flags)
-
-    def _flags_around(self, old: Scope, new: Scope) -> tuple[bool | None, bool | None]:
-        return _training(self.before, old.parent), _training(self.after, new.parent)
 
     def _slower(self, old: Scope, new: Scope) -> bool:
         if self.times is None or old.seconds is None or new.seconds is None:
@@ -253,13 +250,15 @@ class _Comparer:
         """Scopes and ops with no counterpart, in scopes that have one."""
         names = self.new_names if added else self.old_names
         kind = ChangeKind.ADDED if added else ChangeKind.REMOVED
+        moved = {} if added else self._removed_places()
         for scope in recording.scopes.values():
             if scope.id not in scopes and self._listed(scope.parent, recording, scopes):
                 change = _alone(kind, scope.id, names.scope_title(scope.id), size(scope, recording))
-                yield (self._place(scope, added), 2), change
+                yield (moved.get(scope.id, scope.index), 2), change
         for op in recording.ops.values():
             if op.id not in ops and self._listed(op.scope, recording, scopes):
-                yield (self._place(op, added), 2), _alone(kind, op.id, names.op(op.id))
+                place = moved.get(op.id, op.index), 2
+                yield place, _alone(kind, op.id, names.op(op.id))
 
     def _listed(
         self,
@@ -273,19 +272,11 @@ class _Comparer:
         inner = any(isinstance(child, Scope) for child in recording.children[around])
         return around in scopes and (around not in self.replaced or inner)
 
-    def _place(self, step: Union[Scope, Op], added: bool) -> float:
-        """Where in the second run to list a step: after what it followed in the first."""
-        if added:
-            return step.index
-        return self._followed.get(step.id, -0.5)
-
-    @cached_property
-    def _followed(self) -> Mapping[str, float]:
-        return dict(self._following())
-
-    def _following(self) -> Iterator[tuple[str, float]]:
-        """For each step that is gone: half a place after the last one before it that is not."""
+    def _removed_places(self) -> Mapping[str, float]:
+        """The place of each removed step in the second run: directly after the last step that ran
+        before it and has a counterpart."""
         steps: list[Union[Scope, Op]] = [*self.before.scopes.values(), *self.before.ops.values()]
+        removed: dict[str, float] = {}
         last = -1.0
         for step in sorted(steps, key=lambda step: step.index):
             if isinstance(step, Op) and step.id in self.matching.ops:
@@ -293,7 +284,8 @@ class _Comparer:
             elif isinstance(step, Scope) and step.id in self.matching.scopes:
                 last = self.after.scopes[self.matching.scopes[step.id]].index
             else:
-                yield step.id, last + 0.5
+                removed[step.id] = last + 0.5
+        return removed
 
     # Modules and tensors ------------------------------------------------------------------
 
@@ -327,7 +319,7 @@ class _Comparer:
     def _own(self, left: ModuleId, right: ModuleId) -> Iterator[Placed]:
         """Parameters and buffers that a module has on one side only."""
         old, new = self.before.modules[left], self.after.modules[right]
-        place = (self._called_at(new), 3)
+        place = (self.after.scopes[new.calls[0]].index if new.calls else LAST), 3
         for module, twin, recording, kind in (
             (old, new, self.before, ChangeKind.REMOVED),
             (new, old, self.after, ChangeKind.ADDED),
@@ -345,9 +337,6 @@ class _Comparer:
             return -1
         readers = self.after.consumers.get(ValueId(value.id), ())
         return self.after.ops[readers[0]].index if readers else LAST
-
-    def _called_at(self, module: Module) -> float:
-        return self.after.scopes[module.calls[0]].index if module.calls else LAST
 
 
 def _alone(kind: ChangeKind, node: str, where: str, text: str = "") -> Change:

@@ -99,10 +99,8 @@ class DisplayNames:
 
     @cached_property
     def _numbers(self) -> Mapping[OpId, int]:
-        """Which of several ops of one name in one scope; counted from 1."""
-        return dict(self._counted())
-
-    def _counted(self) -> Iterator[tuple[OpId, int]]:
+        """The ops that share their name with others of their scope, numbered from 1."""
+        numbers: dict[OpId, int] = {}
         for inside in self.recording.children.values():
             named: dict[str, list[Op]] = {}
             for step in inside:
@@ -110,7 +108,8 @@ class DisplayNames:
                     named.setdefault(step.name, []).append(step)
             for ops in named.values():
                 if len(ops) > 1:
-                    yield from ((op.id, number) for number, op in enumerate(ops, 1))
+                    numbers.update((op.id, number) for number, op in enumerate(ops, 1))
+        return numbers
 
 
 def form(value: Value) -> str:

@@ -51,15 +51,12 @@ class Side:
         self.structures = structures(recording)
         self.skeletons = skeletons(recording)
 
-    def op(self, op: Op) -> tuple[Any, ...]:
-        """All facts about an op, except the origin of its inputs."""
-        values = [self.recording.values[output] for output in op.outputs]
-        return op.qualname, op.arguments, len(op.inputs), *(value.shape for value in values)
-
 
 def _exact(side: Side, step: Step) -> Hashable:
+    """All facts about a step, except the origin of the inputs of an op."""
     if isinstance(step, Op):
-        return side.op(step)
+        shapes = tuple(side.recording.values[output].shape for output in step.outputs)
+        return step.qualname, step.arguments, len(step.inputs), shapes
     return step.kind, step.name, side.structures[step.id]
 
 
@@ -182,8 +179,9 @@ class _Matcher:
                     pairs.extend((left[i], right[j]) for i, j in align(*keys))
             pairs.sort()
         for left, right in list(between(pairs, len(a), len(b))):
-            if len(left) == len(right) == 1 and _both_ops(a[left[0]], b[right[0]]):
-                pairs.append((left[0], right[0]))
+            if len(left) == len(right) == 1:
+                if isinstance(a[left[0]], Op) and isinstance(b[right[0]], Op):
+                    pairs.append((left[0], right[0]))
         return sorted(pairs)
 
     def _anywhere(self, a: Iterable[Step], b: Iterable[Step]) -> Iterator[tuple[Step, Step]]:
@@ -284,10 +282,6 @@ def _free(steps: Iterable[Step], taken: Mapping[ScopeId, ScopeId]) -> list[Step]
 
 def _seen(value: Value) -> Hashable:
     return value.role, value.names, value.shape, value.dtype, value.kind
-
-
-def _both_ops(a: Step, b: Step) -> bool:
-    return isinstance(a, Op) and isinstance(b, Op)
 
 
 @dataclass(frozen=True, slots=True)
