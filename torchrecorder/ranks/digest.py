@@ -15,7 +15,7 @@ import msgspec
 from torchrecorder.annotations.parameters import PARAMETER_BYTES
 from torchrecorder.annotations.places import module_path
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.events import OpId, Rank, RankGroup, Role, ScopeId, ValueId
+from torchrecorder.events import OpId, Rank, Role, ScopeId, ValueId
 from torchrecorder.graph.recording import RecordedRun, RunFacts
 from torchrecorder.ranks.sent import RANK_COLUMNS, CommunicationColumns, Sent, without_rank
 
@@ -192,17 +192,12 @@ def _relative(communications: CommunicationColumns, rank: Rank) -> list[tuple[st
     found = []
     for key in zip(communications.group, communications.peer, messages):
         if key not in known:
-            group, peer, is_message = key
-            known[key] = _relative_peer(rank.groups[group], peer, rank.rank, is_message)
+            place, peer, is_message = key
+            group = rank.groups[place]
+            if peer in group.ranks:
+                peer = group.ranks.index(peer)
+                if is_message and rank.rank in group.ranks:
+                    peer -= group.ranks.index(rank.rank)
+            known[key] = group.purpose, len(group.ranks), peer
         found.append(known[key])
     return found
-
-
-def _relative_peer(
-    group: RankGroup, peer: int, rank: int, is_message: bool
-) -> tuple[str, int, int]:
-    if peer in group.ranks:
-        peer = group.ranks.index(peer)
-        if is_message and rank in group.ranks:
-            peer -= group.ranks.index(rank)
-    return group.purpose, len(group.ranks), peer

@@ -259,7 +259,7 @@ def _in_group(
     queues = [places.get(member.rank.rank, ()) for member in members]
     order = 0
     for row in _rows(members, queues):
-        if not _fit(row):
+        if len({*map(_signature, row.distinct())}) > 1:
             break
         yield _collective(group, order, members, row)
         order += 1
@@ -267,13 +267,8 @@ def _in_group(
         problems.append(_mismatch(group, order, members, queues))
 
 
-def _fit(row: _Row) -> bool:
-    """Whether all members ran the same collective, with sizes that fit."""
-    return len({*map(_signature, row.distinct())}) == 1
-
-
 def _signature(kind: Sent) -> tuple[object, ...]:
-    """What members of a collective have in common."""
+    """The facts that are equal for all members of a collective."""
     sent = kind.communication
     return sent.name, sent.reduction, 0 if sent.name in UNEVEN else sent.given
 
