@@ -125,7 +125,7 @@ def run_many(jobs: Sequence[Job], *, timeout: float = TIMEOUT) -> list[bytes]:
 
 @dataclass(frozen=True)
 class _Trouble:
-    """Why a child did not finish its jobs; *final* if a retry is useless."""
+    """The reason why a child did not finish its jobs; *final* if a retry is useless."""
 
     said: str
     final: bool = False
@@ -159,7 +159,7 @@ def _attempt(
 
 
 def _request(jobs: Sequence[Job], cheaper: Mapping[str, str]) -> Iterator[bytes]:
-    """What the child reads: four fields for each job."""
+    """The input of the child: four fields for each job."""
     for number, job in enumerate(jobs):
         attributes = {**job.attributes, **(cheaper if number == 0 else {})}
         settings = "\n".join(f"{name}={value}" for name, value in attributes.items())

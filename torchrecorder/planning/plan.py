@@ -12,7 +12,7 @@ from torchrecorder.checks import FLAG, WORD, Check, advised, check_one, shown, w
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.planning.layout import Layout
 from torchrecorder.planning.translate import is_equal, known_groups, translated
-from torchrecorder.planning.workers import Job, Workers, check_factory, number_of_processors
+from torchrecorder.planning.workers import PlanJob, Workers, check_factory, number_of_processors
 from torchrecorder.ranks.digest import Digest
 from torchrecorder.ranks.lanes import first_ranks
 from torchrecorder.ranks.ranks import Ranks
@@ -77,7 +77,7 @@ def plan(
         sizes = ", ".join(f"{dim}={size}" for dim, size in mesh.items())
         raise InvalidArgument(f"a mesh of {sizes} has {layout.world} processes, not {shown(world)}")
     wanted = _wanted(ranks, layout.world)
-    job = Job(factory, layout, backward, name or "")
+    job = PlanJob(factory, layout, backward, name or "")
     with tempfile.TemporaryDirectory(prefix="torchrecorder-") as folder:
         workers = Workers(job, Path(folder), num_workers or number_of_processors())
         if wanted is None:

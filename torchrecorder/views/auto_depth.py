@@ -21,7 +21,7 @@ UNITS = frozenset(("torch.nn.modules.activation.MultiheadAttention",))
 """Modules of PyTorch that consist of many ops and are known as one."""
 
 FEW = 1 / 2
-"""The part of the boxes above which one depth for all is good enough."""
+"""The share of the maximum number of boxes above which one depth for all is good enough."""
 
 
 def scope_depths(recording: RecordedRun) -> dict[str | None, int]:
@@ -60,8 +60,8 @@ def innermost(recording: RecordedRun) -> frozenset[ScopeId]:
 
 
 def regions_beside(recording: RecordedRun) -> frozenset[ScopeId]:
-    """Outermost regions, such as ``no_grad``, in which no scope ran, if others did: the update of
-    averaged weights, a metric."""
+    """Outermost regions such as ``no_grad`` without scopes in them, if there are other outermost
+    scopes: the update of averaged weights, or a metric."""
     composed = {scope.parent for scope in recording.scopes.values()}
     outermost = [scope for scope in recording.scopes.values() if scope.parent is None]
     found = [item.id for item in outermost if item.kind in MODES and item.id not in composed]
@@ -71,8 +71,8 @@ def regions_beside(recording: RecordedRun) -> frozenset[ScopeId]:
 def plain_modules(recording: RecordedRun, quiet: Quiet) -> frozenset[str]:
     """Innermost modules that run one op, such as a convolution or an activation.
 
-    Opening one shows nothing new, or what PyTorch put together. Ops that only reshape, return no
-    tensor or update buffers do not count.
+    Opening one shows nothing new, or internals of PyTorch. Ops that only reshape, return no tensor
+    or update buffers do not count.
     """
     kept = recording.bookkeeping
     work: Counter[str | None] = Counter()
@@ -92,7 +92,7 @@ def _is_unit(recording: RecordedRun, scope: ScopeId) -> bool:
 def boxes_at(
     recording: RecordedRun, quiet: Quiet, closed: frozenset[str], gone: frozenset[str] = frozenset()
 ) -> list[int]:
-    """How many boxes of scopes and ops depth 0, 1, 2 ... draws.
+    """The number of boxes of scopes and ops at depth 0, 1, 2 ...
 
     Args:
         recording: The recording to draw.
@@ -125,10 +125,10 @@ def boxes_at(
 
 
 def _first_shown(counts: Sequence[int]) -> int:
-    """The first depth that draws several boxes: one box says nothing of what is in it.
+    """The first depth with several boxes: a single box shows nothing of its contents.
 
     Args:
-        counts: How many boxes each depth draws, as `boxes_at` counts them.
+        counts: The number of boxes at each depth, from `boxes_at`.
     """
     several = (depth for depth, count in enumerate(counts) if count > 1)
     return next(several, min(1, len(counts) - 1))
@@ -136,10 +136,10 @@ def _first_shown(counts: Sequence[int]) -> int:
 
 @dataclass(frozen=True)
 class Choice:
-    """A depth, and scopes that stay closed although they lie above it.
+    """A depth, and scopes above it that stay closed.
 
     Attributes:
-        plain: If parts are opened that lie deeper than the others, the choice without these.
+        plain: If some parts are opened deeper than others, the choice without these.
     """
 
     depth: int

@@ -220,7 +220,7 @@ def make_view(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> V
 
 
 def _steps(start: View, options: ViewOptions) -> View:
-    """The view for *options*; less is open if repeats that do not fold make too many boxes."""
+    """The view for *options*; with fewer open scopes if unfolded repeats make too many boxes."""
     choice = choice_of(start.recording, options)
     view = _through(start, plan(start.recording, options, choice))
     if choice.plain is not None and _drawn(view) > options.max_boxes:
@@ -239,7 +239,7 @@ def _through(view: View, steps: Sequence[Step]) -> View:
 
 
 def _drawn(view: View) -> int:
-    """How many boxes are modules, functions and operations."""
+    """The number of boxes of modules, functions and operations."""
     return sum(box.kind in STEPS for box in view.boxes.values())
 
 
@@ -274,7 +274,7 @@ def _repeats(view: View, options: ViewOptions) -> tuple[View, tuple[tuple[str, .
 def plan(
     recording: RecordedRun, options: ViewOptions = ViewOptions(), choice: Choice | None = None
 ) -> list[Step]:
-    """The steps that make the view of *recording*, in the order in which they are taken.
+    """The steps that make the view of *recording*, in order.
 
     Args:
         recording: The recording to draw.

@@ -35,7 +35,7 @@ def with_former(view: View, instead: Mapping[Read, ValueId]) -> tuple[View, froz
 
 
 def readers(view: View, arrow: Arrow) -> Iterator[str]:
-    """The ops in the head of an arrow that read what it carries, or the box of an output."""
+    """The ops in the head of an arrow that read its value, or the box of an output."""
     head = view.boxes[arrow.head]
     if head.kind is BoxKind.OUTPUT:
         yield head.id

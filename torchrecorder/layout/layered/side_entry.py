@@ -38,7 +38,7 @@ class Segment(NamedTuple):
     end: float
 
     def overlaps(self, other: Segment) -> bool:
-        """Whether they are closer to each other than `CLEAR`."""
+        """Whether the distance to *other* is smaller than `CLEAR`."""
         return (
             self.left - CLEAR < other.right
             and other.left - CLEAR < self.right

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from torchrecorder.layout.layered.constants import APART, ARROW, PAD
 from torchrecorder.layout.layered.cuts import SAME
-from torchrecorder.layout.layered.positions import Composed, Point, Room
+from torchrecorder.layout.layered.positions import Composed, Point, HeaderSpace
 from torchrecorder.layout.layered.template import Branch, Template
 
 
@@ -26,7 +26,7 @@ def mirrored(scope: Composed) -> Composed:
     )
 
 
-def upside_down(scope: Composed, room: Room) -> Composed:
+def upside_down(scope: Composed, space: HeaderSpace) -> Composed:
     """*scope* with its flow running up; the text in its corner stays at the top."""
     high = scope.height
 
@@ -34,11 +34,11 @@ def upside_down(scope: Composed, room: Room) -> Composed:
         x, y = point
         if y <= SAME:
             return x, high
-        return (x, 0.0) if y >= high - SAME else (x, high - y + room.before)
+        return (x, 0.0) if y >= high - SAME else (x, high - y + space.before)
 
     return scope._replace(
         frames=tuple(
-            frame._replace(along=high - frame.along - frame.height + room.before)
+            frame._replace(along=high - frame.along - frame.height + space.before)
             for frame in scope.frames
         ),
         paths=tuple(path._replace(points=tuple(map(turned, path.points))) for path in scope.paths),

@@ -1,7 +1,7 @@
 """Blocks: siblings that repeat as a group, such as alternating layers, or the ops of a loop.
 
-Taken singly they are not repeats of each other; block by block they are. Blocks are found here
-by the fold keys of their members; their wiring is compared when they fold (see `equal`).
+Neighbouring siblings differ, but the blocks are equal. Blocks are found by the fold keys of their
+members; their connections are compared when they fold (see `equal`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SAVED = 6
 CONTAINERS = ("Sequential", "ModuleList", "ModuleDict")
 
 _LEVELS = 4
-"""How many levels of nested loops are found."""
+"""The maximum number of levels of nested loops that are found."""
 
 
 def is_block(item: str) -> bool:
@@ -65,7 +65,7 @@ Parts = tuple[tuple[Unit, ...], ...]
 
 
 def unit_of(recording: RecordedRun, item: str) -> Unit:
-    """The unit that a scope or op is."""
+    """The unit of a scope or op."""
     scope = recording.scopes.get(ScopeId(item))
     if scope is not None:
         children = recording.children[scope.id]
@@ -84,7 +84,7 @@ def unit_of(recording: RecordedRun, item: str) -> Unit:
 
 
 def _pools(recording: RecordedRun, given: Sequence[Slot], made: Sequence[ValueId]) -> bool:
-    """Whether there is one input and one smaller output."""
+    """Whether there is one input, and one output that is smaller."""
     if len(given) != 1 or len(made) != 1:
         return False
     values = recording.values
@@ -92,9 +92,9 @@ def _pools(recording: RecordedRun, given: Sequence[Slot], made: Sequence[ValueId
 
 
 def loose_unit(recording: RecordedRun, item: str) -> Unit:
-    """The unit that a scope or op is if sizes and settings may differ.
+    """The unit of a scope or op if sizes and settings may differ.
 
-    Ops are then the same step of a loop if the same line of the program called them.
+    Then ops are equal if the same line of the program called them.
     """
     unit, op = unit_of(recording, item), recording.ops.get(OpId(item))
     if op is not None:
@@ -116,8 +116,8 @@ def _contents(recording: RecordedRun, item: str) -> Hashable:
 def op_key(recording: RecordedRun, op: Op) -> Hashable:
     """The fold key of an op.
 
-    Numbers in its arguments do not count: the ops of a loop may be given the index. Nor do the
-    gradients that a backward pass adds to, which the first of several does not find.
+    Numbers in its arguments do not count: in a loop, an argument may be the index. Nor do the
+    gradients to which a backward pass adds: the first of several has none.
     """
     values = recording.values
     return (
@@ -145,7 +145,7 @@ def items_of(part: Sequence[Unit]) -> tuple[str, ...]:
 
 
 Readers = Mapping[str, Sequence[str]]
-"""For each sibling, those that read one of its outputs."""
+"""For each sibling, the siblings that read one of its outputs."""
 
 
 def blocks(units: Sequence[Unit], readers: Callable[[], Readers] = dict) -> Iterator[Parts]:
@@ -156,7 +156,7 @@ def blocks(units: Sequence[Unit], readers: Callable[[], Readers] = dict) -> Iter
 
     Args:
         units: The siblings.
-        readers: Gives for each sibling those that read it; it is asked only if there are runs.
+        readers: Returns for each sibling those that read it; only called if there are runs.
     """
     row = list(units)
     for _ in range(_LEVELS):
@@ -181,10 +181,10 @@ def _runs(row: Sequence[Unit], readers: Callable[[], Readers]) -> Iterator[tuple
 
 
 def _beginning(row: Sequence[Unit], run: Repetition, readers: Readers) -> int:
-    """Where the first block begins: where the fewest values pass to the second block.
+    """The start of the first block, chosen so that the fewest values pass to the second block.
 
-    Ties are broken by a jump back to an earlier source line, then by a pooling at the end of
-    the first block.
+    Ties are broken by a jump back to an earlier source line, then by a pooling at the end of the
+    first block.
     """
     part = row[run.start : run.start + 2 * run.period + run.spare]
     place = {item: number for number, unit in enumerate(part) for item in unit.items}
@@ -206,7 +206,7 @@ def _beginning(row: Sequence[Unit], run: Repetition, readers: Readers) -> int:
 
 
 def _goes_back(units: Sequence[Unit]) -> bool:
-    """Whether the second of two units was called from a line above that of the first."""
+    """Whether the second of two units was called from a line above the line of the first."""
     one, other = (unit.source for unit in units)
     if one is None or other is None or one[::2] != other[::2]:
         return False
@@ -245,8 +245,8 @@ def repeated(
 
     Args:
         recording: The recording.
-        unit: Gives what a scope or op has in common with others.
-        micro_batches: Siblings that repeat wherever they stand in a row.
+        unit: Returns the unit of a scope or op.
+        micro_batches: Siblings that repeat, adjacent or not.
     """
     again = {item for row in micro_batches.values() for group in row for item in group[1:]}
     gone: set[str | None] = {*again}

@@ -47,7 +47,7 @@ def _shared(connections: Connections, keys: Mapping[str, object], find: Find) ->
 
 
 class _Alike:
-    """Finds clusters that have the same in them, wired in the same way inside and outside."""
+    """Finds clusters with equal contents, and equal connections inside and outside."""
 
     def __init__(self, connections: Connections, keys: Mapping[str, object]) -> None:
         self.connections = connections
@@ -111,7 +111,7 @@ class _Alike:
         return None if row is None else others.setdefault(row, len(others))
 
     def _what(self, arrow: Arrow) -> Hashable:
-        """What matters of the tensor on an arrow, but for which one it is."""
+        """A key of the tensor on an arrow that is equal for tensors of the same kind and form."""
         op = self.recording.ops.get(OpId(arrow.tail))
         if op is None or len(op.outputs) < 2:
             return self.connections.stored(arrow)

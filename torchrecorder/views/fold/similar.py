@@ -1,7 +1,7 @@
-"""Similar siblings: of one class, although sizes, wiring or an optional part differ.
+"""Similar siblings: of one class, although sizes, connections or optional parts differ.
 
-Siblings that differ in their wiring alone fold too: they are adjacent in the run, so an arrow
-into or out of one of them is drawn to the box of all.
+Siblings that differ only in their connections fold too: they are adjacent in the run, so an arrow
+into or out of one of them is drawn at the box of all.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from torchrecorder.views.fold.fold_key import loose_fold_key
 
 
 class Similar:
-    """Finds siblings that mostly do the same.
+    """Finds adjacent siblings with mostly the same operations.
 
     Args:
         items: The items to fold.
-        keys: What scopes and blocks that repeat have in common.
+        keys: The fold keys of scopes and blocks.
     """
 
     def __init__(self, items: Items, keys: Mapping[str, object]) -> None:
@@ -51,7 +51,7 @@ class Similar:
         return "value", box.kind, name
 
     def groups(self, around: str | None) -> Iterator[tuple[str, ...]]:
-        """Siblings in a cluster next to each other that are similar to the first of them."""
+        """Adjacent siblings in a cluster that are similar to the first of them."""
         group: list[str] = []
         for item in self.items.siblings(around):
             if group and not self._are_similar(group[0], item):
@@ -71,7 +71,7 @@ class Similar:
         return 2 * (first & second).total() > smaller or first == second
 
     def _profile(self, item: str) -> Counter[Hashable]:
-        """What runs directly in a scope; siblings of one class in a row count once."""
+        """The ops and scopes directly in a scope; adjacent scopes of one class count once."""
         if item not in self._profiles:
             found: Counter[Hashable] = Counter()
             last: Hashable = None
