@@ -28,9 +28,9 @@ NOTABLE = 1e-4
 """Differences of fewer seconds are not reported."""
 
 LAST = float("inf")
-"""The place of what comes after the run."""
+"""The place of changes that are listed after all steps of the run."""
 
-Placed = tuple[tuple[float, int], Change]
+PlacedChange = tuple[tuple[float, int], Change]
 
 
 FACTOR = Check(
@@ -44,8 +44,8 @@ def compare(
 ) -> Comparison:
     """What was added, removed, replaced, renamed, changed, resized and rewired.
 
-    Modules are matched by name and by what they are made of, ops by their order. What is
-    in a module that is new or gone is not listed again.
+    Modules are matched by name and by their contents, ops by their order. The contents of an added
+    or removed module are not listed.
 
     Args:
         before: The first recording.
@@ -90,7 +90,7 @@ def compare(
 
 def _measured(
     before: RecordedRun, after: RecordedRun, matching: Matching, wanted: Mapping[str, float]
-) -> Iterator[Placed]:
+) -> Iterator[PlacedChange]:
     """Changes of the requested numbers, module by module."""
     names = DisplayNames(after)
     for old, new, text in places(before, after, matching.scopes, wanted):
@@ -98,7 +98,7 @@ def _measured(
         yield place, Change(ChangeKind.MEASURED, old, new, names.scope(new), text)
 
 
-def _overall(summed: Iterable[Total], wanted: Mapping[str, float]) -> Iterator[Placed]:
+def _overall(summed: Iterable[Total], wanted: Mapping[str, float]) -> Iterator[PlacedChange]:
     """Changes of the requested numbers of the whole run."""
     for total in summed:
         if total.name in wanted and total.text:
@@ -114,22 +114,22 @@ class _Comparer:
         self.before, self.after, self.matching, self.times = before, after, matching, times
         self.edge_match = EdgeMatch(before, after, matching)
         self.old_names, self.new_names = self.edge_match.old_names, self.edge_match.new_names
-        self.met = set(matching.scopes.values()), set(matching.ops.values())
+        self.matched = set(matching.scopes.values()), set(matching.ops.values())
         self.replaced: set[str] = set()
 
-    def all(self) -> Iterator[Placed]:
+    def all(self) -> Iterator[PlacedChange]:
         """Every change with the place where it is listed."""
         yield from self._run()
         yield from self._scopes()
         yield from self._ops()
-        yield from self._lonely(self.before, self.matching.scopes, self.matching.ops, False)
-        yield from self._lonely(self.after, *self.met, True)
+        yield from self._unmatched(self.before, self.matching.scopes, self.matching.ops, False)
+        yield from self._unmatched(self.after, *self.matched, True)
         yield from self._modules()
         yield from self._values()
 
     # The run and its scopes -------------------------------------------------------------
 
-    def _run(self) -> Iterator[Placed]:
+    def _run(self) -> Iterator[PlacedChange]:
         for name, left, right in (
             ("grad mode", self.before.run.grad_mode, self.after.run.grad_mode),
             ("devices", _devices(self.before), _devices(self.after)),
@@ -149,11 +149,11 @@ class _Comparer:
         return f"is {value}, not {former}"
 
     def _roots_differ(self) -> bool:
-        """Whether the outermost scopes do not determine the outputs of the run."""
+        """Whether the outermost scopes do not match, so that the outputs of the run are compared."""
         roots = [self.matching.scopes.get(root) for root in self.before.roots]
         return roots != list(self.after.roots)
 
-    def _scopes(self) -> Iterator[Placed]:
+    def _scopes(self) -> Iterator[PlacedChange]:
         for left, right in self.matching.scopes.items():
             old, new = self.before.scopes[left], self.after.scopes[right]
             if old.cls != new.cls:
@@ -169,7 +169,7 @@ class _Comparer:
                 yield ChangeKind.REPLACED, f"{old.cls} → {new.cls}"
             if self._renamed(old, new):
                 yield ChangeKind.RENAMED, f"was {self.old_names.scope(old.id)}"
-            for text in self._turned(old, new):
+            for text in self._changed(old, new):
                 yield ChangeKind.CHANGED, text
         for text in self._returned(old, new):
             yield ChangeKind.REWIRED, text
@@ -182,13 +182,13 @@ class _Comparer:
                 yield self.edge_match.instead("returns", slot, twin, old.id, new.id)
 
     def _renamed(self, old: Scope, new: Scope) -> bool:
-        """Whether it is not where the scope around it went, under its name."""
+        """Whether a scope has another name, or its parent is not the counterpart of its parent."""
         if old.parent is None or new.parent is None:
             return old.parent is not new.parent
         elsewhere = self.matching.scopes.get(old.parent) != new.parent
         return old.name != new.name or elsewhere
 
-    def _turned(self, old: Scope, new: Scope) -> Iterator[str]:
+    def _changed(self, old: Scope, new: Scope) -> Iterator[str]:
         left, right = self.before.module_of(old), self.after.module_of(new)
         if left is None or right is None:
             return
@@ -208,7 +208,7 @@ class _Comparer:
 
     # Ops --------------------------------------------------------------------------------
 
-    def _ops(self) -> Iterator[Placed]:
+    def _ops(self) -> Iterator[PlacedChange]:
         for left, right in self.matching.ops.items():
             old, new = self.before.ops[left], self.after.ops[right]
             place, where = (new.index, 1), self.new_names.op(right)
@@ -222,7 +222,7 @@ class _Comparer:
                 yield place, Change(ChangeKind.REWIRED, left, right, where, text)
 
     def _follows_from_module(self, old: Op, new: Op) -> bool:
-        """Whether the module around has other hyperparameters, which are listed."""
+        """Whether the hyperparameters of the module around differ, so that they are listed."""
         if old.scope is None or new.scope is None:
             return False
         left = self.before.module_of(self.before.scopes[old.scope])
@@ -238,15 +238,15 @@ class _Comparer:
                 of = "" if name.isdigit() or name in ("", "input") else f"{name}: "
                 yield of + self.edge_match.instead("reads", slot, twin, old.scope, new.scope)
 
-    # What is on one side only -------------------------------------------------------------
+    # Added and removed nodes -------------------------------------------------------------
 
-    def _lonely(
+    def _unmatched(
         self,
         recording: RecordedRun,
         scopes: Union[set[ScopeId], Mapping[ScopeId, ScopeId]],
         ops: Union[set[OpId], Mapping[OpId, OpId]],
         added: bool,
-    ) -> Iterator[Placed]:
+    ) -> Iterator[PlacedChange]:
         """Scopes and ops with no counterpart, in scopes that have one."""
         names = self.new_names if added else self.old_names
         kind = ChangeKind.ADDED if added else ChangeKind.REMOVED
@@ -275,7 +275,7 @@ class _Comparer:
     def _removed_places(self) -> Mapping[str, float]:
         """The place of each removed step in the second run: directly after the last step that ran
         before it and has a counterpart."""
-        steps: list[Union[Scope, Op]] = [*self.before.scopes.values(), *self.before.ops.values()]
+        steps: list[Scope | Op] = [*self.before.scopes.values(), *self.before.ops.values()]
         removed: dict[str, float] = {}
         last = -1.0
         for step in sorted(steps, key=lambda step: step.index):
@@ -289,22 +289,22 @@ class _Comparer:
 
     # Modules and tensors ------------------------------------------------------------------
 
-    def _modules(self) -> Iterator[Placed]:
+    def _modules(self) -> Iterator[PlacedChange]:
         """Modules that no call shows."""
-        met = set(self.matching.modules.values())
+        matched = set(self.matching.modules.values())
         for added, recording, known in (
             (False, self.before, self.matching.modules.keys()),
-            (True, self.after, met),
+            (True, self.after, matched),
         ):
             kind = ChangeKind.ADDED if added else ChangeKind.REMOVED
-            lonely = [module for module in recording.modules.values() if module.id not in known]
-            names = {name for module in lonely for name in module.names}
-            for module in lonely:
+            unmatched = [module for module in recording.modules.values() if module.id not in known]
+            names = {name for module in unmatched for name in module.names}
+            for module in unmatched:
                 if module.names and not module.calls and not _around(module, names):
                     where = f"{module.names[0]} ({module.cls})"
                     yield (LAST, 1), _alone(kind, module.id, where, "never called")
 
-    def _values(self) -> Iterator[Placed]:
+    def _values(self) -> Iterator[PlacedChange]:
         for left, right in self.matching.values.items():
             old, new = self.before.values[left], self.after.values[right]
             place, where = (self._read_at(new), 3), self.new_names.value(right)
@@ -316,7 +316,7 @@ class _Comparer:
         for left_module, right_module in self.matching.modules.items():
             yield from self._own(left_module, right_module)
 
-    def _own(self, left: ModuleId, right: ModuleId) -> Iterator[Placed]:
+    def _own(self, left: ModuleId, right: ModuleId) -> Iterator[PlacedChange]:
         """Parameters and buffers that a module has on one side only."""
         old, new = self.before.modules[left], self.after.modules[right]
         place = (self.after.scopes[new.calls[0]].index if new.calls else LAST), 3
@@ -340,7 +340,7 @@ class _Comparer:
 
 
 def _alone(kind: ChangeKind, node: str, where: str, text: str = "") -> Change:
-    """What is on one side only."""
+    """The change of a node that only one recording has."""
     before, after = (None, node) if kind is ChangeKind.ADDED else (node, None)
     return Change(kind, before, after, where, text)
 
@@ -374,7 +374,7 @@ def _around(module: Module, names: set[str]) -> bool:
 
 
 def _stored(old: Value, new: Value) -> Iterator[str]:
-    """What is different about a parameter or buffer, besides its form."""
+    """The differences of a parameter or buffer, other than its form."""
     if old.role in STORED and old.producer is new.producer is None:
         if old.trainable != new.trainable:
             yield " → ".join("trainable" if item.trainable else "frozen" for item in (old, new))

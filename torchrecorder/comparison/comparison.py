@@ -151,7 +151,7 @@ class Comparison:
 
 
 def _grouped(changes: Iterable[Change]) -> Iterator[tuple[ChangeKind, str, str]]:
-    """One line for all that changed in the same way, where the first of them is."""
+    """One line for all equal changes, at the place of the first of them."""
     groups: dict[tuple[ChangeKind, str, str], list[str]] = {}
     for change in changes:
         what = change.text or change.where.rpartition(": ")[2]

@@ -12,7 +12,7 @@ from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels
 
 DEFAULT = "default"
-"""The text for a hyperparameter that is not given."""
+"""The text for a hyperparameter with its default value."""
 
 UNNAMED: Mapping[str, tuple[str, ...]] = {
     "Embedding": ("num_embeddings", "embedding_dim"),
@@ -64,7 +64,7 @@ class DisplayNames:
             return "the input" if found.role is Role.INPUT else "a constant"
         return self.op(found.producer)
 
-    def handed(self, value: ValueId, reader: ScopeId | None) -> str:
+    def result(self, value: ValueId, reader: ScopeId | None) -> str:
         """Its name, or that of the outermost module that returns it to *reader*."""
         found = self.recording.values[value]
         if found.producer is None:
@@ -78,7 +78,7 @@ class DisplayNames:
         return name
 
     def scope_title(self, scope: ScopeId) -> str:
-        """What it is called, and its class."""
+        """Its name, and its class."""
         found = self.recording.scopes[scope]
         name = self.scope(scope)
         return f"{name} ({found.cls})" if found.cls not in ("", name, found.name) else name
@@ -131,7 +131,7 @@ def size(scope: Scope, recording: RecordedRun) -> str:
 
 
 def differences(before: Mapping[str, str], after: Mapping[str, str]) -> str:
-    """What differs between two sets of settings, ``"stride: 1 → 2"``."""
+    """The differences between two sets of settings, ``"stride: 1 → 2"``."""
     return ", ".join(
         f"{name}: {before.get(name, DEFAULT)} → {after.get(name, DEFAULT)}"
         for name in dict.fromkeys((*before, *after))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, Union
+from typing import Any
 
 from torchrecorder.events import ModuleId, OpId, ScopeId, Slot, ValueId
 from torchrecorder.graph.align import Pair, align, between
@@ -18,8 +18,8 @@ from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.structural_hash import structures
 
-Step = Union[Scope, Op]
-Key = Callable[["Side", Step], Hashable]
+Key = Callable[["Side", Scope | Op], Hashable]
+StepPair = tuple[Scope | Op, Scope | Op]
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Side:
         self.skeletons = skeletons(recording)
 
 
-def _exact(side: Side, step: Step) -> Hashable:
+def _exact(side: Side, step: Scope | Op) -> Hashable:
     """All facts about a step, except the origin of the inputs of an op."""
     if isinstance(step, Op):
         shapes = tuple(side.recording.values[output].shape for output in step.outputs)
@@ -60,7 +60,7 @@ def _exact(side: Side, step: Step) -> Hashable:
     return step.kind, step.name, side.structures[step.id]
 
 
-def _made_of(side: Side, step: Step) -> Hashable:
+def _made_of(side: Side, step: Scope | Op) -> Hashable:
     """The structure of a scope; indices in a container do not count, because insertions shift
     them."""
     if isinstance(step, Op):
@@ -69,25 +69,25 @@ def _made_of(side: Side, step: Step) -> Hashable:
     return step.kind, name, side.skeletons[step.id].digest
 
 
-def _named(side: Side, step: Step) -> Hashable:
+def _named(side: Side, step: Scope | Op) -> Hashable:
     return step.qualname if isinstance(step, Op) else (step.kind, step.name, step.cls)
 
 
-def _roughly(side: Side, step: Step) -> Hashable:
+def _roughly(side: Side, step: Scope | Op) -> Hashable:
     if isinstance(step, Op):
         return step.qualname
     return (step.kind, step.cls) if step.name.isdigit() else (step.kind, "", step.name)
 
 
-def _placed(side: Side, step: Step) -> Hashable:
+def _placed(side: Side, step: Scope | Op) -> Hashable:
     return step.id if isinstance(step, Op) else (step.kind, step.name)
 
 
 TIERS: tuple[Key, ...] = (_exact, _made_of, _named, _roughly, _placed)
-"""What two steps must agree in, from strict to loose."""
+"""Keys that must be equal for two steps to match, from strict to loose."""
 
 
-class _Pairs:
+class _OneToOne:
     """One-to-one pairs."""
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ class _Pairs:
         self.back: dict[Any, Any] = {}
 
     def add(self, a: Any, b: Any) -> bool:
-        """Add a pair unless one of the two has a partner; whether it was added."""
+        """Add a pair unless one of the two has a partner; return whether it was added."""
         if a in self.there or b in self.back:
             return False
         self.there[a], self.back[b] = b, a
@@ -103,11 +103,11 @@ class _Pairs:
 
 
 class _Matcher:
-    """Collects pairs; scopes are walked on a stack, so that depth has no limit."""
+    """Collects pairs; scopes are visited with a stack, so that depth has no limit."""
 
     def __init__(self, a: Side, b: Side) -> None:
         self.a, self.b = a, b
-        self.scopes, self.ops, self.values, self.modules = (_Pairs() for _ in range(4))
+        self.scopes, self.ops, self.values, self.modules = (_OneToOne() for _ in range(4))
 
     # Scopes and ops ---------------------------------------------------------------------
 
@@ -116,7 +116,7 @@ class _Matcher:
         self._walk([(None, None)])
         if self._alike():
             self._models()
-        for a, b in self._strays():
+        for a, b in self._moved():
             if self.scopes.add(a, b):
                 self._walk([(a, b)])
         self._models()
@@ -128,7 +128,7 @@ class _Matcher:
             self._walk([(a[0], b[0])])
 
     def _alike(self) -> bool:
-        """Whether a large share of the direct members has the same names.
+        """Whether many direct children of the models have the same names and classes.
 
         This holds for a model whose class was renamed, but not for one that was wrapped.
         """
@@ -157,7 +157,7 @@ class _Matcher:
             for child in side.recording.children[scope.id]
         )
 
-    def _inside(self, a: ScopeId | None, b: ScopeId | None) -> Iterator[tuple[Step, Step]]:
+    def _inside(self, a: ScopeId | None, b: ScopeId | None) -> Iterator[StepPair]:
         left = _free(self.a.recording.children[a], self.scopes.there)
         right = _free(self.b.recording.children[b], self.scopes.back)
         pairs = self._aligned(left, right)
@@ -169,7 +169,7 @@ class _Matcher:
         yield from ((left[i], right[j]) for i, j in pairs)
         yield from self._anywhere(*rest)
 
-    def _aligned(self, a: Sequence[Step], b: Sequence[Step]) -> list[Pair]:
+    def _aligned(self, a: Sequence[Scope | Op], b: Sequence[Scope | Op]) -> list[Pair]:
         """Pairs of places in their common order, tier by tier."""
         pairs: list[Pair] = []
         for key in TIERS:
@@ -184,8 +184,10 @@ class _Matcher:
                     pairs.append((left[0], right[0]))
         return sorted(pairs)
 
-    def _anywhere(self, a: Iterable[Step], b: Iterable[Step]) -> Iterator[tuple[Step, Step]]:
-        """Scopes that changed places with others, by name and class, then by their inside."""
+    def _anywhere(
+        self, a: Iterable[Scope | Op], b: Iterable[Scope | Op]
+    ) -> Iterator[StepPair]:
+        """Scopes in another order, matched by name and class, then by their contents."""
         left = [item for item in a if isinstance(item, Scope)]
         right = [item for item in b if isinstance(item, Scope)]
         for key in (_named, _made_of):
@@ -198,7 +200,7 @@ class _Matcher:
             left = [item for item in left if item.id not in taken]
             right = [item for item in right if item.id not in taken]
 
-    def _strays(self) -> Iterator[tuple[ScopeId, ScopeId]]:
+    def _moved(self) -> Iterator[tuple[ScopeId, ScopeId]]:
         """Match moved scopes with weights and equal structure, the largest first."""
         left, right = _by_structure(self.a), _by_structure(self.b)
         common = (item for item in left if item in right and item.weights)
@@ -235,18 +237,18 @@ class _Matcher:
         for slot, other in zip(a.inputs, b.inputs):
             self.values.add(slot.value, other.value)
         for left, right in self.ops.there.items():
-            for value, given in zip(a.ops[left].outputs, b.ops[right].outputs):
-                self.values.add(value, given)
-        for scope, twin in self.scopes.there.items():
-            self._slots(a.scopes[scope].outputs, b.scopes[twin].outputs)
+            for value, other_value in zip(a.ops[left].outputs, b.ops[right].outputs):
+                self.values.add(value, other_value)
+        for scope, other_scope in self.scopes.there.items():
+            self._slots(a.scopes[scope].outputs, b.scopes[other_scope].outputs)
         for left, right in self.ops.there.items():
             for slot, other in zip(a.ops[left].inputs, b.ops[right].inputs):
-                if self._found(slot, other):
+                if self._are_alike(slot, other):
                     self.values.add(slot.value, other.value)
         self._unread()
 
     def _unread(self) -> None:
-        """Match what no op made or read, by name, role and form, in order."""
+        """Match values that no op made or read, by name, role and form, in order."""
         places: dict[Hashable, list[ValueId]] = {}
         for value in reversed(list(self.b.recording.values.values())):
             if value.id not in self.values.back and value.producer is None:
@@ -262,8 +264,8 @@ class _Matcher:
             if slot.name in named:
                 self.values.add(slot.value, named[slot.name])
 
-    def _found(self, a: Slot, b: Slot) -> bool:
-        """Whether both were found where they are read, of the same role."""
+    def _are_alike(self, a: Slot, b: Slot) -> bool:
+        """Whether two inputs are of the same role, and no op made them."""
         left, right = self.a.recording.values[a.value], self.b.recording.values[b.value]
         return left.producer is right.producer is None and left.role is right.role
 
@@ -276,7 +278,7 @@ def _by_structure(side: Side) -> dict[Skeleton, list[ScopeId]]:
     return found
 
 
-def _free(steps: Iterable[Step], taken: Mapping[ScopeId, ScopeId]) -> list[Step]:
+def _free(steps: Iterable[Scope | Op], taken: Mapping[ScopeId, ScopeId]) -> list[Scope | Op]:
     return [step for step in steps if isinstance(step, Op) or step.id not in taken]
 
 
@@ -301,7 +303,7 @@ class Skeleton:
 
 
 def skeletons(recording: RecordedRun) -> Mapping[ScopeId, Skeleton]:
-    """The skeleton of every scope; children come later in a run, so from the end."""
+    """The skeleton of every scope, computed from the end: children come later in a run."""
     found: dict[ScopeId, Skeleton] = {}
     for scope in reversed(list(recording.scopes.values())):
         digest = blake2b(digest_size=16)

@@ -49,7 +49,7 @@ class Total(NamedTuple):
 
     @property
     def described(self) -> str:
-        """Its name, and how it changed."""
+        """Its name and its change."""
         return f"{self.name}: {self.text}"
 
 
@@ -121,7 +121,7 @@ def _by_first_call(numbers: Numbers) -> dict[str, Ranked]:
 
 
 def change_text(annotation: Annotation, before: float, after: float, factor: float) -> str:
-    """How a number changed, ``"80 → 120 (+50 %)"``; empty where it did not."""
+    """The change of a number, ``"80 → 120 (+50 %)"``; empty without one."""
     shown = annotation.show(before), annotation.show(after)
     if shown[0] == shown[1] or not _differ(before, after, factor):
         return ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Union
+from typing import Any
 
 from torchrecorder.events import GradId, OpId, OpKind, Role, ValueId
 from torchrecorder.graph.consistency import missing
@@ -18,8 +18,6 @@ from torchrecorder.graph.recording import Made, RecordedRun
 
 UNKNOWN = "unknown"
 """The name, dtype and device of nodes that no instrument recorded."""
-
-Step = Union[Scope, Op]
 
 
 def repaired(recording: Made) -> Made:
@@ -94,9 +92,9 @@ def _without_scopes(
     )
 
 
-def _with_hidden(recording: RecordedRun, missing_ops: Collection[str]) -> Iterator[Step]:
+def _with_hidden(recording: RecordedRun, missing_ops: Collection[str]) -> Iterator[Scope | Op]:
     """Scopes and ops in run order, each hidden op right before the first that reads from it."""
-    steps: list[Step] = [*recording.scopes.values(), *recording.ops.values()]
+    steps: list[Scope | Op] = [*recording.scopes.values(), *recording.ops.values()]
     steps.sort(key=lambda step: step.index)
     outputs: dict[str, list[ValueId]] = {op: [] for op in missing_ops}
     for value in recording.values.values():

@@ -13,7 +13,7 @@ from torchrecorder.checks import setting
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.export.exporter import check_place
 from torchrecorder.export import by_suffix, known
-from torchrecorder.integrations.flags import add_flags, given
+from torchrecorder.integrations.flags import add_flags, given_options
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.targets import Target, measuring, target_of
 from torchrecorder.options import FORMAT, OPTIONS, STYLE, VIEW, drawing, shown_numbers
@@ -77,7 +77,7 @@ def add_format_argument(parser: argparse.ArgumentParser, format: str) -> None:
 
 def drawing_options(options: argparse.Namespace) -> dict[str, Any]:
     """The options of a figure that were given."""
-    chosen = given(options, OPTIONS)
+    chosen = given_options(options, OPTIONS)
     for text in options.option:
         chosen.update(setting(text))
     return chosen

@@ -70,7 +70,7 @@ def why_backward_failed(recording: RecordedRun) -> FailedBackward | None:
     calls = [run.op for run in recording.backward_runs if run.failed]
     if failure is None or not calls:
         return None
-    search = _Search(recording, failure, recording.ops[calls[-1]])
+    search = _FailureSearch(recording, failure, recording.ops[calls[-1]])
     for text, answer in (
         ("modified by an inplace operation", search.modified),
         ("through the graph a second time", search.freed),
@@ -82,7 +82,7 @@ def why_backward_failed(recording: RecordedRun) -> FailedBackward | None:
     return None
 
 
-class _Search:
+class _FailureSearch:
     """Looks for the cause in the operations that ran before.
 
     Args:

@@ -60,10 +60,10 @@ def why_no_gradient(recording: RecordedRun, name: str) -> MissingGradient | None
         raise InvalidArgument(
             f"{name!r} is not a tensor: name a parameter, such as 'layer1.0.weight', or an input"
         )
-    return _Search(recording, found[0]).answer()
+    return _GradientSearch(recording, found[0]).answer()
 
 
-class _Search:
+class _GradientSearch:
     """Follows one tensor: through the data, and through autograd."""
 
     def __init__(self, recording: RecordedRun, value: Value) -> None:

@@ -19,7 +19,7 @@ from torchrecorder.ranks.digest import Digest, Program, digest, rank_of
 from torchrecorder.ranks.sent import RANK_COLUMNS, CommunicationColumns
 from torchrecorder.recording import Recording
 
-Table = dict[str, msgspec.Raw]
+RawTable = dict[str, msgspec.Raw]
 """The columns of a table as JSON text."""
 
 
@@ -36,12 +36,12 @@ class _SavedRank(msgspec.Struct):
     version: int
     name: str
     run: RunFacts
-    scopes: Table
-    ops: Table
-    values: Table
-    grad_nodes: Table
-    shards: Table = {}
-    communications: Table = {}
+    scopes: RawTable
+    ops: RawTable
+    values: RawTable
+    grad_nodes: RawTable
+    shards: RawTable = {}
+    communications: RawTable = {}
 
     def rank_columns(self) -> Iterator[list[Any]]:
         """The columns of communications that differ between ranks."""

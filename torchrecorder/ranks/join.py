@@ -100,10 +100,10 @@ class Collective:
         return [None for _ in self.members] if seconds is None else row.waits(min(seconds))
 
 
-_Places = Sequence[int]
+_Indices = Sequence[int]
 """Indices into the communications of one rank."""
 
-_Pairs = dict[tuple[RankGroup, int, int, int], tuple[list[int], list[int]]]
+_MessageIndices = dict[tuple[RankGroup, int, int, int], tuple[list[int], list[int]]]
 """The indices of sends and receives by group, sender, receiver and tag."""
 
 
@@ -117,8 +117,8 @@ def join(
         digests: The digests of the recorded ranks.
         expected: The ranks that should have a recording.
     """
-    groups: dict[RankGroup, dict[int, _Places]] = {}
-    pairs: _Pairs = {}
+    groups: dict[RankGroup, dict[int, _Indices]] = {}
+    pairs: _MessageIndices = {}
     known: dict[object, _Positions] = {}
     for entry in digests:
         _collect(entry, groups, pairs, known)
@@ -153,8 +153,8 @@ class _Positions(NamedTuple):
 
 def _collect(
     digest: Digest,
-    groups: dict[RankGroup, dict[int, _Places]],
-    pairs: _Pairs,
+    groups: dict[RankGroup, dict[int, _Indices]],
+    pairs: _MessageIndices,
     known: dict[object, _Positions],
 ) -> None:
     """Add the communications of one rank to *groups* and *pairs*.
@@ -174,7 +174,7 @@ def _collect(
         groups.setdefault(entry, {})[rank] = own  # also if it ran no collective in the group
 
 
-def _match_any_source(pairs: _Pairs) -> None:
+def _match_any_source(pairs: _MessageIndices) -> None:
     """Assign receives without a source to senders with too few receives, in order."""
     for group, source, target, tag in [key for key in pairs if key[1] < 0]:
         _, waiting = pairs.pop((group, source, target, tag))
@@ -238,7 +238,7 @@ class _Row(NamedTuple):
         return [*map(min, longer, self.blocked)]  # min returns its first argument for NaN
 
 
-def _rows(members: Sequence[Digest], queues: Sequence[_Places]) -> Iterator[_Row]:
+def _rows(members: Sequence[Digest], queues: Sequence[_Indices]) -> Iterator[_Row]:
     """The collectives or messages at the same position in each of *queues*, up to the shortest.
 
     Args:
@@ -252,7 +252,7 @@ def _rows(members: Sequence[Digest], queues: Sequence[_Places]) -> Iterator[_Row
 def _in_group(
     group: RankGroup,
     members: tuple[Digest, ...],
-    places: Mapping[int, _Places],
+    places: Mapping[int, _Indices],
     problems: list[str],
 ) -> Iterator[Collective]:
     """The collectives of one group, up to the first mismatch."""
@@ -274,7 +274,7 @@ def _signature(kind: Sent) -> tuple[object, ...]:
 
 
 def _mismatch(
-    group: RankGroup, order: int, members: Sequence[Digest], queues: Sequence[_Places]
+    group: RankGroup, order: int, members: Sequence[Digest], queues: Sequence[_Indices]
 ) -> str:
     """The mismatch in one collective as text."""
     kinds: dict[tuple[object, ...], list[tuple[int, Sent]]] = {}

@@ -167,10 +167,10 @@ def _named(recording: RecordedRun, name: str) -> list[ValueId]:
     return list(dict.fromkeys([*found, *stored]))
 
 
-Step = Callable[[OpId], Iterator[OpId]]
+NextOps = Callable[[OpId], Iterator[OpId]]
 
 
-def _readers(recording: RecordedRun) -> Step:
+def _readers(recording: RecordedRun) -> NextOps:
     def step(op: OpId) -> Iterator[OpId]:
         for value in recording.ops[op].outputs:
             yield from recording.consumers.get(value, ())
@@ -178,7 +178,7 @@ def _readers(recording: RecordedRun) -> Step:
     return step
 
 
-def _makers(recording: RecordedRun) -> Step:
+def _makers(recording: RecordedRun) -> NextOps:
     def step(op: OpId) -> Iterator[OpId]:
         for slot in recording.ops[op].inputs:
             producer = recording.values[slot.value].producer
@@ -188,7 +188,7 @@ def _makers(recording: RecordedRun) -> Step:
     return step
 
 
-def _reach(start: Iterable[OpId], step: Step) -> set[OpId]:
+def _reach(start: Iterable[OpId], step: NextOps) -> set[OpId]:
     """Everything that can be reached from *start* by *step*, itself included."""
     found = set(start)
     waiting = list(found)

@@ -135,7 +135,7 @@ def _first_shown(counts: Sequence[int]) -> int:
 
 
 @dataclass(frozen=True)
-class Choice:
+class DepthChoice:
     """A depth, and scopes above it that stay closed.
 
     Attributes:
@@ -144,7 +144,7 @@ class Choice:
 
     depth: int
     closed: frozenset[str]
-    plain: Choice | None = None
+    plain: DepthChoice | None = None
 
 
 def choose(
@@ -153,7 +153,7 @@ def choose(
     quiet: Quiet,
     repeated: frozenset[str] = frozenset(),
     enough: int = ENOUGH,
-) -> Choice:
+) -> DepthChoice:
     """The scopes to open for a *depth*; None chooses one.
 
     The last level opens everything; the levels before keep plain modules, the steps of
@@ -165,18 +165,18 @@ def choose(
     """
     deepest = max_depth(recording)
     if depth is not None and depth >= deepest:
-        return Choice(depth, frozenset())
+        return DepthChoice(depth, frozenset())
     beside = training_steps(recording)
     closed = plain_modules(recording, quiet) | beside
     if depth is not None:
-        return Choice(depth, closed)
+        return DepthChoice(depth, closed)
     if boxes_at(recording, quiet, closed, repeated)[-1] <= enough:
-        return Choice(deepest, closed)
+        return DepthChoice(deepest, closed)
     closed = innermost(recording) | beside | regions_beside(recording)
     counts = boxes_at(recording, quiet, closed, repeated)
     fitting = [depth for depth, count in enumerate(counts) if count <= enough]
     base = max([_first_shown(counts), *fitting])
-    plain = Choice(base, closed)
+    plain = DepthChoice(base, closed)
     if counts[base] > enough * FEW:
         return plain
 
@@ -188,4 +188,4 @@ def choose(
     alike = {(depths[scope], kind_of(recording, scope)) for scope in opened}
     deeper = (scope for scope in {*recording.scopes} - through if depths[scope] >= base)
     shut = (scope for scope in deeper if (depths[scope], kind_of(recording, scope)) not in alike)
-    return Choice(deepest, closed.union(shut), plain)
+    return DepthChoice(deepest, closed.union(shut), plain)

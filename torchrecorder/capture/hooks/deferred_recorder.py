@@ -40,8 +40,8 @@ from torchrecorder.capture.state.force_eager import RunEagerly
 from torchrecorder.errors import TorchRecorderError
 from torchrecorder.recording import Recording
 
-Choice = Callable[[Module, FrameType], bool]
-"""Whether a module that is called from this frame is the model to record."""
+ModuleChoice = Callable[[Module, FrameType], bool]
+"""Returns whether a module that is called from this frame is the model to record."""
 
 
 class DeferredRecorder:
@@ -57,7 +57,9 @@ class DeferredRecorder:
         calls: The number of its calls that were recorded.
     """
 
-    def __init__(self, chosen: Choice, steps: int = 1, options: Mapping[str, Any] = {}) -> None:
+    def __init__(
+        self, chosen: ModuleChoice, steps: int = 1, options: Mapping[str, Any] = {}
+    ) -> None:
         self.model: Module | None = None
         self.calls = 0
         self._chosen = chosen

@@ -35,7 +35,7 @@ from torchrecorder.capture.internals.access import (
     get_frame,
     has_own_hooks,
 )
-from torchrecorder.capture.hooks.deferred_exit import DeferredExits, Waiting
+from torchrecorder.capture.hooks.deferred_exit import DeferredExits, DeferredExit
 from torchrecorder.capture.hooks.other_threads import OtherThreads
 from torchrecorder.capture.hooks.regions import mode_state
 from torchrecorder.capture.hooks.source import InternalWork
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from torchrecorder.capture.tape import Tape
     from torchrecorder.capture.tensors.tensor_table import Values
 
-Tensors = list[tuple[str, Tensor]]  # each with its place in what holds it
+NamedTensors = list[tuple[str, Tensor]]  # each with its place in what holds it
 
 
 class ModuleScopes:
@@ -201,7 +201,7 @@ class ModuleScopes:
         for observer in self.tape.observers:
             observer.scope_entered(opened)
 
-    def _take_in(self, opened: OpenScope, tensors: Tensors) -> None:
+    def _take_in(self, opened: OpenScope, tensors: NamedTensors) -> None:
         """Record the arguments of a scope."""
         opened.inputs = self.values.slots_of(tensors)
         for _, tensor in tensors:
@@ -256,7 +256,7 @@ class ModuleScopes:
         if replaced is not None:
             found = tensors_in(replaced)
         if frame is not None and not failed and has_own_hooks(module):
-            waiting = Waiting(opened, frame, self.tape.time(), self.tape.index)
+            waiting = DeferredExit(opened, frame, self.tape.time(), self.tape.index)
             self.lingering.waiting.append(waiting)
         else:
             self._conclude(opened, found, failed, own)
@@ -264,14 +264,18 @@ class ModuleScopes:
         return replaced
 
     def _conclude(
-        self, opened: OpenScope, tensors: Tensors, failed: bool, own: Tensors | None = None
+        self,
+        opened: OpenScope,
+        tensors: NamedTensors,
+        failed: bool,
+        own: NamedTensors | None = None,
     ) -> None:
         slots = self.values.slots_of(tensors if own is None else own)
         for observer in self.tape.observers:
             observer.scope_left(opened, tensors)
         self._close(opened, slots, failed=failed)
 
-    def _finish(self, waiting: Waiting, error: BaseException | None) -> None:
+    def _finish(self, waiting: DeferredExit, error: BaseException | None) -> None:
         """The hooks of a module are done, or one of them raised *error*."""
         failed = waiting.failed(error)
         self._trim(waiting.opened, failed)
@@ -303,7 +307,7 @@ class ModuleScopes:
         self,
         opened: OpenScope,
         output: Any,
-        tensors: Tensors,
+        tensors: NamedTensors,
         frame: FrameType | None,
     ) -> Any | None:
         """The replacement for *output*, with aliases of arguments that are returned unchanged."""
@@ -328,7 +332,7 @@ class ModuleScopes:
         sources = self.regions.sources
         return sources.functions.may_run(caller_of_module(frame), sources.custom_functions)
 
-    def _uncover(self, opened: OpenScope, tensors: Tensors) -> None:
+    def _uncover(self, opened: OpenScope, tensors: NamedTensors) -> None:
         """Record hidden ops for results of a scope in which no op was recorded.
 
         Autograd knows some of the steps, but not all of their inputs: a script, which has many
@@ -385,10 +389,10 @@ def _remove(handle: RemovableHandle) -> None:
     forget_keyword_mark(handle.id)
 
 
-def _arguments(args: tuple[Any, ...], names: tuple[str, ...]) -> Tensors:
+def _arguments(args: tuple[Any, ...], names: tuple[str, ...]) -> NamedTensors:
     if len(args) == 1 and isinstance(args[0], Tensor):
         return [(names[0] if names else "0", args[0])]
-    found: Tensors = []
+    found: NamedTensors = []
     for name, value in named_arguments(args, names):
         if isinstance(value, Tensor):
             found.append((name, value))

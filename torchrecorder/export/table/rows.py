@@ -27,7 +27,7 @@ from torchrecorder.style.weights import Weights
 ENOUGH = 400
 """The maximum number of rows for the default depth."""
 
-Item = Union[Scope, Op, Module]
+RowSource = Union[Scope, Op, Module]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +105,9 @@ class _TableRows:
             else:
                 yield _together([item for item in items if isinstance(item, Op)], depth)
 
-    def _inside(self, scope: Scope | None, depth: int) -> list[tuple[int, list[Item]]]:
+    def _inside(self, scope: Scope | None, depth: int) -> list[tuple[int, list[RowSource]]]:
         """Scopes and ops directly in *scope*, the last first."""
-        found: list[list[Item]] = []
+        found: list[list[RowSource]] = []
         for item in self.recording.children[scope.id if scope else None]:
             if item.recompute or (isinstance(item, Op) and scope and not self.ops):
                 continue
