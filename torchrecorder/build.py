@@ -66,7 +66,7 @@ Event = Union[
     Lost,
     RunDone,
 ]
-"""What the instruments write."""
+"""The events that instruments write."""
 
 
 @uncollected()
@@ -116,7 +116,7 @@ class _Builder:
         self.done: RunDone | None = None
 
     def actions(self) -> dict[type, Callable[[Any], None]]:
-        """What to do with each kind of event."""
+        """The function that handles each kind of event."""
         return {
             Module: _by_id(self.modules),
             Value: _by_id(self.values),

@@ -280,7 +280,7 @@ class Memory:
         return self._maker(node)
 
     def _phase(self, node: str) -> str | None:
-        """When a node runs; None for no node."""
+        """The phase of the run in which a node runs; None for no node."""
         recording = self._recording
         if node in recording.grad_nodes:
             return "backward"

@@ -149,7 +149,7 @@ class _Comparer:
         return f"is {value}, not {former}"
 
     def _roots_differ(self) -> bool:
-        """Whether the outermost scopes do not match, so that the outputs of the run are compared."""
+        """Whether the outermost scopes do not match, so that the run's outputs are compared."""
         roots = [self.matching.scopes.get(root) for root in self.before.roots]
         return roots != list(self.after.roots)
 

@@ -237,7 +237,9 @@ class _Merger:
     def _replacing(self) -> Mapping[Any, InputChange]:
         """Differences between the inputs of a replaced scope and of its replacement."""
         return {
-            new: self._input_change(_outer_inputs(self.before, old), _outer_inputs(self.after, new), new)
+            new: self._input_change(
+                _outer_inputs(self.before, old), _outer_inputs(self.after, new), new
+            )
             for old, new in self.matching.scopes.items()
             if old in self.replaced
         }
@@ -332,7 +334,8 @@ class _Merger:
     def _former(self) -> Iterator[str]:
         """The ids of the nodes that only the first recording has."""
         for name in PARTS:
-            yield from (GONE + old for old in getattr(self.before, name) if old not in self.counterparts)
+            removed = (old for old in getattr(self.before, name) if old not in self.counterparts)
+            yield from (GONE + old for old in removed)
 
     def _notes(self) -> Mapping[str, tuple[str, ...]]:
         """The changes of each scope, op, value and module; of a value also where it is made."""

@@ -198,7 +198,7 @@ class _ViewWriter:
         return (ValueId(box),) if box in self.recording.values else results(self.recording, box)
 
     def _output(self, arrow: Arrow) -> str:
-        """Which of the results of its tail an arrow carries."""
+        """The index of the result of its tail that an arrow carries, as text."""
         outputs = list(self._outputs(arrow.tail))
         return str(outputs.index(arrow.value)) if arrow.value in outputs else "0"
 

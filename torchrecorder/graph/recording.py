@@ -46,7 +46,7 @@ class LiveObjects(Protocol):
 
 @dataclass(frozen=True)
 class Failure:
-    """Where the user's code raised."""
+    """An exception of the user's code, and the place where it was raised."""
 
     error: str
     message: str

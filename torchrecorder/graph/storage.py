@@ -25,7 +25,7 @@ SUFFIXES = (".json", ".json.gz")
 """The suffixes of saved recordings."""
 
 LONG = re.compile(rb"(?<![.\d])\d{19}")
-"""What may be a whole number of more than 64 bits."""
+"""Matches text that may be an integer of more than 64 bits."""
 
 
 @advised

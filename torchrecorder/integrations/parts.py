@@ -16,7 +16,7 @@ from torchrecorder.ranks.ranks import Ranks
 from torchrecorder.recording import Recording
 
 PATIENCE = 60.0
-"""How long the first process waits for the others after its own end, in seconds."""
+"""The time that the first process waits for the others after its own end, in seconds."""
 
 
 @dataclass(frozen=True)

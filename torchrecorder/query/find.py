@@ -96,7 +96,7 @@ def _tables(recording: RecordedRun) -> tuple[Mapping[Any, Part], ...]:
 def _named(
     rows: Iterable[Row], names: Callable[[Row], Iterable[str]], what: str
 ) -> list[Part]:
-    """Those of *rows* with the name *what*, otherwise those that match it as a pattern."""
+    """The *rows* with the name *what*; if there are none, those that match it as a pattern."""
     rows = list(rows)
     found: list[Part] = [row for row in rows if what in names(row)]
     if not found and any(letter in what for letter in "*?["):

@@ -45,7 +45,7 @@ class Digest(NamedTuple):
 
 
 class Program(NamedTuple):
-    """What a process ran, without anything that differs between ranks that ran the same.
+    """The operations of a process, without the facts that differ between equal ranks.
 
     Attributes:
         exact: Hash of its operations, the sizes of their tensors, and its communications.
@@ -61,7 +61,7 @@ class Program(NamedTuple):
 
     @staticmethod
     def from_recording(recording: RecordedRun) -> Program:
-        """What the process of *recording* ran."""
+        """The program of the process of *recording*."""
         return Program(
             _hash(_structure(recording, sizes=True)),
             _hash(_structure(recording, sizes=False)),
@@ -144,7 +144,7 @@ def _hash(parts: Iterable[Any]) -> str:
 
 
 def _structure(recording: RecordedRun, *, sizes: bool) -> Iterator[Any]:
-    """What a process ran, without anything that is different in each rank."""
+    """The facts of a program that its hashes are computed from."""
     for scope in recording.scopes.values():
         yield scope.kind.value, scope.cls, scope.path, scope.parent, scope.index
     shapes = {value.id: value.shape for value in recording.values.values()}

@@ -94,7 +94,7 @@ class Collective:
         ])
 
     def waits(self) -> list[float | None]:
-        """How long each rank waited for the last one, in seconds; None if unknown."""
+        """The time that each rank waited for the last one, in seconds; None if unknown."""
         row = _Row.at([member.sent for member in self.members], self.places)
         seconds = row.durations()
         return [None for _ in self.members] if seconds is None else row.waits(min(seconds))
@@ -143,7 +143,7 @@ class _Positions(NamedTuple):
 
     @staticmethod
     def from_digest(digest: Digest) -> _Positions:
-        """Those of one rank."""
+        """The positions of one rank."""
         positions = _Positions([array("i") for _ in digest.rank.groups], array("i"))
         for place, (kind, group) in enumerate(zip(digest.sent.kinds, digest.sent.group)):
             is_message = kind.communication.name in POINT_TO_POINT
@@ -221,16 +221,16 @@ class _Row(NamedTuple):
         return self.kinds[:1] if self.kinds.count(self.kinds[0]) == len(self.kinds) else self.kinds
 
     def durations(self) -> tuple[float, ...] | None:
-        """How long each member took; None if one of them is unknown.
+        """The duration of each member; None if one of them is unknown.
 
-        For a message, it is how long each program was blocked: a send may complete long before.
+        For a message, it is the time that each program was blocked: a send may complete earlier.
         """
         message = self.kinds[0].communication.name in POINT_TO_POINT
         found = self.blocked if message else self.seconds
         return None if len(found) < 2 or isnan(sum(found)) else found
 
     def waits(self, shortest: float) -> list[float | None]:
-        """How long each member waited for the others; at most the time that it was blocked.
+        """The time that each member waited for the others; at most the time that it was blocked.
 
         *shortest* is the minimum of their durations.
         """

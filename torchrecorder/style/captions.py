@@ -387,7 +387,7 @@ def _spanned(rounds: Sequence[tuple[tuple[str, str], ...]]) -> tuple[tuple[str, 
 
 
 def _is_group(box: Box) -> bool:
-    """Whether it stands for several tensors of one argument; see `views.inputs`."""
+    """Whether a box stands for several tensors of one argument; see `views.inputs`."""
     return box.kind is BoxKind.INPUT and box.count > len(box.names) == 1
 
 

@@ -88,7 +88,7 @@ def counted(flow: FlowKind, number: int) -> str:
 
 
 def _numbers(view: View, drawn: Iterable[Bundle]) -> dict[tuple[str, FlowKind], int]:
-    """How many values of each flow leave each box, to all repeats of what they lead to."""
+    """The number of values of each flow that leave each box, to all repeats of their readers."""
     found: dict[tuple[str, FlowKind], set[ValueId]] = {}
     folded: set[tuple[str, FlowKind]] = set()
     for bundle in drawn:
@@ -140,7 +140,7 @@ def carried(view: View, arrow: Arrow, captions: Captions) -> str:
 
 
 def _message(view: View, arrow: Arrow, shape: str) -> str:
-    """What one process sends to another: ``gradient 4×16 (256 B) ×8``."""
+    """A tensor that one process sends to another: ``gradient 4×16 (256 B) ×8``."""
     amount = of_bytes(view.recording.values[arrow.value].bytes) if arrow.value else ""
     copies = view.copies(view.boxes[arrow.head])
     times = f" ×{copies}" if copies > 1 else ""
@@ -149,7 +149,7 @@ def _message(view: View, arrow: Arrow, shape: str) -> str:
 
 
 def _shape_of(view: View, arrow: Arrow, captions: Captions) -> str:
-    """The shape of what the tail of an arrow returns."""
+    """The shape of the value that the tail of an arrow returns."""
     value = view.given(arrow)
     if value is None:
         return ""

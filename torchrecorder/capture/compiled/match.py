@@ -233,7 +233,7 @@ class Matched:
             ]
 
     def _kind(self, call: _GraphCall) -> str:
-        """Why a call has no op: a key of `UNMATCHED`."""
+        """The reason why a call has no op: a key of `UNMATCHED`."""
         if call.op.numpy:
             return "NumPy"
         if not call.op.lines:

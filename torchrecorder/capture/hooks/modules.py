@@ -69,7 +69,7 @@ class ModuleScopes:
         self.others = OtherThreads()
         self.family: Container[int] = ()  # the threads that are recorded together
         self.called: Called | None = None
-        self.lingering = regions.lingering = DeferredExits(self.open, self._finish)
+        self.deferred_exits = regions.deferred_exits = DeferredExits(self.open, self._finish)
         values.search_names = self._name_of
 
     def __enter__(self) -> ModuleScopes:
@@ -125,8 +125,8 @@ class ModuleScopes:
         """A call is over; *rest* is keyword arguments and result, or only None if it failed."""
         failed = len(rest) == 1
         error = sys.exc_info()[1] if failed else None
-        if self.lingering.waiting:
-            self.lingering.settle(frame, error)
+        if self.deferred_exits.waiting:
+            self.deferred_exits.settle(frame, error)
         if not self._is_open(module):  # its start was not recorded
             return None if self.open else take_back(self.values, rest[-1])
         self.fast.leave(module, error)
@@ -257,7 +257,7 @@ class ModuleScopes:
             found = tensors_in(replaced)
         if frame is not None and not failed and has_own_hooks(module):
             waiting = DeferredExit(opened, frame, self.tape.time(), self.tape.index)
-            self.lingering.waiting.append(waiting)
+            self.deferred_exits.waiting.append(waiting)
         else:
             self._conclude(opened, found, failed, own)
         self.catalog.complete(module)
@@ -371,12 +371,12 @@ class ModuleScopes:
         """Close the scopes that have ended, as seen from *frame*."""
         if threading.get_ident() == self.tape.thread:
             with DisableTorchFunction():
-                self.lingering.settle(frame)
+                self.deferred_exits.settle(frame)
 
     def leave_all(self, error: BaseException | None) -> None:
         """The run ends: close the scopes that an exception left open."""
         failed = error is not None
-        self.lingering.settle(None, error)
+        self.deferred_exits.settle(None, error)
         while self.open:
             self._close(self.open[-1][1], (), failed=failed)
         while self.tape.stack:

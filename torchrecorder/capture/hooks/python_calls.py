@@ -33,7 +33,7 @@ _INSTALLED = ("site-packages", "dist-packages")
 
 
 class Function(NamedTuple):
-    """Where a Python function is defined."""
+    """A Python function, and the place of its definition."""
 
     name: str
     file: str

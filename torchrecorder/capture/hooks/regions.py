@@ -71,15 +71,15 @@ class Regions:
         self.sources = sources
         self.calls = PythonCalls(tape, sources)
         self.function: PythonCall | None = None  # the call of a Python function that is innermost
-        self.lingering: DeferredExits
+        self.deferred_exits: DeferredExits
         self.outside = self.state = mode_state()
         self._synced: tuple[OpenScope | None, ModeState] = None, self.state
         self.entered: Callable[[Scope, Any], None] = lambda event, key: None
 
     def locate(self, frame: FrameType | None) -> SourceLine | None:
         """The user's line at *frame*; opens and closes the regions around it."""
-        if self.lingering.waiting:
-            self.lingering.settle(frame)
+        if self.deferred_exits.waiting:
+            self.deferred_exits.settle(frame)
         line, found, frames = self.sources.walk(frame)
         stack = self.tape.stack
         state = self.state = mode_state()
@@ -228,7 +228,7 @@ def _mode_kind(door: ModeState, state: ModeState, in_function: bool) -> ScopeKin
 
 
 def _mode_detail(kind: ScopeKind, door: ModeState, state: ModeState) -> str:
-    """What autocast casts to, and what else differs from the start of the module call."""
+    """The dtypes of autocast, and other modes that differ from the start of the module call."""
     if kind is ScopeKind.INFERENCE_MODE and state.autocast not in ("", door.autocast):
         return f"{ScopeKind.AUTOCAST.value} {state.autocast}"
     if kind is not ScopeKind.AUTOCAST:

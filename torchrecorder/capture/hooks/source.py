@@ -177,7 +177,7 @@ class Sources:
         return line, regions, frames
 
     def _of_module(self, frame: FrameType) -> object:
-        """What *frame* is, which runs a region if it makes or copies a module."""
+        """The place of *frame*: a region if it creates or copies a module, else its file."""
         code = frame.f_code
         if not isinstance(first_local(frame), Module):
             return self._place(code)
@@ -234,7 +234,7 @@ class Sources:
         return line
 
     def _meet(self, code: CodeType) -> object:
-        """What *code*, which is met for the first time, is in a walk."""
+        """The place of *code*, which is not known yet."""
         place = _OF_MODULE if code.co_name == _INIT else self._place(code)
         self._places[id(code)] = place
         self._codes.append(code)

@@ -24,7 +24,7 @@ _OF_NUMPY = tuple(
 
 
 def break_reason(graph: Any) -> Any:
-    """Why *graph* ends: reason, stack, and whether it is a graph break."""
+    """The reason why *graph* ends: text, stack, and whether it is a graph break."""
     return getattr(graph, "compile_subgraph_reason", None)
 
 

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from torchrecorder.capture.tensors.tensor_table import Values
 
 COMPOSED = bodies_of_modules()
-"""The functions, with the method of a module that they are the inside of."""
+"""The functions, each with the method of the module that calls it."""
 
 _COMPARED = 3
-"""How many first arguments are compared with each other by their body: query, key and value."""
+"""The number of leading arguments that a body compares with each other: query, key and value."""
 
 
 def body_of(
@@ -73,6 +73,6 @@ def _without_question(func: Any) -> Callable[..., Any]:
 
 
 def _are_whole(tensors: Sequence[Any], values: Values) -> bool:
-    """Whether those of *tensors* that are one tensor of the user are one object."""
+    """Whether equal tensors of the user are the same object among *tensors*."""
     own = {id(values.source(tensor)) for tensor in tensors}
     return len(own) == len(set(map(id, tensors)))

@@ -76,7 +76,7 @@ class _Pending:
         self.future = None
 
     def settle(self) -> None:
-        """If it is done, but its thread has not called `done` yet: it is done now."""
+        """Call `done` if it is completed, but its thread has not called `done` yet."""
         future = self.future
         if future is not None and future.done():
             self.done()

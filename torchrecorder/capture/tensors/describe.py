@@ -115,7 +115,7 @@ def elements_of(tensor: Tensor, shape: tuple[int, ...]) -> int:
 
 
 def version_of(tensor: Tensor) -> int:
-    """How often *tensor* has been written in place."""
+    """The number of times that *tensor* was written in place."""
     return UNVERSIONED if tensor.is_inference() else tensor._version
 
 
