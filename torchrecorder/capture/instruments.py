@@ -62,7 +62,7 @@ class Instruments:
         self.regions = Regions(tape, Sources(self.applied))
         if extras.saved and SEES_SAVED_TENSORS:
             saved = SavedTensors(tape, values)
-            self.autograd.met, self.regions.entered = saved.met, saved.entered
+            self.autograd.node_recorded, self.regions.entered = saved.node_recorded, saved.entered
         self.catalog = catalog(tape, values)
         self.backward = BackwardRuns(tape, self.autograd)
         calls = Calls(tape, values, self.autograd, self.regions, self.backward)
@@ -142,5 +142,5 @@ def of_thread(tape: Tape, main: Instruments) -> Instruments:
     walk, known = made.autograd, main.autograd
     walk.leaves, walk.made, walk.owners = known.leaves, known.made, known.owners
     walk.expect_foreign_nodes()
-    made.modules.family = main.modules.family
+    made.modules.threads = main.modules.threads
     return made

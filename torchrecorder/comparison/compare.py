@@ -42,7 +42,7 @@ FACTOR = Check(
 def compare(
     before: Recording, after: Recording, *, times: float | None = None, numbers: Wanted = ()
 ) -> Comparison:
-    """What was added, removed, replaced, renamed, changed, resized and rewired.
+    """The differences: what was added, removed, replaced, renamed, changed, resized and rewired.
 
     Modules are matched by name and by their contents, ops by their order. The contents of an added
     or removed module are not listed.

@@ -226,9 +226,9 @@ class _Matcher:
             if module.names and module.names[0] in named:
                 self.modules.add(module.id, named[module.names[0]])
         for left, right in self.modules.there.items():
-            mine, other = a.modules[left], b.modules[right]
-            self._slots(mine.parameters, other.parameters)
-            self._slots(mine.buffers, other.buffers)
+            own, other = a.modules[left], b.modules[right]
+            self._slots(own.parameters, other.parameters)
+            self._slots(own.buffers, other.buffers)
 
     def flows(self) -> None:
         """Match tensors: inputs, results of ops and scopes, and constants read by ops."""

@@ -37,8 +37,8 @@ class FunctionCall(NamedTuple):
 
     @property
     def called(self) -> str:
-        """The name of the function without its class; for ``__call__`` and ``__init__``, that of the
-        class or object."""
+        """The name of the function without its class; for ``__call__`` and ``__init__``, the name
+        of the class or object."""
         around, _, last = self.name.rpartition(".")
         return around.rpartition(".")[2] or last if last in _OF_CLASS else last
 

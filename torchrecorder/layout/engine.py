@@ -127,14 +127,14 @@ def run_many(jobs: Sequence[Job], *, timeout: float = TIMEOUT) -> list[bytes]:
 class _Trouble:
     """The reason why a child did not finish its jobs; *final* if a retry is useless."""
 
-    said: str
+    message: str
     final: bool = False
 
 
 def _error(trouble: _Trouble, timeout: float) -> LayoutFailed:
     if trouble.final:
-        return LayoutFailed(trouble.said, final=True)
-    return LayoutFailed(f"{trouble.said} (limit: {timeout:g} s for everything). {_ADVICE}.")
+        return LayoutFailed(trouble.message, final=True)
+    return LayoutFailed(f"{trouble.message} (limit: {timeout:g} s for everything). {_ADVICE}.")
 
 
 def _attempt(

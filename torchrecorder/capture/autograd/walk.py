@@ -53,7 +53,7 @@ class AutogradWalk:
         self.start = self.since = next_node_number()  # older nodes have lower numbers
         self.starts: list[int] = []
         self.spans: list[tuple[int, OpId, ScopeId | None]] = []
-        self.met: Callable[[GradId, OpId, Any], None] = lambda grad, owner, node: None
+        self.node_recorded: Callable[[GradId, OpId, Any], None] = lambda grad, owner, node: None
         self.foreign_nodes = ForeignNodes(self)
         self.key: Callable[[Any], int] = _number_of
         self.meet: Callable[[Any], None] = self.foreign_nodes.look
@@ -283,7 +283,7 @@ class AutogradWalk:
         self.owners[grad] = owner
         name = self._names.get(type(node)) or self._name_of(node)
         self.tape.write(GradNode(grad, name, owner, scope, following, None))
-        self.met(grad, owner, node)
+        self.node_recorded(grad, owner, node)
 
     def _name_of(self, node: Any) -> str:
         """The name of *node*, cached by class if the class determines it."""

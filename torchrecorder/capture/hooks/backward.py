@@ -178,7 +178,7 @@ class _Run:
         if takes_post_hook(node):
             self._handles.append(node.register_hook(listener.after))
         else:
-            listener.ends_unheard = True
+            listener.has_no_post_hook = True
 
     def meet(self, gradients: Given) -> None:
         """A node takes or gives *gradients*, which a hook may keep."""
@@ -227,7 +227,7 @@ class _Listener:
     def __init__(self, run: _Run, grad: GradId) -> None:
         self.run = run
         self.grad = grad
-        self.ends_unheard = False
+        self.has_no_post_hook = False
         self.order = 0
         self.started = self.ended = 0.0
         self.given: tuple[Gradient | None, ...] = ()
@@ -301,7 +301,7 @@ class _Listener:
         if self.done:
             return
         self.done = True
-        if self.ends_unheard:
+        if self.has_no_post_hook:
             self._tell_end()
         seconds = None if failed else max(0.0, now - self.started)
         run = self.run
@@ -313,15 +313,15 @@ class _Listener:
 
 def home(grad: GradId, events: Sequence[Event]) -> tuple[OpId | None, ScopeId | None]:
     """The op and scope that created *grad*; for an accumulation, those of its first source."""
-    feeder: tuple[OpId | None, ScopeId | None] = (None, None)
+    source: tuple[OpId | None, ScopeId | None] = (None, None)
     for event in events:
         if not isinstance(event, GradNode):
             continue
         if event.id == grad and event.owner is not None:
             return event.owner, event.scope
-        if feeder[0] is None and any(edge and edge.grad == grad for edge in event.next):
-            feeder = (event.owner, event.scope)
-    return feeder
+        if source[0] is None and any(edge and edge.grad == grad for edge in event.next):
+            source = (event.owner, event.scope)
+    return source
 
 
 def _create_graph(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -68,7 +68,7 @@ class DeferredRecorder:
         self._recorder: Recorder | None = None
         self._modes: list[TorchFunctionMode] = []
         self._hooks = ExitStack()
-        self._over = self._inside = self._deaf = False
+        self._over = self._inside = self._paused = False
 
     @property
     def recording(self) -> Recording | None:
@@ -118,7 +118,7 @@ class DeferredRecorder:
         if begins:
             self._begin(module)
         last = self._steps and self.calls == self._steps and module is self.model
-        if self._deaf or last:  # the last step is done, and something else starts
+        if self._paused or last:  # the last step is done, and something else starts
             self._end(None)
         elif module is self.model:
             self.calls += 1
@@ -157,8 +157,8 @@ class DeferredRecorder:
     def _steps_now(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         """An optimizer step begins: it belongs to the recorded step."""
         try:
-            if self._deaf and threading.get_ident() == self._thread:
-                self._deaf = False
+            if self._paused and threading.get_ident() == self._thread:
+                self._paused = False
                 self._put_with(take_function_modes())
         except Exception as error:
             self._lose(error)
@@ -172,12 +172,12 @@ class DeferredRecorder:
             self._lose(error)
 
     def _pause_after(self, optimizer: Any) -> None:
-        if self._deaf or self.calls != self._steps or threading.get_ident() != self._thread:
+        if self._paused or self.calls != self._steps or threading.get_ident() != self._thread:
             return
         assert self.model is not None
         ours = {id(parameter) for parameter in self.model.parameters()}
         if any(id(item) in ours for group in optimizer.param_groups for item in group["params"]):
-            self._deaf = True
+            self._paused = True
             put_function_modes(self._take_from(take_function_modes()))
 
     def _end(self, error: BaseException | None) -> None:

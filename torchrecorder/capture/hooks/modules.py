@@ -67,7 +67,7 @@ class ModuleScopes:
         self.catalog = catalog
         self.open: list[tuple[int, OpenScope]] = []
         self.others = OtherThreads()
-        self.family: Container[int] = ()  # the threads that are recorded together
+        self.threads: Container[int] = ()  # the threads that are recorded together
         self.called: Called | None = None
         self.deferred_exits = regions.deferred_exits = DeferredExits(self.open, self._finish)
         values.search_names = self._name_of
@@ -148,7 +148,7 @@ class ModuleScopes:
 
     def _note_foreign(self, module: Module, args: tuple[Any, ...], output: Any) -> None:
         """A module of the model ran in another thread: note where its results come from."""
-        if threading.get_ident() in self.family:
+        if threading.get_ident() in self.threads:
             return
         self.others.count()
         if id(module) in self.catalog.entries:

@@ -100,7 +100,7 @@ class Regions:
         return line
 
     def began(self, scope: ScopeId) -> None:
-        """A module is called at the place that `locate` was asked for last."""
+        """A module is called at the frame of the last `locate`."""
         if self.function is not None:
             self.function.inside.append(scope)
 
@@ -119,7 +119,7 @@ class Regions:
         return self.outside
 
     def _is_current(self, regions: list[Region], state: ModeState) -> bool:
-        """Whether only the one of *regions* is open, or else the mode *state*, as before."""
+        """Whether the regions and the mode are those of the last call, so that nothing changes."""
         stack = self.tape.stack
         top, before = self._synced
         if state is not before or len(regions) > 1 or not stack or stack[-1] is not top:

@@ -51,10 +51,10 @@ def body_of(
     others = count_function_modes() > 0 or peek_transformations() is not None
     if not inside or others:
         return None
-    return _without_question(func) if _are_whole(args[:_COMPARED], values) else None
+    return _without_question(func) if _are_distinct(args[:_COMPARED], values) else None
 
 
-def run_heard(
+def run_body(
     mode: TorchFunctionMode, body: Callable[..., Any], caller: Caller, args: Any, kwargs: Any
 ) -> Any:
     """Let *caller* run a *body*, with *mode* called for each function in it."""
@@ -72,7 +72,7 @@ def _without_question(func: Any) -> Callable[..., Any]:
     return made
 
 
-def _are_whole(tensors: Sequence[Any], values: Values) -> bool:
+def _are_distinct(tensors: Sequence[Any], values: Values) -> bool:
     """Whether equal tensors of the user are the same object among *tensors*."""
     own = {id(values.source(tensor)) for tensor in tensors}
     return len(own) == len(set(map(id, tensors)))

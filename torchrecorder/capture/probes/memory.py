@@ -78,7 +78,7 @@ class MemoryWatched(RecorderDispatchMode, Observer):
         if not SHOWS_OPERATORS and self.tape.ignores_calls:
             return func(*args, **kwargs)
         try:
-            self._hear(func, args, kwargs)
+            self._before_kernel(func, args, kwargs)
         except Exception as error:
             self.tape.lose("memory", error)
         result = func(*args, **kwargs)
@@ -90,7 +90,7 @@ class MemoryWatched(RecorderDispatchMode, Observer):
             self.tape.lose("memory", error)
         return result
 
-    def _hear(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _before_kernel(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A kernel is about to run: unknown arguments existed before the run."""
         if current_node() is not None:
             self._node = self.backward.current() or self.backward.last_started() or self._node

@@ -131,7 +131,7 @@ def node_behind(tensor: Tensor) -> Any:
 
 
 def is_leaf(tensor: Tensor) -> bool:
-    """Whether gradients of *tensor* are added up in it.
+    """Whether gradients accumulate in *tensor*.
 
     A view made under no_grad of a tensor that requires grad is no leaf, although its ``is_leaf``
     is True. False also if PyTorch raises an error.

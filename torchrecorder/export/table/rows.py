@@ -176,13 +176,13 @@ class _TableRows:
         """Notes on the parameters of a module itself."""
         held = (slot.value for slot in module.parameters)
         # The run itself made the weights that ``functional_call`` puts in a module.
-        mine = {value: None for value in held if self.recording.values[value].producer is None}
-        if any(value in self.owned.tied for value in mine):
+        own = {value: None for value in held if self.recording.values[value].producer is None}
+        if any(value in self.owned.tied for value in own):
             yield "tied"
-        if mine and not any(self.recording.values[value].trainable for value in mine):
-            yield "frozen" if self._is_all(module, len(mine)) else f"frozen {_names(module, mine)}"
+        if own and not any(self.recording.values[value].trainable for value in own):
+            yield "frozen" if self._is_all(module, len(own)) else f"frozen {_names(module, own)}"
         left = [slot.value for slot in module.parameters if slot.value in self.owned.unreached]
-        if left and (module.calls or any(value in self.recording.consumers for value in mine)):
+        if left and (module.calls or any(value in self.recording.consumers for value in own)):
             all_left = self._is_all(module, len(left))
             yield "no gradient" if all_left else f"no gradient for {_names(module, left)}"
 

@@ -277,14 +277,14 @@ class FoldTree:
         while waiting:
             first, sibling = waiting.pop()
             row: list[FoldNode] = []
-            for mine, yours in self._counterparts(first, sibling):
-                if mine is not None and yours is not None:
-                    mine.homes += yours.homes
-                    self._unite(mine, yours)
-                    waiting.append((mine, yours))
-                elif yours is not None:
-                    yours.parent = first
-                row.extend(filter(None, (mine or yours,)))
+            for node, counterpart in self._counterparts(first, sibling):
+                if node is not None and counterpart is not None:
+                    node.homes += counterpart.homes
+                    self._unite(node, counterpart)
+                    waiting.append((node, counterpart))
+                elif counterpart is not None:
+                    counterpart.parent = first
+                row.extend(filter(None, (node or counterpart,)))
             first.children = row
 
     def _counterparts(

@@ -157,11 +157,11 @@ def _moved(view: View, parents: Mapping[str, str | None], keys: Mapping[str, obj
 
 
 def _in_order(
-    clusters: Mapping[str, Cluster], met: Sequence[str | None]
+    clusters: Mapping[str, Cluster], first: Sequence[str | None]
 ) -> Iterator[tuple[str, Cluster]]:
     """Clusters in the order of the boxes in them, each after the one around it."""
     done: set[str] = set()
-    for start in (*met, *clusters):
+    for start in (*first, *clusters):
         chain: list[str] = []
         around = start
         while around is not None and around not in done:
