@@ -133,13 +133,10 @@ class _RankSampling:
             source = self.known[self._source(rank, differ)]
             found = translated(source, rank, self.layout, groups)
             if found is None:
-                return self._all()
+                self.known = self.workers.run(range(self.layout.world))
+                return self.known, {*self.known}
             self.known[rank] = found
         return self.known, run
-
-    def _all(self) -> tuple[dict[int, Digest], set[int]]:
-        self.known = self.workers.run(range(self.layout.world))
-        return self.known, {*self.known}
 
     def _record(self, ranks: Iterable[int]) -> None:
         self.known.update(self.workers.run(sorted({*ranks} - {*self.known})))

@@ -66,7 +66,11 @@ def first_kind(recording: RecordedRun, what: str) -> list[Part]:
 def _by_kind(recording: RecordedRun, what: str) -> Iterator[list[Part]]:
     """The matches of *what*: by id, by the names of each kind, by line, by class."""
     check_one("what", what, TEXT)
-    for table in _tables(recording):
+    tables: tuple[Mapping[Any, Part], ...] = (
+        recording.modules, recording.scopes, recording.ops, recording.values,
+        recording.grad_nodes, recording.function_calls,
+    )  # fmt: skip
+    for table in tables:
         if what in table:
             yield [table[what]]
             return
@@ -85,12 +89,6 @@ def _by_kind(recording: RecordedRun, what: str) -> Iterator[list[Part]]:
     yield _named(recording.scopes.values(), _classes, what)
     yield _named(recording.function_calls.values(), _function_names, what)
     yield _named(recording.grad_nodes.values(), lambda item: (item.name,), what)
-
-
-def _tables(recording: RecordedRun) -> tuple[Mapping[Any, Part], ...]:
-    """The parts of each kind, by id."""
-    kinds = recording.modules, recording.scopes, recording.ops, recording.values
-    return (*kinds, recording.grad_nodes, recording.function_calls)
 
 
 def _named(

@@ -276,14 +276,12 @@ class _Selection:
         return tuple(
             Slot(given.get(value) or self._origin(values[value]), value)
             for value in dict.fromkeys([*given, *read])
-            if value not in self.made and self._passed(values[value])
+            if value not in self.made
+            and (values[value].role is Role.INPUT or values[value].producer is not None)
         )
 
     def _at(self, scope: ScopeId) -> Scope:
         return self.whole.scopes[scope]
-
-    def _passed(self, value: Value) -> bool:
-        return value.role is Role.INPUT or value.producer is not None
 
     def _origin(self, value: Value) -> str:
         """The name of the op or module that a value comes from."""

@@ -215,7 +215,7 @@ class _Listener:
     __slots__ = (
         "run",
         "grad",
-        "ends_unheard",
+        "has_no_post_hook",
         "order",
         "started",
         "ended",

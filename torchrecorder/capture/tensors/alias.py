@@ -86,13 +86,10 @@ def holds_alias(values: Values, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         if isinstance(argument, Tensor):
             if id(argument) in aliases:
                 return True
-        elif isinstance(argument, (tuple, list)) and not aliases.isdisjoint(_identities(argument)):
-            return True
+        elif isinstance(argument, (tuple, list)):
+            if not aliases.isdisjoint([id(tensor) for _, tensor in tensors_in(argument)]):
+                return True
     return False
-
-
-def _identities(value: Any) -> list[int]:
-    return [id(tensor) for _, tensor in tensors_in(value)]
 
 
 def run_on_originals(

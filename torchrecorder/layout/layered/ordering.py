@@ -47,12 +47,12 @@ class Grid:
 
 
 def columns(grids: Sequence[Grid], *, timeout: float) -> list[list[float]]:
-    """About where the centre of each node is, for each grid, and in which order they are."""
+    """For each grid, the approximate centres of its nodes, which also give their order."""
     if not engine.available():
         return [_without_graphviz(grid) for grid in grids]
     cut = [_cut(grid) for grid in grids]
     jobs = [
-        engine.Job(_dot(grid, nodes), "plain")
+        engine.Job("\n".join(_dot_lines(grid, nodes)), "plain")
         for grid, pieces in zip(grids, cut)
         for nodes in pieces
     ]
@@ -89,12 +89,8 @@ def _cut(grid: Grid) -> list[list[int]]:
     return pieces
 
 
-def _dot(grid: Grid, nodes: Sequence[int]) -> str:
-    """Some nodes of a grid in DOT; whatever hangs together is tied to a common top."""
-    return "\n".join(_lines(grid, nodes))
-
-
-def _lines(grid: Grid, nodes: Sequence[int]) -> Iterator[str]:
+def _dot_lines(grid: Grid, nodes: Sequence[int]) -> Iterator[str]:
+    """Some nodes of a grid in DOT; the first nodes of each component are below a common top."""
     here = set(nodes)
     edges = [edge for edge in grid.edges if edge[0] in here and edge[1] in here]
     yield f'digraph {{ graph [nodesep="{APART / 72:.4f}", ranksep="0.1"{_effort(nodes, edges)}]'

@@ -92,21 +92,17 @@ class Items:
     @cached_property
     def leaving(self) -> Mapping[str, Sequence[Arrow]]:
         """The arrows of the view by their tail."""
-        if self._before is not None:
-            return self._before.leaving
-        found: dict[str, list[Arrow]] = {}
-        for arrow in self.view.arrows:
-            found.setdefault(arrow.tail, []).append(arrow)
-        return found
+        return self._by_end("tail") if self._before is None else self._before.leaving
 
     @cached_property
     def entering(self) -> Mapping[str, Sequence[Arrow]]:
         """The arrows of the view by their head."""
-        if self._before is not None:
-            return self._before.entering
+        return self._by_end("head") if self._before is None else self._before.entering
+
+    def _by_end(self, end: str) -> Mapping[str, Sequence[Arrow]]:
         found: dict[str, list[Arrow]] = {}
         for arrow in self.view.arrows:
-            found.setdefault(arrow.head, []).append(arrow)
+            found.setdefault(getattr(arrow, end), []).append(arrow)
         return found
 
     def readers(self, row: Iterable[str]) -> Mapping[str, Sequence[str]]:

@@ -10,8 +10,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 
 from torchrecorder.events import GradId, OpId, ScopeId, ValueId
-from torchrecorder.graph.nodes import Op, Scope
-from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.nodes import Op
 from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.fold.sibling_index import Items
 from torchrecorder.views.fold.fold_key import loose_fold_key
@@ -76,13 +75,10 @@ class Similar:
             found: Counter[Hashable] = Counter()
             last: Hashable = None
             for child in self.recording.children[ScopeId(item)]:
-                key = _step(self.recording, child)
-                if key != last or isinstance(child, Op):
+                is_op = isinstance(child, Op)
+                key = child.name if is_op else loose_fold_key(self.recording, child.id)
+                if key != last or is_op:
                     found[key] += 1
                 last = key
             self._profiles[item] = found
         return self._profiles[item]
-
-
-def _step(recording: RecordedRun, child: Scope | Op) -> Hashable:
-    return child.name if isinstance(child, Op) else loose_fold_key(recording, child.id)
