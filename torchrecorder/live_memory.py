@@ -62,7 +62,7 @@ class Held(NamedTuple):
 
     Attributes:
         bytes: Its size.
-        name: The tensor: its name, or what made it.
+        name: The name of the tensor, or of the op that made it.
         kind: One of `KINDS`.
         shape: The shape of the first tensor in this memory; empty if none was recorded.
         made_in: Id of the op, grad node or scope that ran when it was allocated.

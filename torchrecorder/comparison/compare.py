@@ -53,7 +53,7 @@ def compare(
         times: Also list modules whose time grew or shrank by this factor, such as 1.5.
         numbers: Also list modules in which one of these numbers differs, for instance
             ``("flops", "gradient_norm")``, or ``{"gradient_norm": 2}`` for the factor from
-            which on it does: 1.1 for statistics and times; any difference of what is counted.
+            which on it does: 1.1 for statistics and times; any difference of counts.
 
     Returns:
         A comparison; it is false if nothing differs.

@@ -11,10 +11,10 @@ POINT_TO_POINT = ("send", "recv")
 """The names of communications between two processes; the others are of a whole group."""
 
 MESSAGE = "message"
-"""The argument of a receive, where ranks were put together: what the other one sent."""
+"""The argument of a receive with the message of the other rank, in joined recordings."""
 
 GRADIENT_MESSAGE = "gradient message"
-"""The same, where what was sent is a gradient."""
+"""The same for a message that is a gradient."""
 
 
 class RankGroup(NamedTuple):

@@ -81,7 +81,7 @@ def encode(recording: RecordedRun, *, times: bool = True) -> dict[str, Any]:
     """*recording* as plain JSON data.
 
     Args:
-        recording: What to write.
+        recording: The recording to write.
         times: Write measured times; without them, two runs give equal data.
 
     Raises:

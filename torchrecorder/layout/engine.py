@@ -60,7 +60,7 @@ class Job:
 
     Attributes:
         text: The graph in the DOT language.
-        format: What Graphviz is to write: ``"svg"``, ``"pdf"``, ``"png"``, ``"json"`` ...
+        format: The output format of Graphviz: ``"svg"``, ``"pdf"``, ``"png"``, ``"json"`` ...
         program: The layout program, ``"dot"`` or ``"neato"`` and the like.
         attributes: Graph attributes set on top of those in the text, ``{"dpi": "144"}``.
     """
@@ -83,14 +83,14 @@ def run(
 
     Args:
         text: The graph in the DOT language.
-        format: What to write; any format of Graphviz.
+        format: Any output format of Graphviz.
         program: The layout program.
         timeout: Seconds for all tries together.
         attributes: Graph attributes set on top of those in the text.
 
     Raises:
         LayoutFailed: Every try crashed or ran out of time, or the text or the format is
-            not Graphviz'; the message says what to do.
+            not Graphviz'; the message has advice.
 
     Example:
         >>> run("digraph { a -> b }", "svg").count(b'class="node"')
@@ -103,7 +103,7 @@ def run_many(jobs: Sequence[Job], *, timeout: float = TIMEOUT) -> list[bytes]:
     """Lay out many graphs, in one child process unless one of them breaks it.
 
     Args:
-        jobs: What to lay out.
+        jobs: The graphs.
         timeout: Seconds for all of them together.
 
     Raises:

@@ -20,7 +20,7 @@ from torchrecorder.recording import LIMIT, Recording, load
 
 
 class PlanJob(NamedTuple):
-    """The model of a planned run, with its mesh: what each process records.
+    """The model that each process of a planned run records, with its mesh.
 
     Attributes:
         factory: Called with the mesh; returns the model, or a step.

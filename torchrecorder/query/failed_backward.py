@@ -203,7 +203,7 @@ class _FailureSearch:
     # An earlier pass freed the graph ----------------------------------------------------
 
     def freed(self) -> FailedBackward | None:
-        """The earlier pass that ran the node, and what reads results from before it."""
+        """The earlier pass that ran the node, and the ops that read results from before it."""
         runs = [
             run.run for run in self.recording.grad_runs
             if run.grad == self.failure.grad and not run.failed

@@ -30,7 +30,7 @@ COLUMN_TYPES: dict[str, Any] = {
 
 
 class _SavedRank(msgspec.Struct):
-    """The tables of a file from which a program is computed, and what differs between ranks."""
+    """The tables of a file from which a program is computed, and the facts about the rank."""
 
     format: str
     version: int

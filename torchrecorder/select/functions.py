@@ -48,8 +48,8 @@ class WithFunctions:
     def __call__(self, recording: RecordedRun) -> RecordedRun:
         """*recording* with a scope for each call that is shown; unchanged if there is none.
 
-        In the step of an optimizer that runs the model, such as that of LBFGS, what the optimizer
-        does between the calls of the model becomes a scope, too.
+        In the step of an optimizer that runs the model, such as that of LBFGS, the optimizer's
+        operations between the calls of the model become a scope, too.
         """
         if self.wanted is False:
             return recording
@@ -114,7 +114,7 @@ class _Grouping:
                     self._group(scope, inside, depth + 1)
 
     def _group_updates(self, step: Scope, items: Sequence[Scope | Op]) -> None:
-        """Group what an optimizer does itself between calls in its *step*, if there are any."""
+        """Group the optimizer's own operations between calls in its *step*, if there are any."""
         def is_own(item: Scope | Op) -> bool:
             return isinstance(item, Op) and item.id not in self.parent
 

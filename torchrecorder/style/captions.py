@@ -182,7 +182,7 @@ class Captions:
         return title or cls
 
     def _details(self, scope: Scope, box: Box) -> Iterator[str]:
-        """Hyperparameters, two to a line, or what a module combines."""
+        """The hyperparameters of a module, two to a line; without any, its contents."""
         if not self.style.details:
             return
         texts = self._hyperparameters(scope, box.instances)

@@ -14,7 +14,7 @@ from torchrecorder.views.removed_edges import readers
 from torchrecorder.views.view import Arrow, Box, View
 
 HUES = {"added": "#009e73", "removed": "#d55e00", "": "#e69f00"}
-"""Colours of what was added, of what was removed, and of all other differences."""
+"""Colours of added and removed nodes, and of all other differences."""
 
 WORDS = {"added": "added", "removed": "removed", "": "different"}
 """Their names in the legend."""

@@ -131,7 +131,7 @@ def is_final(view: View, arrow: Arrow) -> bool:
 
 
 def carried(view: View, arrow: Arrow, captions: Captions) -> str:
-    """The shape of what the tail of an arrow returns, unless one of its ends shows it."""
+    """The shape of the value that the tail of an arrow returns, unless one of its ends shows it."""
     boxes = view.boxes
     if boxes[arrow.tail].kind in WITH_SHAPE or boxes[arrow.head].kind in WITH_SHAPE:
         return ""

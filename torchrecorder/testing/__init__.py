@@ -229,7 +229,7 @@ class Builder:
         self.events.append(Failure(error, message, where, op, False))
 
     def recording(self) -> Recording:
-        """The recording of what was built."""
+        """The recording that was built."""
         return build([*self.events, RunDone(self.name, RunFacts("2.13.0", "grad"))], Recording)
 
     def _next(self, what: str) -> int:

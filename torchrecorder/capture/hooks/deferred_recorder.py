@@ -2,8 +2,8 @@
 
 For code that cannot be changed, such as a script with its own main. Until the model is called,
 only global module hooks are active; compiled code runs eagerly from the beginning, because a
-recorder cannot start inside it. A step is one call of the model and what follows until the next
-one: loss, backward, optimizer. What runs between the last optimizer and the next module (usually
+recorder cannot start inside it. A step is one call of the model and everything until the next one:
+loss, backward, optimizer. Operations between the last optimizer and the next module (usually
 data loading) is not recorded.
 
 Function modes must be exited in reverse order of entering, but the recorder starts and ends in the

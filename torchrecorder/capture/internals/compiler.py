@@ -94,7 +94,7 @@ def _quiet() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _own_cache() -> Iterator[None]:
-    """Remove from the caches what was compiled inside the block."""
+    """Remove the code that was compiled inside the block from the caches."""
     made: dict[CodeType, list[CodeType]] = {}
 
     def compiled(code: CodeType, new: CodeType) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from torchrecorder.capture.tensors.entries import Entry
 
 Written = tuple[str, Tensor, "Entry"]
-"""An argument that seems to be written: its name, the tensor, and what is known of it."""
+"""An argument that seems to be written: its name, the tensor, and its entry in the table."""
 
 
 class Call:

@@ -51,7 +51,7 @@ def body_of(
     others = count_function_modes() > 0 or peek_transformations() is not None
     if not inside or others:
         return None
-    return _without_question(func) if _are_distinct(args[:_COMPARED], values) else None
+    return _without_question(func) if _have_one_alias(args[:_COMPARED], values) else None
 
 
 def run_body(
@@ -72,7 +72,7 @@ def _without_question(func: Any) -> Callable[..., Any]:
     return made
 
 
-def _are_distinct(tensors: Sequence[Any], values: Values) -> bool:
-    """Whether equal tensors of the user are the same object among *tensors*."""
+def _have_one_alias(tensors: Sequence[Any], values: Values) -> bool:
+    """Whether each tensor of the user has only one alias among *tensors*."""
     own = {id(values.source(tensor)) for tensor in tensors}
     return len(own) == len(set(map(id, tensors)))

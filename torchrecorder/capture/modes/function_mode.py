@@ -96,7 +96,7 @@ class Calls:
         guarded: bool = False,
         frame: FrameType | None = None,
     ) -> Call | None:
-        """Note what the call in *frame* reads. None if it is no op, or the instrument failed."""
+        """Note the inputs of the call in *frame*. None if it is no op, or the instrument failed."""
         call = Call()
         try:
             tape, values = self.tape, self.values

@@ -33,7 +33,7 @@ _CLOSED = (
 )
 
 Named = list[tuple[str, Any]]
-"""Names in the code, with what they refer to."""
+"""Names in the code, with the objects that they refer to."""
 
 
 class Places:

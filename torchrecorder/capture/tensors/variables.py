@@ -1,4 +1,4 @@
-"""Variables: what a recorded function reads besides its arguments, by the names in its code."""
+"""Variables: the objects that a recorded function reads besides its arguments, by name."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def representatives(
     Args:
         tree: The places.
         style: How they look.
-        flows: What each arrow carries.
+        flows: The kind of tensor on each arrow.
         unread: The captions of boxes whose results nothing drawn reads.
     """
     if not _is_uniform(tree, style):

@@ -29,7 +29,7 @@ class TensorColumns:
     Attributes:
         number: The row of each pair of the place it leaves and the value, or of the place that
             a trunk leaves and its name.
-        flows: What each arrow carries.
+        flows: The kind of tensor on each arrow.
     """
 
     def __init__(self, drawn: TreeAppearance, columns: Columns) -> None:

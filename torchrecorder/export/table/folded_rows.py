@@ -61,7 +61,7 @@ class _Folded:
         return [row for _, row in sorted(placed, key=lambda found: found[0])]
 
     def _never_called(self) -> Iterator[tuple[tuple[int, int], TableRow]]:
-        """Rows of modules that were never called, at the end of what they belong to."""
+        """Rows of modules that were never called, after the other rows of their parent."""
         found: dict[tuple[str | None, str], list[tuple[str | None, TableRow]]] = {}
         for row, around in zip(self.listed, _parents(self.listed)):
             if row.ids[0] not in self.order and row.ids[0] not in self.tree.stands:

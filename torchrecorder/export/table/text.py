@@ -92,7 +92,7 @@ def summary(
     large module are listed by Python function, as in figures.
 
     Args:
-        recording: What to list.
+        recording: The recording to list.
         depth: Levels of scopes that are listed under the outermost calls; None for as many as
             give at most about 400 lines; ``"ops"`` for all levels, and every op.
         columns: ``"input"``, ``"output"``, ``"graphs"`` (of ``torch.compile``), the names of

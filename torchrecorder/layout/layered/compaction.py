@@ -1,4 +1,4 @@
-"""Settle: move boxes and lines of a scope across the flow towards what they are connected to.
+"""Settle: move boxes and lines of a scope across the flow towards their neighbours.
 
 The order in each row is kept; only positions change. Bodies are moved towards their neighbours
 along lines, alone and in groups that are in line, as far as there is room. The page has the same

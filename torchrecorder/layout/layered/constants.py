@@ -6,10 +6,10 @@ All distances are in points.
 from __future__ import annotations
 
 PAD = 9.0
-"""Between the border of an open scope and what is in it."""
+"""Between the border of an open scope and its contents."""
 
 BELOW = 4.0
-"""Between the header of an open scope and what is in it."""
+"""Between the header of an open scope and its contents."""
 
 APART = {(True, True): 16.0, (True, False): 12.0, (False, True): 12.0, (False, False): 9.0}
 """Between two neighbours of a layer, each of which is a box or a line."""

@@ -86,7 +86,7 @@ class Piece(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """Everything on the paper, scopes before what is in them."""
+    """Everything on the paper, scopes before their contents."""
 
     width: float
     height: float

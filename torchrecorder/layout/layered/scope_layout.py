@@ -28,7 +28,7 @@ class Draft:
     """A scope whose boxes have rows, and the grid in which their columns are to be found.
 
     Args:
-        level: What is in the scope.
+        level: The children of the scope, and its nets.
         items: All items.
         turned: Whether the flow runs to a side.
     """

@@ -25,7 +25,7 @@ def mirrored(scope: Composed) -> Composed:
 
 
 def upside_down(scope: Composed, space: HeaderSpace) -> Composed:
-    """*scope* with its flow running up; the text in its corner stays at the top."""
+    """*scope* with its flow running up; its header stays at the top."""
     high = scope.height
 
     def turned(point: Point) -> Point:
@@ -63,7 +63,7 @@ def reader_above(template: Template, child: int) -> int | None:
 
 
 def risen(scope: Composed, template: Template, child: int, reader: int) -> Composed:
-    """*scope* with a reader above the child that it reads, beside what is there."""
+    """*scope* with a reader above the child that it reads, beside the boxes there."""
     here, frames, paths = scope.frames[child], list(scope.frames), list(scope.paths)
     trunks = [template.trunks[path.trunk].source.child for path in paths]
     number = trunks.index(child)
