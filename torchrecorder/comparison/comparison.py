@@ -123,12 +123,13 @@ class Comparison:
             return target
         both = overlay(self.before, self.after, self.matching, self.changes)
         marks = {node: kind.value for node, kind in both.marks.items()}
-        view, gone, new = chosen_view(both.recording, chosen), both.gone, both.new
+        view, removed, added = chosen_view(both.recording, chosen), both.removed, both.added
         if chosen.exporter.suffix != ".html":  # the page, where modules open, marks boxes instead
-            view, turned = with_former(view, both.instead)
-            gone, new = gone.union((both.instead[edge], edge[1]) for edge in turned), new | turned
-        style = DiffColors(marks, gone, new, both.notes, self.changed_totals).style(chosen.style)
-        write_file(target, chosen.exporter.export(view, style))
+            view, changed = with_former(view, both.instead)
+            removed = removed.union((both.instead[edge], edge[1]) for edge in changed)
+            added = added | changed
+        colors = DiffColors(marks, removed, added, both.notes, self.changed_totals)
+        write_file(target, chosen.exporter.export(view, colors.style(chosen.style)))
         return target
 
     def _lines(self, limit: int | None) -> Iterator[str]:

@@ -34,8 +34,8 @@ class Overlay:
         recording: The second recording, and the nodes that only the first has; their ids begin with
             ``"old_"``. Inputs that are made later in the order of the second run are left out.
         marks: The differences of scopes, ops, values and modules, by id in *recording*.
-        gone: The inputs of the first recording only: pairs of value and op.
-        new: The inputs of the second recording only.
+        removed: The inputs of the first recording only: pairs of value and op.
+        added: The inputs of the second recording only.
         instead: The former value of an input that is still a result of the same module, but of
             another op in it; the same for the outputs of the run. By value and op, or box.
         notes: The texts of the differences, by id.
@@ -43,8 +43,8 @@ class Overlay:
 
     recording: RecordedRun
     marks: Mapping[str, ChangeKind]
-    gone: frozenset[tuple[str, str]]
-    new: frozenset[tuple[str, str]]
+    removed: frozenset[tuple[str, str]]
+    added: frozenset[tuple[str, str]]
     instead: Mapping[tuple[str, str], ValueId]
     notes: Mapping[str, tuple[str, ...]]
 
@@ -79,8 +79,8 @@ class _Merger:
             **matching.scopes, **matching.ops, **matching.values, **matching.modules
         }
         self.replaced = set(_replaced(before, after, matching))
-        self.gone: set[tuple[str, str]] = set()
-        self.new: set[tuple[str, str]] = set()
+        self.removed: set[tuple[str, str]] = set()
+        self.added: set[tuple[str, str]] = set()
 
     def merged(self) -> Overlay:
         """The merged recording, with a mark for each difference."""
@@ -100,8 +100,10 @@ class _Merger:
             former=frozenset(self._former()),
         )
         marks = MappingProxyType(dict(self._marks()))
-        gone, new, instead = frozenset(self.gone), frozenset(self.new), self._instead(ops, made)
-        return Overlay(recording, marks, gone, new, instead, self._notes())
+        removed, added = frozenset(self.removed), frozenset(self.added)
+        return Overlay(
+            recording, marks, removed, added, self._instead(ops, made), self._notes()
+        )
 
     def _new_id(self, old: Any) -> Any:
         """The id in the overlay of a node of the first recording."""
@@ -194,11 +196,11 @@ class _Merger:
         """An op with its inputs in both recordings, without those that are made after it."""
         removed: tuple[Slot, ...] = ()
         if op.id.startswith(GONE):
-            self.gone.update((slot.value, op.id) for slot in op.inputs)
+            self.removed.update((slot.value, op.id) for slot in op.inputs)
         else:
             removed, added = self._changed_inputs(op)
-            self.gone.update((slot.value, op.id) for slot in removed)
-            self.new.update((slot.value, op.id) for slot in op.inputs if slot.value in added)
+            self.removed.update((slot.value, op.id) for slot in removed)
+            self.added.update((slot.value, op.id) for slot in op.inputs if slot.value in added)
         inputs = (*op.inputs, *removed)
         reads = tuple(slot for slot in inputs if made.get(slot.value, -1) < op.index)
         return op.replace(inputs=reads, outputs=self._outputs(op))

@@ -16,7 +16,7 @@ GradId = NewType("GradId", str)
 ModuleId = NewType("ModuleId", str)
 """One module object: ``"m0"`` ... in the order of ``named_modules()``."""
 FunctionId = NewType("FunctionId", str)
-"""One call of a Python function: ``"f0"``, ``"f1"`` ... in the order in which they were met."""
+"""One call of a Python function: ``"f0"``, ``"f1"`` ... in the order of their first calls."""
 
 NodeId = Union[OpId, ValueId, GradId]
 

@@ -90,7 +90,10 @@ def _is_unit(recording: RecordedRun, scope: ScopeId) -> bool:
 
 
 def boxes_at(
-    recording: RecordedRun, quiet: Quiet, closed: frozenset[str], gone: frozenset[str] = frozenset()
+    recording: RecordedRun,
+    quiet: Quiet,
+    closed: frozenset[str],
+    hidden: frozenset[str] = frozenset(),
 ) -> list[int]:
     """The number of boxes of scopes and ops at depth 0, 1, 2 ...
 
@@ -98,19 +101,19 @@ def boxes_at(
         recording: The recording to draw.
         quiet: Ops that are not drawn.
         closed: Scopes that stay closed.
-        gone: Scopes and ops that are not drawn.
+        hidden: Scopes and ops that are not drawn.
     """
     depths, through = scope_depths(recording), transparent(recording)
-    kept, skipped = recording.bookkeeping, closed | gone
+    unseen, skipped = recording.bookkeeping | hidden, closed | hidden
     ops = [
         op
         for op in recording.ops.values()
-        if not (op.recompute or quiet(op) or op.id in kept or op.scope in skipped or op.id in gone)
+        if not (op.recompute or quiet(op) or op.id in unseen or op.scope in skipped)
     ]
     scopes = [
         scope
         for scope in recording.scopes.values()
-        if not (scope.recompute or scope.id in gone)
+        if not (scope.recompute or scope.id in hidden)
     ]
     opening = {scope.parent for scope in scopes} | {op.scope for op in ops}
     scopes = [scope for scope in scopes if scope.id not in through]
@@ -156,12 +159,11 @@ def choose(
 ) -> DepthChoice:
     """The scopes to open for a *depth*; None chooses one.
 
-    The last level opens everything; the levels before keep plain modules, the steps of
-    optimizers and the like closed, see `training_steps`. By default those stay closed too: show
-    every other op that is not alone in its module if that makes at most *enough* boxes; otherwise
-    keep all innermost modules and functions closed, and regions beside the model, choose the
-    deepest level with at most so many, or else the first with several boxes, and if these are
-    few, open large parts further, see `Branches`. *repeated* boxes do not count.
+    The last level opens everything; smaller depths keep plain modules and `training_steps` closed.
+    If None shows at most *enough* boxes with only these closed, it opens everything else. Otherwise
+    it also closes all innermost modules and functions, and regions beside the model. It chooses the
+    deepest level with at most *enough* boxes, or else the first with several boxes. If these are
+    few, it opens large parts further, see `Branches`. *repeated* boxes do not count.
     """
     deepest = max_depth(recording)
     if depth is not None and depth >= deepest:

@@ -317,13 +317,13 @@ def without(view: View, hidden: Iterable[str]) -> View:
     An arrow through a hidden box carries the value that its reader sees; if hidden scopes only
     returned their input, the value of that input.
     """
-    gone = dict.fromkeys(hidden)
-    if not gone:
+    removed = dict.fromkeys(hidden)
+    if not removed:
         return view
-    behind = _behind(view, gone)
+    behind = _behind(view, removed)
     arrows: dict[tuple[object, ...], Arrow] = {}
     for arrow in view.arrows:
-        if arrow.head in gone:
+        if arrow.head in removed:
             continue
         if arrow.tail not in behind:
             key = arrow.tail, arrow.head, arrow.value, arrow.slot, arrow.some
@@ -331,36 +331,36 @@ def without(view: View, hidden: Iterable[str]) -> View:
             continue
         for tail in behind[arrow.tail]:
             if tail != arrow.head:
-                value = _origin(view, arrow.value, gone)
+                value = _origin(view, arrow.value, removed)
                 key = tail, arrow.head, value, arrow.slot, arrow.some
                 arrows.setdefault(key, Arrow(*key))
-    boxes = {name: box for name, box in view.boxes.items() if name not in gone}
+    boxes = {name: box for name, box in view.boxes.items() if name not in removed}
     return replace(view, boxes=boxes, arrows=tuple(arrows.values()))
 
 
-def _origin(view: View, value: ValueId | None, gone: Mapping[str, None]) -> ValueId | None:
+def _origin(view: View, value: ValueId | None, removed: Mapping[str, None]) -> ValueId | None:
     """The value that hidden scopes returned unchanged as *value*."""
     values, ops = view.recording.values, view.recording.ops
     while value is not None:
         producer = values[value].producer
-        op = ops.get(producer) if producer in gone and producer is not None else None
+        op = ops.get(producer) if producer in removed and producer is not None else None
         if op is None or not is_pass(op) or len(op.inputs) != 1:
             break
         value = op.inputs[0].value
     return value
 
 
-def _behind(view: View, gone: dict[str, None]) -> dict[str, tuple[str, ...]]:
+def _behind(view: View, removed: dict[str, None]) -> dict[str, tuple[str, ...]]:
     """For each hidden box, the shown boxes that feed it, also through other hidden ones."""
-    feeding: dict[str, list[str]] = {box: [] for box in gone}
+    feeding: dict[str, list[str]] = {box: [] for box in removed}
     for arrow in view.arrows:
-        if arrow.head in gone:
+        if arrow.head in removed:
             feeding[arrow.head].append(arrow.tail)
     behind: dict[str, tuple[str, ...]] = {}
     for box in view.boxes:
-        if box in gone:
+        if box in removed:
             tails: dict[str, None] = {}
             for tail in feeding[box]:
-                tails.update(dict.fromkeys(behind.get(tail, ()) if tail in gone else (tail,)))
+                tails.update(dict.fromkeys(behind.get(tail, ()) if tail in removed else (tail,)))
             behind[box] = tuple(tails)
     return behind

@@ -249,22 +249,22 @@ def repeated(
         micro_batches: Siblings that repeat, adjacent or not.
     """
     again = {item for row in micro_batches.values() for group in row for item in group[1:]}
-    gone: set[str | None] = {*again}
+    undrawn: set[str | None] = {*again}
     for around, children in recording.children.items():
-        if around in gone:
-            gone.update(child.id for child in children if isinstance(child, Scope))
+        if around in undrawn:
+            undrawn.update(child.id for child in children if isinstance(child, Scope))
             continue
         units = [unit(recording, child.id) for child in children if child.id not in again]
-        gone.update(_later(recording, units))
+        undrawn.update(_later(recording, units))
         inner: dict[str, tuple[str, ...]] = {}
         for parts in blocks(units):
             inner.update((block_id(items_of(part)), items_of(part)) for part in parts)
             waiting = [item for part in parts[1:] for item in items_of(part)]
             while waiting:
                 item = waiting.pop()
-                gone.add(item)
+                undrawn.add(item)
                 waiting.extend(inner.get(item, ()))
-    return frozenset(item for item in gone if item is not None)
+    return frozenset(item for item in undrawn if item is not None)
 
 
 def _later(recording: RecordedRun, units: Sequence[Unit]) -> Iterator[str]:
