@@ -81,11 +81,11 @@ def paths(recording: RecordedRun, start: str, end: str, *, limit: int) -> Paths:
             f"{start!r} and {end!r} share operations or tensors: a path leads from one part of "
             "the run to another"
         )
-    flow = _PathGraph(recording, first, last)
+    graph = _PathGraph(recording, first, last)
     listed = tuple(
-        tuple(recording.node(node) for node in path) for path in flow.shortest(limit)
+        tuple(recording.node(node) for node in path) for path in graph.shortest(limit)
     )
-    return Paths(recording, listed, flow.total(), flow.through())
+    return Paths(recording, listed, graph.total(), graph.through())
 
 
 def _nodes(recording: RecordedRun, name: str) -> set[str]:

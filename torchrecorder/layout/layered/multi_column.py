@@ -56,7 +56,7 @@ def _longest(ends: Sequence[float]) -> float:
     return max(end - begin for begin, end in zip(ends, ends[1:]))
 
 
-Part = tuple[int, list[Point]]
+PathPart = tuple[int, list[Point]]
 """The number of a column, and the part of a path in it."""
 
 
@@ -218,7 +218,7 @@ class _MultiColumn:
             found[column] += (x for x, _ in points)
         return [(min(item), max(item)) for item in found]
 
-    def _parts(self, path: Path) -> Iterator[Part]:
+    def _parts(self, path: Path) -> Iterator[PathPart]:
         """The parts of a path in its first and in its last column."""
         turn, end = self.turns.get(path.trunk), self._end(path)
         here, points = self._column(path.points[0][1]), list(path.points)
@@ -319,7 +319,7 @@ class _MultiColumn:
             across=frame.across + self.across[column], along=self._moved(column, frame.along)
         )
 
-    def _points(self, path: Path, parts: Sequence[Part]) -> tuple[Point, ...]:
+    def _points(self, path: Path, parts: Sequence[PathPart]) -> tuple[Point, ...]:
         """A path through its columns."""
         (here, first), *rest = parts
         found = list(self._placed(here, first))

@@ -60,7 +60,7 @@ class Unit(NamedTuple):
     pools: bool = False
 
 
-Parts = tuple[tuple[Unit, ...], ...]
+BlockRun = tuple[tuple[Unit, ...], ...]
 """The blocks of a run; their units are pairwise equal."""
 
 
@@ -148,7 +148,7 @@ Readers = Mapping[str, Sequence[str]]
 """For each sibling, the siblings that read one of its outputs."""
 
 
-def blocks(units: Sequence[Unit], readers: Callable[[], Readers] = dict) -> Iterator[Parts]:
+def blocks(units: Sequence[Unit], readers: Callable[[], Readers] = dict) -> Iterator[BlockRun]:
     """The runs of blocks among siblings; nested runs come before those that contain them.
 
     If a run can be cut into blocks in several ways, the cut is chosen that the fewest edges
@@ -167,7 +167,7 @@ def blocks(units: Sequence[Unit], readers: Callable[[], Readers] = dict) -> Iter
         row = list(_collapsed(row, found))
 
 
-def _runs(row: Sequence[Unit], readers: Callable[[], Readers]) -> Iterator[tuple[int, Parts]]:
+def _runs(row: Sequence[Unit], readers: Callable[[], Readers]) -> Iterator[tuple[int, BlockRun]]:
     """The start of each run, and its blocks; runs of single scopes need no blocks."""
 
     def wanted(run: Repetition) -> bool:
@@ -224,7 +224,7 @@ def _is_worth(row: Sequence[Unit], run: Repetition) -> bool:
     return run.times > 2 and (run.times - 1) * sum(len(unit.items) for unit in part) >= SAVED
 
 
-def _collapsed(row: Sequence[Unit], found: Mapping[int, Parts]) -> Iterator[Unit]:
+def _collapsed(row: Sequence[Unit], found: Mapping[int, BlockRun]) -> Iterator[Unit]:
     """*row* with each run as one unit."""
     place = 0
     for start, parts in found.items():

@@ -18,7 +18,7 @@ from torchrecorder.views.view import Arrow
 Ends = tuple[str, str, int]
 """Tail, head, and the number of the arrow among those between them."""
 
-Entry = tuple[str, str]
+BoxInput = tuple[str, str]
 """A box inside a sibling, and one of its arguments."""
 
 
@@ -56,14 +56,14 @@ class _Gate:
         exits: Arrows drawn to the outside, by their tail.
     """
 
-    joins: dict[tuple[str, Entry], Arrow] = field(default_factory=dict)
-    entries: dict[Entry, Arrow] = field(default_factory=dict)
+    joins: dict[tuple[str, BoxInput], Arrow] = field(default_factory=dict)
+    entries: dict[BoxInput, Arrow] = field(default_factory=dict)
     exits: dict[str, list[Arrow]] = field(default_factory=dict)
 
     def missing(self) -> Iterator[Arrow]:
         """Arrows into and out of the fold that represent edges between two siblings only."""
         origin: dict[str, Arrow] = {}
-        exits: dict[Entry, list[Arrow]] = {}
+        exits: dict[BoxInput, list[Arrow]] = {}
         for tail, entry in self.joins:
             if entry in self.entries:
                 origin.setdefault(tail, self.entries[entry])
@@ -98,7 +98,7 @@ class _Arrows:
             self.seat.update((item, (number, place)) for place, item in enumerate(group))
         self.drawn: dict[Ends, Arrow] = {}
         self.heads: dict[Ends, set[str]] = {}
-        self.joined: dict[Entry, set[str]] = {}
+        self.joined: dict[BoxInput, set[str]] = {}
         self.gates: dict[str, _Gate] = {}
         self._seats: dict[str | None, Mapping[int, int]] = {None: {}}
         self._around: dict[str | None, tuple[tuple[int, int], ...]] = {None: ()}

@@ -17,11 +17,11 @@ from torchrecorder.views.fold.blocks import op_key
 
 CALLS = (ScopeKind.MODULE, ScopeKind.FUNCTION)
 
-Groups = Mapping[Union[ScopeId, None], tuple[tuple[str, ...], ...]]
+RepeatedChildren = Mapping[Union[ScopeId, None], tuple[tuple[str, ...], ...]]
 """For each scope, the groups of its children that repeat for each micro-batch."""
 
 
-def micro_batches(recording: RecordedRun) -> Groups:
+def micro_batches(recording: RecordedRun) -> RepeatedChildren:
     """The groups of each scope that sends or receives messages."""
     sent = {
         message.op: message

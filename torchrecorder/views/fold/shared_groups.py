@@ -14,13 +14,15 @@ from torchrecorder.events import OpId, ScopeId
 from torchrecorder.views.fold.equal import Connections
 from torchrecorder.views.view import Arrow
 
-Groups = Sequence[tuple[str, ...]]
+SiblingGroups = Sequence[tuple[str, ...]]
 
-Find = Callable[[Optional[str]], Groups]
+Find = Callable[[Optional[str]], SiblingGroups]
 """Returns the groups of siblings in a cluster."""
 
 
-def every_group(connections: Connections, keys: Mapping[str, object], find: Find) -> list[Groups]:
+def every_group(
+    connections: Connections, keys: Mapping[str, object], find: Find
+) -> list[SiblingGroups]:
     """The groups of siblings in each cluster, in the order of the clusters; the top first.
 
     Args:
@@ -34,9 +36,11 @@ def every_group(connections: Connections, keys: Mapping[str, object], find: Find
     return found
 
 
-def _shared(connections: Connections, keys: Mapping[str, object], find: Find) -> Iterator[Groups]:
+def _shared(
+    connections: Connections, keys: Mapping[str, object], find: Find
+) -> Iterator[SiblingGroups]:
     alike = _Alike(connections, keys).found()
-    found: dict[str | None, Groups] = {}
+    found: dict[str | None, SiblingGroups] = {}
     for around in (None, *connections.view.clusters):
         first, places = alike.get(around, (around, {}))
         if first in found:
