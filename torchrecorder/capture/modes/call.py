@@ -58,7 +58,7 @@ class Call:
     started: float
 
     def writes(self, argument: str) -> bool:
-        """Whether it writes this *argument*, one of those that its function can write."""
+        """Whether the call writes this *argument*, one of those that its function may write."""
         if self.facts.name in STATISTICS:
             trains = ("training", "True") in self.arguments
             return trains or ("use_input_stats", "True") in self.arguments
@@ -69,7 +69,7 @@ class Call:
         return "." in argument  # in a list: sort() writes only those
 
     def wrote(self, name: str, tensor: Tensor, entry: Entry) -> bool:
-        """Whether it wrote the argument *name*, if the version of *tensor* does not tell."""
+        """Whether the call wrote the argument *name*, if the version of *tensor* cannot tell."""
         first = tensor is self.tensors[0][1]
         if self.facts.rebinds and first:
             return True
@@ -82,10 +82,10 @@ class Call:
         return tensor._version != entry.version
 
     def own_writes(self, found: Collection[Written]) -> Collection[Written]:
-        """Of several arguments that seem written, those that are.
+        """The arguments that were written, of those in *found* whose version increased.
 
-        All parts of one memory share a version. So it says nothing of the parts that the function
-        reads, if it is known to write another one; autograd has new nodes for those it tracks.
+        All parts of one memory share a version. If the function is known to write one part, the
+        version tells nothing about the others; autograd has new nodes for those it tracks.
         """
         targets = [self._is_target(name, tensor) for name, tensor, _ in found]
         known = {id(entry.storage) for (*_, entry), is_target in zip(found, targets) if is_target}

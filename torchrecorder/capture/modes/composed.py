@@ -1,8 +1,7 @@
 """Composed: functions of PyTorch that are written in Python, with their inside recorded.
 
-Such a function first asks whether a function mode is active, and passes its call on to the mode as
-a whole. Here its body runs without this question, so that the mode is called for each function in
-it.
+Such a function first checks whether a function mode is active, and then passes its whole call to
+the mode. Here its body runs without this check, so that the mode is called for each function in it.
 """
 
 from __future__ import annotations
@@ -34,11 +33,10 @@ _COMPARED = 3
 def body_of(
     func: Any, frame: FrameType, args: Sequence[Any], values: Values
 ) -> Callable[..., Any] | None:
-    """The body of a composed function; None where it must stay whole.
+    """The body of a composed function; None if its call must be one op.
 
-    That is outside of its module, and where opening it could change the run: under other modes, in
-    transformations, and if only some of its arguments that are one tensor of the user are the same
-    alias.
+    It is one op outside of its module, and if running the body could change the run: under other
+    modes, in transformations, and if a tensor of the user has several aliases among its arguments.
 
     Args:
         func: The function that was passed to the mode.
@@ -51,7 +49,7 @@ def body_of(
     others = count_function_modes() > 0 or peek_transformations() is not None
     if not inside or others:
         return None
-    return _without_question(func) if _have_one_alias(args[:_COMPARED], values) else None
+    return _without_mode_check(func) if _have_one_alias(args[:_COMPARED], values) else None
 
 
 def run_body(
@@ -65,7 +63,7 @@ def run_body(
         leave_function_mode(mode)
 
 
-def _without_question(func: Any) -> Callable[..., Any]:
+def _without_mode_check(func: Any) -> Callable[..., Any]:
     names = {**func.__globals__, "has_torch_function": lambda tensors: False}
     made = FunctionType(func.__code__, names, func.__name__, func.__defaults__, func.__closure__)
     made.__kwdefaults__ = func.__kwdefaults__
