@@ -255,9 +255,9 @@ def closest(name: object, known: Iterable[str]) -> str | None:
 
     For example ``"activation_mean"`` for ``"mean"``.
     """
-    names, asked = {one.casefold(): one for one in known}, str(name).casefold()
-    close = difflib.get_close_matches(asked, names, 1)
-    close = close or [one for one in names if asked in re.split(r"[_.\W]+", one)]
+    names, wanted = {one.casefold(): one for one in known}, str(name).casefold()
+    close = difflib.get_close_matches(wanted, names, 1)
+    close = close or [one for one in names if wanted in re.split(r"[_.\W]+", one)]
     return names[close[0]] if close else None
 
 

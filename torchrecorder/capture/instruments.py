@@ -136,8 +136,8 @@ def of_model(
 
 def of_thread(tape: Tape, main: Instruments) -> Instruments:
     """The instruments of another thread, which write to *tape* and share the tables of *main*."""
-    asked = main.extras
-    extras = Extras(stats=asked.stats, flops=asked.flops, saved=asked.saved)
+    shared = main.extras
+    extras = Extras(stats=shared.stats, flops=shared.flops, saved=shared.saved)
     made = Instruments(tape, extras, SharedValues(tape, main.values), main.catalog.shared)
     walk, known = made.autograd, main.autograd
     walk.leaves, walk.made, walk.owners = known.leaves, known.made, known.owners

@@ -148,8 +148,8 @@ class Recorder:
             tape, self._extras, model, self._name, shared=self._with_threads
         )
         self._running = self._instruments.running
-        asked = self._extras.compiled
-        self._second = SecondRun(self._model, fused=asked == INDUCTOR) if asked else None
+        compiled = self._extras.compiled
+        self._second = SecondRun(self._model, fused=compiled == INDUCTOR) if compiled else None
         if self._second is not None:
             self._instruments.modules.called = self._second.called
         with contextlib.ExitStack() as stack:

@@ -51,12 +51,12 @@ class Comparison:
     @property
     def changed_totals(self) -> tuple[str, ...]:
         """Changes of the numbers of the whole run, without those that follow from others."""
-        asked = {change.text for change in self.changes}
+        listed = {change.text for change in self.changes}
         found = (total for total in self.totals if total.text)
         return tuple(
             total.described
             for total in found
-            if total.name in BRIEF or total.described in asked
+            if total.name in BRIEF or total.described in listed
         )
 
     def __bool__(self) -> bool:

@@ -213,11 +213,11 @@ def file_type(tables: Mapping[str, Any]) -> Any:
     """The type of a file with *tables*, given by their types."""
     head = [("name", str), ("run", RunFacts)]
     flow = [("inputs", tuple[Slot, ...]), ("outputs", tuple[Slot, ...])]
-    asked: list[Any] = [
+    optional: list[Any] = [
         (name, Union[table_type(name, make), msgspec.UnsetType], msgspec.UNSET)
         for name, make in OPTIONAL_TABLES.items()
     ]
-    parts = [*head, *flow, *tables.items(), ("measured", dict[str, Amounts]), *asked]
+    parts = [*head, *flow, *tables.items(), ("measured", dict[str, Amounts]), *optional]
     return msgspec.defstruct("Recording", parts)
 
 

@@ -115,19 +115,19 @@ def write(
     for path in paths:
         name = _name(path, format)
         progress.now(f"drawing {name}")
-        asked = _fitting(chosen, name)
+        fitting = _fitting(chosen, name)
         if path == STDOUT:
             with tempfile.TemporaryDirectory(prefix="torchrecorder-") as folder:
-                _to_stdout(drawn.render(Path(folder) / name, **asked).read_bytes())
+                _to_stdout(drawn.render(Path(folder) / name, **fitting).read_bytes())
         else:
-            written.append(drawn.render(path, **asked))
+            written.append(drawn.render(path, **fitting))
     return written
 
 
-def tell(written: Sequence[Path], asked: Sequence[Path]) -> None:
+def tell(written: Sequence[Path], requested: Sequence[Path]) -> None:
     """Print the written paths, on stderr if stdout has a figure."""
     for path in written:
-        print(path, file=sys.stderr if STDOUT in asked else sys.stdout)
+        print(path, file=sys.stderr if STDOUT in requested else sys.stdout)
 
 
 def _name(path: Path, format: str) -> str:

@@ -134,8 +134,8 @@ def _function_names(call: FunctionCall) -> Iterator[str]:
 def _is_at(source: SourceLine | None, line: re.Match[str]) -> bool:
     if source is None or source.line != int(line[2]):
         return False
-    file, asked = (f"/{path}".replace("\\", "/") for path in (source.file, line[1]))
-    return file.endswith(asked)
+    file, wanted = (f"/{path}".replace("\\", "/") for path in (source.file, line[1]))
+    return file.endswith(wanted)
 
 
 def _names(recording: RecordedRun) -> Iterator[str]:

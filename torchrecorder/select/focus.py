@@ -76,8 +76,8 @@ class Focus:
             advice = "the other direction has some" if swapped else "neither depends on the other"
             if swapped or not _after(recording, since) & _before(recording, until):
                 return f"nothing lies between since={since!r} and until={until!r}: {advice}"
-        asked = {"focus": self.scope, "since": since, "until": until}
-        text = ", ".join(f"{name}={item!r}" for name, item in asked.items() if item is not None)
+        chosen = {"focus": self.scope, "since": since, "until": until}
+        text = ", ".join(f"{name}={item!r}" for name, item in chosen.items() if item is not None)
         return f"no operation is left of {text}"
 
 

@@ -264,11 +264,7 @@ class ModuleScopes:
         return replaced
 
     def _conclude(
-        self,
-        opened: OpenScope,
-        tensors: NamedTensors,
-        failed: bool,
-        own: NamedTensors | None = None,
+        self, opened: OpenScope, tensors: NamedTensors, failed: bool, own: NamedTensors | None
     ) -> None:
         slots = self.values.slots_of(tensors if own is None else own)
         for observer in self.tape.observers:
@@ -283,7 +279,7 @@ class ModuleScopes:
             self.tape.fail(error, None)
         if self.tape.index == waiting.index:  # what ran after the fast path was not seen
             waiting.opened.started += self.tape.time() - waiting.since
-        self._conclude(waiting.opened, [] if failed else tensors_in(waiting.result), failed)
+        self._conclude(waiting.opened, [] if failed else tensors_in(waiting.result), failed, None)
 
     def _trim(self, opened: OpenScope, failed: bool) -> None:
         """Close the scopes that are still open inside *opened*."""

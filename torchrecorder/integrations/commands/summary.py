@@ -45,10 +45,10 @@ class SummaryCommand(Command):
         """Record and print."""
         columns = options.column or ()
         target = measuring(target_of(options), numbers_in(columns))
-        asked = {**given_options(options, ("depth", "fold")), "ops": options.ops}
+        listed_options = {**given_options(options, ("depth", "fold")), "ops": options.ops}
         with Progress() as progress:
             recording = target.recording(progress)
             progress.now("listing the modules")
-            table = recording.summary(**asked, **({"columns": columns} if columns else {}))
+            table = recording.summary(**listed_options, **({"columns": columns} if columns else {}))
         print(table)
         return 0
