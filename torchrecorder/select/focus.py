@@ -24,7 +24,7 @@ from torchrecorder.events import (
     Slot,
     ValueId,
 )
-from torchrecorder.graph.nodes import GradNode, Module, Scope, Value
+from torchrecorder.graph.nodes import GradNode, Scope, Value
 from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.ops_inside import ops_inside
 from torchrecorder.graph.recording import RecordedRun
@@ -218,7 +218,12 @@ class _Selection:
             self.whole,
             scopes=MappingProxyType(self.scopes),
             modules=MappingProxyType(
-                {module.id: self._module(module) for module in self.whole.modules.values()}
+                {
+                    module.id: module.replace(
+                        calls=tuple(call for call in module.calls if call in self.scopes)
+                    )
+                    for module in self.whole.modules.values()
+                }
             ),
             ops=MappingProxyType(self.ops),
             values=MappingProxyType(values),
@@ -264,9 +269,6 @@ class _Selection:
             for scope in self.whole.scopes.values()
             if scope.id in inside
         }
-
-    def _module(self, module: Module) -> Module:
-        return module.replace(calls=tuple(call for call in module.calls if call in self.scopes))
 
     def _inputs(self) -> tuple[Slot, ...]:
         """Values from outside, named as the scope's arguments or by their producer."""
