@@ -198,9 +198,9 @@ class _Run:
         """Remove the hooks; nodes that are still running failed, or are accumulations."""
         self.remove_hooks()
         now = self.tape.time()
-        broke = next(reversed(self.open), None) if failed else None
+        failing = next(reversed(self.open), None) if failed else None
         for listener in dict.fromkeys([*self.open, *self.latest.values()]):
-            listener.close(listener.ended or now, failed=listener is broke)
+            listener.close(listener.ended or now, failed=listener is failing)
         if self.create_graph:
             self.runs.makes("")
 
@@ -284,13 +284,13 @@ class _Listener:
         except Exception as error:
             self.run.tape.lose("backward", error)
 
-    def _tell_end(self) -> None:
+    def _notify_end(self) -> None:
         for observer in self.run.tape.observers:
             observer.node_ended(self.grad, self.run.number)
 
     def _end(self, gave: Given) -> None:
         with DisableTorchFunction():
-            self._tell_end()
+            self._notify_end()
             self.gave = self.run.runs.forms(gave)
         self.run.meet(gave)
         self.run.open.pop(self, None)
@@ -302,7 +302,7 @@ class _Listener:
             return
         self.done = True
         if self.has_no_post_hook:
-            self._tell_end()
+            self._notify_end()
         seconds = None if failed else max(0.0, now - self.started)
         run = self.run
         ran = GradRun(

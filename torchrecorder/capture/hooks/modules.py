@@ -22,7 +22,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.utils.hooks import RemovableHandle
 
 from torchrecorder.capture.tensors.argument_objects import Places, tensors_in_objects
-from torchrecorder.capture.tensors.alias import hand_on, hand_out, take_back
+from torchrecorder.capture.tensors.alias import with_aliases, values_to_originals, with_originals
 from torchrecorder.capture.modes.arguments import named_arguments
 from torchrecorder.capture.module_registry import weights_of
 from torchrecorder.capture.tensors.entries import Foreign
@@ -128,7 +128,7 @@ class ModuleScopes:
         if self.deferred_exits.waiting:
             self.deferred_exits.settle(frame, error)
         if not self._is_open(module):  # its start was not recorded
-            return None if self.open else take_back(self.values, rest[-1])
+            return None if self.open else with_originals(self.values, rest[-1])
         self.fast.leave(module, error)
         return self._leave(module, {} if failed else rest[0], rest[-1], failed, frame)
 
@@ -143,7 +143,7 @@ class ModuleScopes:
                 while self.open[-1][0] != id(module):
                     self._close(self.open[-1][1], (), failed=False)
                 self._close(self.open[-1][1], (), failed=False)
-            return take_back(self.values, output, [item for _, item in tensors_in(given)])
+            return with_originals(self.values, output, [item for _, item in tensors_in(given)])
         return None
 
     def _note_foreign(self, module: Module, args: tuple[Any, ...], output: Any) -> None:
@@ -166,8 +166,8 @@ class ModuleScopes:
         )
 
     def _enter(self, module: Module, args: tuple[Any, ...], frame: Any) -> None:
-        door = frame.f_back.f_back
-        outside = door.f_back if door.f_code is WRAPPED_CALL_CODE else caller_of_module(frame)
+        outer = frame.f_back.f_back
+        outside = outer.f_back if outer.f_code is WRAPPED_CALL_CODE else caller_of_module(frame)
         source = self.regions.locate(outside)
         entry = self.catalog.find(module)
         if not entry.stated:
@@ -309,16 +309,16 @@ class ModuleScopes:
         """The replacement for *output*, with aliases of arguments that are returned unchanged."""
         if len(self.open) == 1:
             if self.values.aliases:
-                hand_out(self.values, tensors, opened.arguments)
-            return take_back(self.values, output)
+                values_to_originals(self.values, tensors, opened.arguments)
+            return with_originals(self.values, output)
         given = [tensor for _, tensor in tensors if id(tensor) in opened.arguments]
         if (given or self.values.aliases) and self._in_function(frame):
-            return take_back(self.values, output, opened.arguments.values())
+            return with_originals(self.values, output, opened.arguments.values())
         if not given or not self.tape.sound:
             return None
         untouched = {slot.value for slot in opened.inputs}
         passed = {id(tensor) for tensor in given if self.values.read(tensor) in untouched}
-        return hand_on(self.values, output, passed) if passed else None
+        return with_aliases(self.values, output, passed) if passed else None
 
     def _in_function(self, frame: Any) -> bool:
         """Whether a custom function may have called the module that PyTorch runs in *frame*.
@@ -345,7 +345,7 @@ class ModuleScopes:
         ]
         if unknown:
             op: OpId = self.tape.next_op()
-            self.values.autograd.open_box(unknown if scripted else [])
+            self.values.autograd.expect_unrecorded(unknown if scripted else [])
             made: tuple[ValueId, ...] = tuple(self.values.note(item, op) for item in unknown)
             self.values.autograd.begin()  # later nodes do not belong to it
             module = self.catalog.module(opened.event.module)

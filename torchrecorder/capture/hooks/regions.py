@@ -111,7 +111,7 @@ class Regions:
         if stack and isinstance(stack[-1].key, ModeState):
             self.close(stack[-1])
 
-    def _door(self) -> ModeState:
+    def _modes_at_entry(self) -> ModeState:
         """The modes at the start of the innermost module call."""
         for opened in reversed(self.tape.stack):
             if opened.key is None:
@@ -132,8 +132,8 @@ class Regions:
         """Close and open regions until *regions* are open; returns those that were opened."""
         wanted = [item for item in reversed(regions) if _is_shown(item)]
         keys: list[Any] = [item.key for item in wanted]
-        door = self._door()
-        kind = _mode_kind(door, state, bool(wanted))
+        at_entry = self._modes_at_entry()
+        kind = _mode_kind(at_entry, state, bool(wanted))
         if kind is not None:
             keys.append(state)
         opened = self._open()
@@ -144,7 +144,7 @@ class Regions:
             self.close(entry)
         begun = [(region, self._enter(region)) for region in wanted[same:]]
         if kind is not None and same < len(keys):
-            self._enter_mode(kind, door, state)
+            self._enter_mode(kind, at_entry, state)
         self._synced = self.tape.stack[-1] if self.tape.stack else None, state
         return begun
 
@@ -167,8 +167,8 @@ class Regions:
             self.tape.functions.add(opened.scope)
         return opened.scope
 
-    def _enter_mode(self, kind: ScopeKind, door: ModeState, state: ModeState) -> None:
-        opened = self.tape.enter(kind, kind.value, cls=_mode_detail(kind, door, state))
+    def _enter_mode(self, kind: ScopeKind, at_entry: ModeState, state: ModeState) -> None:
+        opened = self.tape.enter(kind, kind.value, cls=_mode_detail(kind, at_entry, state))
         opened.key = state
 
     def close(self, opened: OpenScope, *, failed: bool = False) -> None:
@@ -214,26 +214,26 @@ def _is_shown(region: Region) -> bool:
     return region.kind is not ScopeKind.CUSTOM_FUNCTION or _name_of(region) != CHECKPOINT_FUNCTION
 
 
-def _mode_kind(door: ModeState, state: ModeState, in_function: bool) -> ScopeKind | None:
+def _mode_kind(at_entry: ModeState, state: ModeState, in_function: bool) -> ScopeKind | None:
     """The mode that differs from the start of the module call."""
-    if state.inference and not door.inference:
+    if state.inference and not at_entry.inference:
         return ScopeKind.INFERENCE_MODE
-    if state.autocast != door.autocast and state.autocast:
+    if state.autocast != at_entry.autocast and state.autocast:
         return ScopeKind.AUTOCAST
-    if state.grad and not door.grad:
+    if state.grad and not at_entry.grad:
         return ScopeKind.ENABLE_GRAD
-    if door.grad and not state.grad and not in_function:
+    if at_entry.grad and not state.grad and not in_function:
         return ScopeKind.NO_GRAD
     return None
 
 
-def _mode_detail(kind: ScopeKind, door: ModeState, state: ModeState) -> str:
+def _mode_detail(kind: ScopeKind, at_entry: ModeState, state: ModeState) -> str:
     """The dtypes of autocast, and other modes that differ from the start of the module call."""
-    if kind is ScopeKind.INFERENCE_MODE and state.autocast not in ("", door.autocast):
+    if kind is ScopeKind.INFERENCE_MODE and state.autocast not in ("", at_entry.autocast):
         return f"{ScopeKind.AUTOCAST.value} {state.autocast}"
     if kind is not ScopeKind.AUTOCAST:
         return ""
-    if state.grad == door.grad:
+    if state.grad == at_entry.grad:
         return state.autocast
     grad = ScopeKind.ENABLE_GRAD if state.grad else ScopeKind.NO_GRAD
     return f"{state.autocast}, {grad.value}"

@@ -59,7 +59,7 @@ _PIPELINE_KINDS = {
 }
 
 
-def _telling_codes() -> dict[CodeType, object]:
+def _pytorch_codes() -> dict[CodeType, object]:
     """The functions of PyTorch that call a module or run a region."""
     from torch.utils import checkpoint
 
@@ -107,7 +107,7 @@ class Sources:
 
     def __init__(self, functions: AppliedFunctions) -> None:
         self.functions = functions
-        self._places = {id(code): place for code, place in _telling_codes().items()}
+        self._places = {id(code): place for code, place in _pytorch_codes().items()}
         self._codes: list[CodeType] = []  # kept alive, so that their ids are not reused
         self._files: dict[str, object] = {}
         self._lines: dict[tuple[int, int], SourceLine] = {}

@@ -112,7 +112,7 @@ class DispatchCalls(TorchDispatchMode):
         if func is _DETACH and not self.alone:
             detached = func(*args, **kwargs)
             with tape.losing("operators"):
-                self._set_aside(detached, args[0])
+                self._detached(detached, args[0])
             return detached
         return self.calls.around(func, facts, False, args, kwargs)
 
@@ -126,7 +126,7 @@ class DispatchCalls(TorchDispatchMode):
             return None  # not an op, part of a torch function, or not of this run
         return None if facts.name == "equal" and self._is_compiling(args) else facts
 
-    def _set_aside(self, detached: Tensor, tensor: Tensor) -> None:
+    def _detached(self, detached: Tensor, tensor: Tensor) -> None:
         """Record a detached tensor of autograd, or of the interpreter before it differentiates."""
         values = self.calls.values
         (values.expect_alias if self.detaches else values.equate)(detached, tensor)

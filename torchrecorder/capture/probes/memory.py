@@ -18,7 +18,7 @@ from torchrecorder.capture.internals.access import SHOWS_OPERATORS, current_node
 from torchrecorder.capture.observer import Given, Observer
 from torchrecorder.capture.probes.device import in_use
 from torchrecorder.capture.probes.kernels import RecorderDispatchMode
-from torchrecorder.capture.tensors.describe import bearer
+from torchrecorder.capture.tensors.describe import memory_owner
 from torchrecorder.capture.tensors.storage import NO_STORAGE
 from torchrecorder.events import BYTES_PEAK, Allocation, GradId, Measured, OpId, made
 
@@ -115,7 +115,7 @@ class MemoryWatched(RecorderDispatchMode, Observer):
             return
         if known is not None and node is None:
             return
-        amount = bearer(tensor).untyped_storage().nbytes()
+        amount = memory_owner(tensor).untyped_storage().nbytes()
         if known is not None:
             if known[0] == amount:
                 return

@@ -74,7 +74,7 @@ def innermost(tensor: Tensor) -> Tensor:
     return tensor
 
 
-def bearer(tensor: Tensor) -> Tensor:
+def memory_owner(tensor: Tensor) -> Tensor:
     """The tensor that owns memory: *tensor*, or the one inside a wrapper such as a DTensor."""
     while type(tensor) not in USUAL_TYPES and hasattr(type(tensor), "__tensor_flatten__"):
         inner = _first_inside(tensor)
@@ -154,7 +154,7 @@ def kind_of(tensor: Tensor) -> str:
 
 def reach_of(tensor: Tensor) -> tuple[int, int]:
     """The range of bytes of the storage that *tensor* covers."""
-    tensor = bearer(tensor)
+    tensor = memory_owner(tensor)
     try:
         low, number = tensor.storage_offset(), tensor.numel()
         if type(number) is not int or type(low) is not int:  # symbolic: reading specializes
