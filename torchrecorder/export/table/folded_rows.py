@@ -64,7 +64,7 @@ class _Folded:
         """Rows of modules that were never called, after the other rows of their parent."""
         found: dict[tuple[str | None, str], list[tuple[str | None, TableRow]]] = {}
         for row, around in zip(self.listed, _parents(self.listed)):
-            if row.ids[0] not in self.order and row.ids[0] not in self.tree.stands:
+            if row.ids[0] not in self.order and row.ids[0] not in self.tree.counterparts:
                 home = None if around is None else self.tree.representative(around)
                 found.setdefault((home, row.title), []).append((around, row))
         for (home, _), rows in found.items():

@@ -31,7 +31,7 @@ class FoldedItems(Protocol):
 
     rows: SiblingRows
     groups: list[tuple[str, ...]]
-    stands: dict[str, str]
+    counterparts: dict[str, str]
 
     def representative(self, item: str) -> str:
         """The representative of *item* after all folds."""
@@ -85,7 +85,7 @@ def folded_arrows(tree: FoldedItems) -> FoldedArrows:
     found = _Arrows(tree)
     if not tree.rows.similar:
         return found.drawn.values(), found.carried()
-    return sorted(found.united(), key=attrgetter("some")), found.carried()
+    return sorted(found.with_marks(), key=attrgetter("some")), found.carried()
 
 
 class _Arrows:
@@ -161,8 +161,8 @@ class _Arrows:
         """The same, not cached; an item that is no sibling of a group has the seats around it."""
         tree, parents = self.tree, self.tree.rows.items.parent
         chain = [item]
-        while chain[-1] in tree.stands:
-            chain.append(tree.stands[chain[-1]])
+        while chain[-1] in tree.counterparts:
+            chain.append(tree.counterparts[chain[-1]])
         if not tree.rows.similar and self.seat.keys().isdisjoint(chain):
             return self._seats[parents[item]]
         seats: dict[int, int] = {}
@@ -176,7 +176,7 @@ class _Arrows:
         around = self._around[parent]
         return (self.seat[item], *around) if item in self.seat else around
 
-    def united(self) -> Iterator[Arrow]:
+    def with_marks(self) -> Iterator[Arrow]:
         """The arrows without duplicates, marked if only some of the repeats have them."""
         for arrow in self.drawn.values():
             self._pass(arrow)

@@ -59,10 +59,10 @@ class Equal:
         clusters = (None, *self.items.view.clusters)
         rows = [row for around in clusters for row in _rows(self.items, around, self.keys)]
         self.connections.parallel.find(rows, self.connections.stored)
-        self.connections.parallel.settle(self._worthy)
+        self.connections.parallel.settle(self._worth_folding)
         return bool(self.connections.parallel.pairs)
 
-    def _worthy(self, row: Sequence[str]) -> list[tuple[int, int]]:
+    def _worth_folding(self, row: Sequence[str]) -> list[tuple[int, int]]:
         """The start and length of each group of a row that is worth a fold."""
         return [(start, len(group)) for start, group in self._split(row) if self.worth(group)]
 
@@ -104,12 +104,12 @@ def _chain(connections: Connections, row: Sequence[str], start: int) -> int:
             break
         pattern = link.pattern
         end += 1
-    while end > start + 1 and not _leads_where(connections, row[end - 1], pattern[2]):
+    while end > start + 1 and not _feeds_like_others(connections, row[end - 1], pattern[2]):
         end -= 1
     return end
 
 
-def _leads_where(connections: Connections, last: str, leaves: Mapping[Any, int]) -> bool:
+def _feeds_like_others(connections: Connections, last: str, leaves: Mapping[Any, int]) -> bool:
     """Whether the last sibling of a chain feeds all boxes outside it that the others feed."""
     at, start = connections.items.at, connections.items.at[last]
     own = _counted(

@@ -117,12 +117,12 @@ class FoldNode:
         parent: The node around it.
         children: The nodes directly inside it.
         instances: All boxes or clusters that it stands for, itself first.
-        homes: The number of instances of its parent that have it, if siblings may differ.
+        present_in: The number of instances of its parent that have it, if siblings may differ.
         count: The maximum number of siblings that it folds.
         names: The names of these siblings.
     """
 
-    __slots__ = ("id", "key", "parent", "children", "instances", "homes", "count", "names")
+    __slots__ = ("id", "key", "parent", "children", "instances", "present_in", "count", "names")
 
     def __init__(self, item: str, key: Hashable, parent: FoldNode | None) -> None:
         self.id = item
@@ -130,7 +130,7 @@ class FoldNode:
         self.parent = parent
         self.children: list[FoldNode] = []
         self.instances = [item]
-        self.homes = 1
+        self.present_in = 1
         self.count = 1
         self.names: tuple[str, ...] = ()
 
@@ -138,7 +138,7 @@ class FoldNode:
     def share(self) -> tuple[int, int] | None:
         """The number of repeats around it that have it, and of all repeats; None if all have it."""
         there = 1 if self.parent is None else len(self.parent.instances)
-        return (self.homes, there) if self.homes < there else None
+        return (self.present_in, there) if self.present_in < there else None
 
 
 class FoldTree:
@@ -151,7 +151,7 @@ class FoldTree:
     Attributes:
         rows: The siblings.
         groups: The siblings that are joined, in the order of joining.
-        stands: For each removed item, its counterpart in an earlier sibling.
+        counterparts: For each removed item, its counterpart in an earlier sibling.
         nodes: Each item by its id, removed ones included.
         roots: The remaining items at the top.
     """
@@ -159,14 +159,14 @@ class FoldTree:
     def __init__(self, rows: SiblingRows) -> None:
         self.rows = rows
         self.groups: list[tuple[str, ...]] = []
-        self.stands: dict[str, str] = {}
+        self.counterparts: dict[str, str] = {}
         self.nodes: dict[str, FoldNode] = {}
         self.roots: list[FoldNode] = []
         self._names: dict[str, tuple[str, ...]] = {}
         self._grow()
         outside_in = (None, *rows.view.clusters)
         for around in reversed(outside_in) if rows.similar else outside_in:
-            if around not in self.stands:
+            if around not in self.counterparts:
                 self._fold(around)
 
     def view(self) -> View:
@@ -175,18 +175,18 @@ class FoldTree:
         boxes = {
             box.id: box.replace(cluster=self._home(box.id), **self._folded(box.id))
             for box in old.boxes.values()
-            if box.id not in self.stands
+            if box.id not in self.counterparts
         }
         members: dict[str, list[str]] = {}
         for box in old.boxes.values():
-            if box.id in self.stands:
+            if box.id in self.counterparts:
                 members.setdefault(self.representative(box.id), []).extend(box.members)
         for name, more in members.items():
             boxes[name] = boxes[name].replace(members=(*boxes[name].members, *more))
         clusters = {
             cluster.id: cluster.replace(parent=self._home(cluster.id), **self._folded(cluster.id))
             for cluster in old.clusters.values()
-            if cluster.id not in self.stands
+            if cluster.id not in self.counterparts
         }
         arrows, carried = folded_arrows(self)
         for item, joins in carried.items():
@@ -199,8 +199,8 @@ class FoldTree:
 
     def representative(self, item: str) -> str:
         """The representative of *item* after all folds."""
-        while item in self.stands:
-            item = self.stands[item]
+        while item in self.counterparts:
+            item = self.counterparts[item]
         return item
 
     def instances(self, item: str) -> int:
@@ -263,7 +263,7 @@ class FoldTree:
         if groups:
             self.groups += groups
             row = self.roots if around is None else self.nodes[around].children
-            row[:] = [node for node in row if node.id not in self.stands]
+            row[:] = [node for node in row if node.id not in self.counterparts]
 
     def _varies(self, item: str) -> bool:
         """Whether scopes in *item* may have other names than their counterparts in siblings."""
@@ -277,9 +277,9 @@ class FoldTree:
         while waiting:
             first, sibling = waiting.pop()
             row: list[FoldNode] = []
-            for node, counterpart in self._counterparts(first, sibling):
+            for node, counterpart in self._aligned_children(first, sibling):
                 if node is not None and counterpart is not None:
-                    node.homes += counterpart.homes
+                    node.present_in += counterpart.present_in
                     self._unite(node, counterpart)
                     waiting.append((node, counterpart))
                 elif counterpart is not None:
@@ -287,7 +287,7 @@ class FoldTree:
                 row.extend(filter(None, (node or counterpart,)))
             first.children = row
 
-    def _counterparts(
+    def _aligned_children(
         self, first: FoldNode, second: FoldNode
     ) -> Iterable[tuple[FoldNode | None, FoldNode | None]]:
         """The contents of two siblings in order, as pairs of counterparts."""
@@ -303,7 +303,7 @@ class FoldTree:
         )
 
     def _unite(self, first: FoldNode, sibling: FoldNode) -> None:
-        self.stands[sibling.id] = first.id
+        self.counterparts[sibling.id] = first.id
         first.instances.extend(sibling.instances)
         if sibling.count > first.count:
             first.count, first.names = sibling.count, sibling.names
