@@ -85,7 +85,7 @@ def render_network(
         input_shapes: Instead of *args*: a shape, a list of shapes, or a mapping from
             argument name to shape, for random inputs.
         dtypes: Dtypes of *input_shapes*; see `record`.
-        directory: Where the file goes; the current folder if not given.
+        directory: The folder of the file; by default the current one.
         filename: Name of the file; its suffix, if it has one, sets the format.
         fmt: Format of a file name without a suffix: ``"svg"``, ``"pdf"``, ``"png"``,
             ``"html"``, ``"dot"`` ...

@@ -44,7 +44,7 @@ class Moment(NamedTuple):
 
     Attributes:
         node: The op, grad node or scope that ran; empty for the state before the run.
-        place: That node, described in words.
+        place: The node in words.
         change: Bytes that were allocated, or released if negative.
         live: Bytes in use afterwards.
         phase: ``"forward"``, ``"backward"`` or ``"optimizer"``.
@@ -176,7 +176,7 @@ class Memory:
 
         Args:
             at: The index of the moment; the peak if not given.
-            n: How many are listed; all if not given.
+            n: The maximum number that is listed; by default all.
         """
         found = [self._held(item) for item in self._at(at)]
         return sorted(found, key=lambda item: -item.bytes)[:n]

@@ -82,7 +82,7 @@ class Catalog:
         root: The recorded model; its parameters and buffers get their dotted names.
 
     Attributes:
-        places: Where modules of the outermost call come from, which gives names to others.
+        places: The origins of modules of the outermost call, which give names to others.
     """
 
     def __init__(self, tape: Tape, values: Values, root: Module | None, name: str) -> None:

@@ -293,8 +293,8 @@ class Skeleton:
     Attributes:
         digest: Equal for scopes with the same classes, hyperparameters and functions
             inside, in the same order.
-        weights: How many parameters the modules in it have.
-        scopes: How many scopes it has, with itself.
+        weights: The number of parameters of the modules in it.
+        scopes: The number of scopes in it, with itself.
     """
 
     digest: str

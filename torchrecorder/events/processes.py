@@ -42,7 +42,7 @@ class Rank(NamedTuple):
 
     Attributes:
         rank: Its number, counted from 0.
-        world: How many there were.
+        world: The number of processes.
         host: The name of the machine; empty in files without times.
         groups: The group of all processes, and those it communicated in.
     """
@@ -87,8 +87,8 @@ class Communication(NamedTuple):
         op: The op that ran it; None in backward.
         grad: The grad node that ran it; None at the end of a backward pass.
         seconds: From the call to its completion; None if the completion is unknown.
-        blocked_seconds: How long the program was blocked by it; None if unknown.
-        waited_seconds: How long it waited for the slowest rank, *last*; only in joined runs.
+        blocked_seconds: The time that the program was blocked by it; None if unknown.
+        waited_seconds: The time that it waited for the slowest rank, *last*; only in joined runs.
     """
 
     name: str

@@ -30,7 +30,7 @@ class BaseNode:
 
     Attributes:
         name: Attribute name of a module, name of an op, parameter or input.
-        depth: How many scopes lie around it; -1 at the top.
+        depth: The number of scopes around it; -1 at the top.
         id: The recorded id.
         kind: A value of `BoxKind`; ``"open"`` for a cluster.
         recording: The recording it comes from.

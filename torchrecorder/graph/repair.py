@@ -24,7 +24,7 @@ def repaired(recording: Made) -> Made:
     """*recording* itself if all references are valid; otherwise with the missing parts.
 
     Missing ops, values and grad nodes are added; references to missing scopes and modules are
-    removed. A note of the run says how much was missing.
+    removed. A note of the run has the number of missing parts.
     """
     lost = missing(recording)
     if not lost:

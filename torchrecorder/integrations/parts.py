@@ -25,8 +25,8 @@ class Parts:
 
     Attributes:
         folder: Beside the file that is to be written; one for all processes.
-        rank: Which process this is.
-        world: How many there are.
+        rank: The rank of this process.
+        world: The number of processes.
     """
 
     folder: Path

@@ -107,7 +107,7 @@ def run_many(jobs: Sequence[Job], *, timeout: float = TIMEOUT) -> list[bytes]:
         timeout: Seconds for all of them together.
 
     Raises:
-        LayoutFailed: As for `run`.
+        LayoutFailed: See `run`.
     """
     deadline = time.monotonic() + timeout
     pictures: list[bytes] = []

@@ -55,7 +55,7 @@ def plan(
             Otherwise, all ranks along the dimensions in which ranks differ are recorded.
         backward: Also run the backward pass, from the output named ``loss`` or from all outputs.
         name: The name of the run; by default the class of the model.
-        num_workers: How many ranks are recorded in parallel; by default the number of CPUs.
+        num_workers: The number of ranks recorded in parallel; by default the number of CPUs.
 
     Returns:
         The joined run, without times and waits.

@@ -30,7 +30,7 @@ class Digest(NamedTuple):
         similar: Hash of its operations, without sizes.
         sent: Its communications, in run order.
         parameter_bytes: The size of its part of the parameters.
-        seconds: How long it ran; None if unknown.
+        seconds: Its run time; None if unknown.
         failure: The exception that ended the run; empty if none.
     """
 

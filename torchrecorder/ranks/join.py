@@ -29,7 +29,7 @@ class Part(NamedTuple):
         rank: The rank.
         place: The index among the communications of this rank.
         sent: The communication as this rank recorded it.
-        waited: How long it waited for the slowest rank, in seconds; None if unknown.
+        waited: The time that it waited for the slowest rank, in seconds; None if unknown.
     """
 
     rank: int

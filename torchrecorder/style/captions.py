@@ -74,7 +74,7 @@ class Captions:
         return self._finished(self._lines(box), box)
 
     def _finished(self, lines: tuple[Text, ...], drawn: Box | Cluster) -> tuple[Text, ...]:
-        """*lines*, with names given by the user wrapped, and with how many repeats have it."""
+        """*lines*, with the user's names wrapped, and the number of repeats that have it."""
         if self.style.rename:
             lines = tuple(item for line in lines for item in labels.wrapped(line))
         if drawn.share is None:

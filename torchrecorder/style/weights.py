@@ -1,4 +1,4 @@
-"""Captions of parameters: how many, how many are trained, which call of the module."""
+"""Captions of parameters: their number, the number of trained ones, the call of the module."""
 
 from __future__ import annotations
 

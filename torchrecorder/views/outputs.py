@@ -71,8 +71,8 @@ def large_groups(
     """Groups of at least `LEAST` outputs of one shape that come from the same box.
 
     Args:
-        view: Where they are drawn.
-        origin: The box that stands for the one they come from, if another does.
+        view: The view with them.
+        origin: For a box, another box that represents it.
     """
     groups: dict[Any, list[str]] = {}
     for arrow in view.arrows:

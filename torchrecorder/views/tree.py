@@ -18,7 +18,7 @@ class Place(NamedTuple):
     """A node of the tree.
 
     Attributes:
-        id: That of its box or cluster; of a fold, that of the first in it.
+        id: The id of its box or cluster; for a fold, of the first in it.
         parent: The number of the place around it; -1 at the top.
         fold: The siblings that lie in it, if it only folds them; empty otherwise.
     """

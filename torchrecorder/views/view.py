@@ -71,9 +71,9 @@ class Cluster(Row, frozen=True, gc=False):
         parent: The cluster around it; None at the top.
         count: The number of siblings that it stands for; more than 1 for an open fold.
         names: For a fold, the names of the siblings.
-        instances: As those of a box.
-        share: As that of a box.
-        carried: As that of a box.
+        instances: See `Box`.
+        share: See `Box`.
+        carried: See `Box`.
     """
 
     id: str

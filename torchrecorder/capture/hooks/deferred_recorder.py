@@ -49,7 +49,7 @@ class DeferredRecorder:
 
     Args:
         chosen: Returns whether a module that is called is the one to record.
-        steps: How many calls of it are recorded; 0 for all.
+        steps: The number of calls to record; 0 for all.
         options: Keyword options of `Recorder`.
 
     Attributes:

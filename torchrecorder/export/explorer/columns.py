@@ -32,7 +32,7 @@ class IndexTable(Generic[RowT]):
     """Distinct rows in the order of their first occurrence.
 
     Args:
-        to_json: How a row is written.
+        to_json: Converts a row to JSON.
     """
 
     def __init__(self, to_json: Callable[[RowT], Any] = lambda row: row) -> None:

@@ -28,7 +28,7 @@ def representatives(
 
     Args:
         tree: The places.
-        style: How they look.
+        style: The style in which they are drawn.
         flows: The kind of tensor on each arrow.
         unread: The captions of boxes whose results nothing drawn reads.
     """

@@ -42,7 +42,7 @@ def columns(
     """One entry for each annotation that any of the places has.
 
     Args:
-        recording: Where the numbers come from.
+        recording: The recording with the numbers.
         members: For each place, the recorded nodes that it stands for, those of the places inside
             it included.
         parents: For each place the index of the one around it, which is smaller; -1 at the top.

@@ -103,7 +103,7 @@ class _Folded:
         return tuple(self._name(item) for item in here)
 
     def _notes(self, node: FoldNode) -> Iterator[str]:
-        """Notes on repeats that differ: how many of them have *node*, and the differences."""
+        """Notes on repeats that differ: the number that have *node*, and the differences."""
         if not self.tree.rows.similar:
             return
         if node.share is not None:

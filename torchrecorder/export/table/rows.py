@@ -35,7 +35,7 @@ class TableRow:
     """One line of a table.
 
     Attributes:
-        depth: How many rows it is nested in.
+        depth: The number of rows around it.
         title: The title, ``"conv1 (Conv2d)"``.
         ids: Ids of its scope, ops, or module that was never called.
         inputs: Input tensors; for an op without parameters and buffers.

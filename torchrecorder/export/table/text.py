@@ -197,7 +197,7 @@ class _Filler:
         return first_to_last([self._tensors(tensors(row)) for row in rows])
 
     def _tensors(self, values: Sequence[ValueId]) -> str:
-        """The first two tensors, and how many more there are."""
+        """The first two tensors, and the number of others."""
         shown = [labels.value(self.recording.values[value], self.usual) for value in values[:2]]
         more = f" +{len(values) - 2}" if len(values) > 2 else ""
         return labels.shorten(", ".join(shown), WIDEST) + more
