@@ -117,8 +117,8 @@ class _Matcher:
         if self._alike():
             self._models()
         for a, b in self._moved():
-            if self.scopes.add(a, b):
-                self._walk([(a, b)])
+            self.scopes.add(a, b)
+            self._walk([(a, b)])
         self._models()
 
     def _models(self) -> None:
@@ -145,7 +145,8 @@ class _Matcher:
             for left, right in self._inside(a, b):
                 if isinstance(left, Op):
                     self.ops.add(left.id, right.id)
-                elif self.scopes.add(left.id, right.id):
+                else:
+                    self.scopes.add(left.id, right.id)
                     if isinstance(right, Scope) and self._comparable(left, right):
                         waiting.append((left.id, right.id))
 
