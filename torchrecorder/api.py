@@ -85,7 +85,7 @@ def render_network(
         input_shapes: Instead of *args*: a shape, a list of shapes, or a mapping from
             argument name to shape, for random inputs.
         dtypes: Dtypes of *input_shapes*; see `record`.
-        directory: Where the file goes; the current folder if not given.
+        directory: The folder of the file; by default the current one.
         filename: Name of the file; its suffix, if it has one, sets the format.
         fmt: Format of a file name without a suffix: ``"svg"``, ``"pdf"``, ``"png"``,
             ``"html"``, ``"dot"`` ...
@@ -114,7 +114,7 @@ def render_network(
     check_one("filename", filename, TEXT.or_none())
     check_one("fmt", fmt, TEXT)
     check_one("name", name, TEXT.or_none())
-    asked: dict[str, Any] = {
+    recorder_options: dict[str, Any] = {
         "input_shapes": input_shapes,
         "dtypes": dtypes,
         "name": name,
@@ -127,7 +127,7 @@ def render_network(
     target = place(name or type(model).__name__)
     chosen = drawing(by_suffix(target.name), _OWN, **options)  # wrong ones before the model runs
     check_place(target)
-    recording = record(model, args, kwargs, **asked)
+    recording = record(model, args, kwargs, **recorder_options)
     return write(recording, place(recording.name), chosen)
 
 
@@ -194,16 +194,16 @@ def summary(
 
     check_one("columns", columns, LIST)
     check_listing(depth, ops=ops, fold=fold)  # before the model runs
-    asked: dict[str, Any] = dict.fromkeys(flags_for(numbers_in(columns)), True)
-    recording = record(model, args, kwargs, **{**asked, **options})
+    measured: dict[str, Any] = dict.fromkeys(flags_for(numbers_in(columns)), True)
+    recording = record(model, args, kwargs, **{**measured, **options})
     return listed(recording, depth, columns, ops=ops, fold=fold)
 
 
-def refuse_others(asked: Any, instead: Any, options: Mapping[str, Any]) -> None:
-    """Raise an error if *options* of *asked* holds arguments that only *instead* takes."""
+def refuse_others(function: Any, instead: Any, options: Mapping[str, Any]) -> None:
+    """Raise an error if *options* of *function* holds arguments that only *instead* takes."""
     for name in options:
         if name in inspect.signature(instead).parameters:
             raise ArgumentMismatch(
-                f"{asked.__name__}() does not take {name!r}: "
+                f"{function.__name__}() does not take {name!r}: "
                 f"{instead.__name__}(model, ..., {name}=...).render(path) does"
             )

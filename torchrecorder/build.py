@@ -66,7 +66,7 @@ Event = Union[
     Lost,
     RunDone,
 ]
-"""What the instruments write."""
+"""The events that instruments write."""
 
 
 @uncollected()
@@ -79,7 +79,7 @@ def build(
     """The recording that *events* describe. References to nodes without an event are repaired.
 
     Args:
-        events: What the instruments wrote, in order. The last is a `RunDone`.
+        events: The events of the instruments, in order. The last is a `RunDone`.
         make: The class of the recording.
         live: Weak access to the recorded objects, for stylers.
         kept: Live tensors that the user asked to keep.
@@ -116,7 +116,7 @@ class _Builder:
         self.done: RunDone | None = None
 
     def actions(self) -> dict[type, Callable[[Any], None]]:
-        """What to do with each kind of event."""
+        """The function that handles each kind of event."""
         return {
             Module: _by_id(self.modules),
             Value: _by_id(self.values),
@@ -142,7 +142,7 @@ class _Builder:
         }
 
     def _function(self, event: FunctionCall) -> None:
-        """A call, with what of it was recorded; all of that was stated before."""
+        """A call, with its recorded ops and scopes, whose events come earlier."""
         self.calls[event.id] = event._replace(
             ops=tuple(op for op in event.ops if op in self.ops),
             scopes=tuple(scope for scope in event.scopes if scope in self.scopes),

@@ -34,7 +34,7 @@ _INTERNAL = (__name__.partition(".")[0] + ".", "contextlib")
 
 @dataclass(frozen=True)
 class Check:
-    """What a value must be.
+    """A condition on a value.
 
     Attributes:
         expected: A description, to follow "must be".
@@ -85,7 +85,7 @@ def check_one(name: str, value: object, rule: Check) -> None:
 
 
 def described(rule: Check, value: object) -> str:
-    """What *rule* expects instead of *value*, with a suggestion where one is close."""
+    """The expectation of *rule*, and *value*; with a suggestion if a valid value is similar."""
     expected = rule.expected + " or None" * rule.optional
     close = guess(value, rule.known) if isinstance(value, str) else ""
     return f"{expected}, not {shown(value)}{close}"
@@ -170,7 +170,7 @@ def whole_number(least: int) -> Check:
 
 
 def number_or(rule: Check, *texts: str) -> Check:
-    """What passes *rule*, or one of *texts*."""
+    """A check for a value that passes *rule*, or is one of *texts*."""
     return replace(
         rule,
         expected=f"{rule.expected} or {' or '.join(map(repr, texts))}",
@@ -255,9 +255,9 @@ def closest(name: object, known: Iterable[str]) -> str | None:
 
     For example ``"activation_mean"`` for ``"mean"``.
     """
-    names, asked = {one.casefold(): one for one in known}, str(name).casefold()
-    close = difflib.get_close_matches(asked, names, 1)
-    close = close or [one for one in names if asked in re.split(r"[_.\W]+", one)]
+    names, wanted = {one.casefold(): one for one in known}, str(name).casefold()
+    close = difflib.get_close_matches(wanted, names, 1)
+    close = close or [one for one in names if wanted in re.split(r"[_.\W]+", one)]
     return names[close[0]] if close else None
 
 

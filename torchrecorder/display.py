@@ -52,7 +52,7 @@ _LOWEST = 360
 """Minimum height of the frame in pixels: the panel of a small model needs it."""
 
 _AROUND = 110
-"""Height in pixels of what surrounds the picture in the frame: its bar and margins."""
+"""Height in pixels of the bar and margins around the picture in the frame."""
 
 _FRAME = "torchrecorder-page"
 

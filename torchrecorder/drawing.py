@@ -121,8 +121,8 @@ def make_dot(
     Its ``render``, ``pipe`` and notebook display work without a ``dot`` program.
 
     Args:
-        recording: What to draw.
-        depth: How many levels of scopes are open (``render_depth`` in 1.x).
+        recording: The recording to draw.
+        depth: The number of levels of scopes that are open (``render_depth`` in 1.x).
         styler_cls: A subclass of `GraphvizStyler` with the last word on looks. It sees
             tensors as boxes unless ``tensors=False`` is given.
         **options: See `Recording.render`.

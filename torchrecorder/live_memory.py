@@ -44,7 +44,7 @@ class Moment(NamedTuple):
 
     Attributes:
         node: The op, grad node or scope that ran; empty for the state before the run.
-        place: That node, described in words.
+        place: The node in words.
         change: Bytes that were allocated, or released if negative.
         live: Bytes in use afterwards.
         phase: ``"forward"``, ``"backward"`` or ``"optimizer"``.
@@ -62,7 +62,7 @@ class Held(NamedTuple):
 
     Attributes:
         bytes: Its size.
-        name: The tensor: its name, or what made it.
+        name: The name of the tensor, or of the op that made it.
         kind: One of `KINDS`.
         shape: The shape of the first tensor in this memory; empty if none was recorded.
         made_in: Id of the op, grad node or scope that ran when it was allocated.
@@ -176,7 +176,7 @@ class Memory:
 
         Args:
             at: The index of the moment; the peak if not given.
-            n: How many are listed; all if not given.
+            n: The maximum number that is listed; by default all.
         """
         found = [self._held(item) for item in self._at(at)]
         return sorted(found, key=lambda item: -item.bytes)[:n]
@@ -280,7 +280,7 @@ class Memory:
         return self._maker(node)
 
     def _phase(self, node: str) -> str | None:
-        """When a node runs; None for no node."""
+        """The phase of the run in which a node runs; None for no node."""
         recording = self._recording
         if node in recording.grad_nodes:
             return "backward"

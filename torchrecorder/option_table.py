@@ -25,8 +25,8 @@ class Option:
 
     Attributes:
         name: Its name in Python.
-        help: What it does. Where there is little room, only the first sentence is shown.
-        check: Which values are valid.
+        help: Its effect; only the first sentence is shown if there is little space.
+        check: The condition for valid values.
         default: Its value if it is not given.
         flag: A short flag of the command line, ``"-d"``.
         off: The flag that turns it off and its help, if it is not ``--no-`` and the name.

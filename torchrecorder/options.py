@@ -35,7 +35,7 @@ _ATTRIBUTES = frozenset().union(*FIELDS.values())
 
 @dataclass(frozen=True)
 class Drawing:
-    """How to draw a recording: the options of the view, the style and the exporter."""
+    """The options of a drawing, by class: those of the view, the style and the exporter."""
 
     view: ViewOptions
     style: Style
@@ -48,7 +48,7 @@ def drawing(
     """Assign *options* to the classes that they configure.
 
     Args:
-        exporter: The format, whose own options are known then.
+        exporter: The format; its own options are accepted too.
         also: Names of other arguments of the caller's function, which a message may suggest.
         **options: By name; Graphviz attributes too.
 
@@ -56,13 +56,13 @@ def drawing(
         InvalidArgument: A name is no option and no Graphviz attribute (the message suggests
             one), or a value is invalid.
     """
-    given: dict[str, Any] = {}
+    renamed: dict[str, Any] = {}
     for name, value in options.items():
         name = OLD_NAMES.get(name, name)
-        if value is not None or name not in given:
-            given[name] = value
+        if value is not None or name not in renamed:
+            renamed[name] = value
     try:
-        return _sorted(exporter, given, also)
+        return _sorted(exporter, renamed, also)
     except InvalidArgument as error:
         for old, name in OLD_NAMES.items():
             if old in options and str(error).startswith(f"{name} must"):
@@ -82,32 +82,28 @@ def shown_numbers(options: Mapping[str, Any]) -> list[Annotation]:
 
 
 def _sorted(
-    exporter: Exporter | None, given: Mapping[str, Any], also: Iterable[str]
+    exporter: Exporter | None, options: Mapping[str, Any], also: Iterable[str]
 ) -> Drawing:
-    own = _fields(exporter)
+    own = {one.name for one in fields(exporter)} if exporter else set()  # type: ignore[arg-type]
     known = {*VIEW, *STYLE, *own}
-    graphviz = by_field({name: value for name, value in given.items() if name not in known})
-    for name in given:
+    graphviz = by_field({name: value for name, value in options.items() if name not in known})
+    for name in options:
         if name not in known and not any(name in found for found in graphviz.values()):
             raise InvalidArgument(_unknown(name, known.union(also)))
-    view = ViewOptions(**_among(given, VIEW))
-    style = Style(**_among(given, STYLE))
+    view = ViewOptions(**_only(options, VIEW))
+    style = Style(**_only(options, STYLE))
     more: Any = {
         field: {**found, **getattr(style, field)} for field, found in graphviz.items() if found
     }
     if more:
         style = replace(style, **more)
     if exporter is not None:
-        exporter = replace(exporter, **_among(given, own))  # type: ignore[type-var]
+        exporter = replace(exporter, **_only(options, own))  # type: ignore[type-var]
     return Drawing(view, style, exporter)
 
 
-def _fields(exporter: Exporter | None) -> set[str]:
-    return {one.name for one in fields(exporter)} if exporter else set()  # type: ignore[arg-type]
-
-
-def _among(given: Mapping[str, Any], names: Mapping[str, Any] | set[str]) -> dict[str, Any]:
-    return {name: value for name, value in given.items() if name in names}
+def _only(options: Mapping[str, Any], names: Mapping[str, Any] | set[str]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if name in names}
 
 
 def _unknown(name: str, known: set[str]) -> str:

@@ -124,7 +124,7 @@ class Recording(RecordedRun):
 
     @advised
     def why_no_gradient(self, name: str) -> MissingGradient | None:
-        """Why a parameter or input got no gradient; None if it got one.
+        """The reason why a parameter or input has no gradient; None if it has one.
 
         Args:
             name: Any name of a tensor that `find` accepts, such as ``"aux.weight"``.
@@ -141,7 +141,7 @@ class Recording(RecordedRun):
         return why_no_gradient(self, name)
 
     def why_backward_failed(self) -> FailedBackward | None:
-        """Why the backward pass failed: which operation destroyed or never made what it needed.
+        """The reason why the backward pass failed, with the operations that caused it.
 
         It explains tensors that were modified in place, graphs that an earlier pass freed, results
         without autograd history, and tensors that are not in the graph; None otherwise. A note on
@@ -244,7 +244,7 @@ class Recording(RecordedRun):
 
     @property
     def breaks(self) -> list[dict[str, Any]]:
-        """Where ``torch.compile`` breaks the graph, ready for ``pandas.DataFrame``.
+        """The graph breaks of ``torch.compile``, ready for ``pandas.DataFrame``.
 
         One dict per place: ``reason``, ``line`` (``"net.py:12"``), ``module``, ``op`` (empty if
         the break is not at one), ``graphs`` (the numbers of those that end there), and PyTorch's

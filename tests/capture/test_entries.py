@@ -32,7 +32,7 @@ class Table:
         for tensor in tensors:
             entry = self.entries[id(tensor)] = Entry(tensor, self.forget)
             entry.key = id(tensor)
-            entry.lie_in(storage or self.storage)
+            entry.set_storage(storage or self.storage)
 
     def around(self, tensor):
         return around_in(self.entries, tensor, self.storage)
@@ -60,7 +60,7 @@ def test_only_tensors_of_the_storage_are_looked_at():
     entries = Counting(table.entries)
     assert around_in(entries, whole[:3], table.storage)[0] is whole
     assert entries.asked == 1
-    table.entries[id(whole)].lie_in(Storage(None, 2))
+    table.entries[id(whole)].set_storage(Storage(None, 2))
     assert table.around(whole[:3])[0] is None
 
 

@@ -20,7 +20,7 @@ from torchrecorder.capture.hooks.custom_functions import AppliedFunctions
 from torchrecorder.capture.hooks.source import Sources
 from torchrecorder.capture.state.random_state import random_state_kept
 from torchrecorder.capture.tape import Tape
-from torchrecorder.capture.tensors.describe import bearer
+from torchrecorder.capture.tensors.describe import memory_owner
 from torchrecorder.capture.tensors.storage import Storages
 from tests.zoo.case import net
 
@@ -169,10 +169,10 @@ def test_the_tensor_that_owns_the_memory_of_a_wrapper(parts: tuple[str, ...]) ->
     memory = torch.ones(2)
     wrapper = torch.zeros(2).as_subclass(Wrapper)
     outer = torch.zeros(2).as_subclass(Wrapper)
-    assert bearer(wrapper) is wrapper and bearer(memory) is memory
+    assert memory_owner(wrapper) is wrapper and memory_owner(memory) is memory
     vars(wrapper).update(parts=parts, inside=memory, number=3)
     vars(outer).update(parts=parts, inside=wrapper, number=3)
-    assert bearer(outer) is bearer(wrapper) is memory
+    assert memory_owner(outer) is memory_owner(wrapper) is memory
 
 
 # Names ------------------------------------------------------------------------------------

@@ -309,6 +309,43 @@ def test_deep_and_long() -> None:
     assert [each.kind for each in compare(before, after).changes] == [ChangeKind.REPLACED]
 
 
+def test_another_parameter() -> None:
+    """A bias that one model has is added or removed; the op that reads it is not rewired, too."""
+    def run(*names: str) -> Recording:
+        build = Builder("Linear")
+        with build.scope("Linear"):
+            build.op("linear", build.input("x"), *map(build.parameter, names))
+        return build.recording()
+
+    with_bias, without = run("weight", "bias"), run("weight")
+    text = "bias 4×4 float32"
+    assert lines(without, with_bias) == [f"added {text}"]
+    assert lines(with_bias, without) == [f"removed {text}"]
+
+
+def test_modules_that_are_never_called() -> None:
+    """One that only one model has is listed at the end, without the modules in it."""
+    before, after = stack("Linear"), _with_idle(stack("GELU"), "head", "head.norm", "body.drop")
+    assert lines(before, after)[-2:] == [
+        "added head (Idle) never called", "added body.drop (Idle) never called"
+    ]  # fmt: skip
+    assert lines(after, before)[-2:] == [
+        "removed head (Idle) never called", "removed body.drop (Idle) never called"
+    ]  # fmt: skip
+    assert lines(_with_idle(before, "head"), _with_idle(before, "head")) == []
+
+
+def _with_idle(recording: Recording, *names: str) -> Recording:
+    """The same with modules of these names that no scope calls."""
+    first = next(iter(recording.modules.values()))
+    idle = [
+        first.replace(id=f"m{number}", names=(name,), cls="Idle", parameters=(), calls=())
+        for number, name in enumerate(names, len(recording.modules))
+    ]
+    modules = {**recording.modules, **{module.id: module for module in idle}}
+    return replace(recording, modules=MappingProxyType(modules))
+
+
 def _with_value(recording: Recording, value: Any) -> Recording:
     return replace(recording, values=MappingProxyType({**recording.values, value.id: value}))
 

@@ -177,7 +177,7 @@ def test_only_what_is_read_instead_of_something_else_has_a_former_edge() -> None
     """Within one module another result is another edge, which is marked as new and gone."""
     found = laid(gives(0, 1), gives(0, 2))
     assert not found.instead
-    assert len(found.gone) == len(found.new) == 1
+    assert len(found.removed) == len(found.added) == 1
     assert not laid(gives(0, 1), gives(0, 1)).instead
 
 

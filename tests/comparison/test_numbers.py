@@ -129,7 +129,7 @@ def test_the_figure_says_the_totals() -> None:
 
     found = compare(net(), net(8))
     laid = overlay(found.before, found.after, found.matching, found.changes)
-    marked = DiffColors({}, laid.gone, laid.new, laid.notes, found.changed_totals)
+    marked = DiffColors({}, laid.removed, laid.added, laid.notes, found.changed_totals)
     drawn = draw(make_view(laid.recording), marked.style(Style()))
     assert [each.text for each in drawn.legend][-2:] == list(found.changed_totals)
 

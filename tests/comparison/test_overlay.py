@@ -53,7 +53,7 @@ def test_is_a_recording(before: Recording, after: Recording) -> None:
 def test_of_the_same(recording: Recording) -> None:
     """Laid over itself, nothing is marked and every edge stays."""
     found = laid(recording, recording)
-    assert not found.marks and not found.gone and not found.new
+    assert not found.marks and not found.removed and not found.added
     assert set(found.recording.graph.edges) <= set(recording.graph.edges)
 
 
@@ -78,7 +78,7 @@ def test_marks() -> None:
     }
     assert named["Dropout"] is ChangeKind.ADDED
     assert named["ReLU"] is ChangeKind.RENAMED
-    assert len(found.new) == 2 and len(found.gone) == 1
+    assert len(found.added) == 2 and len(found.removed) == 1
     back = laid(stack("Linear", "Dropout", "ReLU", "Linear"), stack("Linear", "ReLU", "Linear"))
     assert ChangeKind.REMOVED in back.marks.values()
     assert len(back.recording.ops) == 4
@@ -126,7 +126,7 @@ def edges(before: nn.Module, after: nn.Module) -> dict[tuple[str, str], str | No
     found: dict[tuple[str, str], str | None] = {}
     for arrow in view.arrows:
         pairs = {(arrow.value, each) for each in view.boxes[arrow.head].members}
-        mark = "gone" if pairs & both.gone else "new" if pairs & both.new else None
+        mark = "gone" if pairs & both.removed else "new" if pairs & both.added else None
         ends = names.get(arrow.tail, "x"), names.get(arrow.head, "output")
         assert found.setdefault(ends, mark) == mark
     return found

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from torchrecorder.layout.layered.constants import BEFORE, PAD, TRACK
 from torchrecorder.layout.layered.multi_column import BESIDE, CLEAR, cut_before
-from torchrecorder.layout.layered.positions import Composed, Frame, Path, Point, Room
+from torchrecorder.layout.layered.positions import Composed, Frame, Path, Point, HeaderSpace
 
 ROW, HIGH, WIDE = 40.0, 20.0, 40.0
 """From row to row, and the size of a box; all begin this high above it."""
@@ -35,7 +35,7 @@ def cut(
     rows: int,
     before: Sequence[int],
     trunks: Sequence[tuple[int, Sequence[int], float]],
-    room: Room = Room(),
+    room: HeaderSpace = HeaderSpace(),
     boxes: Sequence[Frame] = (),
 ) -> Composed:
     """A chain with a new column before some rows; trunks from a row to some others."""
@@ -182,7 +182,7 @@ def test_no_more_room_than_lines_need(data: st.DataObject, before: int) -> None:
 @pytest.mark.parametrize("sinks, row", [((4,), None), ((0, 5), None), ((1, 4), 0), ((2, 4), 1)])
 def test_what_comes_in_for_a_later_column(sinks: tuple[int, ...], row: int | None) -> None:
     """It turns off below the last row that it passes, if any; else above all."""
-    made = cut(6, [3], [(OUT, sinks, 60.0)], Room(before=10.0))
+    made = cut(6, [3], [(OUT, sinks, 60.0)], HeaderSpace(before=10.0))
     *_, path = made.paths
     begin, second, third = path.points[:3]
     assert begin == (made.entries[0], 0.0)
@@ -260,10 +260,10 @@ def test_lines_that_turn_off_beside_a_long_box_keep_apart() -> None:
 
 @pytest.mark.parametrize(
     ("room", "begin"),
-    [(Room(), PAD), (Room(beside=30.0), PAD + 30.0), (Room(clear=60.0), 50.0)],
+    [(HeaderSpace(), PAD), (HeaderSpace(beside=30.0), PAD + 30.0), (HeaderSpace(clear=60.0), 50.0)],
     ids=["plain", "text at the side", "text above"],
 )
-def test_the_first_column_begins_at_the_side(room: Room, begin: float) -> None:
+def test_the_first_column_begins_at_the_side(room: HeaderSpace, begin: float) -> None:
     """The second needed more space on its left than the first does; an entry stays off the text."""
     frames = tuple(
         Frame(100.0 * (row < 2), ROW * row + HIGH, WIDE, HIGH) for row in range(4)

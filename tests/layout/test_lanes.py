@@ -9,7 +9,7 @@ from torchrecorder.layout.layered.constants import APART, LANE, LANES, PAD
 from torchrecorder.layout.layered.compound import compose
 from torchrecorder.layout.layered.edge_routing import whole
 from torchrecorder.layout.layered.ports import End
-from torchrecorder.layout.layered.positions import Composed, Room
+from torchrecorder.layout.layered.positions import Composed, HeaderSpace
 from torchrecorder.layout.layered.template import Branch, Spot, Stem, Template, Trunk
 
 WIDTH = 40.0
@@ -23,7 +23,7 @@ def scope(lanes: int) -> Composed:
         Trunk(End(0, lane), (Stem(-1.0 - lane, 1, 2),), (Branch(End(2, lane), (0,)),))
         for lane in range(lanes)
     )
-    return compose(Template(BOXES, 3, (), (), trunks, lanes), {}, Room())
+    return compose(Template(BOXES, 3, (), (), trunks, lanes), {}, HeaderSpace())
 
 
 def places(composed: Composed) -> list[float]:
@@ -58,7 +58,7 @@ def test_a_line_beside_a_box_is_not_kept_as_far_from_others_as_a_box() -> None:
         Trunk(End(0, port), (Stem(50.0 + 5 * port, 1, 2),), (Branch(End(2, port), (0,)),))
         for port in range(2)
     )
-    one, other = places(compose(Template(BOXES, 3, (), (), trunks, 0), {}, Room()))
+    one, other = places(compose(Template(BOXES, 3, (), (), trunks, 0), {}, HeaderSpace()))
     assert other - one == pytest.approx(APART[False, False]) and one - WIDTH > APART[False, True]
 
 
@@ -73,7 +73,7 @@ def test_lines_enter_a_box_in_the_order_in_which_they_come(first: int) -> None:
         for port in range(2)
     )
     ordered = trunks if first == 0 else trunks[::-1]
-    composed = compose(Template(wide, 4, (), (), ordered, 0), {}, Room())
+    composed = compose(Template(wide, 4, (), (), ordered, 0), {}, HeaderSpace())
     ends = {ordered[path.trunk].source.port: path.points[-1][0] for path in composed.paths}
     assert ends[0] < ends[1]
 
@@ -83,8 +83,8 @@ def test_a_line_in_a_lane_moves_nothing() -> None:
     boxes = (Spot(20.0, 0, WIDTH, 20.0, 0), Spot(300.0, 2, WIDTH, 20.0, 2),
              Spot(150.0, 1, WIDTH, 20.0, 1))
     trunk = Trunk(End(0, 0), (Stem(-1.0, 1, 2),), (Branch(End(1, 0), (0,)),))
-    with_line = compose(Template(boxes, 3, (), (), (trunk,), 1), {}, Room())
-    without = compose(Template(boxes, 3, (), (), (), 0), {}, Room())
+    with_line = compose(Template(boxes, 3, (), (), (trunk,), 1), {}, HeaderSpace())
+    without = compose(Template(boxes, 3, (), (), (), 0), {}, HeaderSpace())
     assert [frame.across for frame in with_line.frames] == [
         frame.across for frame in without.frames
     ]

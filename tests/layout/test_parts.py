@@ -14,7 +14,7 @@ from torchrecorder.layout.layered.edge_routing import corners
 from torchrecorder.layout.layered.layering import rows
 from torchrecorder.layout.layered.ordering import Grid, _without_graphviz
 from torchrecorder.layout.layered.ports import End
-from torchrecorder.layout.layered.positions import Room
+from torchrecorder.layout.layered.positions import HeaderSpace
 from torchrecorder.layout.layered.template import Branch, Spot, Template, Trunk
 from torchrecorder.layout.layered.tracks import Run, slots, tracks
 
@@ -107,7 +107,7 @@ def test_lines_meet_a_box_within_its_width(high: float) -> None:
     above = tuple(Spot(100.0 * number, 0, 40.0, 20.0, 0) for number in range(6))
     joins = tuple(Trunk(End(one, 0), (), (Branch(End(6, one), ()),)) for one in range(6))
     boxes = (*above, Spot(250.0, 1, 60.0, high, 1))
-    made = compose(Template(boxes, 2, (), (), joins, 0), {}, Room())
+    made = compose(Template(boxes, 2, (), (), joins, 0), {}, HeaderSpace())
     frame, ends = made.frames[6], [path.points[-1][0] for path in made.paths]
     assert sorted(ends) == ends and len(set(ends)) == 6
     assert frame.across < ends[0] and ends[-1] < frame.across + frame.width

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from torchrecorder.layout.layered.constants import BEFORE, PAD, TRACK
 from torchrecorder.layout.layered.ports import OUTSIDE
-from torchrecorder.layout.layered.positions import Composed, Frame, Path, Point, Room
-from torchrecorder.layout.layered.side_by_side import Across, Fold
+from torchrecorder.layout.layered.positions import Composed, Frame, Path, Point, HeaderSpace
+from torchrecorder.layout.layered.side_by_side import CutEdge, UShape
 from torchrecorder.layout.layered.u_shape import BESIDE, BETWEEN, comes_from_right, u_shape
 
 OUTER, INNER, BOTTOM, UP, LAST = range(5)
@@ -26,9 +26,9 @@ APART = 20.0
 BELOW = 120.0
 """Where the bottom ends: there the scope is folded."""
 
-OVER = Across(0, 0, OUTER, LAST, 40.0, 160.0)
-UNDER = Across(1, 1, INNER, UP, 80.0, BELOW)
-THROUGH = Across(2, 2, BOTTOM, UP, BELOW, BELOW)
+OVER = CutEdge(0, 0, OUTER, LAST, 40.0, 160.0)
+UNDER = CutEdge(1, 1, INNER, UP, 80.0, BELOW)
+THROUGH = CutEdge(2, 2, BOTTOM, UP, BELOW, BELOW)
 
 
 INTO = (20.0, 160.0), (20.0, 180.0)
@@ -57,14 +57,14 @@ def folded(
     entries: tuple[float, ...] = (),
     into: Sequence[Point] = INTO,
     opened: Sequence[int] = (),
-    others: Sequence[Across] = (),
-    skips: Sequence[Sequence[Across]] = ([OVER], [UNDER]),
-    room: Room = Room(),
+    others: Sequence[CutEdge] = (),
+    skips: Sequence[Sequence[CutEdge]] = ([OVER], [UNDER]),
+    room: HeaderSpace = HeaderSpace(),
     risen: bool = True,
     mirror: bool = False,
 ) -> Composed:
     """That chain as a U."""
-    fold = Fold(BELOW, tuple(map(tuple, skips)), (THROUGH, *others))
+    fold = UShape(BELOW, tuple(map(tuple, skips)), (THROUGH, *others))
     made = u_shape(
         chain(boxes, lines, entries, into, opened), fold, room, risen=risen, mirror=mirror
     )
@@ -120,7 +120,7 @@ def test_sides_are_as_near_as_their_boxes_and_lines(
         ((20.0, 40.0 * row + 40), (at, 40.0 * row + 41), (20.0, 40.0 * row + 42))
         for at, row in bulges if row != BOTTOM
     ]
-    room = Room(beside=10.0 if corner else 0.0, clear=clear, before=5.0)
+    room = HeaderSpace(beside=10.0 if corner else 0.0, clear=clear, before=5.0)
     entries = () if entry is None else (entry,)
     made = folded(lines=ways, entries=entries, room=room, mirror=mirror)
     sides: tuple[list[float], list[float]] = ([*made.entries], [])
@@ -140,7 +140,7 @@ def test_sides_are_as_near_as_their_boxes_and_lines(
 def test_lanes_between_the_sides(count: int) -> None:
     """One for each tensor, a track apart; the sides make room for many of them."""
     lines = [((20.0 + n, 40.0), (20.0 + n, 180.0)) for n in range(count)]
-    others = [Across(6 + n, 6 + n, OUTER, LAST, 40.0, 160.0) for n in range(count)]
+    others = [CutEdge(6 + n, 6 + n, OUTER, LAST, 40.0, 160.0) for n in range(count)]
     made = folded(lines=lines, others=others)
     left, right = made.frames[OUTER].across + 40.0, made.frames[LAST].across
     assert right - left == pytest.approx(max(BETWEEN, 2 * BESIDE + TRACK * (count - 1)))
@@ -157,7 +157,7 @@ def test_lanes_between_the_sides(count: int) -> None:
 def test_lines_of_one_tensor_share_a_lane() -> None:
     """And the track on which they leave; each has its own track where it arrives."""
     lines = [((20.0, 40.0), (20.0, 180.0)), ((20.0, 40.0), (25.0, 180.0))]
-    others = [Across(6 + n, 6, OUTER, LAST, 40.0, 160.0) for n in range(2)]
+    others = [CutEdge(6 + n, 6, OUTER, LAST, 40.0, 160.0) for n in range(2)]
     one, other = (path.points for path in folded(lines=lines, others=others).paths[6:])
     assert one[:3] == other[:3]
     assert abs(one[3][1] - other[3][1]) == pytest.approx(TRACK)
@@ -167,8 +167,8 @@ def test_lines_of_one_tensor_share_a_lane() -> None:
 def test_what_comes_in_for_the_other_side(tensors: int) -> None:
     """It turns off below the title and above the first box, which makes room if it has none."""
     lines = [((25.0, 0.0), (25.0, 180.0)) for _ in range(tensors)]
-    others = [Across(6 + n, 6 + n, OUTSIDE, LAST, 12.0, 160.0) for n in range(tensors)]
-    made = folded(lines=lines, others=others, entries=(25.0,), room=Room(before=12.0))
+    others = [CutEdge(6 + n, 6 + n, OUTSIDE, LAST, 12.0, 160.0) for n in range(tensors)]
+    made = folded(lines=lines, others=others, entries=(25.0,), room=HeaderSpace(before=12.0))
     for number, path in enumerate(made.paths[6:]):
         begin, away, (lane, out), *_ = path.points
         assert begin == (made.entries[0], 0.0) and away == (begin[0], out) and lane > away[0]
@@ -229,13 +229,13 @@ def test_whether_levels_enter_from_the_right(
         path._replace(points=tuple((x + 60.0, y) for x, y in path.points)) if place < 2 else path
         for place, path in enumerate(scope.paths)
     ))
-    assert comes_from_right(scope, Fold(BELOW, skips, (THROUGH,))) == right
+    assert comes_from_right(scope, UShape(BELOW, skips, (THROUGH,))) == right
 
 
 @pytest.mark.parametrize("source", LEVELS)
 def test_a_level_leaves_an_open_box_where_it_did(source: int) -> None:
     """Below it, as far from its left side as in the scope."""
-    made = folded(opened=[source], room=Room(clear=50.0), entries=(20.0,))
+    made = folded(opened=[source], room=HeaderSpace(clear=50.0), entries=(20.0,))
     (x, y), (turned, _) = made.paths[source].points[:2]
     frame = made.frames[source]
     assert (x - frame.across, y) == (30.0, frame.end) and turned == x

@@ -288,7 +288,10 @@ def test_a_comparison_says_what_changed() -> None:
     found = compare(network(), _resized())
     laid = overlay(found.before, found.after, found.matching, found.changes)
     style = DiffColors(
-        {node: kind.value for node, kind in laid.marks.items()}, laid.gone, laid.new, laid.notes
+        {node: kind.value for node, kind in laid.marks.items()},
+        laid.removed,
+        laid.added,
+        laid.notes,
     ).style(Style())
     page = Page(data_of(laid.recording, style, fold=False))
     assert page.facts("0: Linear")["note"] == "changed: out_features: 4 → 8"

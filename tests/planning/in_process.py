@@ -7,7 +7,7 @@ import torch.distributed as dist
 from torchrecorder.capture.planned import recorded
 from torchrecorder.planning.layout import Layout
 from torchrecorder.planning.plan import _RankSampling
-from torchrecorder.planning.workers import Job
+from torchrecorder.planning.workers import PlanJob
 from torchrecorder.ranks.digest import digest
 from torchrecorder.ranks.digest_codec import DigestDecoder, encode_digest
 from torchrecorder.ranks.ranks import Ranks
@@ -17,7 +17,7 @@ class Here:
     """In the place of `Workers`."""
 
     def __init__(self, factory, mesh, backward=True):
-        self.job = Job(factory, Layout.from_sizes(mesh), backward, "job")
+        self.job = PlanJob(factory, Layout.from_sizes(mesh), backward, "job")
         self.decoder = DigestDecoder()
         self.recordings = {}
 

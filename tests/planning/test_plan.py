@@ -21,7 +21,7 @@ from torchrecorder.events import ScopeKind
 from torchrecorder.graph.consistency import problems
 from torchrecorder.graph.storage import dumps
 from torchrecorder.planning.layout import Layout
-from torchrecorder.planning.workers import Job, Workers
+from torchrecorder.planning.workers import PlanJob, Workers
 from torchrecorder.ranks.sharding_ops import without_sharding_ops
 
 from tests.structure import structure
@@ -40,7 +40,7 @@ def _blocks(mesh):
 @pytest.fixture(scope="module")
 def square(tmp_path_factory):
     """What four of 64 processes recorded, by rank."""
-    job = Job(_blocks, Layout.from_sizes({"dp": 8, "tp": 8}), True, "")
+    job = PlanJob(_blocks, Layout.from_sizes({"dp": 8, "tp": 8}), True, "")
     workers = Workers(job, tmp_path_factory.mktemp("ranks"), 2)
     return {rank: workers.recording(rank) for rank in workers.run([0, 1, 9, 63])}
 
@@ -275,7 +275,7 @@ def test_without_kernels_for_tensors_without_data(monkeypatch):
     """In an old PyTorch, the message says from which version on it works."""
     monkeypatch.setattr(fake_group, "FAKE_GROUPS", replace(FAKE_GROUPS, works=lambda: False))
     with pytest.raises(InvalidArgument, match=f"Install PyTorch {FAKE_GROUPS.since} or newer"):
-        recorded(Job(factories.only_step, Layout.from_sizes({"dp": 1}), True, ""), 0)
+        recorded(PlanJob(factories.only_step, Layout.from_sizes({"dp": 1}), True, ""), 0)
 
 
 def test_what_is_no_model():

@@ -136,7 +136,7 @@ def test_ranks_are_run_along_what_differs(differ: set[int], ran: set[int]) -> No
 
 def test_a_process_that_left_nothing(tmp_path: Any) -> None:
     """How it ended is said, and what a script must do."""
-    job = workers.Job(of_rank, SQUARE, True, "")
+    job = workers.PlanJob(of_rank, SQUARE, True, "")
     message = r"rank 1 \(dp=0, tp=1\) exited with code 1\. A script must call plan inside"
     with pytest.raises(TorchRecorderError, match=message):
         workers.Workers(job, tmp_path, 1)._result(1, 1)

@@ -21,8 +21,8 @@ def _by_node(
     """Amounts of communications by the op or grad node that ran them, otherwise by scope.
 
     In joined recordings, the op of a grad node may be removed. Then the amount belongs to the first
-    grad node of its scope that has one. What is sent at the end of a backward pass, when no node
-    runs, belongs to the call of that pass.
+    grad node of its scope that has one. Communications at the end of a backward pass, when no node
+    runs, belong to the call of that pass.
     """
 
     def compute(recording: RecordedRun) -> dict[str, float]:

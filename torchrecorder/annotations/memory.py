@@ -6,7 +6,6 @@ from torchrecorder.annotations.amounts import of_bytes
 from torchrecorder.annotations.annotation import Annotation, measured
 from torchrecorder.annotations.parameter_owners import leaf_gradients
 from torchrecorder.events import BYTES_OF_GRADIENT, BYTES_PEAK, BYTES_SAVED, OpKind, Role
-from torchrecorder.graph.nodes import Op, Value
 from torchrecorder.graph.recording import RecordedRun
 
 
@@ -21,13 +20,10 @@ def new_bytes(recording: RecordedRun) -> dict[str, float]:
         seen = value.storage in known
         if value.storage >= 0:
             known.add(value.storage)
-        if value.producer in found and not seen and _made(recording.ops[value.producer], value):
-            found[value.producer] += value.bytes
+        op = recording.ops.get(value.producer) if value.producer is not None else None
+        if op is not None and op.kind is not OpKind.PASS and value.id not in op.writes and not seen:
+            found[op.id] += value.bytes
     return found
-
-
-def _made(op: Op, value: Value) -> bool:
-    return op.kind is not OpKind.PASS and value.id not in op.writes
 
 
 def gradient_bytes(recording: RecordedRun) -> dict[str, float]:

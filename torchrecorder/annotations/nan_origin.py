@@ -90,12 +90,12 @@ def _maker(
 
 
 class NotFinite(NamedTuple):
-    """Where the first number that is not finite came from. ``str()`` of it is a sentence.
+    """The origin of the first number that is not finite. ``str()`` of it is a sentence.
 
     Attributes:
         node: Id of the op that made it, or of the grad node if no op in forward did.
-        nans: How many NaNs it made.
-        infs: How many infinities.
+        nans: The number of NaNs it made.
+        infs: The number of infinities.
         text: A sentence with the module and the line.
     """
 

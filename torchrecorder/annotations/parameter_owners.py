@@ -13,7 +13,7 @@ from torchrecorder.graph.recording import RecordedRun
 
 
 def without_former(recording: RecordedRun, members: Sequence[str]) -> Sequence[str]:
-    """*members* without what only a former run had, unless there is nothing else."""
+    """*members* without nodes that only a former run had, unless there are no others."""
     if not recording.former:
         return members
     return [member for member in members if member not in recording.former] or members
@@ -58,7 +58,7 @@ class ParameterOwners:
     def within(self, members: Iterable[str]) -> dict[str, None]:
         """*members*, with the parameters and buffers of all modules and scopes among them.
 
-        What only a former run had is left out, unless there is nothing else.
+        Nodes that only a former run had are left out, unless there are no others.
         """
         found: dict[str, None] = dict.fromkeys(without_former(self.recording, [*members]))
         covered: set[ModuleId] = set()
@@ -109,10 +109,10 @@ def leaf_gradients(recording: RecordedRun) -> dict[ValueId, Gradient]:
 
 
 def before_writes(recording: RecordedRun) -> dict[ValueId, ValueId]:
-    """For parameters and buffers after writes, what they were before the run.
+    """For values of parameters and buffers after writes, their values before the run.
 
-    A write may give them other memory, as ``weight.data = x`` does. Weights of several models may
-    have one name; these must have kept their memory.
+    A write may give them other memory, as ``weight.data = x`` does. If weights of several models
+    have the same name, they are identified by their memory.
     """
     firsts: dict[str, list[Value]] = {}
     found: dict[ValueId, ValueId] = {}
@@ -152,7 +152,7 @@ def own(module: Module) -> dict[ValueId, None]:
 
 _DOT, _AFTER, _APART = "\0", "\1", "\2"
 """In sort keys: the separator of path components, a character that sorts right after it, and the
-first one of what is not in the recorded model."""
+start of modules that are not in the recorded model."""
 
 
 def _key(path: str, apart: bool) -> str:

@@ -13,7 +13,7 @@ from torchrecorder.graph.recording import RecordedRun
 
 
 def stored(recording: RecordedRun, role: Role) -> Iterator[Value]:
-    """Parameters or buffers as the modules held them first, without what writes made of them."""
+    """Parameters or buffers with their first values, without those that writes made."""
     for value in recording.values.values():
         if value.role is role and not value.kind.startswith("Uninitialized"):
             yield value

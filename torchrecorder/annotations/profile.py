@@ -33,7 +33,7 @@ FLOPS = (
 def _profiled(
     name: str, title: str, unit: str, quantity: str, show: Callable[[float], str], *needs: str
 ) -> Annotation:
-    """What a profiler measured of ops and grad nodes."""
+    """An annotation of a quantity that a profiler measured, for ops and grad nodes."""
     needed = ("profile", *needs)
     return Annotation(name, title, unit, measured(quantity), sum, show, needs=needed, passes=True)
 

@@ -154,12 +154,12 @@ def _own(numbers: Numbers, ids: tuple[str, ...], members: Sequence[str]) -> list
     return found
 
 
-_Place = tuple[str, tuple[str, ...], list[str]]
+_RankedRow = tuple[str, tuple[str, ...], list[str]]
 """A row: its name, its ids, and the members whose numbers are combined."""
 
 
-def _places(recording: RecordedRun, by: str) -> Iterator[_Place]:
-    kinds: dict[str, Callable[[RecordedRun], Iterator[_Place]]] = {
+def _places(recording: RecordedRun, by: str) -> Iterator[_RankedRow]:
+    kinds: dict[str, Callable[[RecordedRun], Iterator[_RankedRow]]] = {
         "module": _modules,
         "scope": _scopes,
         "op": _ops,
@@ -170,7 +170,7 @@ def _places(recording: RecordedRun, by: str) -> Iterator[_Place]:
     return kinds[by](recording)
 
 
-def _modules(recording: RecordedRun) -> Iterator[_Place]:
+def _modules(recording: RecordedRun) -> Iterator[_RankedRow]:
     """Scopes of the same path together."""
     calls: dict[tuple[str, str], list[ScopeId]] = {}
     for scope in recording.scopes.values():
@@ -181,21 +181,21 @@ def _modules(recording: RecordedRun) -> Iterator[_Place]:
         yield name, tuple(ids), [item for scope in ids for item in inside.alone(scope)]
 
 
-def _scopes(recording: RecordedRun) -> Iterator[_Place]:
+def _scopes(recording: RecordedRun) -> Iterator[_RankedRow]:
     inside = ScopeMembers(recording)
     for scope in recording.scopes.values():
         if not scope.recompute:
             yield scope_name(recording, scope.id), (scope.id,), inside.alone(scope.id)
 
 
-def _ops(recording: RecordedRun) -> Iterator[_Place]:
+def _ops(recording: RecordedRun) -> Iterator[_RankedRow]:
     inside = ScopeMembers(recording)
     for op in recording.ops.values():
         if not op.recompute:
             yield op_name(recording, op), (op.id,), inside.of_op(op.id)
 
 
-def _types(recording: RecordedRun) -> Iterator[_Place]:
+def _types(recording: RecordedRun) -> Iterator[_RankedRow]:
     """Ops of the same name together, in the order in which the first of them ran."""
     inside = ScopeMembers(recording)
     found: dict[str, list[OpId]] = {}
@@ -206,7 +206,7 @@ def _types(recording: RecordedRun) -> Iterator[_Place]:
         yield name, tuple(ids), [item for op in ids for item in inside.of_op(op)]
 
 
-def _grads(recording: RecordedRun) -> Iterator[_Place]:
+def _grads(recording: RecordedRun) -> Iterator[_RankedRow]:
     for grad in recording.grad_nodes.values():
         yield op_name(recording, grad), (grad.id,), [grad.id]
 

@@ -42,7 +42,7 @@ def explain(
 
 
 def explain_cause(error: BaseException, recording: Recording) -> None:
-    """Attach a note to *error* that says what led to it: which operation made a backward pass fail,
+    """Attach a note to *error* about its cause: the operation that made a backward pass fail,
     or made the tensors with which an operation failed."""
     from torchrecorder.query.failed_backward import why_backward_failed
     from torchrecorder.query.failed_inputs import failed_inputs

@@ -63,7 +63,7 @@ class Instruments:
         self.regions = Regions(tape, Sources(self.applied))
         if extras.saved and SEES_SAVED_TENSORS:
             saved = SavedTensors(tape, values)
-            self.autograd.met, self.regions.entered = saved.met, saved.entered
+            self.autograd.node_recorded, self.regions.entered = saved.node_recorded, saved.entered
         self.catalog = catalog(tape, values)
         self.backward = BackwardRuns(tape, self.autograd)
         calls = Calls(tape, values, self.autograd, self.regions, self.backward)
@@ -138,11 +138,11 @@ def of_model(
 
 def of_thread(tape: Tape, main: Instruments) -> Instruments:
     """The instruments of another thread, which write to *tape* and share the tables of *main*."""
-    asked = main.extras
-    extras = Extras(stats=asked.stats, flops=asked.flops, saved=asked.saved)
+    shared = main.extras
+    extras = Extras(stats=shared.stats, flops=shared.flops, saved=shared.saved)
     made = Instruments(tape, extras, SharedValues(tape, main.values), main.catalog.shared)
     walk, known = made.autograd, main.autograd
     walk.leaves, walk.made, walk.owners = known.leaves, known.made, known.owners
     walk.expect_foreign_nodes()
-    made.modules.family = main.modules.family
+    made.modules.threads = main.modules.threads
     return made

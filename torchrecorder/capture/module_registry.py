@@ -82,7 +82,7 @@ class Catalog:
         root: The recorded model; its parameters and buffers get their dotted names.
 
     Attributes:
-        places: Where modules of the outermost call come from, which gives names to others.
+        places: The origins of modules of the outermost call, which give names to others.
     """
 
     def __init__(self, tape: Tape, values: Values, root: Module | None, name: str) -> None:
@@ -286,7 +286,7 @@ class Catalog:
             return
         if entry.role is role or entry.role is Role.INNER and not entry.names:
             entry.role, entry.names, entry.requires_grad = role, names, tensor.requires_grad
-            self.values.restate(tensor, entry, None)
+            self.values.record_again(tensor, entry, None)
 
     def _names(self, tensor: Tensor, name: str) -> tuple[str, ...]:
         """The names of a parameter or buffer, which its module calls *name*."""
@@ -298,11 +298,11 @@ class Catalog:
         entry = self.values.entries[id(tensor)]
         if not entry.names:  # it was not known before its module was called
             entry.names = self._names(tensor, name)
-            self.values.restate(tensor, entry, None)
+            self.values.record_again(tensor, entry, None)
         now = entry.value, entry.role, entry.producer, entry.requires_grad
         entry.value, entry.role, entry.producer = value, role, None
         entry.requires_grad = tensor.requires_grad
-        self.values.restate(tensor, entry, None)
+        self.values.record_again(tensor, entry, None)
         entry.value, entry.role, entry.producer, entry.requires_grad = now
 
     def attribute(self, module: Module, tensor: Tensor) -> tuple[Role, str] | None:

@@ -186,10 +186,10 @@ def record(
         raise InvalidArgument("fake=True measures no times: repeat and warmup need real tensors")
     if fake:
         _refuse_real_shards(model)
-    for option, asked in (("compiled", compiled), ("profile", profile)):
-        if fake and asked:
+    for option, setting in (("compiled", compiled), ("profile", profile)):
+        if fake and setting:
             raise InvalidArgument(
-                f"{option}={asked!r} needs real tensors and cannot be combined with fake=True"
+                f"{option}={setting!r} needs real tensors and cannot be combined with fake=True"
             )
     once = _Once(model, positional, named, name, autograd, backward, fake, threads)
     with uncollected():

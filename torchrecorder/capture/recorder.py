@@ -148,8 +148,8 @@ class Recorder:
             tape, self._extras, model, self._name, shared=self._with_threads
         )
         self._running = self._instruments.running
-        asked = self._extras.compiled
-        self._second = SecondRun(self._model, fused=asked == INDUCTOR) if asked else None
+        compiled = self._extras.compiled
+        self._second = SecondRun(self._model, fused=compiled == INDUCTOR) if compiled else None
         if self._second is not None:
             self._instruments.modules.called = self._second.called
         with contextlib.ExitStack() as stack:
@@ -181,8 +181,8 @@ class Recorder:
         tape = self._tape
         self._instruments.finish(functools.partial(self._leave, error))
         eager = self._instruments.regions.sources.eager.notes()
-        unheard = self._instruments.modules.others.notes()
-        tape.notes.extend([*unheard, *([OTHER_TASKS] if tape.task.others_ran else [])])
+        unrecorded = self._instruments.modules.others.notes()
+        tape.notes.extend([*unrecorded, *([OTHER_TASKS] if tape.task.others_ran else [])])
         self._kept = self._instruments.started.kept()
         rank, sent = None, self._instruments.started.sent
         if sent is not None:
@@ -214,9 +214,11 @@ class Recorder:
             self._extras.warn_unmatched(self._events)
             for note in () if self._only_looks else eager:
                 warn(note, Notice)
-            if unheard and not tape.index:
-                advice = "threads=True records threads that start meanwhile"
-                warn(f"nothing was recorded in the recorder's own thread; {unheard[0]}. {advice}")
+            if unrecorded and not tape.index:
+                warn(
+                    f"nothing was recorded in the recorder's own thread; {unrecorded[0]}. "
+                    "threads=True records threads that start meanwhile"
+                )
         if tape.lost:
             _warn_lost(tape.lost, self._events)
 
@@ -237,7 +239,7 @@ class Recorder:
         """
         self._only_looks = True
         if isinstance(function, Module):
-            if _is_heard(function):
+            if _runs_hooks(function):
                 return function(*args, **kwargs)
             function = function.__call__
         return self._instruments.modules.call_function(self._name, function, args, kwargs)
@@ -316,7 +318,7 @@ def _module_of(model: Any) -> Module | None:
     return owner if isinstance(owner, Module) else None
 
 
-def _is_heard(module: Module) -> bool:
+def _runs_hooks(module: Module) -> bool:
     """Whether calls of *module* run hooks, because its class does not override ``__call__``."""
     owner = next(base for base in type(module).__mro__ if "__call__" in vars(base))
     return owner.__module__.partition(".")[0] == "torch"

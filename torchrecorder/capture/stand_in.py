@@ -12,7 +12,7 @@ from torch.nn import Module, MultiheadAttention
 
 _PLAIN = frozenset((bool, int, float, complex, str, type(None)))
 _SIZES = ("embed_dim", "num_heads")
-"""What attention of PyTorch does not tell about itself."""
+"""Attributes of PyTorch's attention that its ``extra_repr`` does not have."""
 
 _HELD = ("_parameters", "_buffers", "_modules")
 

@@ -49,7 +49,7 @@ _TOUCHING = frozenset(("modules", "functions", "aliases", "custom functions"))
 
 
 class FailedAt(NamedTuple):
-    """Where an exception was raised; in a backward pass, also the grad node."""
+    """The op and scope in which an exception was raised; in a backward pass, also the grad node."""
 
     op: OpId | None = None
     scope: ScopeId | None = None

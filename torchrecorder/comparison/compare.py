@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
 from itertools import zip_longest
 from typing import Union
 
@@ -29,9 +28,9 @@ NOTABLE = 1e-4
 """Differences of fewer seconds are not reported."""
 
 LAST = float("inf")
-"""The place of what comes after the run."""
+"""The place of changes that are listed after all steps of the run."""
 
-Placed = tuple[tuple[float, int], Change]
+PlacedChange = tuple[tuple[float, int], Change]
 
 
 FACTOR = Check(
@@ -43,10 +42,10 @@ FACTOR = Check(
 def compare(
     before: Recording, after: Recording, *, times: float | None = None, numbers: Wanted = ()
 ) -> Comparison:
-    """What was added, removed, replaced, renamed, changed, resized and rewired.
+    """The differences: what was added, removed, replaced, renamed, changed, resized and rewired.
 
-    Modules are matched by name and by what they are made of, ops by their order. What is
-    in a module that is new or gone is not listed again.
+    Modules are matched by name and by their contents, ops by their order. The contents of an added
+    or removed module are not listed.
 
     Args:
         before: The first recording.
@@ -54,7 +53,7 @@ def compare(
         times: Also list modules whose time grew or shrank by this factor, such as 1.5.
         numbers: Also list modules in which one of these numbers differs, for instance
             ``("flops", "gradient_norm")``, or ``{"gradient_norm": 2}`` for the factor from
-            which on it does: 1.1 for statistics and times; any difference of what is counted.
+            which on it does: 1.1 for statistics and times; any difference of counts.
 
     Returns:
         A comparison; it is false if nothing differs.
@@ -91,7 +90,7 @@ def compare(
 
 def _measured(
     before: RecordedRun, after: RecordedRun, matching: Matching, wanted: Mapping[str, float]
-) -> Iterator[Placed]:
+) -> Iterator[PlacedChange]:
     """Changes of the requested numbers, module by module."""
     names = DisplayNames(after)
     for old, new, text in places(before, after, matching.scopes, wanted):
@@ -99,7 +98,7 @@ def _measured(
         yield place, Change(ChangeKind.MEASURED, old, new, names.scope(new), text)
 
 
-def _overall(summed: Iterable[Total], wanted: Mapping[str, float]) -> Iterator[Placed]:
+def _overall(summed: Iterable[Total], wanted: Mapping[str, float]) -> Iterator[PlacedChange]:
     """Changes of the requested numbers of the whole run."""
     for total in summed:
         if total.name in wanted and total.text:
@@ -115,22 +114,22 @@ class _Comparer:
         self.before, self.after, self.matching, self.times = before, after, matching, times
         self.edge_match = EdgeMatch(before, after, matching)
         self.old_names, self.new_names = self.edge_match.old_names, self.edge_match.new_names
-        self.met = set(matching.scopes.values()), set(matching.ops.values())
+        self.matched = set(matching.scopes.values()), set(matching.ops.values())
         self.replaced: set[str] = set()
 
-    def all(self) -> Iterator[Placed]:
+    def all(self) -> Iterator[PlacedChange]:
         """Every change with the place where it is listed."""
         yield from self._run()
         yield from self._scopes()
         yield from self._ops()
-        yield from self._lonely(self.before, self.matching.scopes, self.matching.ops, False)
-        yield from self._lonely(self.after, *self.met, True)
+        yield from self._unmatched(self.before, self.matching.scopes, self.matching.ops, False)
+        yield from self._unmatched(self.after, *self.matched, True)
         yield from self._modules()
         yield from self._values()
 
     # The run and its scopes -------------------------------------------------------------
 
-    def _run(self) -> Iterator[Placed]:
+    def _run(self) -> Iterator[PlacedChange]:
         for name, left, right in (
             ("grad mode", self.before.run.grad_mode, self.after.run.grad_mode),
             ("devices", _devices(self.before), _devices(self.after)),
@@ -150,11 +149,11 @@ class _Comparer:
         return f"is {value}, not {former}"
 
     def _roots_differ(self) -> bool:
-        """Whether the outermost scopes do not determine the outputs of the run."""
+        """Whether the outermost scopes do not match, so that the run's outputs are compared."""
         roots = [self.matching.scopes.get(root) for root in self.before.roots]
         return roots != list(self.after.roots)
 
-    def _scopes(self) -> Iterator[Placed]:
+    def _scopes(self) -> Iterator[PlacedChange]:
         for left, right in self.matching.scopes.items():
             old, new = self.before.scopes[left], self.after.scopes[right]
             if old.cls != new.cls:
@@ -170,7 +169,7 @@ class _Comparer:
                 yield ChangeKind.REPLACED, f"{old.cls} → {new.cls}"
             if self._renamed(old, new):
                 yield ChangeKind.RENAMED, f"was {self.old_names.scope(old.id)}"
-            for text in self._turned(old, new):
+            for text in self._changed(old, new):
                 yield ChangeKind.CHANGED, text
         for text in self._returned(old, new):
             yield ChangeKind.REWIRED, text
@@ -183,13 +182,13 @@ class _Comparer:
                 yield self.edge_match.instead("returns", slot, twin, old.id, new.id)
 
     def _renamed(self, old: Scope, new: Scope) -> bool:
-        """Whether it is not where the scope around it went, under its name."""
+        """Whether a scope has another name, or its parent is not the counterpart of its parent."""
         if old.parent is None or new.parent is None:
             return old.parent is not new.parent
         elsewhere = self.matching.scopes.get(old.parent) != new.parent
         return old.name != new.name or elsewhere
 
-    def _turned(self, old: Scope, new: Scope) -> Iterator[str]:
+    def _changed(self, old: Scope, new: Scope) -> Iterator[str]:
         left, right = self.before.module_of(old), self.after.module_of(new)
         if left is None or right is None:
             return
@@ -197,11 +196,9 @@ class _Comparer:
             details = [hyperparameters(old.cls, item.detail) for item in (left, right)]
             yield differences(*details) or "its hyperparameters"
         flags = left.training, right.training
-        if flags[0] != flags[1] and self._flags_around(old, new) != flags:
+        around = _training(self.before, old.parent), _training(self.after, new.parent)
+        if flags[0] != flags[1] and around != flags:
             yield " → ".join("training" if flag else "evaluation" for flag in flags)
-
-    def _flags_around(self, old: Scope, new: Scope) -> tuple[bool | None, bool | None]:
-        return _training(self.before, old.parent), _training(self.after, new.parent)
 
     def _slower(self, old: Scope, new: Scope) -> bool:
         if self.times is None or old.seconds is None or new.seconds is None:
@@ -211,7 +208,7 @@ class _Comparer:
 
     # Ops --------------------------------------------------------------------------------
 
-    def _ops(self) -> Iterator[Placed]:
+    def _ops(self) -> Iterator[PlacedChange]:
         for left, right in self.matching.ops.items():
             old, new = self.before.ops[left], self.after.ops[right]
             place, where = (new.index, 1), self.new_names.op(right)
@@ -225,7 +222,7 @@ class _Comparer:
                 yield place, Change(ChangeKind.REWIRED, left, right, where, text)
 
     def _follows_from_module(self, old: Op, new: Op) -> bool:
-        """Whether the module around has other hyperparameters, which are listed."""
+        """Whether the hyperparameters of the module around differ, so that they are listed."""
         if old.scope is None or new.scope is None:
             return False
         left = self.before.module_of(self.before.scopes[old.scope])
@@ -241,25 +238,27 @@ class _Comparer:
                 of = "" if name.isdigit() or name in ("", "input") else f"{name}: "
                 yield of + self.edge_match.instead("reads", slot, twin, old.scope, new.scope)
 
-    # What is on one side only -------------------------------------------------------------
+    # Added and removed nodes -------------------------------------------------------------
 
-    def _lonely(
+    def _unmatched(
         self,
         recording: RecordedRun,
         scopes: Union[set[ScopeId], Mapping[ScopeId, ScopeId]],
         ops: Union[set[OpId], Mapping[OpId, OpId]],
         added: bool,
-    ) -> Iterator[Placed]:
+    ) -> Iterator[PlacedChange]:
         """Scopes and ops with no counterpart, in scopes that have one."""
         names = self.new_names if added else self.old_names
         kind = ChangeKind.ADDED if added else ChangeKind.REMOVED
+        moved = {} if added else self._removed_places()
         for scope in recording.scopes.values():
             if scope.id not in scopes and self._listed(scope.parent, recording, scopes):
                 change = _alone(kind, scope.id, names.scope_title(scope.id), size(scope, recording))
-                yield (self._place(scope, added), 2), change
+                yield (moved.get(scope.id, scope.index), 2), change
         for op in recording.ops.values():
             if op.id not in ops and self._listed(op.scope, recording, scopes):
-                yield (self._place(op, added), 2), _alone(kind, op.id, names.op(op.id))
+                place = moved.get(op.id, op.index), 2
+                yield place, _alone(kind, op.id, names.op(op.id))
 
     def _listed(
         self,
@@ -273,19 +272,11 @@ class _Comparer:
         inner = any(isinstance(child, Scope) for child in recording.children[around])
         return around in scopes and (around not in self.replaced or inner)
 
-    def _place(self, step: Union[Scope, Op], added: bool) -> float:
-        """Where in the second run to list a step: after what it followed in the first."""
-        if added:
-            return step.index
-        return self._followed.get(step.id, -0.5)
-
-    @cached_property
-    def _followed(self) -> Mapping[str, float]:
-        return dict(self._following())
-
-    def _following(self) -> Iterator[tuple[str, float]]:
-        """For each step that is gone: half a place after the last one before it that is not."""
-        steps: list[Union[Scope, Op]] = [*self.before.scopes.values(), *self.before.ops.values()]
+    def _removed_places(self) -> Mapping[str, float]:
+        """The place of each removed step in the second run: directly after the last step that ran
+        before it and has a counterpart."""
+        steps: list[Scope | Op] = [*self.before.scopes.values(), *self.before.ops.values()]
+        removed: dict[str, float] = {}
         last = -1.0
         for step in sorted(steps, key=lambda step: step.index):
             if isinstance(step, Op) and step.id in self.matching.ops:
@@ -293,26 +284,27 @@ class _Comparer:
             elif isinstance(step, Scope) and step.id in self.matching.scopes:
                 last = self.after.scopes[self.matching.scopes[step.id]].index
             else:
-                yield step.id, last + 0.5
+                removed[step.id] = last + 0.5
+        return removed
 
     # Modules and tensors ------------------------------------------------------------------
 
-    def _modules(self) -> Iterator[Placed]:
+    def _modules(self) -> Iterator[PlacedChange]:
         """Modules that no call shows."""
-        met = set(self.matching.modules.values())
+        matched = set(self.matching.modules.values())
         for added, recording, known in (
             (False, self.before, self.matching.modules.keys()),
-            (True, self.after, met),
+            (True, self.after, matched),
         ):
             kind = ChangeKind.ADDED if added else ChangeKind.REMOVED
-            lonely = [module for module in recording.modules.values() if module.id not in known]
-            names = {name for module in lonely for name in module.names}
-            for module in lonely:
+            unmatched = [module for module in recording.modules.values() if module.id not in known]
+            names = {name for module in unmatched for name in module.names}
+            for module in unmatched:
                 if module.names and not module.calls and not _around(module, names):
                     where = f"{module.names[0]} ({module.cls})"
                     yield (LAST, 1), _alone(kind, module.id, where, "never called")
 
-    def _values(self) -> Iterator[Placed]:
+    def _values(self) -> Iterator[PlacedChange]:
         for left, right in self.matching.values.items():
             old, new = self.before.values[left], self.after.values[right]
             place, where = (self._read_at(new), 3), self.new_names.value(right)
@@ -324,10 +316,10 @@ class _Comparer:
         for left_module, right_module in self.matching.modules.items():
             yield from self._own(left_module, right_module)
 
-    def _own(self, left: ModuleId, right: ModuleId) -> Iterator[Placed]:
+    def _own(self, left: ModuleId, right: ModuleId) -> Iterator[PlacedChange]:
         """Parameters and buffers that a module has on one side only."""
         old, new = self.before.modules[left], self.after.modules[right]
-        place = (self._called_at(new), 3)
+        place = (self.after.scopes[new.calls[0]].index if new.calls else LAST), 3
         for module, twin, recording, kind in (
             (old, new, self.before, ChangeKind.REMOVED),
             (new, old, self.after, ChangeKind.ADDED),
@@ -346,12 +338,9 @@ class _Comparer:
         readers = self.after.consumers.get(ValueId(value.id), ())
         return self.after.ops[readers[0]].index if readers else LAST
 
-    def _called_at(self, module: Module) -> float:
-        return self.after.scopes[module.calls[0]].index if module.calls else LAST
-
 
 def _alone(kind: ChangeKind, node: str, where: str, text: str = "") -> Change:
-    """What is on one side only."""
+    """The change of a node that only one recording has."""
     before, after = (None, node) if kind is ChangeKind.ADDED else (node, None)
     return Change(kind, before, after, where, text)
 
@@ -385,7 +374,7 @@ def _around(module: Module, names: set[str]) -> bool:
 
 
 def _stored(old: Value, new: Value) -> Iterator[str]:
-    """What is different about a parameter or buffer, besides its form."""
+    """The differences of a parameter or buffer, other than its form."""
     if old.role in STORED and old.producer is new.producer is None:
         if old.trainable != new.trainable:
             yield " → ".join("trainable" if item.trainable else "frozen" for item in (old, new))

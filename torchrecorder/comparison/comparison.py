@@ -51,12 +51,12 @@ class Comparison:
     @property
     def changed_totals(self) -> tuple[str, ...]:
         """Changes of the numbers of the whole run, without those that follow from others."""
-        asked = {change.text for change in self.changes}
+        listed = {change.text for change in self.changes}
         found = (total for total in self.totals if total.text)
         return tuple(
             total.described
             for total in found
-            if total.name in BRIEF or total.described in asked
+            if total.name in BRIEF or total.described in listed
         )
 
     def __bool__(self) -> bool:
@@ -123,12 +123,13 @@ class Comparison:
             return target
         both = overlay(self.before, self.after, self.matching, self.changes)
         marks = {node: kind.value for node, kind in both.marks.items()}
-        view, gone, new = chosen_view(both.recording, chosen), both.gone, both.new
+        view, removed, added = chosen_view(both.recording, chosen), both.removed, both.added
         if chosen.exporter.suffix != ".html":  # the page, where modules open, marks boxes instead
-            view, turned = with_former(view, both.instead)
-            gone, new = gone.union((both.instead[edge], edge[1]) for edge in turned), new | turned
-        style = DiffColors(marks, gone, new, both.notes, self.changed_totals).style(chosen.style)
-        write_file(target, chosen.exporter.export(view, style))
+            view, changed = with_former(view, both.instead)
+            removed = removed.union((both.instead[edge], edge[1]) for edge in changed)
+            added = added | changed
+        colors = DiffColors(marks, removed, added, both.notes, self.changed_totals)
+        write_file(target, chosen.exporter.export(view, colors.style(chosen.style)))
         return target
 
     def _lines(self, limit: int | None) -> Iterator[str]:
@@ -151,7 +152,7 @@ class Comparison:
 
 
 def _grouped(changes: Iterable[Change]) -> Iterator[tuple[ChangeKind, str, str]]:
-    """One line for all that changed in the same way, where the first of them is."""
+    """One line for all equal changes, at the place of the first of them."""
     groups: dict[tuple[ChangeKind, str, str], list[str]] = {}
     for change in changes:
         what = change.text or change.where.rpartition(": ")[2]

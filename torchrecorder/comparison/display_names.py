@@ -12,7 +12,7 @@ from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels
 
 DEFAULT = "default"
-"""The text for a hyperparameter that is not given."""
+"""The text for a hyperparameter with its default value."""
 
 UNNAMED: Mapping[str, tuple[str, ...]] = {
     "Embedding": ("num_embeddings", "embedding_dim"),
@@ -64,7 +64,7 @@ class DisplayNames:
             return "the input" if found.role is Role.INPUT else "a constant"
         return self.op(found.producer)
 
-    def handed(self, value: ValueId, reader: ScopeId | None) -> str:
+    def result(self, value: ValueId, reader: ScopeId | None) -> str:
         """Its name, or that of the outermost module that returns it to *reader*."""
         found = self.recording.values[value]
         if found.producer is None:
@@ -78,7 +78,7 @@ class DisplayNames:
         return name
 
     def scope_title(self, scope: ScopeId) -> str:
-        """What it is called, and its class."""
+        """Its name, and its class."""
         found = self.recording.scopes[scope]
         name = self.scope(scope)
         return f"{name} ({found.cls})" if found.cls not in ("", name, found.name) else name
@@ -99,10 +99,8 @@ class DisplayNames:
 
     @cached_property
     def _numbers(self) -> Mapping[OpId, int]:
-        """Which of several ops of one name in one scope; counted from 1."""
-        return dict(self._counted())
-
-    def _counted(self) -> Iterator[tuple[OpId, int]]:
+        """The ops that share their name with others of their scope, numbered from 1."""
+        numbers: dict[OpId, int] = {}
         for inside in self.recording.children.values():
             named: dict[str, list[Op]] = {}
             for step in inside:
@@ -110,7 +108,8 @@ class DisplayNames:
                     named.setdefault(step.name, []).append(step)
             for ops in named.values():
                 if len(ops) > 1:
-                    yield from ((op.id, number) for number, op in enumerate(ops, 1))
+                    numbers.update((op.id, number) for number, op in enumerate(ops, 1))
+        return numbers
 
 
 def form(value: Value) -> str:
@@ -132,7 +131,7 @@ def size(scope: Scope, recording: RecordedRun) -> str:
 
 
 def differences(before: Mapping[str, str], after: Mapping[str, str]) -> str:
-    """What differs between two sets of settings, ``"stride: 1 → 2"``."""
+    """The differences between two sets of settings, ``"stride: 1 → 2"``."""
     return ", ".join(
         f"{name}: {before.get(name, DEFAULT)} → {after.get(name, DEFAULT)}"
         for name in dict.fromkeys((*before, *after))

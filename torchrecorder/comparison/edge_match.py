@@ -28,19 +28,19 @@ class EdgeMatch:
             return old is new
         if self.matching.values.get(old.value) == new.value:
             return True
-        scopes = self._handed.get((old.value, new.value), ())
+        scopes = self._returned.get((old.value, new.value), ())
         return any(scope not in self.after.within(reader) for scope in scopes)
 
     @cached_property
-    def _handed(self) -> Mapping[tuple[ValueId, ValueId], list[ScopeId]]:
+    def _returned(self) -> Mapping[tuple[ValueId, ValueId], list[ScopeId]]:
         """Pairs of values that matched scopes return at the same position, with these scopes."""
-        handed: dict[tuple[ValueId, ValueId], list[ScopeId]] = {}
+        returned: dict[tuple[ValueId, ValueId], list[ScopeId]] = {}
         for left, right in self.matching.scopes.items():
             outputs = self.before.scopes[left].outputs, self.after.scopes[right].outputs
             for old, new in by_name(*outputs):
                 if old is not None and new is not None:
-                    handed.setdefault((old.value, new.value), []).append(right)
-        return handed
+                    returned.setdefault((old.value, new.value), []).append(right)
+        return returned
 
     def known(self, old: Slot | None, new: Slot | None) -> bool:
         """Whether the slot is a parameter that is itself listed as added or removed."""
@@ -51,10 +51,10 @@ class EdgeMatch:
             return found.role in STORED and old.value not in self.matching.values
         assert new is not None
         found = self.after.values[new.value]
-        return found.role in STORED and new.value not in self._met_values
+        return found.role in STORED and new.value not in self._matched_values
 
     @cached_property
-    def _met_values(self) -> set[ValueId]:
+    def _matched_values(self) -> set[ValueId]:
         return set(self.matching.values.values())
 
     def instead(
@@ -65,15 +65,15 @@ class EdgeMatch:
         before: ScopeId | None,
         after: ScopeId | None,
     ) -> str:
-        returned = self.new_names.handed(new.value, after) if new is not None else "nothing"
-        former = self.old_names.handed(old.value, before) if old is not None else "nothing"
+        returned = self.new_names.result(new.value, after) if new is not None else "nothing"
+        former = self.old_names.result(old.value, before) if old is not None else "nothing"
         return f"{verb} {returned}, not {former}"
 
 
 def by_name(
     old: Iterable[Slot], new: Iterable[Slot]
 ) -> Iterator[tuple[Slot | None, Slot | None]]:
-    """Slots of the same name; those of other names in their order."""
+    """Pairs of slots with the same name, then the others in their order."""
     left, right = {slot.name: slot for slot in old}, {slot.name: slot for slot in new}
     yield from ((slot, right[name]) for name, slot in left.items() if name in right)
     yield from zip_longest(

@@ -34,7 +34,7 @@ class Change:
     """One difference.
 
     Attributes:
-        kind: How it differs.
+        kind: The kind of difference.
         before: Id of the scope, op, value or module in the first recording; None if it is
             not there. Empty for the run as a whole.
         after: The same in the second recording.

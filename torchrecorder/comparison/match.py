@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, Union
+from typing import Any
 
 from torchrecorder.events import ModuleId, OpId, ScopeId, Slot, ValueId
 from torchrecorder.graph.align import Pair, align, between
@@ -18,8 +18,8 @@ from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.structural_hash import structures
 
-Step = Union[Scope, Op]
-Key = Callable[["Side", Step], Hashable]
+Key = Callable[["Side", Scope | Op], Hashable]
+StepPair = tuple[Scope | Op, Scope | Op]
 
 
 @dataclass(frozen=True)
@@ -51,19 +51,16 @@ class Side:
         self.structures = structures(recording)
         self.skeletons = skeletons(recording)
 
-    def op(self, op: Op) -> tuple[Any, ...]:
-        """All facts about an op, except the origin of its inputs."""
-        values = [self.recording.values[output] for output in op.outputs]
-        return op.qualname, op.arguments, len(op.inputs), *(value.shape for value in values)
 
-
-def _exact(side: Side, step: Step) -> Hashable:
+def _exact(side: Side, step: Scope | Op) -> Hashable:
+    """All facts about a step, except the origin of the inputs of an op."""
     if isinstance(step, Op):
-        return side.op(step)
+        shapes = tuple(side.recording.values[output].shape for output in step.outputs)
+        return step.qualname, step.arguments, len(step.inputs), shapes
     return step.kind, step.name, side.structures[step.id]
 
 
-def _made_of(side: Side, step: Step) -> Hashable:
+def _made_of(side: Side, step: Scope | Op) -> Hashable:
     """The structure of a scope; indices in a container do not count, because insertions shift
     them."""
     if isinstance(step, Op):
@@ -72,25 +69,25 @@ def _made_of(side: Side, step: Step) -> Hashable:
     return step.kind, name, side.skeletons[step.id].digest
 
 
-def _named(side: Side, step: Step) -> Hashable:
+def _named(side: Side, step: Scope | Op) -> Hashable:
     return step.qualname if isinstance(step, Op) else (step.kind, step.name, step.cls)
 
 
-def _roughly(side: Side, step: Step) -> Hashable:
+def _roughly(side: Side, step: Scope | Op) -> Hashable:
     if isinstance(step, Op):
         return step.qualname
     return (step.kind, step.cls) if step.name.isdigit() else (step.kind, "", step.name)
 
 
-def _placed(side: Side, step: Step) -> Hashable:
+def _placed(side: Side, step: Scope | Op) -> Hashable:
     return step.id if isinstance(step, Op) else (step.kind, step.name)
 
 
 TIERS: tuple[Key, ...] = (_exact, _made_of, _named, _roughly, _placed)
-"""What two steps must agree in, from strict to loose."""
+"""Keys that must be equal for two steps to match, from strict to loose."""
 
 
-class _Pairs:
+class _OneToOne:
     """One-to-one pairs."""
 
     def __init__(self) -> None:
@@ -98,7 +95,7 @@ class _Pairs:
         self.back: dict[Any, Any] = {}
 
     def add(self, a: Any, b: Any) -> bool:
-        """Add a pair unless one of the two has a partner; whether it was added."""
+        """Add a pair unless one of the two has a partner; return whether it was added."""
         if a in self.there or b in self.back:
             return False
         self.there[a], self.back[b] = b, a
@@ -106,11 +103,11 @@ class _Pairs:
 
 
 class _Matcher:
-    """Collects pairs; scopes are walked on a stack, so that depth has no limit."""
+    """Collects pairs; scopes are visited with a stack, so that depth has no limit."""
 
     def __init__(self, a: Side, b: Side) -> None:
         self.a, self.b = a, b
-        self.scopes, self.ops, self.values, self.modules = (_Pairs() for _ in range(4))
+        self.scopes, self.ops, self.values, self.modules = (_OneToOne() for _ in range(4))
 
     # Scopes and ops ---------------------------------------------------------------------
 
@@ -119,9 +116,9 @@ class _Matcher:
         self._walk([(None, None)])
         if self._alike():
             self._models()
-        for a, b in self._strays():
-            if self.scopes.add(a, b):
-                self._walk([(a, b)])
+        for a, b in self._moved():
+            self.scopes.add(a, b)
+            self._walk([(a, b)])
         self._models()
 
     def _models(self) -> None:
@@ -131,7 +128,7 @@ class _Matcher:
             self._walk([(a[0], b[0])])
 
     def _alike(self) -> bool:
-        """Whether a large share of the direct members has the same names.
+        """Whether many direct children of the models have the same names and classes.
 
         This holds for a model whose class was renamed, but not for one that was wrapped.
         """
@@ -148,7 +145,8 @@ class _Matcher:
             for left, right in self._inside(a, b):
                 if isinstance(left, Op):
                     self.ops.add(left.id, right.id)
-                elif self.scopes.add(left.id, right.id):
+                else:
+                    self.scopes.add(left.id, right.id)
                     if isinstance(right, Scope) and self._comparable(left, right):
                         waiting.append((left.id, right.id))
 
@@ -160,7 +158,7 @@ class _Matcher:
             for child in side.recording.children[scope.id]
         )
 
-    def _inside(self, a: ScopeId | None, b: ScopeId | None) -> Iterator[tuple[Step, Step]]:
+    def _inside(self, a: ScopeId | None, b: ScopeId | None) -> Iterator[StepPair]:
         left = _free(self.a.recording.children[a], self.scopes.there)
         right = _free(self.b.recording.children[b], self.scopes.back)
         pairs = self._aligned(left, right)
@@ -172,7 +170,7 @@ class _Matcher:
         yield from ((left[i], right[j]) for i, j in pairs)
         yield from self._anywhere(*rest)
 
-    def _aligned(self, a: Sequence[Step], b: Sequence[Step]) -> list[Pair]:
+    def _aligned(self, a: Sequence[Scope | Op], b: Sequence[Scope | Op]) -> list[Pair]:
         """Pairs of places in their common order, tier by tier."""
         pairs: list[Pair] = []
         for key in TIERS:
@@ -182,12 +180,15 @@ class _Matcher:
                     pairs.extend((left[i], right[j]) for i, j in align(*keys))
             pairs.sort()
         for left, right in list(between(pairs, len(a), len(b))):
-            if len(left) == len(right) == 1 and _both_ops(a[left[0]], b[right[0]]):
-                pairs.append((left[0], right[0]))
+            if len(left) == len(right) == 1:
+                if isinstance(a[left[0]], Op) and isinstance(b[right[0]], Op):
+                    pairs.append((left[0], right[0]))
         return sorted(pairs)
 
-    def _anywhere(self, a: Iterable[Step], b: Iterable[Step]) -> Iterator[tuple[Step, Step]]:
-        """Scopes that changed places with others, by name and class, then by their inside."""
+    def _anywhere(
+        self, a: Iterable[Scope | Op], b: Iterable[Scope | Op]
+    ) -> Iterator[StepPair]:
+        """Scopes in another order, matched by name and class, then by their contents."""
         left = [item for item in a if isinstance(item, Scope)]
         right = [item for item in b if isinstance(item, Scope)]
         for key in (_named, _made_of):
@@ -200,7 +201,7 @@ class _Matcher:
             left = [item for item in left if item.id not in taken]
             right = [item for item in right if item.id not in taken]
 
-    def _strays(self) -> Iterator[tuple[ScopeId, ScopeId]]:
+    def _moved(self) -> Iterator[tuple[ScopeId, ScopeId]]:
         """Match moved scopes with weights and equal structure, the largest first."""
         left, right = _by_structure(self.a), _by_structure(self.b)
         common = (item for item in left if item in right and item.weights)
@@ -226,9 +227,9 @@ class _Matcher:
             if module.names and module.names[0] in named:
                 self.modules.add(module.id, named[module.names[0]])
         for left, right in self.modules.there.items():
-            mine, other = a.modules[left], b.modules[right]
-            self._slots(mine.parameters, other.parameters)
-            self._slots(mine.buffers, other.buffers)
+            own, other = a.modules[left], b.modules[right]
+            self._slots(own.parameters, other.parameters)
+            self._slots(own.buffers, other.buffers)
 
     def flows(self) -> None:
         """Match tensors: inputs, results of ops and scopes, and constants read by ops."""
@@ -237,18 +238,18 @@ class _Matcher:
         for slot, other in zip(a.inputs, b.inputs):
             self.values.add(slot.value, other.value)
         for left, right in self.ops.there.items():
-            for value, given in zip(a.ops[left].outputs, b.ops[right].outputs):
-                self.values.add(value, given)
-        for scope, twin in self.scopes.there.items():
-            self._slots(a.scopes[scope].outputs, b.scopes[twin].outputs)
+            for value, other_value in zip(a.ops[left].outputs, b.ops[right].outputs):
+                self.values.add(value, other_value)
+        for scope, other_scope in self.scopes.there.items():
+            self._slots(a.scopes[scope].outputs, b.scopes[other_scope].outputs)
         for left, right in self.ops.there.items():
             for slot, other in zip(a.ops[left].inputs, b.ops[right].inputs):
-                if self._found(slot, other):
+                if self._are_alike(slot, other):
                     self.values.add(slot.value, other.value)
         self._unread()
 
     def _unread(self) -> None:
-        """Match what no op made or read, by name, role and form, in order."""
+        """Match values that no op made or read, by name, role and form, in order."""
         places: dict[Hashable, list[ValueId]] = {}
         for value in reversed(list(self.b.recording.values.values())):
             if value.id not in self.values.back and value.producer is None:
@@ -264,8 +265,8 @@ class _Matcher:
             if slot.name in named:
                 self.values.add(slot.value, named[slot.name])
 
-    def _found(self, a: Slot, b: Slot) -> bool:
-        """Whether both were found where they are read, of the same role."""
+    def _are_alike(self, a: Slot, b: Slot) -> bool:
+        """Whether two inputs are of the same role, and no op made them."""
         left, right = self.a.recording.values[a.value], self.b.recording.values[b.value]
         return left.producer is right.producer is None and left.role is right.role
 
@@ -278,16 +279,12 @@ def _by_structure(side: Side) -> dict[Skeleton, list[ScopeId]]:
     return found
 
 
-def _free(steps: Iterable[Step], taken: Mapping[ScopeId, ScopeId]) -> list[Step]:
+def _free(steps: Iterable[Scope | Op], taken: Mapping[ScopeId, ScopeId]) -> list[Scope | Op]:
     return [step for step in steps if isinstance(step, Op) or step.id not in taken]
 
 
 def _seen(value: Value) -> Hashable:
     return value.role, value.names, value.shape, value.dtype, value.kind
-
-
-def _both_ops(a: Step, b: Step) -> bool:
-    return isinstance(a, Op) and isinstance(b, Op)
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,8 +294,8 @@ class Skeleton:
     Attributes:
         digest: Equal for scopes with the same classes, hyperparameters and functions
             inside, in the same order.
-        weights: How many parameters the modules in it have.
-        scopes: How many scopes it has, with itself.
+        weights: The number of parameters of the modules in it.
+        scopes: The number of scopes in it, with itself.
     """
 
     digest: str
@@ -307,7 +304,7 @@ class Skeleton:
 
 
 def skeletons(recording: RecordedRun) -> Mapping[ScopeId, Skeleton]:
-    """The skeleton of every scope; children come later in a run, so from the end."""
+    """The skeleton of every scope, computed from the end: children come later in a run."""
     found: dict[ScopeId, Skeleton] = {}
     for scope in reversed(list(recording.scopes.values())):
         digest = blake2b(digest_size=16)

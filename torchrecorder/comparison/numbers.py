@@ -49,7 +49,7 @@ class Total(NamedTuple):
 
     @property
     def described(self) -> str:
-        """Its name, and how it changed."""
+        """Its name and its change."""
         return f"{self.name}: {self.text}"
 
 
@@ -91,21 +91,14 @@ def totals(before: RecordedRun, after: RecordedRun, wanted: Mapping[str, float])
         )
 
 
-class ModuleDifference(NamedTuple):
-    """A module in which a number differs."""
-
-    before: ScopeId
-    after: ScopeId
-    text: str
-
-
 def places(
     before: RecordedRun,
     after: RecordedRun,
     scopes: Mapping[ScopeId, ScopeId],
     wanted: Mapping[str, float],
-) -> Iterator[ModuleDifference]:
-    """The modules in which a requested number differs, without their inner modules.
+) -> Iterator[tuple[ScopeId, ScopeId, str]]:
+    """The modules in which a requested number differs, by their ids in both recordings, and how it
+    differs. Their inner modules do not count.
 
     Warns of numbers that one of the two runs has not measured.
     """
@@ -119,7 +112,7 @@ def places(
                 annotation = sides[0].annotation
                 text = change_text(annotation, old[left].number, new[right].number, factor)
                 if text:
-                    yield ModuleDifference(left, right, f"{name}: {text}")
+                    yield left, right, f"{name}: {text}"
 
 
 def _by_first_call(numbers: Numbers) -> dict[str, Ranked]:
@@ -128,7 +121,7 @@ def _by_first_call(numbers: Numbers) -> dict[str, Ranked]:
 
 
 def change_text(annotation: Annotation, before: float, after: float, factor: float) -> str:
-    """How a number changed, ``"80 → 120 (+50 %)"``; empty where it did not."""
+    """The change of a number, ``"80 → 120 (+50 %)"``; empty without one."""
     shown = annotation.show(before), annotation.show(after)
     if shown[0] == shown[1] or not _differ(before, after, factor):
         return ""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
 from types import MappingProxyType
-from typing import Any, Union
+from typing import Any
 
 from torchrecorder.comparison.kinds import Change, ChangeKind
 from torchrecorder.comparison.match import Matching
@@ -16,12 +16,11 @@ from torchrecorder.events import OpId, ScopeId, Slot, ValueId
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
 
-Step = Union[Scope, Op]
-Turn = tuple[tuple[Slot, ...], frozenset[ValueId]]
-"""Inputs that are no longer read, and values that only the second recording reads."""
+InputChange = tuple[tuple[Slot, ...], frozenset[ValueId]]
+"""Inputs that are only in the first recording, and values that are only read in the second."""
 
 GONE = "old_"
-"""The prefix of the ids of what only the first recording has."""
+"""The prefix of the ids of nodes that only the first recording has."""
 
 PARTS = ("scopes", "ops", "values", "modules")
 """The tables of a recording whose entries are marked."""
@@ -32,21 +31,20 @@ class Overlay:
     """Two recordings merged into one.
 
     Attributes:
-        recording: All of the second, and what only the first had; ids of that begin with
-            ``"old_"``. What was read against the order of the second run is left out.
-        marks: How scopes, ops, values and modules differ, by id in *recording*.
-        gone: What is read in the first recording only: pairs of value and op.
-        new: What is read in the second recording only.
-        instead: For what is read as the result of the same module, but of another part of
-            it than in the first recording: what was read there. The same for what the run
-            returns, by its value and box.
-        notes: A text for each thing that differs, by its id.
+        recording: The second recording, and the nodes that only the first has; their ids begin with
+            ``"old_"``. Inputs that are made later in the order of the second run are left out.
+        marks: The differences of scopes, ops, values and modules, by id in *recording*.
+        removed: The inputs of the first recording only: pairs of value and op.
+        added: The inputs of the second recording only.
+        instead: The former value of an input that is still a result of the same module, but of
+            another op in it; the same for the outputs of the run. By value and op, or box.
+        notes: The texts of the differences, by id.
     """
 
     recording: RecordedRun
     marks: Mapping[str, ChangeKind]
-    gone: frozenset[tuple[str, str]]
-    new: frozenset[tuple[str, str]]
+    removed: frozenset[tuple[str, str]]
+    added: frozenset[tuple[str, str]]
     instead: Mapping[tuple[str, str], ValueId]
     notes: Mapping[str, tuple[str, ...]]
 
@@ -59,8 +57,8 @@ def overlay(
     Args:
         before: The first recording.
         after: The second recording.
-        matching: What belongs together.
-        changes: What differs between them.
+        matching: The corresponding parts.
+        changes: The differences.
     """
     return _Merger(before, after, matching, changes).merged()
 
@@ -77,12 +75,12 @@ class _Merger:
     ) -> None:
         self.before, self.after, self.matching, self.changes = before, after, matching, changes
         self.edge_match = EdgeMatch(self.before, self.after, matching)
-        self.twins: dict[Any, Any] = {
+        self.counterparts: dict[Any, Any] = {
             **matching.scopes, **matching.ops, **matching.values, **matching.modules
         }
         self.replaced = set(_replaced(before, after, matching))
-        self.gone: set[tuple[str, str]] = set()
-        self.new: set[tuple[str, str]] = set()
+        self.removed: set[tuple[str, str]] = set()
+        self.added: set[tuple[str, str]] = set()
 
     def merged(self) -> Overlay:
         """The merged recording, with a mark for each difference."""
@@ -102,17 +100,19 @@ class _Merger:
             former=frozenset(self._former()),
         )
         marks = MappingProxyType(dict(self._marks()))
-        gone, new, instead = frozenset(self.gone), frozenset(self.new), self._instead(ops, made)
-        return Overlay(recording, marks, gone, new, instead, self._notes())
+        removed, added = frozenset(self.removed), frozenset(self.added)
+        return Overlay(
+            recording, marks, removed, added, self._instead(ops, made), self._notes()
+        )
 
-    def _there(self, old: Any) -> Any:
-        """The id that something of the first recording has in the overlay."""
-        return None if old is None else self.twins.get(old, GONE + old)
+    def _new_id(self, old: Any) -> Any:
+        """The id in the overlay of a node of the first recording."""
+        return None if old is None else self.counterparts.get(old, GONE + old)
 
     # Scopes and ops ---------------------------------------------------------------------
 
-    def _steps(self) -> Iterator[Step]:
-        """Scopes and ops of both, numbered in one order."""
+    def _steps(self) -> Iterator[Scope | Op]:
+        """The scopes and ops of both recordings, renumbered in one order."""
         inside = self._inside()
         waiting, index = list(reversed(inside.get(None, []))), 0
         while waiting:
@@ -122,9 +122,9 @@ class _Merger:
             if isinstance(step, Scope):
                 waiting.extend(reversed(inside.get(step.id, [])))
 
-    def _inside(self) -> dict[str | None, list[Step]]:
+    def _inside(self) -> dict[str | None, list[Scope | Op]]:
         """The steps in each scope; a removed step comes after the one that it followed."""
-        inside: dict[str | None, list[Step]] = {}
+        inside: dict[str | None, list[Scope | Op]] = {}
         behind = self._behind()
         for scope, steps in self.after.children.items():
             found = inside.setdefault(scope, [])
@@ -136,18 +136,18 @@ class _Merger:
             inside.setdefault(around, []).extend(rest)
         return inside
 
-    def _behind(self) -> dict[tuple[str | None, str | None], list[Step]]:
+    def _behind(self) -> dict[tuple[str | None, str | None], list[Scope | Op]]:
         """Removed steps, by the scope they were in and the step there that they followed."""
-        behind: dict[tuple[str | None, str | None], list[Step]] = {}
+        behind: dict[tuple[str | None, str | None], list[Scope | Op]] = {}
         for scope, steps in self.before.children.items():
-            around, last = self._there(scope), None
+            around, last = self._new_id(scope), None
             if scope in self.replaced:
                 continue
             for step in steps:
-                if step.id not in self.twins:
+                if step.id not in self.counterparts:
                     behind.setdefault((around, last), []).append(self._old(step))
-                elif self._parent(self.twins[step.id]) == around:
-                    last = self.twins[step.id]
+                elif self._parent(self.counterparts[step.id]) == around:
+                    last = self.counterparts[step.id]
         return behind
 
     def _parent(self, step: str) -> str | None:
@@ -155,35 +155,35 @@ class _Merger:
             return self.after.scopes[ScopeId(step)].parent
         return self.after.ops[OpId(step)].scope
 
-    def _old(self, step: Step) -> Step:
+    def _old(self, step: Scope | Op) -> Scope | Op:
         """A step of the first recording as part of the overlay."""
         if isinstance(step, Op):
             return step.replace(
-                id=self._there(step.id),
-                scope=self._there(step.scope),
+                id=self._new_id(step.id),
+                scope=self._new_id(step.scope),
                 inputs=self._slots(step.inputs),
                 outputs=self._alone(step.outputs),
                 writes=self._alone(step.writes),
             )
         return step.replace(
-            id=self._there(step.id),
-            parent=self._there(step.parent),
-            module=self._there(step.module),
+            id=self._new_id(step.id),
+            parent=self._new_id(step.parent),
+            module=self._new_id(step.module),
             inputs=self._slots(step.inputs),
             outputs=self._slots(step.outputs),
         )
 
     def _alone(self, values: Iterable[ValueId]) -> tuple[ValueId, ...]:
-        """Values of the first recording alone; an op of the second makes the others."""
-        return tuple(ValueId(GONE + value) for value in values if value not in self.twins)
+        """The values that only the first recording has; an op of the second makes the others."""
+        return tuple(ValueId(GONE + value) for value in values if value not in self.counterparts)
 
     def _slots(self, slots: Iterable[Slot]) -> tuple[Slot, ...]:
-        return tuple(Slot(slot.name, self._there(slot.value)) for slot in slots)
+        return tuple(Slot(slot.name, self._new_id(slot.value)) for slot in slots)
 
     # Wiring -----------------------------------------------------------------------------
 
     def _outputs(self, op: Op) -> tuple[ValueId, ...]:
-        """What an op gives, with what its counterpart gave besides."""
+        """The outputs of an op, and those of its counterpart that it does not have."""
         old = self._back.get(op.id)
         more = self.before.ops[OpId(old)].outputs if old is not None else ()
         return (*op.outputs, *self._alone(more))
@@ -193,82 +193,87 @@ class _Merger:
         return {new: old for old, new in self.matching.ops.items()}
 
     def _wired(self, op: Op, made: Mapping[ValueId, int]) -> Op:
-        """An op with what it reads in either recording, as far as that exists by then."""
-        lost: tuple[Slot, ...] = ()
+        """An op with its inputs in both recordings, without those that are made after it."""
+        removed: tuple[Slot, ...] = ()
         if op.id.startswith(GONE):
-            self.gone.update((slot.value, op.id) for slot in op.inputs)
+            self.removed.update((slot.value, op.id) for slot in op.inputs)
         else:
-            lost, got = self._differing(op)
-            self.gone.update((slot.value, op.id) for slot in lost)
-            self.new.update((slot.value, op.id) for slot in op.inputs if slot.value in got)
-        inputs = (*op.inputs, *lost)
+            removed, added = self._changed_inputs(op)
+            self.removed.update((slot.value, op.id) for slot in removed)
+            self.added.update((slot.value, op.id) for slot in op.inputs if slot.value in added)
+        inputs = (*op.inputs, *removed)
         reads = tuple(slot for slot in inputs if made.get(slot.value, -1) < op.index)
         return op.replace(inputs=reads, outputs=self._outputs(op))
 
-    def _differing(self, op: Op) -> Turn:
-        """What an op no longer reads, and what it did not read before."""
+    def _changed_inputs(self, op: Op) -> InputChange:
+        """The inputs that an op no longer has, and those that it did not have before."""
         if op.id in self._back:
             old = self.before.ops[OpId(self._back[op.id])]
-            return self._turn(old.inputs, op.inputs, op.scope)
+            return self._input_change(old.inputs, op.inputs, op.scope)
         if op.scope not in self._replacing:
             return (), frozenset(slot.value for slot in op.inputs)
-        lost, got = self._replacing[op.scope]
+        removed, added = self._replacing[op.scope]
         first = self.after.children[op.scope][0]
-        return (lost if first.id == op.id else ()), got
+        return (removed if first.id == op.id else ()), added
 
     def _instead(
         self, ops: Mapping[OpId, Op], made: Mapping[ValueId, int]
     ) -> Mapping[tuple[str, str], ValueId]:
-        """What ops that both have read before, where it is the same only from outside, and what
-        the run returned before."""
+        """The former inputs of matched ops that match the present ones only from outside of a
+        module, and the former outputs of the run."""
         found: dict[tuple[str, str], ValueId] = {}
-        for number, (gave, gives) in enumerate(zip(self.before.outputs, self.after.outputs)):
-            if self._there(gave.value) != gives.value:
-                found[gives.value, f"out:{number}"] = self._there(gave.value)
-        for new, old in self._back.items():
-            op, was = ops[OpId(new)], self.before.ops[OpId(old)].inputs
-            here = frozenset(slot.value for slot in op.inputs)
-            for slot in was:
-                there = self._there(slot.value)
-                same = self._was(slot, op.inputs, here, op.scope).value
-                if same != there and made.get(there, op.index) < op.index:
-                    found[same, op.id] = there
+        for number, (old, new) in enumerate(zip(self.before.outputs, self.after.outputs)):
+            if self._new_id(old.value) != new.value:
+                found[new.value, f"out:{number}"] = self._new_id(old.value)
+        for after, before in self._back.items():
+            op, inputs = ops[OpId(after)], self.before.ops[OpId(before)].inputs
+            present = frozenset(slot.value for slot in op.inputs)
+            for slot in inputs:
+                former = self._new_id(slot.value)
+                same = self._old_input(slot, op.inputs, present, op.scope).value
+                if same != former and made.get(former, op.index) < op.index:
+                    found[same, op.id] = former
         return MappingProxyType(found)
 
     @cached_property
-    def _replacing(self) -> Mapping[Any, Turn]:
+    def _replacing(self) -> Mapping[Any, InputChange]:
         """Differences between the inputs of a replaced scope and of its replacement."""
         return {
-            new: self._turn(_given(self.before, old), _given(self.after, new), new)
+            new: self._input_change(
+                _outer_inputs(self.before, old), _outer_inputs(self.after, new), new
+            )
             for old, new in self.matching.scopes.items()
             if old in self.replaced
         }
 
-    def _turn(self, was: Sequence[Slot], now: Sequence[Slot], reader: ScopeId | None) -> Turn:
-        after = frozenset(slot.value for slot in now)
-        there = [self._was(slot, now, after, reader) for slot in was]
-        lost = tuple(slot for slot in there if slot.value not in after)
-        return lost, after - {slot.value for slot in there}
+    def _input_change(
+        self, old: Sequence[Slot], new: Sequence[Slot], reader: ScopeId | None
+    ) -> InputChange:
+        after = frozenset(slot.value for slot in new)
+        translated = [self._old_input(slot, new, after, reader) for slot in old]
+        removed = tuple(slot for slot in translated if slot.value not in after)
+        return removed, after - {slot.value for slot in translated}
 
-    def _was(
+    def _old_input(
         self,
         old_slot: Slot,
-        now: Sequence[Slot],
+        new: Sequence[Slot],
         after: Collection[ValueId],
         reader: ScopeId | None,
     ) -> Slot:
-        """What was read; that of *now* which is the same as far as *reader* can tell."""
-        old = Slot(old_slot.name, self._there(old_slot.value))
+        """An input of the first recording in the overlay: that of *new* which matches it, seen from
+        the scope *reader*; else itself."""
+        old = Slot(old_slot.name, self._new_id(old_slot.value))
         if old.value in after:
             return old
-        return next((item for item in now if self.edge_match.same(old_slot, item, reader)), old)
+        return next((item for item in new if self.edge_match.same(old_slot, item, reader)), old)
 
     def _values(self) -> Iterator[tuple[ValueId, Any]]:
         yield from self.after.values.items()
         for value in self.before.values.values():
-            if value.id not in self.twins:
-                there = self._there(value.id)
-                producer = self._there(value.producer) if self._shown(value) else None
+            if value.id not in self.counterparts:
+                there = self._new_id(value.id)
+                producer = self._new_id(value.producer) if self._shown(value) else None
                 storage = self._memory[value.storage]
                 yield there, value.replace(
                     id=there, producer=producer, grad=None, storage=storage
@@ -288,7 +293,7 @@ class _Merger:
         return found
 
     def _shown(self, value: Value) -> bool:
-        """Whether what made a value is part of the overlay."""
+        """Whether the producer of a value is part of the overlay."""
         return value.producer is None or self.before.ops[value.producer].scope not in self.replaced
 
     def _modules(self, scopes: Iterable[Scope]) -> Iterator[tuple[Any, Any]]:
@@ -299,8 +304,8 @@ class _Merger:
         for module in self.after.modules.values():
             yield module.id, module.replace(calls=tuple(calls.get(module.id, ())))
         for module in self.before.modules.values():
-            if module.id not in self.twins:
-                there = self._there(module.id)
+            if module.id not in self.counterparts:
+                there = self._new_id(module.id)
                 yield there, module.replace(
                     id=there,
                     names=(),  # by path, they would belong to modules of the second
@@ -312,7 +317,7 @@ class _Merger:
     # Marks ------------------------------------------------------------------------------
 
     def _marks(self) -> Iterator[tuple[str, ChangeKind]]:
-        """Pairs of id and mark; of several for one id the last counts, which is the weightiest."""
+        """Pairs of id and mark; the last one of an id counts."""
         weights = {kind: place for place, kind in enumerate(reversed(ChangeKind))}
         for entry in sorted(self.changes, key=lambda change: weights[change.kind]):
             value = self.after.values.get(ValueId(entry.after or ""))
@@ -322,31 +327,32 @@ class _Merger:
                 yield entry.after, entry.kind
         for former in self._former():
             yield former, ChangeKind.REMOVED
-        there = set(self.twins.values())
+        there = set(self.counterparts.values())
         for name in PARTS:
             for new, item in getattr(self.after, name).items():
-                if new not in there and self._there_before(item) not in self.replaced:
+                if new not in there and self._old_scope_of(item) not in self.replaced:
                     yield new, ChangeKind.ADDED
 
     def _former(self) -> Iterator[str]:
-        """The ids of what only the first recording has."""
+        """The ids of the nodes that only the first recording has."""
         for name in PARTS:
-            yield from (GONE + old for old in getattr(self.before, name) if old not in self.twins)
+            removed = (old for old in getattr(self.before, name) if old not in self.counterparts)
+            yield from (GONE + old for old in removed)
 
     def _notes(self) -> Mapping[str, tuple[str, ...]]:
         """The changes of each scope, op, value and module; of a value also where it is made."""
         notes: dict[str, list[str]] = {}
         for change in self.changes:
             text = f"{change.kind.value}: {change.text}" if change.text else change.kind.value
-            node = change.after or self._there(change.before)
+            node = change.after or self._new_id(change.before)
             value = self.after.values.get(ValueId(node or ""))
             for place in (node, value.producer if value is not None else None):
                 if place:
                     notes.setdefault(place, []).append(text)
         return MappingProxyType({node: tuple(dict.fromkeys(text)) for node, text in notes.items()})
 
-    def _there_before(self, node: Any) -> ScopeId | None:
-        """The counterpart of the scope that an op or value of the second was made in."""
+    def _old_scope_of(self, node: Any) -> ScopeId | None:
+        """The counterpart of the scope in which an op or value of the second ran."""
         producer = getattr(node, "producer", None)
         scope = self.after.ops[producer].scope if producer else getattr(node, "scope", None)
         return self._scopes_back.get(scope)
@@ -364,7 +370,7 @@ def joint_name(before: RecordedRun, after: RecordedRun) -> str:
 def _replaced(
     before: RecordedRun, after: RecordedRun, matching: Matching
 ) -> Iterator[ScopeId]:
-    """Innermost scopes whose class changed: both are drawn as one box."""
+    """The innermost scopes whose class changed: both are drawn as one box."""
     for old, new in matching.scopes.items():
         inside = (*before.children[old], *after.children[new])
         plain = not any(isinstance(item, Scope) for item in inside)
@@ -372,8 +378,8 @@ def _replaced(
             yield old
 
 
-def _given(recording: RecordedRun, scope: ScopeId) -> tuple[Slot, ...]:
-    """What the ops of an innermost scope read that none of them made, each once."""
+def _outer_inputs(recording: RecordedRun, scope: ScopeId) -> tuple[Slot, ...]:
+    """The inputs of the ops of an innermost scope from outside of it, without duplicates."""
     ops = [recording.ops[OpId(step.id)] for step in recording.children[scope]]
     made = {value for op in ops for value in op.outputs}
     found = {slot.value: slot for op in ops for slot in op.inputs if slot.value not in made}

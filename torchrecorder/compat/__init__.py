@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import NoReturn
 
 
-def gone(module: str, name: str, use: str) -> NoReturn:
-    """Say what to use in place of a name of 1.x.
+def renamed(module: str, name: str, use: str) -> NoReturn:
+    """Raise an error with the replacement of a name of 1.x.
 
     Raises:
         ImportError: Always; or AttributeError for names that Python itself looks for.

@@ -3,10 +3,12 @@
 from typing import NoReturn
 
 from torchrecorder.capture.recorder import Recorder
-from torchrecorder.compat import gone
+from torchrecorder.compat import renamed
 
 __all__ = ["Recorder"]
 
 
 def __getattr__(name: str) -> NoReturn:
-    gone("recorder", name, "`with torchrecorder.Recorder(model)` registers and removes its hooks")
+    renamed(
+        "recorder", name, "`with torchrecorder.Recorder(model)` registers and removes its hooks"
+    )

@@ -3,10 +3,10 @@
 from typing import NoReturn
 
 from torchrecorder.export.styler import GraphvizStyler
-from torchrecorder.compat import gone
+from torchrecorder.compat import renamed
 
 __all__ = ["GraphvizStyler"]
 
 
 def __getattr__(name: str) -> NoReturn:
-    gone("renderer", name, "torchrecorder.make_dot(recording, styler_cls=...) gives a Digraph")
+    renamed("renderer", name, "torchrecorder.make_dot(recording, styler_cls=...) gives a Digraph")

@@ -47,9 +47,9 @@ class CompiledGraph(NamedTuple):
         number: Its number, counted from 1, in the order of compilation.
         source: The line of its first call, in the function that was compiled.
         calls: The number of calls of functions and methods in it.
-        unmatched: Those calls that match no recorded op, with the reasons.
+        unmatched: The calls that match no recorded op, with the reasons.
         guards: The number of guards; None if PyTorch does not report them.
-        runs: How often it ran.
+        runs: The number of its runs.
         recompiled: Whether it replaces an earlier graph of the function whose guards failed.
     """
 

@@ -11,10 +11,10 @@ POINT_TO_POINT = ("send", "recv")
 """The names of communications between two processes; the others are of a whole group."""
 
 MESSAGE = "message"
-"""The argument of a receive, where ranks were put together: what the other one sent."""
+"""The argument of a receive with the message of the other rank, in joined recordings."""
 
 GRADIENT_MESSAGE = "gradient message"
-"""The same, where what was sent is a gradient."""
+"""The same for a message that is a gradient."""
 
 
 class RankGroup(NamedTuple):
@@ -42,7 +42,7 @@ class Rank(NamedTuple):
 
     Attributes:
         rank: Its number, counted from 0.
-        world: How many there were.
+        world: The number of processes.
         host: The name of the machine; empty in files without times.
         groups: The group of all processes, and those it communicated in.
     """
@@ -87,8 +87,8 @@ class Communication(NamedTuple):
         op: The op that ran it; None in backward.
         grad: The grad node that ran it; None at the end of a backward pass.
         seconds: From the call to its completion; None if the completion is unknown.
-        blocked_seconds: How long the program was blocked by it; None if unknown.
-        waited_seconds: How long it waited for the slowest rank, *last*; only in joined runs.
+        blocked_seconds: The time that the program was blocked by it; None if unknown.
+        waited_seconds: The time that it waited for the slowest rank, *last*; only in joined runs.
     """
 
     name: str

@@ -12,16 +12,16 @@ _OF_CLASS = ("__call__", "__init__")
 
 
 class FunctionCall(NamedTuple):
-    """A Python function was called between a module, or the block, and what ran in it.
+    """A call of a Python function between a module, or the block, and the ops in it.
 
     Attributes:
         parent: The call around it; None if that is the module's own ``forward``.
         scope: The module call or region in which it began.
         name: Qualified, ``"RoIHeads.postprocess_detections"``; up to Python 3.10 without class.
-        file: Where it is defined.
+        file: The file of its definition.
         line: Its first line there.
         source: The line that called it.
-        ops: What ran directly in it.
+        ops: The ops that ran directly in it.
         scopes: Calls of modules, and regions, that began directly in it.
     """
 
@@ -37,8 +37,8 @@ class FunctionCall(NamedTuple):
 
     @property
     def called(self) -> str:
-        """What was called: the function, without its class; the class or object, where the
-        function is ``__call__`` or ``__init__``."""
+        """The name of the function without its class; for ``__call__`` and ``__init__``, the name
+        of the class or object."""
         around, _, last = self.name.rpartition(".")
         return around.rpartition(".")[2] or last if last in _OF_CLASS else last
 

@@ -16,13 +16,13 @@ GradId = NewType("GradId", str)
 ModuleId = NewType("ModuleId", str)
 """One module object: ``"m0"`` ... in the order of ``named_modules()``."""
 FunctionId = NewType("FunctionId", str)
-"""One call of a Python function: ``"f0"``, ``"f1"`` ... in the order in which they were met."""
+"""One call of a Python function: ``"f0"``, ``"f1"`` ... in the order of their first calls."""
 
 NodeId = Union[OpId, ValueId, GradId]
 
 
 class ScopeKind(str, Enum):
-    """What a scope is a call of."""
+    """The kind of call or region that a scope is."""
 
     MODULE = "module"
     FUNCTION = "function"
@@ -67,7 +67,7 @@ TRAINING = (
 
 
 class OpKind(str, Enum):
-    """How an op was recorded."""
+    """The way in which an op was recorded."""
 
     CALLED = "called"
     """An instrument recorded the call."""
@@ -92,7 +92,7 @@ STORED = (Role.PARAMETER, Role.BUFFER)
 """The roles of values that belong to modules."""
 
 GRAD_SUFFIX = ".grad"
-"""What the names of gradients end in: ``"fc.weight.grad"``; during a run, ``"v4.grad"``."""
+"""The suffix of the names of gradients: ``"fc.weight.grad"``; during a run, ``"v4.grad"``."""
 
 made = tuple.__new__
 """``made(Slot, (name, value))`` is ``Slot(name, value)`` in half the time."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-from torchrecorder.export.line_chart import FAINT, INK, PAPER
+from torchrecorder.export.chart_svg import INK, grid_line, paper
 
 WIDTH, HEIGHT = 760, 380
 LEFT, RIGHT, TOP, BOTTOM = 72, 196, 54, 48
@@ -88,13 +88,7 @@ class _AreaChartSvg:
 
     def parts(self) -> Iterator[str]:
         """The elements of the file."""
-        yield (
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" '
-            f'viewBox="0 0 {WIDTH} {HEIGHT}" font-family="Helvetica, Arial, sans-serif" '
-            f'font-size="11" fill="{INK}">'
-        )
-        yield f'<rect x="0" y="0" width="{WIDTH}" height="{HEIGHT}" fill="{PAPER}"/>'
-        yield f'<text x="{LEFT}" y="20" font-size="13">{escape(self.drawn.title)}</text>'
+        yield from paper(WIDTH, HEIGHT, LEFT, self.drawn.title)
         yield from self._axis()
         yield from self._areas()
         yield from self._phases()
@@ -106,10 +100,7 @@ class _AreaChartSvg:
         end = WIDTH - RIGHT
         for number in range(round(self.top / self.step) + 1):
             amount = number * self.step
-            y = self.y(amount)
-            text = escape(self.drawn.show(amount))
-            yield f'<line x1="{LEFT}" y1="{y:.1f}" x2="{end}" y2="{y:.1f}" stroke="{FAINT}"/>'
-            yield f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{text}</text>'
+            yield from grid_line(LEFT, end, self.y(amount), self.drawn.show(amount))
         yield (
             f'<text x="{(LEFT + end) / 2:.1f}" y="{HEIGHT - 8}" text-anchor="middle" '
             f'fill="{QUIET}">{escape(self.drawn.across)}</text>'

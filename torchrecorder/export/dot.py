@@ -57,7 +57,7 @@ def to_dot(figure: Figure, make: Callable[..., GraphT] | None = None) -> GraphT:
     """*figure* as a graph to style and nest further.
 
     Args:
-        figure: What to write.
+        figure: The figure.
         make: The class of the graph; ``graphviz.Digraph`` if not given.
     """
     graph: Any

@@ -104,7 +104,7 @@ class _Obstacles:
         return short, left
 
     def _is_crossed(self, room: Rectangle, number: int) -> bool:
-        """Whether a line, but for the end of line *number*, or an outline runs through *room*."""
+        """Whether a line or outline crosses *room*; the last segment of line *number* may."""
         strips = range(int(room[1] // STRIP), int(room[3] // STRIP) + 1)
         near = {piece for strip in strips for piece in self._strips.get(strip, ())}
         own = number, len(self.routes[number]) - 2

@@ -1,4 +1,4 @@
-"""Chart: a few lines over steps, as a small SVG."""
+"""Chart: lines over steps, as a small SVG."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
+from torchrecorder.export.chart_svg import grid_line, paper
 from torchrecorder.style.color import mix
 
 WIDTH, HEIGHT = 560, 320
 LEFT, RIGHT, TOP, BOTTOM = 64, 150, 34, 40
-INK, FAINT, PAPER = "#1b1f24", "#d5d9de", "#ffffff"
 FIRST, LAST = "#0072b2", "#d55e00"
 SPACING = 12.0
 """Minimum distance in points of labels at the ends of lines."""
@@ -73,13 +73,7 @@ class _LineChartSvg:
 
     def parts(self) -> Iterator[str]:
         """The elements of the file."""
-        yield (
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" '
-            f'viewBox="0 0 {WIDTH} {HEIGHT}" font-family="Helvetica, Arial, sans-serif" '
-            f'font-size="11" fill="{INK}">'
-        )
-        yield f'<rect width="{WIDTH}" height="{HEIGHT}" fill="{PAPER}"/>'
-        yield f'<text x="{LEFT}" y="20" font-size="13">{escape(self.drawn.title)}</text>'
+        yield from paper(WIDTH, HEIGHT, LEFT, self.drawn.title)
         yield from self._axes()
         yield from self._curves()
         yield "</svg>"
@@ -87,10 +81,8 @@ class _LineChartSvg:
     def _axes(self) -> Iterator[str]:
         end = WIDTH - RIGHT
         for height in self._ticks():
-            y = self.y(height)
             text = self.drawn.show(10**height if self.drawn.logarithmic else height)
-            yield f'<line x1="{LEFT}" y1="{y:.1f}" x2="{end}" y2="{y:.1f}" stroke="{FAINT}"/>'
-            yield f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{escape(text)}</text>'
+            yield from grid_line(LEFT, end, self.y(height), text)
         base = HEIGHT - BOTTOM + 16
         for step in dict.fromkeys((self.first, self.last)):
             yield f'<text x="{self.x(step):.1f}" y="{base}" text-anchor="middle">{step:g}</text>'

@@ -86,7 +86,7 @@ class ModelExplorer:
 
     def export(self, view: View, style: Style) -> str:
         """The contents of the file."""
-        graph = _Writer(_everything(view.recording), style).graph()
+        graph = _ViewWriter(_everything(view.recording), style).graph()
         return _json({"label": view.recording.name, "graphs": [graph]})
 
 
@@ -125,7 +125,7 @@ def _everything(recording: RecordedRun) -> View:
     return make_view(recording, options)
 
 
-class _Writer:
+class _ViewWriter:
     """Writes the boxes of one view."""
 
     def __init__(self, view: View, style: Style) -> None:
@@ -198,7 +198,7 @@ class _Writer:
         return (ValueId(box),) if box in self.recording.values else results(self.recording, box)
 
     def _output(self, arrow: Arrow) -> str:
-        """Which of the results of its tail an arrow carries."""
+        """The index of the result of its tail that an arrow carries, as text."""
         outputs = list(self._outputs(arrow.tail))
         return str(outputs.index(arrow.value)) if arrow.value in outputs else "0"
 

@@ -43,7 +43,7 @@ POLYGONS: Mapping[str, Sequence[Point]] = {
 }
 """Corners of outlines, as shares of width and height."""
 
-Box = tuple[float, float, float, float]
+Bounds = tuple[float, float, float, float]
 """Left, top, width and height."""
 
 
@@ -86,7 +86,7 @@ def plain_svg(
     return "\n".join(map(clean, [*parts, "</g>", "</svg>", ""]))
 
 
-def _extent(boxes: Sequence[Box], lines: Sequence[Sequence[Point]]) -> Box:
+def _extent(boxes: Sequence[Bounds], lines: Sequence[Sequence[Point]]) -> Bounds:
     """Left, top, right and bottom of everything."""
     spots = [spot for line in lines for spot in line]
     for left, top, width, height in boxes:
@@ -95,7 +95,7 @@ def _extent(boxes: Sequence[Box], lines: Sequence[Sequence[Point]]) -> Box:
     return min(across), min(along), max(across), max(along)
 
 
-def _legend_frame(figure: Figure, placed: Placed, below: bool) -> tuple[Box, int]:
+def _legend_frame(figure: Figure, placed: Placed, below: bool) -> tuple[Bounds, int]:
     left, top, columns = legend_corner(figure, placed.picture, below)
     return (left, placed.picture.height - top, *legend.size(figure, columns)), columns
 
@@ -114,7 +114,7 @@ def _legend(figure: Figure, placed: Placed, below: bool) -> Iterator[str]:
         yield from _element("node", f"legend{number}", node_name(shape.id), inside)
 
 
-def _box(drawn: Drawn) -> Box:
+def _box(drawn: Drawn) -> Bounds:
     return drawn.x, drawn.y, drawn.width, drawn.height
 
 
@@ -139,7 +139,7 @@ def _loop(group: Group, drawn: Drawn, figure: Figure, number: int) -> Iterator[s
 
 
 def _shape(
-    shape: Shape, label: Sequence[Text], box: Box, figure: Figure, number: int
+    shape: Shape, label: Sequence[Text], box: Bounds, figure: Figure, number: int
 ) -> Iterator[str]:
     inside = list(_outline(shape.look, box))
     if shape.count > 1:
@@ -152,7 +152,7 @@ def _shape(
 
 
 def _centred(
-    label: Sequence[Text], look: Look, box: Box, figure: Figure, fontsize: float
+    label: Sequence[Text], look: Look, box: Bounds, figure: Figure, fontsize: float
 ) -> Iterator[str]:
     left, top, width, height = box
     high = sum(line_height(text, fontsize) for text in label)
@@ -224,7 +224,7 @@ def _element(
     yield from filter(None, [opened, *inside, "</a>\n</g>" if opened else "", "</g>"])
 
 
-def _outline(look: Look, box: Box) -> Iterator[str]:
+def _outline(look: Look, box: Bounds) -> Iterator[str]:
     """The outline of a box, filled."""
     if look.outline == "plain":
         return
@@ -248,7 +248,7 @@ def _outline(look: Look, box: Box) -> Iterator[str]:
         yield _rectangle(box, paint, CORNER if look.outline == "rounded" else 0.0)
 
 
-def _cylinder(box: Box, look: Look, paint: str) -> Iterator[str]:
+def _cylinder(box: Bounds, look: Look, paint: str) -> Iterator[str]:
     left, top, width, height = box
     lid = height / 11
     arc = f"a{width / 2:.2f},{lid:.2f} 0 0"
@@ -258,7 +258,7 @@ def _cylinder(box: Box, look: Look, paint: str) -> Iterator[str]:
     yield f'<path fill="none"{_stroke(look)} d="{front}"/>'
 
 
-def _rectangle(box: Box, paint: str, corner: float = 0.0) -> str:
+def _rectangle(box: Bounds, paint: str, corner: float = 0.0) -> str:
     left, top, width, height = box
     size = f'x="{left:.2f}" y="{top:.2f}" width="{width:.2f}" height="{height:.2f}"'
     radius = f' rx="{min(corner, width / 3, height / 3):.2f}"' if corner else ""

@@ -13,7 +13,7 @@ from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style.draw import draw
 from torchrecorder.style.paper import READABLE, place
 from torchrecorder.style.style import Style
-from torchrecorder.views.auto_depth import Choice
+from torchrecorder.views.auto_depth import DepthChoice
 from torchrecorder.views.pipeline import ViewOptions, choice_of, make_view
 from torchrecorder.views.view import View
 
@@ -55,7 +55,7 @@ def _fewer(recording: RecordedRun, options: ViewOptions) -> Iterator[ViewOptions
     if options.depth is not None:
         yield options
         return
-    last: Choice | None = None
+    last: DepthChoice | None = None
     for share in SHARES:
         fewer = replace(options, max_boxes=max(round(options.max_boxes * share), 1))
         choice = choice_of(recording, fewer)

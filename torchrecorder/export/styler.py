@@ -30,7 +30,7 @@ class BaseNode:
 
     Attributes:
         name: Attribute name of a module, name of an op, parameter or input.
-        depth: How many scopes lie around it; -1 at the top.
+        depth: The number of scopes around it; -1 at the top.
         id: The recorded id.
         kind: A value of `BoxKind`; ``"open"`` for a cluster.
         recording: The recording it comes from.
@@ -152,8 +152,8 @@ def own_arguments(styler_cls: Any, options: Mapping[str, Any]) -> dict[str, Any]
     """The *options* that are parameters of the styler's ``__init__``."""
     if not isinstance(styler_cls, type):
         return {}
-    asked = inspect.signature(styler_cls).parameters.values()
-    named = (item.name for item in asked if item.kind is not item.VAR_KEYWORD)
+    parameters = inspect.signature(styler_cls).parameters.values()
+    named = (item.name for item in parameters if item.kind is not item.VAR_KEYWORD)
     return {name: options[name] for name in named if name in options}
 
 

@@ -156,7 +156,7 @@ def _labelled(part: str, head: re.Match[str], names: Mapping[str, str]) -> str:
 
 
 def _name(title: str, names: Mapping[str, str]) -> str:
-    """The full name of what Graphviz calls *title*; of an arrow, those of its ends."""
+    """The full name of the element with *title*; for an arrow, the names of its ends."""
     tail, arrow, head = title.partition("->")
     if title in names or not arrow:
         return names.get(title, "")

@@ -1,1 +1,1 @@
-"""The recording: what ran, as frozen data that needs neither the model nor PyTorch."""
+"""The recording: frozen data about a run that needs neither the model nor PyTorch."""

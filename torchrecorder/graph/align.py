@@ -16,7 +16,7 @@ EXACT = 10_000
 """Up to this product of lengths, the longest common subsequence is exact."""
 
 ROUNDS = 12
-"""How many times the gaps between anchors are aligned again before they are aligned roughly."""
+"""The number of times that gaps between anchors are aligned again, before a rough alignment."""
 
 
 def align(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[Pair]:

@@ -81,7 +81,7 @@ def encode(recording: RecordedRun, *, times: bool = True) -> dict[str, Any]:
     """*recording* as plain JSON data.
 
     Args:
-        recording: What to write.
+        recording: The recording to write.
         times: Write measured times; without them, two runs give equal data.
 
     Raises:
@@ -213,11 +213,11 @@ def file_type(tables: Mapping[str, Any]) -> Any:
     """The type of a file with *tables*, given by their types."""
     head = [("name", str), ("run", RunFacts)]
     flow = [("inputs", tuple[Slot, ...]), ("outputs", tuple[Slot, ...])]
-    asked: list[Any] = [
+    optional: list[Any] = [
         (name, Union[table_type(name, make), msgspec.UnsetType], msgspec.UNSET)
         for name, make in OPTIONAL_TABLES.items()
     ]
-    parts = [*head, *flow, *tables.items(), ("measured", dict[str, Amounts]), *asked]
+    parts = [*head, *flow, *tables.items(), ("measured", dict[str, Amounts]), *optional]
     return msgspec.defstruct("Recording", parts)
 
 

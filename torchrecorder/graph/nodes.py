@@ -94,7 +94,7 @@ class Scope(Row, frozen=True, gc=False):
         path: Dotted path from the recorded root, ``"layer1.0.conv1"``.
         cls: Class name of the module, or the name of the region.
         module: The module object, if it is a call of one.
-        call: Which call of that module, counted from 0.
+        call: The number of the call of that module, from 0.
         inputs: Tensors in its arguments, by name.
         outputs: Tensors in its results, by name.
         seconds: Wall-clock time inside, including that of the recorder.
@@ -125,7 +125,7 @@ class Op(Row, frozen=True, gc=False):
     Attributes:
         scope: The scope it ran in.
         index: Position in the run, counted over scopes and ops together.
-        kind: How it was recorded.
+        kind: The way in which it was recorded.
         name: Its short name, ``"linear"``.
         qualname: Its full name, ``"torch.nn.functional.linear"``.
         inputs: One slot per tensor argument, in order; ``x * x`` has two.
@@ -271,8 +271,8 @@ class GradFlow:
     """A gradient goes from one grad node to the next.
 
     Attributes:
-        source: Which input of the forward this gradient belongs to.
-        index: Which output of the next node's forward it is the gradient of.
+        source: The index of the input of the forward that this gradient belongs to.
+        index: The index of the output of the next node's forward that it belongs to.
     """
 
     source: int

@@ -46,7 +46,7 @@ class LiveObjects(Protocol):
 
 @dataclass(frozen=True)
 class Failure:
-    """Where the user's code raised."""
+    """An exception of the user's code, and the place where it was raised."""
 
     error: str
     message: str
@@ -103,11 +103,11 @@ class RecordedRun:
         allocations: Memory of tensors, in the order of allocation, on request.
         kept: Live tensors that were kept on request; they are neither saved nor compared.
         compiled_graphs: The graphs that ``torch.compile`` makes of the model, on request.
-        graph_breaks: Where and why one of them ends and execution continues in Python.
+        graph_breaks: The ends of graphs at which execution continues in Python, with reasons.
         fused_kernels: The kernels that Inductor generates for these graphs, on request.
         function_calls: Calls of Python functions between modules and operations.
-        former: Ids of what only another run had, over which this one is laid; numbers leave it
-            out of what both have.
+        former: Ids of nodes that only the first of two compared runs had; numbers of nodes that
+            both had do not count them.
     """
 
     name: str
@@ -184,7 +184,7 @@ class RecordedRun:
                     yield grad.id, edge.grad, {"edge": GradFlow(source, edge.index)}
 
     def __getattr__(self, name: str) -> NoReturn:
-        """Say where to find what recordings of torchrecorder 1.x had."""
+        """Raise an error with the new name of an attribute of torchrecorder 1.x."""
         advice = ""
         if name in ("nodes", "edges"):
             advice = f": use recording.graph.{name}, or its scopes, ops and values"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Union
+from typing import Any
 
 from torchrecorder.events import GradId, OpId, OpKind, Role, ValueId
 from torchrecorder.graph.consistency import missing
@@ -19,14 +19,12 @@ from torchrecorder.graph.recording import Made, RecordedRun
 UNKNOWN = "unknown"
 """The name, dtype and device of nodes that no instrument recorded."""
 
-Step = Union[Scope, Op]
-
 
 def repaired(recording: Made) -> Made:
     """*recording* itself if all references are valid; otherwise with the missing parts.
 
     Missing ops, values and grad nodes are added; references to missing scopes and modules are
-    removed. A note of the run says how much was missing.
+    removed. A note of the run has the number of missing parts.
     """
     lost = missing(recording)
     if not lost:
@@ -94,9 +92,9 @@ def _without_scopes(
     )
 
 
-def _with_hidden(recording: RecordedRun, missing_ops: Collection[str]) -> Iterator[Step]:
+def _with_hidden(recording: RecordedRun, missing_ops: Collection[str]) -> Iterator[Scope | Op]:
     """Scopes and ops in run order, each hidden op right before the first that reads from it."""
-    steps: list[Step] = [*recording.scopes.values(), *recording.ops.values()]
+    steps: list[Scope | Op] = [*recording.scopes.values(), *recording.ops.values()]
     steps.sort(key=lambda step: step.index)
     outputs: dict[str, list[ValueId]] = {op: [] for op in missing_ops}
     for value in recording.values.values():

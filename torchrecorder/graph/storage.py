@@ -25,7 +25,7 @@ SUFFIXES = (".json", ".json.gz")
 """The suffixes of saved recordings."""
 
 LONG = re.compile(rb"(?<![.\d])\d{19}")
-"""What may be a whole number of more than 64 bits."""
+"""Matches text that may be an integer of more than 64 bits."""
 
 
 @advised
@@ -33,7 +33,7 @@ def save(recording: RecordedRun, path: str | Path, *, times: bool = True) -> Pat
     """Write *recording* to a file from which `load` makes an equal one.
 
     Args:
-        recording: What to save.
+        recording: The recording to save.
         path: With the suffix ``.json``, or ``.json.gz`` for a file of about a tenth the size.
         times: Write measured times. Without them, two runs of the same model give the
             same bytes.
@@ -111,7 +111,7 @@ def loads(text: str | bytes, make: type[Made]) -> Made:
 def _parsed(text: bytes) -> Any:
     """Parse JSON *text*.
 
-    What msgspec does not read is rare, such as half of a pair of surrogates in a path, or wrong.
+    JSON that msgspec does not read is invalid, or rare: half of a surrogate pair in a path.
     """
     if LONG.search(text) is None:
         with contextlib.suppress(msgspec.DecodeError):

@@ -76,7 +76,7 @@ class _Form:
     use, or of each use where one value may stand for several.
 
     Attributes:
-        start: How many values were made before.
+        start: The number of values that were made before.
         outside: The values from outside by their numbers.
     """
 

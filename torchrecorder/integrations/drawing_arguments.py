@@ -13,7 +13,7 @@ from torchrecorder.checks import setting
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.export.exporter import check_place
 from torchrecorder.export import by_suffix, known
-from torchrecorder.integrations.flags import add_flags, given
+from torchrecorder.integrations.flags import add_flags, given_options
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.targets import Target, measuring, target_of
 from torchrecorder.options import FORMAT, OPTIONS, STYLE, VIEW, drawing, shown_numbers
@@ -77,7 +77,7 @@ def add_format_argument(parser: argparse.ArgumentParser, format: str) -> None:
 
 def drawing_options(options: argparse.Namespace) -> dict[str, Any]:
     """The options of a figure that were given."""
-    chosen = given(options, OPTIONS)
+    chosen = given_options(options, OPTIONS)
     for text in options.option:
         chosen.update(setting(text))
     return chosen
@@ -115,19 +115,19 @@ def write(
     for path in paths:
         name = _name(path, format)
         progress.now(f"drawing {name}")
-        asked = _fitting(chosen, name)
+        fitting = _fitting(chosen, name)
         if path == STDOUT:
             with tempfile.TemporaryDirectory(prefix="torchrecorder-") as folder:
-                _to_stdout(drawn.render(Path(folder) / name, **asked).read_bytes())
+                _to_stdout(drawn.render(Path(folder) / name, **fitting).read_bytes())
         else:
-            written.append(drawn.render(path, **asked))
+            written.append(drawn.render(path, **fitting))
     return written
 
 
-def tell(written: Sequence[Path], asked: Sequence[Path]) -> None:
+def tell(written: Sequence[Path], requested: Sequence[Path]) -> None:
     """Print the written paths, on stderr if stdout has a figure."""
     for path in written:
-        print(path, file=sys.stderr if STDOUT in asked else sys.stdout)
+        print(path, file=sys.stderr if STDOUT in requested else sys.stdout)
 
 
 def _name(path: Path, format: str) -> str:

@@ -68,8 +68,8 @@ def add_flags(parser: argparse._ActionsContainer, options: Iterable[Option]) -> 
             )
 
 
-def given(namespace: argparse.Namespace, options: Collection[str]) -> dict[str, Any]:
-    """The values of *options* that were given."""
+def given_options(namespace: argparse.Namespace, options: Collection[str]) -> dict[str, Any]:
+    """The values of those *options* that are in a command."""
     return {name: value for name, value in vars(namespace).items() if name in options}
 
 

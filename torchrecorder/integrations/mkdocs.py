@@ -65,26 +65,26 @@ def figure(
 
 
 def _figure(source: str, given: Mapping[str, str], page: Path, cache: Cache) -> str:
-    path, asked, code = _parts(source, given)
-    drawn, framed = options.drawing(asked), asked.get("format") == "html"
+    path, settings, code = _parts(source, given)
+    drawn, framed = options.drawing(settings), settings.get("format") == "html"
     drawing(by_suffix(".html" if framed else ".svg"), **drawn)
     if path.endswith(SUFFIXES) or path.rpartition(":")[0].endswith(".py"):
         path = str(page.parent / path)
     _forget_changed()
-    name, sources = cache.recorded(Request(options.target(path, asked), code, str(page)))
+    name, sources = cache.recorded(Request(options.target(path, settings), code, str(page)))
     _SEEN.update((file, _changed(file)) for file in sources.files)
-    alt = html.escape(asked.get("alt") or described(cache.recording(name)))
-    sizes = ((side, asked[side]) for side in ("width", "height") if side in asked)
+    alt = html.escape(settings.get("alt") or described(cache.recording(name)))
+    sizes = ((side, settings[side]) for side in ("width", "height") if side in settings)
     size = "; ".join(f"{side}: {long}{'px' * long.isdigit()}" for side, long in sizes)
     shown = "" if framed else _pictures(cache, name, drawn, f'style="{size}" aria-label="{alt}"')
-    if framed or asked.get("explore"):
+    if framed or settings.get("explore"):
         text = html.escape(cache.figure(name, ".html", drawn).read_text(encoding="utf-8"))
         rights = 'sandbox="allow-scripts allow-downloads"'
         style = f"color-scheme: light; {size * framed}"
         frame = f'<iframe class="torchrecorder-page" style="{style}" title="{alt}" '
         frame += f'{rights} loading="lazy" srcdoc="{text}"></iframe>'
         shown += frame if framed else f"<details><summary>explore it</summary>{frame}</details>"
-    return _placed(shown, asked, code)
+    return _placed(shown, settings, code)
 
 
 def _parts(source: str, given: Mapping[str, str]) -> tuple[str, dict[str, Any], str]:
@@ -92,13 +92,13 @@ def _parts(source: str, given: Mapping[str, str]) -> tuple[str, dict[str, Any], 
     first, _, rest = source.lstrip("\n").partition("\n")
     path = first.strip() if _TARGET.fullmatch(first.strip()) else ""
     rest = rest if path else source.lstrip("\n")
-    asked = [(name, None if text == name else text) for name, text in given.items()]
+    settings = [(name, None if text == name else text) for name, text in given.items()]
     while found := _OPTION.match(rest):
-        asked.append((found["name"], found["text"].strip() or None))
+        settings.append((found["name"], found["text"].strip() or None))
         rest = rest[found.end():]
     if bool(path) == bool(rest.strip()):
         raise InvalidArgument("a block has either package.module:name in its first line or code")
-    return path, dict(_read(name, text) for name, text in asked), rest.strip("\n")
+    return path, dict(_read(name, text) for name, text in settings), rest.strip("\n")
 
 
 def _read(name: str, text: str | None) -> tuple[str, Any]:
@@ -123,17 +123,18 @@ def _pictures(cache: Cache, name: str, drawn: Mapping[str, Any], rest: str) -> s
     return shown
 
 
-def _placed(shown: str, asked: Mapping[str, Any], code: str) -> str:
+def _placed(shown: str, settings: Mapping[str, Any], code: str) -> str:
     """A figure with its caption, and the code if requested."""
-    if "caption" in asked:
+    if "caption" in settings:
         from markdown import markdown
 
-        shown += f"<figcaption>{markdown(asked['caption'])}</figcaption>"
-    kinds = ["torchrecorder", f"align-{asked.get('align', 'center')}", *asked.get("class", ())]
-    known = f' id="{html.escape(asked["name"])}"' if asked.get("name") else ""
+        shown += f"<figcaption>{markdown(settings['caption'])}</figcaption>"
+    align = settings.get("align", "center")
+    kinds = ["torchrecorder", f"align-{align}", *settings.get("class", ())]
+    known = f' id="{html.escape(settings["name"])}"' if settings.get("name") else ""
     shown = f'<figure class="{" ".join(kinds)}"{known}>{shown}</figure>'
     block = f'<pre><code class="language-python">{html.escape(code)}</code></pre>'
-    where = asked.get("code", "none") if code else "none"
+    where = settings.get("code", "none") if code else "none"
     return block * (where == "before") + shown + block * (where == "after")
 
 

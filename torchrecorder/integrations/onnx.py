@@ -73,10 +73,10 @@ def load(source: str | PathLike[str] | Any) -> Recording:
         model = onnx.shape_inference.infer_shapes(model)
     except Exception:  # then shapes are missing, as for unknown operators
         pass
-    return build(_Writer(model.graph).events(), Recording)
+    return build(_EventWriter(model.graph).events(), Recording)
 
 
-class _Writer:
+class _EventWriter:
     """Writes the events of a run with the operations of the graph."""
 
     def __init__(self, graph: Any) -> None:

@@ -16,7 +16,7 @@ from torchrecorder.ranks.ranks import Ranks
 from torchrecorder.recording import Recording
 
 PATIENCE = 60.0
-"""How long the first process waits for the others after its own end, in seconds."""
+"""The time that the first process waits for the others after its own end, in seconds."""
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class Parts:
 
     Attributes:
         folder: Beside the file that is to be written; one for all processes.
-        rank: Which process this is.
-        world: How many there are.
+        rank: The rank of this process.
+        world: The number of processes.
     """
 
     folder: Path

@@ -1,4 +1,4 @@
-"""Targets of the command line: what to record, and how.
+"""Targets of the command line: the model or recording, and how to record it.
 
 A target is an import path or a file with the name of a module, class or factory in it, or
 a saved recording.
@@ -19,7 +19,7 @@ from torchrecorder.checks import FLAG, TEXT, Check, literal, one_of, setting, wa
 from torchrecorder.errors import ArgumentMismatch, InvalidArgument, TorchRecorderError
 from torchrecorder.graph.storage import SUFFIXES
 from torchrecorder.integrations.import_target import ModelFailed, find
-from torchrecorder.integrations.flags import add_flags, given
+from torchrecorder.integrations.flags import add_flags, given_options
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.shapes import InputShape, parse_shape, tensors
 from torchrecorder.option_table import documented, option, options_of
@@ -134,14 +134,14 @@ class Target:
         return self.path.lower().endswith(SUFFIXES)
 
     def _as_it_is(self, recording: Recording, ignored: Iterable[str]) -> Recording:
-        """*recording*; warns of flags that only apply to a model, if they are given."""
-        given = [f"--{name}" for name in ignored if getattr(self, name)]
-        if given:
-            warn(f"{self.path} is a recording: {', '.join(given)} has no effect on it")
+        """*recording*; warns of flags that only apply to a model."""
+        unused = [f"--{name}" for name in ignored if getattr(self, name)]
+        if unused:
+            warn(f"{self.path} is a recording: {', '.join(unused)} has no effect on it")
         return recording
 
     def _recorded(self) -> dict[str, Any]:
-        """The options of ``record`` that are given."""
+        """The options of ``record`` that are set."""
         return {name: getattr(self, name) for name in RECORDED if getattr(self, name)}
 
     def record(self, finding: Callable[[], Any], progress: Progress) -> Recording:
@@ -181,13 +181,13 @@ RECORDED = (
 
 
 def add_target_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what `target_of` reads."""
+    """Declare the arguments that `target_of` reads."""
     parser.add_argument("target", help=TARGET)
     add_recording_arguments(parser)
 
 
 def add_recording_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare how a target is made and run."""
+    """Declare the flags that determine how a model is created and run."""
     made = parser.add_argument_group("making the model")
     add_flags(made, (TARGET_OPTIONS[name] for name in MADE))
     run = parser.add_argument_group("running it")
@@ -197,7 +197,7 @@ def add_recording_arguments(parser: argparse.ArgumentParser) -> None:
 def target_of(options: argparse.Namespace, path: str | None = None) -> Target:
     """The target that parsed arguments describe; *path* if they do not name just one."""
     path = options.target if path is None else path
-    return Target(path, **given(options, TARGET_OPTIONS))
+    return Target(path, **given_options(options, TARGET_OPTIONS))
 
 
 def measuring(target: Target, numbers: Iterable[Annotation]) -> Target:
@@ -223,19 +223,19 @@ def _model_and_inputs(
     """The model, and positional and keyword arguments for it."""
     import torch
 
-    given = None
+    model, inputs = found, None
     if not isinstance(found, torch.nn.Module) and not target.as_is:
-        found, given = _made(found, target)
-    if isinstance(found, torch.nn.Module):
+        model, inputs = _made(found, target)
+    if isinstance(model, torch.nn.Module):
         if target.device is not None:
-            found = found.to(target.device)
+            model = model.to(target.device)
         if target.train is not None:
-            found.train(target.train)
-    return found, _inputs(target, found, given)
+            model.train(target.train)
+    return model, _inputs(target, model, inputs)
 
 
 def _made(factory: Any, target: Target) -> tuple[Any, Any]:
-    """What *factory* gives: a model, a model and inputs for it, or a recording."""
+    """The model that *factory* returns, with inputs for it or None; or a recording."""
     if not callable(factory):
         raise InvalidArgument(
             f"{target.path} is {_a(factory)}: neither a module nor a function that returns one"
@@ -279,17 +279,18 @@ def check_call(
         ) from None
 
 
-def _inputs(target: Target, model: Any, given: Any) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+def _inputs(target: Target, model: Any, inputs: Any) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+    """Positional and keyword arguments of *model*; *inputs* are those that the factory returned."""
     if target.inputs is not None:
-        given = find(target.inputs)
-        given = given() if inspect.isroutine(given) else given
+        inputs = find(target.inputs)
+        inputs = inputs() if inspect.isroutine(inputs) else inputs
     if target.shape:
         return tensors(target.shape, model, target.device)
-    if isinstance(given, Mapping):
-        return (), {str(name): given[name] for name in given}
-    if given is None:
+    if isinstance(inputs, Mapping):
+        return (), {str(name): inputs[name] for name in inputs}
+    if inputs is None:
         return (), {}
-    return (given if isinstance(given, tuple) else (given,)), {}
+    return (inputs if isinstance(inputs, tuple) else (inputs,)), {}
 
 
 def _recorded(

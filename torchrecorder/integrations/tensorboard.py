@@ -29,7 +29,7 @@ def write_series(series: Series, writer: Any) -> None:
     """Write every number of *series*: scalars such as ``gradient_norm/layer1.0``, and histograms.
 
     Args:
-        series: What was followed; its steps are the steps.
+        series: The series; its steps are the steps.
         writer: A ``torch.utils.tensorboard.SummaryWriter``.
     """
     for what in NUMBERS:
@@ -61,7 +61,7 @@ def write_figure(
     """Write the figure of *recording* as an image; Pillow has to be installed, as for all images.
 
     Args:
-        recording: What to draw.
+        recording: The recording to draw.
         writer: A ``torch.utils.tensorboard.SummaryWriter``.
         tag: Its name in TensorBoard.
         step: The step that it belongs to.

@@ -26,8 +26,8 @@ def write_series(series: Series, run: Any) -> None:
     rising order only, so the step is logged as the metric ``torchrecorder/step``.
 
     Args:
-        series: What was followed.
-        run: What ``wandb.init()`` gave.
+        series: The series.
+        run: The run that ``wandb.init()`` returned.
     """
     import numpy
     from wandb import Histogram
@@ -53,8 +53,8 @@ def write_figure(
     """Log the figure of *recording* as an image; Pillow has to be installed.
 
     Args:
-        recording: What to draw.
-        run: What ``wandb.init()`` gave.
+        recording: The recording to draw.
+        run: The run that ``wandb.init()`` returned.
         tag: Its name.
         **options: See `torchrecorder.Recording.render`.
     """

@@ -148,7 +148,7 @@ def _read_field(source: BinaryIO) -> bytes | None:
 
 
 def _write_field(target: BinaryIO, field: bytes) -> None:
-    """Write what `_read_field` reads."""
+    """Write a field for `_read_field`."""
     target.write(b"%d\n" % len(field) + field)
 
 

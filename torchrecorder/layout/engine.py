@@ -60,7 +60,7 @@ class Job:
 
     Attributes:
         text: The graph in the DOT language.
-        format: What Graphviz is to write: ``"svg"``, ``"pdf"``, ``"png"``, ``"json"`` ...
+        format: The output format of Graphviz: ``"svg"``, ``"pdf"``, ``"png"``, ``"json"`` ...
         program: The layout program, ``"dot"`` or ``"neato"`` and the like.
         attributes: Graph attributes set on top of those in the text, ``{"dpi": "144"}``.
     """
@@ -83,14 +83,14 @@ def run(
 
     Args:
         text: The graph in the DOT language.
-        format: What to write; any format of Graphviz.
+        format: Any output format of Graphviz.
         program: The layout program.
         timeout: Seconds for all tries together.
         attributes: Graph attributes set on top of those in the text.
 
     Raises:
         LayoutFailed: Every try crashed or ran out of time, or the text or the format is
-            not Graphviz'; the message says what to do.
+            not Graphviz'; the message has advice.
 
     Example:
         >>> run("digraph { a -> b }", "svg").count(b'class="node"')
@@ -103,11 +103,11 @@ def run_many(jobs: Sequence[Job], *, timeout: float = TIMEOUT) -> list[bytes]:
     """Lay out many graphs, in one child process unless one of them breaks it.
 
     Args:
-        jobs: What to lay out.
+        jobs: The graphs.
         timeout: Seconds for all of them together.
 
     Raises:
-        LayoutFailed: As for `run`.
+        LayoutFailed: See `run`.
     """
     deadline = time.monotonic() + timeout
     pictures: list[bytes] = []
@@ -125,16 +125,16 @@ def run_many(jobs: Sequence[Job], *, timeout: float = TIMEOUT) -> list[bytes]:
 
 @dataclass(frozen=True)
 class _Trouble:
-    """Why a child did not finish its jobs; *final* if a retry is useless."""
+    """The reason why a child did not finish its jobs; *final* if a retry is useless."""
 
-    said: str
+    message: str
     final: bool = False
 
 
 def _error(trouble: _Trouble, timeout: float) -> LayoutFailed:
     if trouble.final:
-        return LayoutFailed(trouble.said, final=True)
-    return LayoutFailed(f"{trouble.said} (limit: {timeout:g} s for everything). {_ADVICE}.")
+        return LayoutFailed(trouble.message, final=True)
+    return LayoutFailed(f"{trouble.message} (limit: {timeout:g} s for everything). {_ADVICE}.")
 
 
 def _attempt(
@@ -159,7 +159,7 @@ def _attempt(
 
 
 def _request(jobs: Sequence[Job], cheaper: Mapping[str, str]) -> Iterator[bytes]:
-    """What the child reads: four fields for each job."""
+    """The input of the child: four fields for each job."""
     for number, job in enumerate(jobs):
         attributes = {**job.attributes, **(cheaper if number == 0 else {})}
         settings = "\n".join(f"{name}={value}" for name, value in attributes.items())

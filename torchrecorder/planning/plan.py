@@ -12,7 +12,7 @@ from torchrecorder.checks import FLAG, WORD, Check, advised, check_one, shown, w
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.planning.layout import Layout
 from torchrecorder.planning.translate import is_equal, known_groups, translated
-from torchrecorder.planning.workers import Job, Workers, check_factory, number_of_processors
+from torchrecorder.planning.workers import PlanJob, Workers, check_factory, number_of_processors
 from torchrecorder.ranks.digest import Digest
 from torchrecorder.ranks.lanes import first_ranks
 from torchrecorder.ranks.ranks import Ranks
@@ -55,7 +55,7 @@ def plan(
             Otherwise, all ranks along the dimensions in which ranks differ are recorded.
         backward: Also run the backward pass, from the output named ``loss`` or from all outputs.
         name: The name of the run; by default the class of the model.
-        num_workers: How many ranks are recorded in parallel; by default the number of CPUs.
+        num_workers: The number of ranks recorded in parallel; by default the number of CPUs.
 
     Returns:
         The joined run, without times and waits.
@@ -77,7 +77,7 @@ def plan(
         sizes = ", ".join(f"{dim}={size}" for dim, size in mesh.items())
         raise InvalidArgument(f"a mesh of {sizes} has {layout.world} processes, not {shown(world)}")
     wanted = _wanted(ranks, layout.world)
-    job = Job(factory, layout, backward, name or "")
+    job = PlanJob(factory, layout, backward, name or "")
     with tempfile.TemporaryDirectory(prefix="torchrecorder-") as folder:
         workers = Workers(job, Path(folder), num_workers or number_of_processors())
         if wanted is None:
@@ -133,13 +133,10 @@ class _RankSampling:
             source = self.known[self._source(rank, differ)]
             found = translated(source, rank, self.layout, groups)
             if found is None:
-                return self._all()
+                self.known = self.workers.run(range(self.layout.world))
+                return self.known, {*self.known}
             self.known[rank] = found
         return self.known, run
-
-    def _all(self) -> tuple[dict[int, Digest], set[int]]:
-        self.known = self.workers.run(range(self.layout.world))
-        return self.known, {*self.known}
 
     def _record(self, ranks: Iterable[int]) -> None:
         self.known.update(self.workers.run(sorted({*ranks} - {*self.known})))

@@ -19,8 +19,8 @@ from torchrecorder.ranks.digest_codec import DigestDecoder
 from torchrecorder.recording import LIMIT, Recording, load
 
 
-class Job(NamedTuple):
-    """The task of a process.
+class PlanJob(NamedTuple):
+    """The model that each process of a planned run records, with its mesh.
 
     Attributes:
         factory: Called with the mesh; returns the model, or a step.
@@ -58,7 +58,7 @@ def check_factory(factory: object) -> None:
 class Workers:
     """Records ranks of a *job*, up to *number* in parallel; they write results to *folder*."""
 
-    def __init__(self, job: Job, folder: Path, number: int) -> None:
+    def __init__(self, job: PlanJob, folder: Path, number: int) -> None:
         self.job = job
         self.folder = folder
         self.number = number
@@ -115,7 +115,7 @@ class Workers:
         return self.decoder.decode(done.read_bytes())
 
 
-def _record_rank(job: Job, rank: int, folder: Path) -> None:
+def _record_rank(job: PlanJob, rank: int, folder: Path) -> None:
     """Record one rank, and exit; the target of a process."""
     import gc
 

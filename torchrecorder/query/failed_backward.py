@@ -1,7 +1,7 @@
-"""Failed backward passes: which operation destroyed what the pass needed, and where.
+"""Failed backward passes: the operation that overwrote or freed a tensor that the pass needed.
 
-PyTorch raises in the node that misses something. The recording also has the operation that wrote to
-a saved tensor, the earlier pass that freed the graph, and the operation in which autograd is left.
+PyTorch raises in the node that misses the tensor. The recording also has the operation that wrote
+to it, the earlier pass that freed the graph, and the operation that cuts the autograd history.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ _ELEMENT = re.compile(r"element (\d+) of tensors")
 
 @dataclass(frozen=True)
 class FailedBackward:
-    """Why a backward pass failed. ``str()`` of it is a sentence.
+    """The reason why a backward pass failed. ``str()`` of it is a sentence.
 
     Attributes:
         reason: ``"modified in place"`` (a tensor that was saved for backward was written to),
-            ``"graph freed"`` (an earlier backward pass freed what was saved), ``"no graph"`` (what
-            the pass started from has no autograd history), ``"not in the graph"`` (a gradient was
-            asked for of something that the result does not depend on).
-        text: The reason in words, with what to do.
+            ``"graph freed"`` (an earlier backward pass freed the saved tensors), ``"no graph"``
+            (the tensor on which ``backward()`` was called has no autograd history), ``"not in the
+            graph"`` (the result does not depend on a tensor whose gradient was requested).
+        text: The reason in words, with advice.
         ops: The operations to look at, in run order: the one that saved the tensor and those that
-            wrote to it; the earlier call of ``backward()`` and what reads results from before it;
-            those in which autograd is left. May be empty.
-        captions: What figures say of these operations, by id.
+            wrote to it; the earlier call of ``backward()`` and the operations that read results
+            from before it; those that cut the autograd history. May be empty.
+        captions: The texts for these operations in figures, by id.
     """
 
     reason: Reason
@@ -61,8 +61,8 @@ class FailedBackward:
 
 
 def why_backward_failed(recording: RecordedRun) -> FailedBackward | None:
-    """The cause of a failed backward pass; None if the run did not fail there, or for a reason of
-    its own.
+    """The cause of a failed backward pass; None if the run did not fail there, or for another
+    reason.
 
     See `torchrecorder.Recording.why_backward_failed`.
     """
@@ -70,7 +70,7 @@ def why_backward_failed(recording: RecordedRun) -> FailedBackward | None:
     calls = [run.op for run in recording.backward_runs if run.failed]
     if failure is None or not calls:
         return None
-    search = _Search(recording, failure, recording.ops[calls[-1]])
+    search = _FailureSearch(recording, failure, recording.ops[calls[-1]])
     for text, answer in (
         ("modified by an inplace operation", search.modified),
         ("through the graph a second time", search.freed),
@@ -82,12 +82,12 @@ def why_backward_failed(recording: RecordedRun) -> FailedBackward | None:
     return None
 
 
-class _Search:
-    """Looks for the cause in the operations that ran before.
+class _FailureSearch:
+    """Searches the operations before the failure for its cause.
 
     Args:
         recording: The run.
-        failure: Where it failed.
+        failure: Its failure.
         call: The call of ``backward()`` or ``grad()`` that failed.
     """
 
@@ -143,8 +143,8 @@ class _Search:
         return FailedBackward("modified in place", text, tuple(ops.values()), captions)
 
     def _saved(self, op: Op) -> list[ValueId]:
-        """What *op*, or the custom function it is in, may have saved; of the size in the message,
-        if anything is."""
+        """The tensors that *op*, or the custom function around it, may have saved; if possible only
+        those of the size in the message."""
         found = [*(slot.value for slot in op.inputs), *op.outputs]
         function = self._around(op, ScopeKind.CUSTOM_FUNCTION)
         if function is not None:
@@ -162,7 +162,7 @@ class _Search:
         return next((scope for scope in around if scope.kind is kind), None)
 
     def _saver(self, op: Op) -> str:
-        """What saved the tensor: a custom function, else the operation itself."""
+        """The custom function or operation that saved the tensor, in words."""
         function = self._around(op, ScopeKind.CUSTOM_FUNCTION)
         if function is None:
             return self._words(op)
@@ -203,7 +203,7 @@ class _Search:
     # An earlier pass freed the graph ----------------------------------------------------
 
     def freed(self) -> FailedBackward | None:
-        """The earlier pass that ran the node, and what reads results from before it."""
+        """The earlier pass that ran the node, and the ops that read results from before it."""
         runs = [
             run.run for run in self.recording.grad_runs
             if run.grad == self.failure.grad and not run.failed
@@ -271,7 +271,7 @@ class _Search:
         return FailedBackward("no graph", self._without_grad(roots, needed))
 
     def _without_grad(self, roots: Sequence[ValueId], needed: set[ValueId]) -> str:
-        """Why no tensor requires grad behind *roots*, which depend on all of *needed*."""
+        """The reason why *roots*, which depend on all of *needed*, do not require grad."""
         maker = self.values[roots[0]].producer if roots else None
         if maker is not None and not self.recording.ops[maker].inputs:
             made = self._words(self.recording.ops[maker])

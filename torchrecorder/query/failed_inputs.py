@@ -9,15 +9,15 @@ from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
 
 MOST = 4
-"""How many tensors are listed."""
+"""The maximum number of tensors that are listed."""
 
 
 def failed_inputs(recording: RecordedRun) -> str:
-    """What made each tensor that the failed operation read; empty if the run did not fail in an
-    operation, in its forward, or if nothing of it was computed.
+    """The origin of each input of the failed operation, in words; empty if the run did not fail in
+    an operation of the forward pass, or if no input was computed.
 
-    Shapes that do not match are often made long before: ``"tensors.1 is the result of
-    conv_transpose2d() in up at unet.py:30"``.
+    The cause of shapes that do not match is often in an earlier operation:
+    ``"tensors.1 is the result of conv_transpose2d() in up at unet.py:30"``.
     """
     failure = recording.run.failure
     op = recording.ops.get(failure.op) if failure is not None and failure.op is not None else None

@@ -66,7 +66,11 @@ def first_kind(recording: RecordedRun, what: str) -> list[Part]:
 def _by_kind(recording: RecordedRun, what: str) -> Iterator[list[Part]]:
     """The matches of *what*: by id, by the names of each kind, by line, by class."""
     check_one("what", what, TEXT)
-    for table in _tables(recording):
+    tables: tuple[Mapping[Any, Part], ...] = (
+        recording.modules, recording.scopes, recording.ops, recording.values,
+        recording.grad_nodes, recording.function_calls,
+    )  # fmt: skip
+    for table in tables:
         if what in table:
             yield [table[what]]
             return
@@ -87,16 +91,10 @@ def _by_kind(recording: RecordedRun, what: str) -> Iterator[list[Part]]:
     yield _named(recording.grad_nodes.values(), lambda item: (item.name,), what)
 
 
-def _tables(recording: RecordedRun) -> tuple[Mapping[Any, Part], ...]:
-    """The parts of each kind, by id."""
-    kinds = recording.modules, recording.scopes, recording.ops, recording.values
-    return (*kinds, recording.grad_nodes, recording.function_calls)
-
-
 def _named(
     rows: Iterable[Row], names: Callable[[Row], Iterable[str]], what: str
 ) -> list[Part]:
-    """Those of *rows* with the name *what*, otherwise those that match it as a pattern."""
+    """The *rows* with the name *what*; if there are none, those that match it as a pattern."""
     rows = list(rows)
     found: list[Part] = [row for row in rows if what in names(row)]
     if not found and any(letter in what for letter in "*?["):
@@ -136,8 +134,8 @@ def _function_names(call: FunctionCall) -> Iterator[str]:
 def _is_at(source: SourceLine | None, line: re.Match[str]) -> bool:
     if source is None or source.line != int(line[2]):
         return False
-    file, asked = (f"/{path}".replace("\\", "/") for path in (source.file, line[1]))
-    return file.endswith(asked)
+    file, wanted = (f"/{path}".replace("\\", "/") for path in (source.file, line[1]))
+    return file.endswith(wanted)
 
 
 def _names(recording: RecordedRun) -> Iterator[str]:

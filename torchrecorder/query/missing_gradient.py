@@ -29,7 +29,7 @@ _TO_PYTHON = frozenset(("item", "tolist", "numpy", "__array__", "__float__", "__
 
 @dataclass(frozen=True)
 class MissingGradient:
-    """Why a tensor got no gradient. ``str()`` of it is a sentence.
+    """The reason why a tensor has no gradient. ``str()`` of it is a sentence.
 
     Attributes:
         name: The tensor.
@@ -51,7 +51,7 @@ class MissingGradient:
 
 
 def why_no_gradient(recording: RecordedRun, name: str) -> MissingGradient | None:
-    """Why the parameter or input *name* got no gradient; None if it got one.
+    """The reason why the parameter or input *name* has no gradient; None if it has one.
 
     See `torchrecorder.Recording.why_no_gradient`.
     """
@@ -60,10 +60,10 @@ def why_no_gradient(recording: RecordedRun, name: str) -> MissingGradient | None
         raise InvalidArgument(
             f"{name!r} is not a tensor: name a parameter, such as 'layer1.0.weight', or an input"
         )
-    return _Search(recording, found[0]).answer()
+    return _GradientSearch(recording, found[0]).answer()
 
 
-class _Search:
+class _GradientSearch:
     """Follows one tensor: through the data, and through autograd."""
 
     def __init__(self, recording: RecordedRun, value: Value) -> None:
@@ -241,7 +241,7 @@ class _Search:
 
 
 def why_left(recording: RecordedRun, op: Op) -> str:
-    """Why the results of *op* have no autograd history, although an argument has one."""
+    """The reason why the results of *op* have no autograd history, although an argument has one."""
     if op.name in ("detach", "detach_", "data"):
         return "it returns the same numbers without their autograd history"
     for inner in recording.within(op.scope):

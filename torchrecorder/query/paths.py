@@ -81,11 +81,11 @@ def paths(recording: RecordedRun, start: str, end: str, *, limit: int) -> Paths:
             f"{start!r} and {end!r} share operations or tensors: a path leads from one part of "
             "the run to another"
         )
-    flow = _Flow(recording, first, last)
+    graph = _PathGraph(recording, first, last)
     listed = tuple(
-        tuple(recording.node(node) for node in path) for path in flow.shortest(limit)
+        tuple(recording.node(node) for node in path) for path in graph.shortest(limit)
     )
-    return Paths(recording, listed, flow.total(), flow.through())
+    return Paths(recording, listed, graph.total(), graph.through())
 
 
 def _nodes(recording: RecordedRun, name: str) -> set[str]:
@@ -114,7 +114,7 @@ def _nodes(recording: RecordedRun, name: str) -> set[str]:
     return found
 
 
-class _Flow:
+class _PathGraph:
     """The nodes on paths that leave *first* once and enter *last* once."""
 
     def __init__(self, recording: RecordedRun, first: set[str], last: set[str]) -> None:

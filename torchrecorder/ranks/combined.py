@@ -51,7 +51,10 @@ def combined(
     """
     skipped: list[set[int]] = [set() for _ in lanes]
     if not sharding_ops:
-        skipped = [_setup_communications(lane.recording) for lane in lanes]
+        for lane, places in zip(lanes, skipped):
+            setup = setup_scopes(lane.recording)  # there, a pipeline infers the shapes of tensors
+            sent = enumerate(lane.recording.communications)
+            places.update(place for place, item in sent if item.scope in setup)
         lanes = [
             lane._replace(recording=without_sharding_ops(lane.recording)) for lane in lanes
         ]
@@ -60,13 +63,6 @@ def combined(
         tables.add(item, waits, places)
     tables.connect(lanes, collectives)
     return tables.recording(name, lanes)
-
-
-def _setup_communications(recording: Recording) -> set[int]:
-    """The indices of communications with which a pipeline infers the shapes of tensors."""
-    setup = setup_scopes(recording)
-    sent = enumerate(recording.communications)
-    return {place for place, communication in sent if communication.scope in setup}
 
 
 def _longest_waits(lanes: Sequence[Lane], collectives: Sequence[Collective]) -> list[Waits]:

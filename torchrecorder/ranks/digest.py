@@ -15,7 +15,7 @@ import msgspec
 from torchrecorder.annotations.parameters import PARAMETER_BYTES
 from torchrecorder.annotations.places import module_path
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.events import OpId, Rank, RankGroup, Role, ScopeId, ValueId
+from torchrecorder.events import OpId, Rank, Role, ScopeId, ValueId
 from torchrecorder.graph.recording import RecordedRun, RunFacts
 from torchrecorder.ranks.sent import RANK_COLUMNS, CommunicationColumns, Sent, without_rank
 
@@ -30,7 +30,7 @@ class Digest(NamedTuple):
         similar: Hash of its operations, without sizes.
         sent: Its communications, in run order.
         parameter_bytes: The size of its part of the parameters.
-        seconds: How long it ran; None if unknown.
+        seconds: Its run time; None if unknown.
         failure: The exception that ended the run; empty if none.
     """
 
@@ -45,7 +45,7 @@ class Digest(NamedTuple):
 
 
 class Program(NamedTuple):
-    """What a process ran, without anything that differs between ranks that ran the same.
+    """The operations of a process, without the facts that differ between equal ranks.
 
     Attributes:
         exact: Hash of its operations, the sizes of their tensors, and its communications.
@@ -61,7 +61,7 @@ class Program(NamedTuple):
 
     @staticmethod
     def from_recording(recording: RecordedRun) -> Program:
-        """What the process of *recording* ran."""
+        """The program of the process of *recording*."""
         return Program(
             _hash(_structure(recording, sizes=True)),
             _hash(_structure(recording, sizes=False)),
@@ -144,7 +144,7 @@ def _hash(parts: Iterable[Any]) -> str:
 
 
 def _structure(recording: RecordedRun, *, sizes: bool) -> Iterator[Any]:
-    """What a process ran, without anything that is different in each rank."""
+    """The facts of a program that its hashes are computed from."""
     for scope in recording.scopes.values():
         yield scope.kind.value, scope.cls, scope.path, scope.parent, scope.index
     shapes = {value.id: value.shape for value in recording.values.values()}
@@ -192,17 +192,12 @@ def _relative(communications: CommunicationColumns, rank: Rank) -> list[tuple[st
     found = []
     for key in zip(communications.group, communications.peer, messages):
         if key not in known:
-            group, peer, is_message = key
-            known[key] = _relative_peer(rank.groups[group], peer, rank.rank, is_message)
+            place, peer, is_message = key
+            group = rank.groups[place]
+            if peer in group.ranks:
+                peer = group.ranks.index(peer)
+                if is_message and rank.rank in group.ranks:
+                    peer -= group.ranks.index(rank.rank)
+            known[key] = group.purpose, len(group.ranks), peer
         found.append(known[key])
     return found
-
-
-def _relative_peer(
-    group: RankGroup, peer: int, rank: int, is_message: bool
-) -> tuple[str, int, int]:
-    if peer in group.ranks:
-        peer = group.ranks.index(peer)
-        if is_message and rank in group.ranks:
-            peer -= group.ranks.index(rank)
-    return group.purpose, len(group.ranks), peer

@@ -19,7 +19,7 @@ from torchrecorder.ranks.digest import Digest, Program, digest, rank_of
 from torchrecorder.ranks.sent import RANK_COLUMNS, CommunicationColumns
 from torchrecorder.recording import Recording
 
-Table = dict[str, msgspec.Raw]
+RawTable = dict[str, msgspec.Raw]
 """The columns of a table as JSON text."""
 
 
@@ -29,19 +29,19 @@ COLUMN_TYPES: dict[str, Any] = {
 """The types of the columns that differ between ranks."""
 
 
-class _File(msgspec.Struct):
-    """The tables from which a program is computed, and what differs between ranks."""
+class _SavedRank(msgspec.Struct):
+    """The tables of a file from which a program is computed, and the facts about the rank."""
 
     format: str
     version: int
     name: str
     run: RunFacts
-    scopes: Table
-    ops: Table
-    values: Table
-    grad_nodes: Table
-    shards: Table = {}
-    communications: Table = {}
+    scopes: RawTable
+    ops: RawTable
+    values: RawTable
+    grad_nodes: RawTable
+    shards: RawTable = {}
+    communications: RawTable = {}
 
     def rank_columns(self) -> Iterator[list[Any]]:
         """The columns of communications that differ between ranks."""
@@ -51,18 +51,13 @@ class _File(msgspec.Struct):
 
     def program_key(self) -> bytes:
         """Equal for files of equal programs that are stored in the same way."""
-        found = hashlib.blake2b(digest_size=16)
-        for name, column in self._columns():
-            found.update(f"{name}:{len(column)}:".encode())
-            found.update(column)
-        return found.digest()
-
-    def _columns(self) -> Iterator[tuple[str, Any]]:
-        yield "head", f"{self.format} {self.version}".encode()
+        found = hashlib.blake2b(f"{self.format} {self.version}".encode(), digest_size=16)
         for table in ("scopes", "ops", "values", "grad_nodes", "shards", "communications"):
             for name, column in getattr(self, table).items():
                 if name not in RANK_COLUMNS:
-                    yield f"{table}.{name}", column
+                    found.update(f"{table}.{name}:{len(column)}:".encode())
+                    found.update(column)
+        return found.digest()
 
 
 class DigestReader:
@@ -86,7 +81,7 @@ class DigestReader:
         """
         data = read(path, self.limit)
         try:
-            file = msgspec.json.decode(data, type=_File)
+            file = msgspec.json.decode(data, type=_SavedRank)
             columns = [*file.rank_columns()]
         except (msgspec.MsgspecError, KeyError):  # `loads` explains what is wrong
             recording = loads(data, Recording)
@@ -94,11 +89,9 @@ class DigestReader:
         rank = rank_of(file.run, path)
         groups = [self._groups.setdefault(group, group) for group in rank.groups]
         rank = rank._replace(groups=tuple(groups))
-        program = self._program(file.program_key(), data)
-        communications = CommunicationColumns.from_columns(program.kinds, rank, *columns)
-        return program.digest(file.name, file.run, rank, communications)
-
-    def _program(self, key: bytes, data: bytes) -> Program:
+        key = file.program_key()
         if key not in self._programs:
             self._programs[key] = Program.from_recording(loads(data, Recording))
-        return self._programs[key]
+        program = self._programs[key]
+        communications = CommunicationColumns.from_columns(program.kinds, rank, *columns)
+        return program.digest(file.name, file.run, rank, communications)

@@ -29,7 +29,7 @@ class Part(NamedTuple):
         rank: The rank.
         place: The index among the communications of this rank.
         sent: The communication as this rank recorded it.
-        waited: How long it waited for the slowest rank, in seconds; None if unknown.
+        waited: The time that it waited for the slowest rank, in seconds; None if unknown.
     """
 
     rank: int
@@ -94,16 +94,16 @@ class Collective:
         ])
 
     def waits(self) -> list[float | None]:
-        """How long each rank waited for the last one, in seconds; None if unknown."""
+        """The time that each rank waited for the last one, in seconds; None if unknown."""
         row = _Row.at([member.sent for member in self.members], self.places)
         seconds = row.durations()
         return [None for _ in self.members] if seconds is None else row.waits(min(seconds))
 
 
-_Places = Sequence[int]
+_Indices = Sequence[int]
 """Indices into the communications of one rank."""
 
-_Pairs = dict[tuple[RankGroup, int, int, int], tuple[list[int], list[int]]]
+_MessageIndices = dict[tuple[RankGroup, int, int, int], tuple[list[int], list[int]]]
 """The indices of sends and receives by group, sender, receiver and tag."""
 
 
@@ -117,8 +117,8 @@ def join(
         digests: The digests of the recorded ranks.
         expected: The ranks that should have a recording.
     """
-    groups: dict[RankGroup, dict[int, _Places]] = {}
-    pairs: _Pairs = {}
+    groups: dict[RankGroup, dict[int, _Indices]] = {}
+    pairs: _MessageIndices = {}
     known: dict[object, _Positions] = {}
     for entry in digests:
         _collect(entry, groups, pairs, known)
@@ -143,7 +143,7 @@ class _Positions(NamedTuple):
 
     @staticmethod
     def from_digest(digest: Digest) -> _Positions:
-        """Those of one rank."""
+        """The positions of one rank."""
         positions = _Positions([array("i") for _ in digest.rank.groups], array("i"))
         for place, (kind, group) in enumerate(zip(digest.sent.kinds, digest.sent.group)):
             is_message = kind.communication.name in POINT_TO_POINT
@@ -153,8 +153,8 @@ class _Positions(NamedTuple):
 
 def _collect(
     digest: Digest,
-    groups: dict[RankGroup, dict[int, _Places]],
-    pairs: _Pairs,
+    groups: dict[RankGroup, dict[int, _Indices]],
+    pairs: _MessageIndices,
     known: dict[object, _Positions],
 ) -> None:
     """Add the communications of one rank to *groups* and *pairs*.
@@ -174,7 +174,7 @@ def _collect(
         groups.setdefault(entry, {})[rank] = own  # also if it ran no collective in the group
 
 
-def _match_any_source(pairs: _Pairs) -> None:
+def _match_any_source(pairs: _MessageIndices) -> None:
     """Assign receives without a source to senders with too few receives, in order."""
     for group, source, target, tag in [key for key in pairs if key[1] < 0]:
         _, waiting = pairs.pop((group, source, target, tag))
@@ -221,16 +221,16 @@ class _Row(NamedTuple):
         return self.kinds[:1] if self.kinds.count(self.kinds[0]) == len(self.kinds) else self.kinds
 
     def durations(self) -> tuple[float, ...] | None:
-        """How long each member took; None if one of them is unknown.
+        """The duration of each member; None if one of them is unknown.
 
-        For a message, it is how long each program was blocked: a send may complete long before.
+        For a message, it is the time that each program was blocked: a send may complete earlier.
         """
         message = self.kinds[0].communication.name in POINT_TO_POINT
         found = self.blocked if message else self.seconds
         return None if len(found) < 2 or isnan(sum(found)) else found
 
     def waits(self, shortest: float) -> list[float | None]:
-        """How long each member waited for the others; at most the time that it was blocked.
+        """The time that each member waited for the others; at most the time that it was blocked.
 
         *shortest* is the minimum of their durations.
         """
@@ -238,7 +238,7 @@ class _Row(NamedTuple):
         return [*map(min, longer, self.blocked)]  # min returns its first argument for NaN
 
 
-def _rows(members: Sequence[Digest], queues: Sequence[_Places]) -> Iterator[_Row]:
+def _rows(members: Sequence[Digest], queues: Sequence[_Indices]) -> Iterator[_Row]:
     """The collectives or messages at the same position in each of *queues*, up to the shortest.
 
     Args:
@@ -252,14 +252,14 @@ def _rows(members: Sequence[Digest], queues: Sequence[_Places]) -> Iterator[_Row
 def _in_group(
     group: RankGroup,
     members: tuple[Digest, ...],
-    places: Mapping[int, _Places],
+    places: Mapping[int, _Indices],
     problems: list[str],
 ) -> Iterator[Collective]:
     """The collectives of one group, up to the first mismatch."""
     queues = [places.get(member.rank.rank, ()) for member in members]
     order = 0
     for row in _rows(members, queues):
-        if not _fit(row):
+        if len({*map(_signature, row.distinct())}) > 1:
             break
         yield _collective(group, order, members, row)
         order += 1
@@ -267,19 +267,14 @@ def _in_group(
         problems.append(_mismatch(group, order, members, queues))
 
 
-def _fit(row: _Row) -> bool:
-    """Whether all members ran the same collective, with sizes that fit."""
-    return len({*map(_signature, row.distinct())}) == 1
-
-
 def _signature(kind: Sent) -> tuple[object, ...]:
-    """What members of a collective have in common."""
+    """The facts that are equal for all members of a collective."""
     sent = kind.communication
     return sent.name, sent.reduction, 0 if sent.name in UNEVEN else sent.given
 
 
 def _mismatch(
-    group: RankGroup, order: int, members: Sequence[Digest], queues: Sequence[_Places]
+    group: RankGroup, order: int, members: Sequence[Digest], queues: Sequence[_Indices]
 ) -> str:
     """The mismatch in one collective as text."""
     kinds: dict[tuple[object, ...], list[tuple[int, Sent]]] = {}

@@ -16,12 +16,12 @@ class Lane(NamedTuple):
     Attributes:
         ranks: The ranks.
         recording: The recording of the first of them.
-        differs: What differs between them, such as sizes; empty if nothing does.
+        differs: The differences between them, such as sizes; empty without any.
         slowest: The rank that ran longest; None if no times are known.
-        seconds: How long the slowest rank ran.
+        seconds: The run time of the slowest rank.
         parameter_bytes: The minimum and maximum size of the parameters of a rank.
         sent_bytes: The minimum and maximum number of bytes that a rank communicated.
-        assumed: How many of them were not run, but are assumed to be equal to the others.
+        assumed: The number of ranks that were not run, but are assumed to be equal to the others.
     """
 
     ranks: tuple[int, ...]
@@ -94,7 +94,7 @@ def lane(members: Sequence[Digest], recording: Recording, assumed: Collection[in
 
 
 def _differences(members: Sequence[Digest], amounts: Mapping[str, list[int]]) -> list[str]:
-    """What differs between equal ranks."""
+    """The differences between equal ranks."""
     if len({item.exact for item in members}) < 2:
         return []
     found = [name for name, amount in amounts.items() if len(set(amount)) > 1]

@@ -17,11 +17,11 @@ from torchrecorder.ranks.lanes import first_ranks
 from torchrecorder.ranks.ranks import Ranks
 from torchrecorder.recording import LIMIT, Recording, load
 
-Given = Union[str, Path, Recording]
+Mergeable = Union[str, Path, Recording]
 
 
 @advised
-def merge(recordings: Given | Sequence[Given], *, limit: int = LIMIT) -> Ranks:
+def merge(recordings: Mergeable | Sequence[Mergeable], *, limit: int = LIMIT) -> Ranks:
     """Join the recordings of several processes. PyTorch is not required.
 
     Args:
@@ -64,7 +64,7 @@ class _Source(NamedTuple):
     load: Callable[[], Recording]
 
 
-def _found(source: Given, reader: DigestReader) -> Iterator[_Source]:
+def _found(source: Mergeable, reader: DigestReader) -> Iterator[_Source]:
     """The recordings of *source*."""
     if isinstance(source, Recording):
         where = f"a recording of {source.name}"

@@ -44,7 +44,7 @@ class CommunicationColumns(NamedTuple):
         order: For each, its number in the group.
         peer: For each, the rank it communicates with; -1 without one.
         seconds: For each, its duration; NaN if unknown.
-        blocked: For each, how long the program was blocked by it; NaN if unknown.
+        blocked: For each, the time that the program was blocked by it; NaN if unknown.
     """
 
     kinds: tuple[Sent, ...]

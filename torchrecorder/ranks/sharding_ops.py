@@ -33,7 +33,8 @@ def without_sharding_ops(recording: Recording) -> Recording:
         return recording
     bypass = _Bypass(recording, removed)
     empty = _empty_regions(recording, removed) | setup
-    unused = _outputs_in(recording, setup)
+    in_setup = (op for op in recording.ops.values() if op.scope in setup)
+    unused = {value for op in in_setup for value in op.outputs}
     before = Counter(recording.scopes[scope].module for scope in setup)
     runs = {run.run for run in recording.backward_runs if run.op in removed}
     home = {scope: bypass.remaining_scope(scope, empty) for scope in (None, *recording.scopes)}
@@ -95,15 +96,6 @@ def setup_scopes(recording: Recording) -> set[ScopeId]:
         if scope.kind is ScopeKind.PIPELINE_SETUP or scope.parent in found:
             found.add(scope.id)
     return {scope for scope in found if scope is not None}
-
-
-def _outputs_in(recording: Recording, scopes: Collection[ScopeId]) -> set[ValueId]:
-    """The outputs of the ops in *scopes*."""
-    return {
-        value
-        for op in recording.ops.values() if op.scope in scopes
-        for value in op.outputs
-    }
 
 
 def _sharding_ops(recording: Recording, setup: Collection[ScopeId]) -> set[OpId]:

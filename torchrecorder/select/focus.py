@@ -24,7 +24,7 @@ from torchrecorder.events import (
     Slot,
     ValueId,
 )
-from torchrecorder.graph.nodes import GradNode, Module, Scope, Value
+from torchrecorder.graph.nodes import GradNode, Scope, Value
 from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.ops_inside import ops_inside
 from torchrecorder.graph.recording import RecordedRun
@@ -76,8 +76,8 @@ class Focus:
             advice = "the other direction has some" if swapped else "neither depends on the other"
             if swapped or not _after(recording, since) & _before(recording, until):
                 return f"nothing lies between since={since!r} and until={until!r}: {advice}"
-        asked = {"focus": self.scope, "since": since, "until": until}
-        text = ", ".join(f"{name}={item!r}" for name, item in asked.items() if item is not None)
+        chosen = {"focus": self.scope, "since": since, "until": until}
+        text = ", ".join(f"{name}={item!r}" for name, item in chosen.items() if item is not None)
         return f"no operation is left of {text}"
 
 
@@ -167,10 +167,10 @@ def _named(recording: RecordedRun, name: str) -> list[ValueId]:
     return list(dict.fromkeys([*found, *stored]))
 
 
-Step = Callable[[OpId], Iterator[OpId]]
+NextOps = Callable[[OpId], Iterator[OpId]]
 
 
-def _readers(recording: RecordedRun) -> Step:
+def _readers(recording: RecordedRun) -> NextOps:
     def step(op: OpId) -> Iterator[OpId]:
         for value in recording.ops[op].outputs:
             yield from recording.consumers.get(value, ())
@@ -178,7 +178,7 @@ def _readers(recording: RecordedRun) -> Step:
     return step
 
 
-def _makers(recording: RecordedRun) -> Step:
+def _makers(recording: RecordedRun) -> NextOps:
     def step(op: OpId) -> Iterator[OpId]:
         for slot in recording.ops[op].inputs:
             producer = recording.values[slot.value].producer
@@ -188,7 +188,7 @@ def _makers(recording: RecordedRun) -> Step:
     return step
 
 
-def _reach(start: Iterable[OpId], step: Step) -> set[OpId]:
+def _reach(start: Iterable[OpId], step: NextOps) -> set[OpId]:
     """Everything that can be reached from *start* by *step*, itself included."""
     found = set(start)
     waiting = list(found)
@@ -218,7 +218,12 @@ class _Selection:
             self.whole,
             scopes=MappingProxyType(self.scopes),
             modules=MappingProxyType(
-                {module.id: self._module(module) for module in self.whole.modules.values()}
+                {
+                    module.id: module.replace(
+                        calls=tuple(call for call in module.calls if call in self.scopes)
+                    )
+                    for module in self.whole.modules.values()
+                }
             ),
             ops=MappingProxyType(self.ops),
             values=MappingProxyType(values),
@@ -265,9 +270,6 @@ class _Selection:
             if scope.id in inside
         }
 
-    def _module(self, module: Module) -> Module:
-        return module.replace(calls=tuple(call for call in module.calls if call in self.scopes))
-
     def _inputs(self) -> tuple[Slot, ...]:
         """Values from outside, named as the scope's arguments or by their producer."""
         given = {slot.value: slot.name for root in self.roots for slot in self._at(root).inputs}
@@ -276,14 +278,12 @@ class _Selection:
         return tuple(
             Slot(given.get(value) or self._origin(values[value]), value)
             for value in dict.fromkeys([*given, *read])
-            if value not in self.made and self._passed(values[value])
+            if value not in self.made
+            and (values[value].role is Role.INPUT or values[value].producer is not None)
         )
 
     def _at(self, scope: ScopeId) -> Scope:
         return self.whole.scopes[scope]
-
-    def _passed(self, value: Value) -> bool:
-        return value.role is Role.INPUT or value.producer is not None
 
     def _origin(self, value: Value) -> str:
         """The name of the op or module that a value comes from."""

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
 from types import MappingProxyType
-from typing import Union
 
 from torchrecorder.events import (
     FUNCTION,
@@ -34,8 +33,6 @@ LOOSE = 25
 _NOT_INPUTS = (*STORED, Role.CONSTANT)
 """Parameters, buffers and constants are drawn at their readers and are no inputs of groups."""
 
-Item = Union[Scope, Op]
-
 
 @dataclass(frozen=True)
 class WithFunctions:
@@ -51,8 +48,8 @@ class WithFunctions:
     def __call__(self, recording: RecordedRun) -> RecordedRun:
         """*recording* with a scope for each call that is shown; unchanged if there is none.
 
-        In the step of an optimizer that runs the model, such as that of LBFGS, what the optimizer
-        does between the calls of the model becomes a scope, too.
+        In the step of an optimizer that runs the model, such as that of LBFGS, the optimizer's
+        operations between the calls of the model become a scope, too.
         """
         if self.wanted is False:
             return recording
@@ -90,19 +87,19 @@ class _Grouping:
             return 0
         return len(self.calls_around.chain(scope))
 
-    def _is_drawn(self, item: Item) -> bool:
+    def _is_drawn(self, item: Scope | Op) -> bool:
         if isinstance(item, Scope):
             return not item.recompute
         quiet = item.recompute or item.kind is OpKind.PASS or item.id in self.old.bookkeeping
         return not quiet and bool(item.outputs or item.failed)
 
-    def _drawn_ops(self, items: Sequence[Item]) -> int:
+    def _drawn_ops(self, items: Sequence[Scope | Op]) -> int:
         return sum(isinstance(item, Op) and self._is_drawn(item) for item in items)
 
-    def _group(self, around: ScopeId | None, items: Sequence[Item], depth: int) -> None:
+    def _group(self, around: ScopeId | None, items: Sequence[Scope | Op], depth: int) -> None:
         """Group *items*, which are in a scope and *depth* calls, by the next call."""
         drawn = sum(map(self._is_drawn, items))
-        members: dict[FunctionId, list[Item]] = {}
+        members: dict[FunctionId, list[Scope | Op]] = {}
         for item in items:
             chain = self.calls_around.chain(item.id)
             if len(chain) > depth:
@@ -116,9 +113,9 @@ class _Grouping:
                 if self._drawn_ops(inside) > self.most:
                     self._group(scope, inside, depth + 1)
 
-    def _group_updates(self, step: Scope, items: Sequence[Item]) -> None:
-        """Group what an optimizer does itself between calls in its *step*, if there are any."""
-        def is_own(item: Item) -> bool:
+    def _group_updates(self, step: Scope, items: Sequence[Scope | Op]) -> None:
+        """Group the optimizer's own operations between calls in its *step*, if there are any."""
+        def is_own(item: Scope | Op) -> bool:
             return isinstance(item, Op) and item.id not in self.parent
 
         runs = [(own, list(run)) for own, run in groupby(items, is_own)]
@@ -128,13 +125,13 @@ class _Grouping:
                 self.updates[name] = step
                 self._put(run, name, step.id)
 
-    def _put(self, inside: Sequence[Item], name: ScopeId, around: ScopeId | None) -> None:
+    def _put(self, inside: Sequence[Scope | Op], name: ScopeId, around: ScopeId | None) -> None:
         """Put items into a new scope."""
         self.parent[name] = around
         self.first.setdefault(inside[0].id, []).append(name)
         self.parent.update((item.id, name) for item in inside)
 
-    def _wrapped(self, call: FunctionId, inside: Sequence[Item]) -> FunctionId:
+    def _wrapped(self, call: FunctionId, inside: Sequence[Scope | Op]) -> FunctionId:
         """*call*; if it is of a wrapper, the call of the wrapped function."""
         chains = [self.calls_around.chain(item.id) for item in inside if self._is_drawn(item)]
         for deeper in common(chains)[chains[0].index(call) :]:
@@ -143,7 +140,9 @@ class _Grouping:
                 break
         return call
 
-    def _add(self, call: FunctionId, around: ScopeId | None, inside: Sequence[Item]) -> ScopeId:
+    def _add(
+        self, call: FunctionId, around: ScopeId | None, inside: Sequence[Scope | Op]
+    ) -> ScopeId:
         """Add a scope for *call*, numbered if the call already has one in another scope."""
         number, name = 1, ScopeId(call)
         while name in self.calls:
@@ -185,7 +184,7 @@ class _Grouping:
     def _scopes(self) -> Iterator[Scope]:
         """All scopes in run order; a new scope comes before its first item."""
         old = self.old
-        items: list[Item] = [*old.scopes.values(), *old.ops.values()]
+        items: list[Scope | Op] = [*old.scopes.values(), *old.ops.values()]
         paths: dict[ScopeId | None, str] = {None: ""}
         for item in sorted(items, key=lambda item: item.index):
             for name in self.first.get(item.id, ()):
@@ -196,7 +195,7 @@ class _Grouping:
                 paths[item.id] = item.path or paths[item.parent]
                 yield item.replace(parent=self.parent.get(item.id, item.parent))
 
-    def _scope(self, name: ScopeId, first: Item, around: str) -> Scope:
+    def _scope(self, name: ScopeId, first: Scope | Op, around: str) -> Scope:
         inside, step = self._members[name], self.updates.get(name)
         seconds = [item.seconds for item in inside]
         known = [second for second in seconds if second is not None]
@@ -226,10 +225,10 @@ class _Grouping:
         )
 
     @cached_property
-    def _members(self) -> Mapping[ScopeId, list[Item]]:
+    def _members(self) -> Mapping[ScopeId, list[Scope | Op]]:
         """The ops and scopes of the recording in each new scope."""
-        found: dict[ScopeId, list[Item]] = {name: [] for name in (*self.calls, *self.updates)}
-        items: list[Item] = [*self.old.scopes.values(), *self.old.ops.values()]
+        found: dict[ScopeId, list[Scope | Op]] = {name: [] for name in (*self.calls, *self.updates)}
+        items: list[Scope | Op] = [*self.old.scopes.values(), *self.old.ops.values()]
         for item in items:
             around = self.parent.get(item.id)
             while around in found:

@@ -23,7 +23,6 @@ from torchrecorder.select.focus import advice
 Members = Mapping[str, Union[str, Sequence[str]]]
 """For each new name, the patterns of its members, as a sequence or separated by commas."""
 
-Item = Union[Scope, Op]
 
 STORED = (Role.PARAMETER, Role.BUFFER, Role.CONSTANT)
 
@@ -84,7 +83,7 @@ def patterns(members: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(text for text in (str(item).strip() for item in given) if text)
 
 
-def _path(recording: RecordedRun, item: Item) -> str:
+def _path(recording: RecordedRun, item: Scope | Op) -> str:
     """The path of *item* for patterns; for an op, the path of its scope and its name."""
     if isinstance(item, Scope):
         return item.path
@@ -95,9 +94,9 @@ def _path(recording: RecordedRun, item: Item) -> str:
 
 def _by_parent(
     recording: RecordedRun, name: str, wanted: tuple[str, ...]
-) -> dict[ScopeId | None, list[Item]]:
+) -> dict[ScopeId | None, list[Scope | Op]]:
     """The items that match the patterns of a group, by the scope they are in."""
-    found: dict[ScopeId | None, list[Item]] = {}
+    found: dict[ScopeId | None, list[Scope | Op]] = {}
     hits: dict[str, set[ScopeId | None]] = {pattern: set() for pattern in wanted}
     inside: set[str | None] = set()
     for parent, item in _run_through(recording):
@@ -144,7 +143,7 @@ def _check_read_inside(
             )
 
 
-def _run_through(recording: RecordedRun) -> Iterator[tuple[ScopeId | None, Item]]:
+def _run_through(recording: RecordedRun) -> Iterator[tuple[ScopeId | None, Scope | Op]]:
     """Every scope and op with the scope around it, outer ones first."""
     scopes = [scope for scope in recording.scopes.values() if not scope.recompute]
     yield from ((scope.parent, scope) for scope in scopes)
@@ -154,7 +153,7 @@ def _run_through(recording: RecordedRun) -> Iterator[tuple[ScopeId | None, Item]
 def _check(
     recording: RecordedRun,
     name: str,
-    children: Mapping[ScopeId | None, Sequence[Item]],
+    children: Mapping[ScopeId | None, Sequence[Scope | Op]],
     hits: Mapping[str, set[ScopeId | None]],
 ) -> None:
     """Check that every pattern matches, and that the members of a group are siblings."""
@@ -183,7 +182,7 @@ class _Gathered:
     """Adds a scope around some siblings."""
 
     def __init__(
-        self, old: RecordedRun, name: str, parent: ScopeId | None, items: Sequence[Item]
+        self, old: RecordedRun, name: str, parent: ScopeId | None, items: Sequence[Scope | Op]
     ) -> None:
         self.old = old
         self.parent = parent

@@ -1,1 +1,1 @@
-"""How a view looks: every text and colour of a figure, before it has a format."""
+"""The look of a view: every text and colour of a figure, before it has a format."""

@@ -74,7 +74,7 @@ class Captions:
         return self._finished(self._lines(box), box)
 
     def _finished(self, lines: tuple[Text, ...], drawn: Box | Cluster) -> tuple[Text, ...]:
-        """*lines*, with names given by the user wrapped, and with how many repeats have it."""
+        """*lines*, with the user's names wrapped, and the number of repeats that have it."""
         if self.style.rename:
             lines = tuple(item for line in lines for item in labels.wrapped(line))
         if drawn.share is None:
@@ -182,7 +182,7 @@ class Captions:
         return title or cls
 
     def _details(self, scope: Scope, box: Box) -> Iterator[str]:
-        """Hyperparameters, two to a line, or what a module combines."""
+        """The hyperparameters of a module, two to a line; without any, its contents."""
         if not self.style.details:
             return
         texts = self._hyperparameters(scope, box.instances)
@@ -387,7 +387,7 @@ def _spanned(rounds: Sequence[tuple[tuple[str, str], ...]]) -> tuple[tuple[str, 
 
 
 def _is_group(box: Box) -> bool:
-    """Whether it stands for several tensors of one argument; see `views.inputs`."""
+    """Whether a box stands for several tensors of one argument; see `views.inputs`."""
     return box.kind is BoxKind.INPUT and box.count > len(box.names) == 1
 
 

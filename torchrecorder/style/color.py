@@ -15,10 +15,10 @@ _WEIGHT = re.compile(r";(0?\.\d+|1(\.0*)?)$")
 _NOTHING = ("transparent", "none", "invis")
 
 READABLE = 4.5
-"""The least contrast of text that anybody can read (WCAG, level AA)."""
+"""The minimum contrast of readable text (WCAG, level AA)."""
 
 FADED = (0.3, 0.22, 0.14, 0.07)
-"""How much of its fill may be mixed into the colour of small text."""
+"""The shares of its background that may be mixed into the colour of small text."""
 
 
 @lru_cache(maxsize=1024)

@@ -90,7 +90,7 @@ _SCHEMES = """
     rdbu=11 rdgy=11 rdpu=9 rdylbu=11 rdylgn=11 reds=9 set1=9 set2=8 set3=12 spectral=11 ylgn=9
     ylgnbu=9 ylorbr=9 ylorrd=9
 """
-"""The schemes of ColorBrewer, and how many colours the largest of each has."""
+"""The schemes of ColorBrewer, with the maximum number of their colours."""
 
 
 def _pairs(listed: str) -> Iterator[tuple[str, str]]:

@@ -69,7 +69,7 @@ class SentCaptions:
         ][:count]
 
     def op(self, op: str) -> list[str]:
-        """How long an op waited for other ranks."""
+        """The time that an op waited for other ranks, as text."""
         return [text for text in [_waited(self._of.get(op, ()))] if text]
 
 

@@ -132,7 +132,7 @@ class Composites:
         return item.name if isinstance(item, Op) else self.cls(item)
 
     def _inside(self, scope: Scope) -> list[Scope | Op]:
-        """What did something directly in a scope."""
+        """The active scopes and ops directly in a scope."""
         return [item for item in self.recording.children[scope.id] if item.id in self.active]
 
     def _steps(self, scope: Scope) -> Iterator[Layer]:

@@ -14,7 +14,7 @@ from torchrecorder.views.removed_edges import readers
 from torchrecorder.views.view import Arrow, Box, View
 
 HUES = {"added": "#009e73", "removed": "#d55e00", "": "#e69f00"}
-"""Colours of what was added, of what was removed, and of all other differences."""
+"""Colours of added and removed nodes, and of all other differences."""
 
 WORDS = {"added": "added", "removed": "removed", "": "different"}
 """Their names in the legend."""
@@ -25,16 +25,16 @@ class DiffColors:
     """Colours differences; everything else is pale.
 
     Attributes:
-        marks: How scopes, ops and values differ, by id: ``"added"``, ``"removed"`` or more.
-        gone: Pairs of value and op: reads that were removed.
-        new: Pairs of value and op: reads that were added.
-        notes: More about the differences, by id; shown by pages.
+        marks: The differences of scopes, ops and values, by id: ``"added"``, ``"removed"`` or more.
+        removed: The removed inputs, as pairs of value and op.
+        added: The added inputs, as pairs of value and op.
+        notes: Texts about the differences, by id; shown by pages.
         summary: Lines below the legend.
     """
 
     marks: Mapping[str, str]
-    gone: Collection[tuple[str, str]]
-    new: Collection[tuple[str, str]]
+    removed: Collection[tuple[str, str]]
+    added: Collection[tuple[str, str]]
     notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     summary: tuple[str, ...] = ()
 
@@ -89,10 +89,10 @@ class DiffColors:
         """The mark of an arrow, empty for one that both runs have."""
         members = view.boxes[arrow.head].members
         pairs = [(arrow.value or "", reader) for reader in readers(view, arrow)]
-        former = not pairs and any((arrow.value, member) in self.gone for member in members)
-        if former or (pairs and all(pair in self.gone for pair in pairs)):
+        former = not pairs and any((arrow.value, member) in self.removed for member in members)
+        if former or (pairs and all(pair in self.removed for pair in pairs)):
             return "removed"
-        return "added" if pairs and all(pair in self.new for pair in pairs) else ""
+        return "added" if pairs and all(pair in self.added for pair in pairs) else ""
 
     def _line(self, line: Line, marks: set[str], theme: Theme) -> Line:
         """*line* in the colour of its arrows' mark; ``"changed"`` if they differ."""

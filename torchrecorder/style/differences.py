@@ -273,9 +273,9 @@ def _settings(
     for place in repeats[0].modules:
         if _is_in(place, again) or not all(place in repeat.modules for repeat in repeats):
             continue
-        asked = [dict(_parsed(repeat.modules[place].detail)) for repeat in repeats]
-        for name in dict.fromkeys(name for item in asked for name in item):
-            values = tuple(item.get(name, "") for item in asked)
+        settings = [dict(_parsed(repeat.modules[place].detail)) for repeat in repeats]
+        for name in dict.fromkeys(name for item in settings for name in item):
+            values = tuple(item.get(name, "") for item in settings)
             if len(set(values)) > 1 and (widths or name != "width"):
                 found.setdefault(name, {}).setdefault(values, []).append(place)
     some = {name for name in found if name not in IMPLIED}

@@ -42,7 +42,7 @@ def draw(
 
     Args:
         view: The view to draw.
-        style: How it looks.
+        style: The style.
         unused: Captions of boxes whose results no drawn box reads, by id; by default of boxes
             without outgoing edges.
         captions: The captions of another view of the same recording without folds, in the same

@@ -39,7 +39,7 @@ def _check_field(name: str, value: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How a shape, group or line looks.
+    """The look of a shape, group or line.
 
     Attributes:
         fill: Background colour: ``"#rrggbb"``, ``"transparent"``, or a name of X11.

@@ -1,4 +1,4 @@
-"""Captions of grad nodes: when they ran, on which gradients, and for how long."""
+"""Captions of grad nodes: their position in run order, gradients and times."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ SAID = {
     "p": "p {}",
     "drop_prob": "p {}",
 }
-"""How some arguments are written; others as ``name value``."""
+"""The texts for some arguments; others are written as ``name value``."""
 
 FLAGS = {
     ("bias", "False"): "no bias",

@@ -91,7 +91,7 @@ def counted(flow: FlowKind, number: int) -> str:
 
 
 def _numbers(view: View, drawn: Iterable[Bundle]) -> dict[tuple[str, FlowKind], int]:
-    """How many values of each flow leave one repeat of each box, to all repeats of its readers."""
+    """The number of values of each flow from one repeat of a box to all repeats of its readers."""
     found: dict[tuple[str, FlowKind], set[ValueId]] = {}
     folded: set[tuple[str, FlowKind]] = set()
     for bundle in drawn:
@@ -150,7 +150,7 @@ def is_final(view: View, arrow: Arrow) -> bool:
 
 
 def carried(view: View, arrow: Arrow, captions: Captions) -> str:
-    """The shape of what the tail of an arrow returns, unless one of its ends shows it."""
+    """The shape of the value that the tail of an arrow returns, unless one of its ends shows it."""
     boxes = view.boxes
     if boxes[arrow.tail].kind in WITH_SHAPE or boxes[arrow.head].kind in WITH_SHAPE:
         return ""
@@ -159,7 +159,7 @@ def carried(view: View, arrow: Arrow, captions: Captions) -> str:
 
 
 def _message(view: View, arrow: Arrow, shape: str) -> str:
-    """What one process sends to another: ``gradient 4×16 (256 B) ×8``."""
+    """A tensor that one process sends to another: ``gradient 4×16 (256 B) ×8``."""
     amount = of_bytes(view.recording.values[arrow.value].bytes) if arrow.value else ""
     copies = view.copies(view.boxes[arrow.head])
     times = f" ×{copies}" if copies > 1 else ""
@@ -168,7 +168,7 @@ def _message(view: View, arrow: Arrow, shape: str) -> str:
 
 
 def _shape_of(view: View, arrow: Arrow, captions: Captions) -> str:
-    """The shape of what the tail of an arrow returns."""
+    """The shape of the value that the tail of an arrow returns."""
     value = view.given(arrow)
     if value is None:
         return ""

@@ -62,7 +62,7 @@ def _names(view: View, arrows: Iterable[Arrow]) -> Iterator[str]:
 
 
 def runs_again(recording: RecordedRun, drawn: Box | Cluster, head: str) -> bool:
-    """Whether the head of an arrow is the same module or line in each round of a fold.
+    """Whether the head of an arrow is the same module or source line in each round of a fold.
 
     Calls of the module elsewhere, as in another training step, do not count.
 
@@ -93,7 +93,7 @@ def module_around(recording: RecordedRun, head: str) -> Module | None:
 
 
 def _rounds(recording: RecordedRun, drawn: Box | Cluster, module: Module) -> int:
-    """How many of the siblings of a fold, those that are not folded included, call *module*."""
+    """The number of siblings of a fold that call *module*, unfolded ones included."""
     item = drawn.id
     while is_block(item):
         item = item.removeprefix(PREFIX)

@@ -102,7 +102,7 @@ def _of_first(recording: RecordedRun, item: str, value: ValueId) -> ValueId:
 
 
 def _form(recording: RecordedRun, item: str) -> tuple[object, str]:
-    """What equal siblings have in common: the function of ops, the class of scopes."""
+    """A key that is equal for equal siblings: the function of an op, the class of a scope."""
     op = recording.ops.get(OpId(item))
     if op is not None:
         return op.kind, op.qualname

@@ -99,8 +99,8 @@ class Paper:
         too small in a place.
 
         Raises:
-            DoesNotFit: Its text would be too small on a page of exact size; the message says how
-                small, which size would do, and what else helps.
+            DoesNotFit: Its text would be too small on a page of exact size; the message has the
+                font size, a sufficient page size, and advice.
         """
         scale = self.scale(width, height)
         if smallest * scale < self.min_fontsize - _NEARLY:

@@ -40,7 +40,7 @@ class RegionCaptions:
 
 
 def region_title(scope: Scope) -> str:
-    """The kind of a region, and its class if it has one: what it casts to, or another mode."""
+    """The kind of a region, and its class if it has one: a dtype of autocast, or another mode."""
     what = REGIONS[scope.kind]
     between = ", " if scope.kind is ScopeKind.INFERENCE_MODE else " "
     return between.join(filter(None, (what, scope.cls if scope.cls != what else "")))

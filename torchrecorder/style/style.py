@@ -147,7 +147,7 @@ PAIRS = Check("a mapping from names", lambda value: True, read=pair, several=Tru
 @documented
 @dataclass(frozen=True)
 class Style(Checked):
-    """How a figure looks."""
+    """The look of a figure."""
 
     theme: Theme = option(
         "Colours and outlines. By name, or a `Theme`; ``\"print\"`` is for greyscale, None is "

@@ -61,7 +61,7 @@ def with_readers(
 
     Args:
         label: The lines on the box.
-        look: How it looks.
+        look: Its look.
         readers: Its caption from `unread`.
     """
     if readers != NOT_READ:

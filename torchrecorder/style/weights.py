@@ -1,4 +1,4 @@
-"""Captions of parameters: how many, how many are trained, which call of the module."""
+"""Captions of parameters: their number, the number of trained ones, the call of the module."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Weights:
         return "" if around is not None and self._call(around) == text else text
 
     def _call(self, scope: Scope) -> str:
-        """Which call of its module it is, if that has weights and is called several times."""
+        """``"call 2 of 3"`` for a module with weights that is called several times; else empty."""
         if scope.id not in self._texts:
             calls = self._calls(scope.module)
             counts = len(calls) > 1 and scope.id in calls and self._count(self.all, [scope.id])
@@ -117,16 +117,16 @@ class Weights:
         return self._texts[scope.id]
 
     def _is_shared(self, scope: Scope, box: Box) -> bool:
-        """Whether *box* holds several calls of the same module, whose weights count once."""
+        """Whether *box* stands for several calls of the same module, whose weights count once."""
         calls = self._calls(scope.module)
         return len(calls) > 1 and len(calls.keys() & box.members) > 1
 
     def _frozen(self, box: Box, each: int) -> str:
-        """Whether they are trained, if some parameters of the model are and some are not.
+        """A text about frozen parameters; empty unless the model has both frozen and trained ones.
 
         Args:
-            box: Holds the members of all siblings that it stands for.
-            each: How many parameters one of them has.
+            box: A box, with the members of all siblings that it stands for.
+            each: The number of parameters of one of them.
         """
         if not self.mixed:
             return ""

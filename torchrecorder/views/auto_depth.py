@@ -21,7 +21,7 @@ UNITS = frozenset(("torch.nn.modules.activation.MultiheadAttention",))
 """Modules of PyTorch that consist of many ops and are known as one."""
 
 FEW = 1 / 2
-"""The part of the boxes above which one depth for all is good enough."""
+"""The share of the maximum number of boxes above which one depth for all is good enough."""
 
 
 def scope_depths(recording: RecordedRun) -> dict[str | None, int]:
@@ -60,8 +60,8 @@ def innermost(recording: RecordedRun) -> frozenset[ScopeId]:
 
 
 def regions_beside(recording: RecordedRun) -> frozenset[ScopeId]:
-    """Outermost regions, such as ``no_grad``, in which no scope ran, if others did: the update of
-    averaged weights, a metric."""
+    """Outermost regions such as ``no_grad`` without scopes in them, if there are other outermost
+    scopes: the update of averaged weights, or a metric."""
     composed = {scope.parent for scope in recording.scopes.values()}
     outermost = [scope for scope in recording.scopes.values() if scope.parent is None]
     found = [item.id for item in outermost if item.kind in MODES and item.id not in composed]
@@ -71,8 +71,8 @@ def regions_beside(recording: RecordedRun) -> frozenset[ScopeId]:
 def plain_modules(recording: RecordedRun, quiet: Quiet) -> frozenset[str]:
     """Innermost modules that run one op, such as a convolution or an activation.
 
-    Opening one shows nothing new, or what PyTorch put together. Ops that only reshape, return no
-    tensor or update buffers do not count.
+    Opening one shows nothing new, or internals of PyTorch. Ops that only reshape, return no tensor
+    or update buffers do not count.
     """
     kept = recording.bookkeeping
     work: Counter[str | None] = Counter()
@@ -90,27 +90,30 @@ def _is_unit(recording: RecordedRun, scope: ScopeId) -> bool:
 
 
 def boxes_at(
-    recording: RecordedRun, quiet: Quiet, closed: frozenset[str], gone: frozenset[str] = frozenset()
+    recording: RecordedRun,
+    quiet: Quiet,
+    closed: frozenset[str],
+    hidden: frozenset[str] = frozenset(),
 ) -> list[int]:
-    """How many boxes of scopes and ops depth 0, 1, 2 ... draws.
+    """The number of boxes of scopes and ops at depth 0, 1, 2 ...
 
     Args:
         recording: The recording to draw.
         quiet: Ops that are not drawn.
         closed: Scopes that stay closed.
-        gone: Scopes and ops that are not drawn.
+        hidden: Scopes and ops that are not drawn.
     """
     depths, through = scope_depths(recording), transparent(recording)
-    kept, skipped = recording.bookkeeping, closed | gone
+    unseen, skipped = recording.bookkeeping | hidden, closed | hidden
     ops = [
         op
         for op in recording.ops.values()
-        if not (op.recompute or quiet(op) or op.id in kept or op.scope in skipped or op.id in gone)
+        if not (op.recompute or quiet(op) or op.id in unseen or op.scope in skipped)
     ]
     scopes = [
         scope
         for scope in recording.scopes.values()
-        if not (scope.recompute or scope.id in gone)
+        if not (scope.recompute or scope.id in hidden)
     ]
     opening = {scope.parent for scope in scopes} | {op.scope for op in ops}
     scopes = [scope for scope in scopes if scope.id not in through]
@@ -125,26 +128,26 @@ def boxes_at(
 
 
 def _first_shown(counts: Sequence[int]) -> int:
-    """The first depth that draws several boxes: one box says nothing of what is in it.
+    """The first depth with several boxes: a single box shows nothing of its contents.
 
     Args:
-        counts: How many boxes each depth draws, as `boxes_at` counts them.
+        counts: The number of boxes at each depth, from `boxes_at`.
     """
     several = (depth for depth, count in enumerate(counts) if count > 1)
     return next(several, min(1, len(counts) - 1))
 
 
 @dataclass(frozen=True)
-class Choice:
-    """A depth, and scopes that stay closed although they lie above it.
+class DepthChoice:
+    """A depth, and scopes above it that stay closed.
 
     Attributes:
-        plain: If parts are opened that lie deeper than the others, the choice without these.
+        plain: If some parts are opened deeper than others, the choice without these.
     """
 
     depth: int
     closed: frozenset[str]
-    plain: Choice | None = None
+    plain: DepthChoice | None = None
 
 
 def choose(
@@ -153,30 +156,29 @@ def choose(
     quiet: Quiet,
     repeated: frozenset[str] = frozenset(),
     enough: int = ENOUGH,
-) -> Choice:
+) -> DepthChoice:
     """The scopes to open for a *depth*; None chooses one.
 
-    The last level opens everything; the levels before keep plain modules, the steps of
-    optimizers and the like closed, see `training_steps`. By default those stay closed too: show
-    every other op that is not alone in its module if that makes at most *enough* boxes; otherwise
-    keep all innermost modules and functions closed, and regions beside the model, choose the
-    deepest level with at most so many, or else the first with several boxes, and if these are
-    few, open large parts further, see `Branches`. *repeated* boxes do not count.
+    The last level opens everything; smaller depths keep plain modules and `training_steps` closed.
+    If None shows at most *enough* boxes with only these closed, it opens everything else. Otherwise
+    it also closes all innermost modules and functions, and regions beside the model. It chooses the
+    deepest level with at most *enough* boxes, or else the first with several boxes. If these are
+    few, it opens large parts further, see `Branches`. *repeated* boxes do not count.
     """
     deepest = max_depth(recording)
     if depth is not None and depth >= deepest:
-        return Choice(depth, frozenset())
+        return DepthChoice(depth, frozenset())
     beside = training_steps(recording)
     closed = plain_modules(recording, quiet) | beside
     if depth is not None:
-        return Choice(depth, closed)
+        return DepthChoice(depth, closed)
     if boxes_at(recording, quiet, closed, repeated)[-1] <= enough:
-        return Choice(deepest, closed)
+        return DepthChoice(deepest, closed)
     closed = innermost(recording) | beside | regions_beside(recording)
     counts = boxes_at(recording, quiet, closed, repeated)
     fitting = [depth for depth, count in enumerate(counts) if count <= enough]
     base = max([_first_shown(counts), *fitting])
-    plain = Choice(base, closed)
+    plain = DepthChoice(base, closed)
     if counts[base] > enough * FEW:
         return plain
 
@@ -188,4 +190,4 @@ def choose(
     alike = {(depths[scope], kind_of(recording, scope)) for scope in opened}
     deeper = (scope for scope in {*recording.scopes} - through if depths[scope] >= base)
     shut = (scope for scope in deeper if (depths[scope], kind_of(recording, scope)) not in alike)
-    return Choice(deepest, closed.union(shut), plain)
+    return DepthChoice(deepest, closed.union(shut), plain)

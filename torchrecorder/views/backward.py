@@ -21,10 +21,10 @@ def backward_view(recording: RecordedRun, depth: int | None = None) -> View:
     are drawn as parameters or inputs.
 
     Args:
-        recording: What to show.
-        depth: How many levels of scopes are open, as in the forward view; one more than
-            all shows the nodes that several share one op as a group. None chooses what
-            keeps to about 40 boxes.
+        recording: The recording.
+        depth: The number of levels of scopes that are open, as in the forward view. One more than
+            all also opens ops with several nodes, as groups. None chooses a depth with at most
+            about 40 boxes.
 
     Raises:
         InvalidArgument: There is no autograd graph.
@@ -136,7 +136,7 @@ class _Backward:
 
 
 def _values(recording: RecordedRun) -> dict[GradEdge, ValueId]:
-    """The value that each gradient is of."""
+    """The value of each gradient edge."""
     found: dict[GradEdge, ValueId] = {}
     for value in recording.values.values():
         if value.grad is not None:

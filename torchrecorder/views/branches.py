@@ -16,7 +16,7 @@ from torchrecorder.graph.recording import RecordedRun
 LARGE = 1 / 3
 """A part is opened only if it has at least this share of the ops in closed scopes."""
 
-Part = tuple[str, ...]
+OpenedPart = tuple[str, ...]
 """Closed scopes that open together."""
 
 
@@ -92,7 +92,7 @@ class Branches:
         """The number of boxes of a scope that is open while its children are closed."""
         return max(self.loose[scope] + len(self.scopes[scope]), 1)
 
-    def _parts(self, closed: list[str]) -> Iterator[Part]:
+    def _parts(self, closed: list[str]) -> Iterator[OpenedPart]:
         """The large parts of the *closed* scopes, the one with the most ops first."""
         parts: dict[object, list[str]] = {}
         for scope in closed:

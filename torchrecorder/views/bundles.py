@@ -53,8 +53,8 @@ class Bundle(NamedTuple):
     Attributes:
         arrows: At least one.
         flow: The kind of their tensors.
-        trunk: Lines with the same tail and trunk may share their first piece; empty for an
-            arrow on its own, which shares it with those of the same value.
+        trunk: Lines with the same tail and trunk may share their first segment; empty for a single
+            arrow, which shares it with arrows of the same value.
     """
 
     arrows: tuple[Arrow, ...]
@@ -68,7 +68,7 @@ class Bundle(NamedTuple):
 
 
 class FlowClassifier:
-    """Classifies arrows by what they carry.
+    """Classifies arrows by the kind of tensor that they carry.
 
     Args:
         view: The view with the arrows.
@@ -81,11 +81,11 @@ class FlowClassifier:
         self._memory = view.recording.stored_memory
 
     def all(self) -> list[FlowKind]:
-        """What each arrow of the view carries."""
+        """The kind of tensor on each arrow of the view."""
         return [self.kind(arrow) for arrow in self.view.arrows]
 
     def kind(self, arrow: Arrow) -> FlowKind:
-        """What *arrow* carries."""
+        """The kind of tensor on *arrow*."""
         if self.view.backward or arrow.value is None:
             return FlowKind.TENSOR
         if self.view.boxes[arrow.tail].kind in _MADE_BEFORE:
@@ -100,7 +100,7 @@ class FlowClassifier:
         return FlowKind.STATE if tail and head and tail != head else FlowKind.TENSOR
 
     def _role(self, value: Value) -> Role | None:
-        """Whether a value is a parameter or buffer, or what was written into one."""
+        """The role of a parameter or buffer, or of a value that was written into one; else None."""
         producer = self.view.recording.ops.get(value.producer) if value.producer else None
         if producer is not None and value.id in producer.writes and value.storage in self._memory:
             return self._memory[value.storage]
@@ -126,7 +126,7 @@ def bundles(view: View, flows: Sequence[FlowKind] | None = None) -> tuple[Bundle
 
     Args:
         view: The view to draw.
-        flows: What each arrow carries, if that is known.
+        flows: The kind of tensor on each arrow, if known.
     """
     flows = FlowClassifier(view).all() if flows is None else flows
     together: dict[tuple[str, str, FlowKind, bool], list[int]] = {}
@@ -156,5 +156,5 @@ def bundles(view: View, flows: Sequence[FlowKind] | None = None) -> tuple[Bundle
 
 
 def values_of(arrows: Iterable[Arrow]) -> tuple[ValueId, ...]:
-    """What *arrows* carry, each value once."""
+    """The values on *arrows*, without duplicates."""
     return tuple(dict.fromkeys(arrow.value for arrow in arrows if arrow.value is not None))

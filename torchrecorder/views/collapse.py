@@ -14,7 +14,7 @@ from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, View
 from torchrecorder.views.full_view import scope_kind
 
 Quiet = Callable[[Op], bool]
-"""Whether an op is hidden if its scope is open."""
+"""Returns whether an op is hidden if its scope is open."""
 
 SOURCES = (BoxKind.INPUT, BoxKind.PARAMETER, BoxKind.BUFFER, BoxKind.CONSTANT)
 
@@ -24,8 +24,8 @@ class Collapse:
     """Close every scope at depth *depth* into one box.
 
     Attributes:
-        depth: 0 leaves one box per outermost scope; None closes nothing by depth. What is
-            `transparent` is as deep as what is around it.
+        depth: 0 leaves one box per outermost scope; None closes nothing by depth. Scopes that are
+            `transparent` are as deep as the scope around them.
         quiet: An innermost scope with only quiet ops is closed at any depth, so that a
             module does not vanish with its ops.
         only: Close these scopes too, whatever their depth.

@@ -28,7 +28,7 @@ def whole(recording: RecordedRun) -> View:
 
     Boxes are ops, scopes in which nothing ran, inputs and outputs of the run, and the
     parameters, buffers and constants that were read. A buffer or parameter that was
-    written in place has a second box for what became of it.
+    written in place has a second box for its new value.
     """
     return _Whole(recording).view()
 
@@ -81,7 +81,7 @@ class _Whole:
         return [scope for scope in self.scopes.values() if scope.id not in full]
 
     def _into(self, head: str, cluster: str | None, slots: Iterable[Slot]) -> None:
-        """The arrows into a box; what no drawn op made is read in its cluster."""
+        """Add the arrows into a box, and note the readers of values that no drawn op made."""
         values, ops = self.values, self.ops
         for name, value in slots:
             producer = values[value].producer
@@ -112,11 +112,11 @@ class _Whole:
         return Box(value, kind, around, (value,))
 
     def _reading(self, value: ValueId) -> list[str | None]:
-        """The scopes that decide where the box of *value* is.
+        """The scopes that determine the cluster of *value*: those that read it.
 
-        They are those that read it, without what only another run had. A weight is in its module
-        although the step of an optimizer reads it as well; not if the model runs again after the
-        step, so that all of its calls have the same boxes in them.
+        Readers that only a former run had do not count. A weight is in its module although the step
+        of an optimizer reads it as well; but not if the model runs again after the step, so that
+        all calls of it have the same boxes.
         """
         former = self.recording.former
         readers = self.readers[value]

@@ -1,4 +1,4 @@
-"""Hide boxes, and connect what fed them to what read them."""
+"""Hide boxes, and connect their inputs to their readers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WEIGHTS = frozenset(
     weight bias running_mean running_var in_proj_weight in_proj_bias out_proj_weight out_proj_bias
     """.split()
 )
-"""Arguments that are the weights of a module."""
+"""The arguments that are the weights of a module."""
 
 
 def is_pass(op: Op) -> bool:
@@ -49,9 +49,10 @@ def is_query(op: Op) -> bool:
 def comparisons(
     recording: RecordedRun, needed: Collection[OpId | None] = ()
 ) -> frozenset[OpId]:
-    """The ops whose results are flags that nothing but an ``if`` of Python reads.
+    """The ops whose results are flags that only an ``if`` of Python reads.
 
-    Those that alone lead away from an input of the run are left out: it would stand beside it.
+    Ops that are the only readers of an input of the run are not among them: without them, the
+    input would have no reader.
 
     Args:
         recording: The recording.
@@ -96,8 +97,8 @@ def is_reshape(op: Op) -> bool:
 class HideOps:
     """Hide the op boxes for which *quiet* holds; arrows go through them.
 
-    A closed ``no_grad`` or other mode in which nothing else ran is hidden as well, unless
-    nothing would be left of what is around it.
+    A closed ``no_grad`` or other mode in which nothing else ran is hidden as well, unless the
+    cluster around it would be empty without it.
     """
 
     quiet: Callable[[Op], bool]
@@ -142,7 +143,7 @@ class NamedScopes:
     patterns: tuple[str, ...]
 
     def scopes(self, recording: RecordedRun) -> frozenset[str]:
-        """Those of *recording*."""
+        """The scopes of *recording* with these names."""
         return frozenset(
             scope.id
             for scope in recording.scopes.values()
@@ -222,12 +223,11 @@ class HideStored:
     """Hide the boxes of parameters and buffers.
 
     Attributes:
-        everywhere: Hide all of them. Otherwise those stay that are read by an op which
-            stands directly in a scope with other scopes in it, such as a class token, a
-            position embedding or a running average: no module box represents them there. A
-            region such as ``no_grad`` is no scope of its own here.
-            The weights and biases of such ops are hidden too, and what the step of an optimizer
-            reads: its box represents them.
+        everywhere: Hide all of them. Otherwise those stay that are read by an op directly in a
+            scope with other scopes in it, such as a class token, a position embedding or a running
+            average: no module box represents them there. A region such as ``no_grad`` does not
+            count as a scope here. The weights and biases of such ops are hidden too, as are the
+            inputs of an optimizer's step, whose box represents them.
     """
 
     everywhere: bool = False
@@ -288,7 +288,7 @@ def _without_reads(view: View, steps: Collection[str | None]) -> View:
 
 
 def _holders(scopes: Iterable[Scope]) -> dict[str | None, str | None]:
-    """Each scope by its id; of a region such as ``no_grad`` the scope that it is in."""
+    """Each scope by its id; for a region such as ``no_grad``, the scope around it."""
     found: dict[str | None, str | None] = {None: None}
     for scope in scopes:
         found[scope.id] = found[scope.parent] if scope.kind in MODES else scope.id
@@ -312,18 +312,18 @@ def _without_bookkeeping(view: View, hidden: set[str]) -> View:
 
 
 def without(view: View, hidden: Iterable[str]) -> View:
-    """*view* without the boxes *hidden*: their readers are connected to what fed them.
+    """*view* without the boxes *hidden*: their readers are connected to their inputs.
 
     An arrow through a hidden box carries the value that its reader sees; if hidden scopes only
     returned their input, the value of that input.
     """
-    gone = dict.fromkeys(hidden)
-    if not gone:
+    removed = dict.fromkeys(hidden)
+    if not removed:
         return view
-    behind = _behind(view, gone)
+    behind = _behind(view, removed)
     arrows: dict[tuple[object, ...], Arrow] = {}
     for arrow in view.arrows:
-        if arrow.head in gone:
+        if arrow.head in removed:
             continue
         if arrow.tail not in behind:
             key = arrow.tail, arrow.head, arrow.value, arrow.slot, arrow.some
@@ -331,36 +331,36 @@ def without(view: View, hidden: Iterable[str]) -> View:
             continue
         for tail in behind[arrow.tail]:
             if tail != arrow.head:
-                value = _origin(view, arrow.value, gone)
+                value = _origin(view, arrow.value, removed)
                 key = tail, arrow.head, value, arrow.slot, arrow.some
                 arrows.setdefault(key, Arrow(*key))
-    boxes = {name: box for name, box in view.boxes.items() if name not in gone}
+    boxes = {name: box for name, box in view.boxes.items() if name not in removed}
     return replace(view, boxes=boxes, arrows=tuple(arrows.values()))
 
 
-def _origin(view: View, value: ValueId | None, gone: Mapping[str, None]) -> ValueId | None:
+def _origin(view: View, value: ValueId | None, removed: Mapping[str, None]) -> ValueId | None:
     """The value that hidden scopes returned unchanged as *value*."""
     values, ops = view.recording.values, view.recording.ops
     while value is not None:
         producer = values[value].producer
-        op = ops.get(producer) if producer in gone and producer is not None else None
+        op = ops.get(producer) if producer in removed and producer is not None else None
         if op is None or not is_pass(op) or len(op.inputs) != 1:
             break
         value = op.inputs[0].value
     return value
 
 
-def _behind(view: View, gone: dict[str, None]) -> dict[str, tuple[str, ...]]:
+def _behind(view: View, removed: dict[str, None]) -> dict[str, tuple[str, ...]]:
     """For each hidden box, the shown boxes that feed it, also through other hidden ones."""
-    feeding: dict[str, list[str]] = {box: [] for box in gone}
+    feeding: dict[str, list[str]] = {box: [] for box in removed}
     for arrow in view.arrows:
-        if arrow.head in gone:
+        if arrow.head in removed:
             feeding[arrow.head].append(arrow.tail)
     behind: dict[str, tuple[str, ...]] = {}
     for box in view.boxes:
-        if box in gone:
+        if box in removed:
             tails: dict[str, None] = {}
             for tail in feeding[box]:
-                tails.update(dict.fromkeys(behind.get(tail, ()) if tail in gone else (tail,)))
+                tails.update(dict.fromkeys(behind.get(tail, ()) if tail in removed else (tail,)))
             behind[box] = tuple(tails)
     return behind

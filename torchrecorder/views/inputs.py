@@ -20,13 +20,14 @@ class GroupInputs:
         groups = dict(_groups(view))
         if not groups:
             return view
-        gone = {box.id for _, group in groups.values() for box in group[1:]}
-        boxes = {
-            box.id: _joined(*groups[box.id]) if box.id in groups else box
-            for box in view.boxes.values()
-            if box.id not in gone
-        }
-        arrows = tuple(arrow for arrow in view.arrows if arrow.tail not in gone)
+        removed = {box.id for _, group in groups.values() for box in group[1:]}
+        boxes = {name: box for name, box in view.boxes.items() if name not in removed}
+        for name, (argument, group) in groups.items():
+            members = tuple(member for box in group for member in box.members)
+            boxes[name] = boxes[name].replace(
+                members=members, count=len(group), names=(argument,)
+            )
+        arrows = tuple(arrow for arrow in view.arrows if arrow.tail not in removed)
         return replace(view, boxes=boxes, arrows=arrows)
 
 
@@ -48,8 +49,3 @@ def _groups(view: View) -> Iterator[tuple[str, tuple[str, list[Box]]]]:
     for (argument, _, _), group in found.items():
         if len(group) >= LEAST:
             yield group[0].id, (argument, group)
-
-
-def _joined(argument: str, group: list[Box]) -> Box:
-    members = tuple(member for box in group for member in box.members)
-    return group[0].replace(members=members, count=len(group), names=(argument,))

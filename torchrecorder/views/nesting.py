@@ -12,7 +12,7 @@ class Nesting:
 
     Args:
         parents: The parent of each member; None at the top.
-        flat: Members that are as deep as what is around them.
+        flat: Members that are as deep as their parents.
     """
 
     def __init__(

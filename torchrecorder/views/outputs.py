@@ -71,8 +71,8 @@ def large_groups(
     """Groups of at least `LEAST` outputs of one shape that come from the same box.
 
     Args:
-        view: Where they are drawn.
-        origin: The box that stands for the one they come from, if another does.
+        view: The view with them.
+        origin: For a box, another box that represents it.
     """
     groups: dict[Any, list[str]] = {}
     for arrow in view.arrows:
@@ -83,13 +83,13 @@ def large_groups(
     return [group for group in groups.values() if len(group) >= LEAST]
 
 
-def joined(view: View, stands: Mapping[str, str]) -> View:
+def joined(view: View, first_of: Mapping[str, str]) -> View:
     """*view* with one box for each group of outputs."""
-    if not stands:
+    if not first_of:
         return view
-    counts = Counter(stands.values())
+    counts = Counter(first_of.values())
     names: dict[str, list[str]] = {}
-    for head, first in stands.items():
+    for head, first in first_of.items():
         slot = view.recording.outputs[_number(head)]
         names.setdefault(first, []).append(slot.name)
     boxes = {
@@ -97,7 +97,7 @@ def joined(view: View, stands: Mapping[str, str]) -> View:
         if box.id in counts
         else box
         for box in view.boxes.values()
-        if stands.get(box.id, box.id) == box.id
+        if first_of.get(box.id, box.id) == box.id
     }
     arrows = tuple(arrow for arrow in view.arrows if arrow.head in boxes)
     return replace(view, boxes=boxes, arrows=arrows)

@@ -26,7 +26,7 @@ from torchrecorder.option_table import Checked, documented, option
 from torchrecorder.views.backward import backward_view
 from torchrecorder.views.fold.blocks import loose_unit, repeated, unit_of
 from torchrecorder.views.collapse import Collapse, Quiet
-from torchrecorder.views.auto_depth import ENOUGH, Choice, choose, max_depth, plain_modules
+from torchrecorder.views.auto_depth import ENOUGH, DepthChoice, choose, max_depth, plain_modules
 from torchrecorder.views.fold.micro_batches import micro_batches
 from torchrecorder.select.focus import Focus
 from torchrecorder.views.fold.fold import Fold, repeats
@@ -220,7 +220,7 @@ def make_view(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> V
 
 
 def _steps(start: View, options: ViewOptions) -> View:
-    """The view for *options*; less is open if repeats that do not fold make too many boxes."""
+    """The view for *options*; with fewer open scopes if unfolded repeats make too many boxes."""
     choice = choice_of(start.recording, options)
     view = _through(start, plan(start.recording, options, choice))
     if choice.plain is not None and _drawn(view) > options.max_boxes:
@@ -239,7 +239,7 @@ def _through(view: View, steps: Sequence[Step]) -> View:
 
 
 def _drawn(view: View) -> int:
-    """How many boxes are modules, functions and operations."""
+    """The number of boxes of modules, functions and operations."""
     return sum(box.kind in STEPS for box in view.boxes.values())
 
 
@@ -272,9 +272,9 @@ def _repeats(view: View, options: ViewOptions) -> tuple[View, tuple[tuple[str, .
 
 
 def plan(
-    recording: RecordedRun, options: ViewOptions = ViewOptions(), choice: Choice | None = None
+    recording: RecordedRun, options: ViewOptions = ViewOptions(), choice: DepthChoice | None = None
 ) -> list[Step]:
-    """The steps that make the view of *recording*, in the order in which they are taken.
+    """The steps that make the view of *recording*, in order.
 
     Args:
         recording: The recording to draw.
@@ -302,12 +302,12 @@ def plan(
     return steps
 
 
-def choice_of(recording: RecordedRun, options: ViewOptions) -> Choice:
+def choice_of(recording: RecordedRun, options: ViewOptions) -> DepthChoice:
     """The depth and closed scopes for *options*."""
     quiet = _quiet(recording, options)
     if options.depth == OPS:
         alone = frozenset() if options.parameters else plain_modules(recording, quiet)
-        return Choice(max_depth(recording), alone)
+        return DepthChoice(max_depth(recording), alone)
     folding: frozenset[str] = frozenset()
     if options.depth is None and options.fold:
         unit = loose_unit if options.fold == "similar" else unit_of

@@ -8,18 +8,18 @@ from dataclasses import replace
 from torchrecorder.events import OpId, ValueId
 from torchrecorder.views.view import Arrow, BoxKind, View
 
-Read = tuple[str, str]
-"""A value, and the op that reads it, or the box of an output."""
+Edge = tuple[str, str]
+"""A value, and the op that reads it or the box of an output."""
 
 
-def with_former(view: View, instead: Mapping[Read, ValueId]) -> tuple[View, frozenset[Read]]:
+def with_former(view: View, instead: Mapping[Edge, ValueId]) -> tuple[View, frozenset[Edge]]:
     """*view* with an arrow for each value that was read *instead*, if another box made it.
 
     Returns:
         The view, and the reads for which an arrow was added.
     """
     arrows: list[Arrow] = []
-    turned: set[Read] = set()
+    changed: set[Edge] = set()
     for arrow in view.arrows:
         arrows.append(arrow)
         reads = [(str(arrow.value), reader) for reader in readers(view, arrow)]
@@ -30,12 +30,12 @@ def with_former(view: View, instead: Mapping[Read, ValueId]) -> tuple[View, froz
         tail = view.box_of.get(old, arrow.tail)
         if tail not in (arrow.tail, arrow.head):
             arrows.append(Arrow(tail, arrow.head, old, arrow.slot))
-            turned.update(reads)
-    return (replace(view, arrows=tuple(arrows)) if turned else view), frozenset(turned)
+            changed.update(reads)
+    return (replace(view, arrows=tuple(arrows)) if changed else view), frozenset(changed)
 
 
 def readers(view: View, arrow: Arrow) -> Iterator[str]:
-    """The ops in the head of an arrow that read what it carries, or the box of an output."""
+    """The ops in the head of an arrow that read its value, or the box of an output."""
     head = view.boxes[arrow.head]
     if head.kind is BoxKind.OUTPUT:
         yield head.id

@@ -7,8 +7,8 @@ from torchrecorder.graph.recording import RecordedRun
 
 
 def training_steps(recording: RecordedRun) -> frozenset[str]:
-    """Steps of optimizers, clipping, averaging, gradient scalers and what makes, moves, copies or
-    loads the weights of a model, and all scopes in them.
+    """Steps of optimizers, clipping, averaging, gradient scalers, and regions that create, move,
+    copy or load the weights of a model; with all scopes in them.
 
     Steps that run a module, such as those of LBFGS, are left out.
     """

@@ -18,7 +18,7 @@ class Place(NamedTuple):
     """A node of the tree.
 
     Attributes:
-        id: That of its box or cluster; of a fold, that of the first in it.
+        id: The id of its box or cluster; for a fold, of the first in it.
         parent: The number of the place around it; -1 at the top.
         fold: The siblings that lie in it, if it only folds them; empty otherwise.
     """
@@ -114,14 +114,14 @@ class Tree:
 
     @cached_property
     def _order(self) -> Mapping[str, tuple[int, float, int]]:
-        """Sort keys; what has no position in the run keeps its position in the view."""
+        """Sort keys; items without a position in the run keep their position in the view."""
         view = self.view
         items = {box: number for number, box in enumerate((*view.boxes, *view.clusters))}
         if any(box.kind is BoxKind.GRAD for box in view.boxes.values()):
-            return {item: (0, 0.0, number) for item, number in self._met(items).items()}
+            return {item: (0, 0.0, number) for item, number in self._first_positions(items).items()}
         return {item: (*self._moment(item), number) for item, number in items.items()}
 
-    def _met(self, items: Mapping[str, int]) -> Mapping[str, int]:
+    def _first_positions(self, items: Mapping[str, int]) -> Mapping[str, int]:
         """Positions in the view; a cluster has that of the first box in it."""
         found = dict(items)
         for box in self.view.boxes.values():
@@ -150,7 +150,7 @@ class Tree:
 
     @cached_property
     def closed(self) -> Mapping[str, Box]:
-        """Each cluster, by its id, as the box that it is when closed."""
+        """Each cluster, by its id, as a closed box."""
         members = self.unfolded.members
         return {
             cluster.id: closed_box(self.view, cluster, members[cluster.id])
@@ -158,7 +158,7 @@ class Tree:
         }
 
     def folds(self) -> Iterator[Box]:
-        """Each fold as the box that it is when closed."""
+        """Each fold as a closed box."""
         boxes = {**self.closed, **self.view.boxes}
         children = self._children
         for group in self.unfolded.repeats:

@@ -34,17 +34,18 @@ class Box(Row, frozen=True, gc=False):
     """One thing to draw.
 
     Attributes:
-        id: The recorded id it stands for (scope, op, value or grad node); an output is
+        id: The id of its scope, op, value or grad node; that of an output is
             ``"out:<number>"``.
-        kind: What it stands for.
+        kind: The kind of node that it stands for.
         cluster: The cluster around it; None at the top.
-        members: Every recorded scope, op, value and grad node it stands for.
-        count: More than 1 for a fold: so many siblings in one box.
+        members: All scopes, ops, values and grad nodes that it stands for.
+        count: The number of siblings in one box; more than 1 for a fold.
         names: For a fold, the names of the siblings.
-        instances: If siblings that differ are folded, everything that the box stands for:
-            the siblings, or the counterpart in each of them. Itself first.
-        share: If only some of the repeats have it: in how many, and of how many.
-        carried: For a fold, what each sibling gives to the next, as arrows in the first of them.
+        instances: If siblings that differ are folded, the boxes that it stands for: the siblings,
+            or its counterpart in each of them. Itself first.
+        share: If only some of the repeats have it, the number of those, and of all.
+        carried: For a fold, the tensors that each sibling passes to the next, as arrows in the
+            first of them.
     """
 
     id: str
@@ -68,11 +69,11 @@ class Cluster(Row, frozen=True, gc=False):
     Attributes:
         id: Scope or op id.
         parent: The cluster around it; None at the top.
-        count: More than 1 for a fold that is open: it stands for so many siblings.
+        count: The number of siblings that it stands for; more than 1 for an open fold.
         names: For a fold, the names of the siblings.
-        instances: As those of a box.
-        share: As that of a box.
-        carried: As that of a box.
+        instances: See `Box`.
+        share: See `Box`.
+        carried: See `Box`.
     """
 
     id: str
@@ -92,10 +93,10 @@ class Arrow(Row, frozen=True, gc=False):
     """A flow from one box to another.
 
     Attributes:
-        tail: Box id it leaves.
-        head: Box id it enters.
+        tail: The id of the box it leaves.
+        head: The id of the box it enters.
         value: The value it carries; None between grad nodes where none is known.
-        slot: The argument it enters as, at the op or scope it ends in.
+        slot: The argument of the op or scope at its head.
         some: Whether only some of the repeats that its ends stand for have it.
     """
 
@@ -146,13 +147,13 @@ class View:
         return frozenset(ran.grad for ran in self.recording.grad_runs)
 
     def copies(self, box: Box) -> int:
-        """How many repeats *box* stands for, counting the open folds around it."""
+        """The number of repeats that *box* stands for, counting the open folds around it."""
         around = self.nesting.around(box.cluster)
         folded = prod([box.count, *(self.clusters[outer].count for outer in around)])
         return len(box.instances) if folded > 1 and box.instances else folded
 
     def given(self, arrow: Arrow) -> ValueId | None:
-        """What the tail of *arrow* itself returned: before any hidden ops on the way."""
+        """The value that the tail of *arrow* itself returned, before any hidden ops on the way."""
         if arrow.value is None or arrow.value in self.box_of:
             return arrow.value
         key = arrow.tail, arrow.value
@@ -204,8 +205,8 @@ class Unfolded:
     """A view with everything open, and the data to close any of its clusters.
 
     Attributes:
-        view: Every scope that can be opened is a cluster; repeated siblings stand one by one.
-        members: For each cluster, what it stands for when closed, hidden things included.
+        view: Every scope that can be opened is a cluster; repeated siblings are not folded.
+        members: For each cluster, the nodes that it stands for when closed, hidden ones included.
         repeats: Groups of siblings that fold, at every level.
         similar: Whether siblings that fold may differ.
     """

@@ -22,7 +22,7 @@ class GradSource(Protocol):
     def begin(self) -> None:
         """An op begins, which owns the grad nodes created from now on."""
 
-    def open_box(self, made: Iterable[Tensor]) -> None:
+    def expect_unrecorded(self, made: Iterable[Tensor]) -> None:
         """These tensors come from a call whose ops are not recorded."""
 
     def custom_backward(self) -> str | None:
@@ -34,14 +34,14 @@ class GradSource(Protocol):
     def knows(self, tensor: Tensor) -> bool:
         """Whether the grad node behind *tensor* is known."""
 
-    def uncover(self, tensor: Tensor) -> ValueId:
+    def record_hidden(self, tensor: Tensor) -> ValueId:
         """The value of a tensor from an op that was not recorded."""
 
-    def regrade(self, tensor: Tensor, entry: Entry) -> None:
+    def update_grad_node(self, tensor: Tensor, entry: Entry) -> None:
         """Record the value of *tensor* again, with its current grad node."""
 
     def edge_of(self, tensor: Tensor, producer: OpId) -> GradEdge | None:
         """The grad node behind *tensor*, an output of *producer*."""
 
-    def stand_for(self, alias: Tensor, tensor: Tensor) -> None:
+    def map_alias(self, alias: Tensor, tensor: Tensor) -> None:
         """Map the grad node of *alias* to that of *tensor*."""

@@ -34,7 +34,7 @@ _WORDS = (
     r"(?<=[a-z\d])(?=[A-Z][a-z\d])",  # SmoothL1Loss
     r"(?<=[a-z])(?=[A-Z\d])|(?<=\d[A-Z])(?=[A-Z])",  # GridSampler2D
 )
-"""Where words may begin. PyTorch writes letters large after a digit as after an underscore."""
+"""Matches the starts of words. PyTorch capitalizes letters after a digit as after an underscore."""
 
 
 @functools.cache

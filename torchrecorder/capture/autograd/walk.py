@@ -53,7 +53,7 @@ class AutogradWalk:
         self.start = self.since = next_node_number()  # older nodes have lower numbers
         self.starts: list[int] = []
         self.spans: list[tuple[int, OpId, ScopeId | None]] = []
-        self.met: Callable[[GradId, OpId, Any], None] = lambda grad, owner, node: None
+        self.node_recorded: Callable[[GradId, OpId, Any], None] = lambda grad, owner, node: None
         self.foreign_nodes = ForeignNodes(self)
         self.key: Callable[[Any], int] = _number_of
         self.meet: Callable[[Any], None] = self.foreign_nodes.look
@@ -106,7 +106,7 @@ class AutogradWalk:
             self.starts.append(self.since)
             self.spans.append((number, op, self.tape.scope))
 
-    def open_box(self, made: Iterable[Tensor]) -> None:
+    def expect_unrecorded(self, made: Iterable[Tensor]) -> None:
         """Until the next op begins, all unknown grad nodes behind *made* belong to this call."""
         for node in map(node_behind, made):
             if node is not None:
@@ -143,7 +143,7 @@ class AutogradWalk:
         value = self.values.peek(node.variable)
         return self.leaves.get(value) if value is not None else None
 
-    def stand_for(self, alias: Tensor, tensor: Tensor) -> None:
+    def map_alias(self, alias: Tensor, tensor: Tensor) -> None:
         """Map the node of *alias*, which the recorder created, to that of *tensor*."""
         if alias.grad_fn is None:
             return
@@ -283,7 +283,7 @@ class AutogradWalk:
         self.owners[grad] = owner
         name = self._names.get(type(node)) or self._name_of(node)
         self.tape.write(GradNode(grad, name, owner, scope, following, None))
-        self.met(grad, owner, node)
+        self.node_recorded(grad, owner, node)
 
     def _name_of(self, node: Any) -> str:
         """The name of *node*, cached by class if the class determines it."""
@@ -316,7 +316,7 @@ class AutogradWalk:
 
     # Hidden ops ------------------------------------------------------------
 
-    def uncover(self, tensor: Tensor) -> ValueId:
+    def record_hidden(self, tensor: Tensor) -> ValueId:
         """Record hidden ops for the autograd nodes behind *tensor*, which no instrument saw."""
         self.meet(tensor.grad_fn)
         edge = self._edge(tensor.grad_fn, tensor.output_nr, None)
@@ -324,11 +324,11 @@ class AutogradWalk:
         role = Role.CONSTANT if owner is None else Role.INNER
         return self.values.note(tensor, owner, role, grad=edge, value=self.made.get(edge))
 
-    def regrade(self, tensor: Tensor, entry: Entry) -> None:
+    def update_grad_node(self, tensor: Tensor, entry: Entry) -> None:
         """Record the node that a custom function put behind a tensor after its op ran."""
         edge = self._edge(tensor.grad_fn, tensor.output_nr, entry.producer, entry.scope)
         self.made.setdefault(edge, entry.value)
-        self.values.restate(tensor, entry, edge)
+        self.values.record_again(tensor, entry, edge)
 
     def _hidden(
         self, grad: GradId, node: Any, op: OpId, following: tuple[GradEdge | None, ...]

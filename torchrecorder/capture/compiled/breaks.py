@@ -49,7 +49,7 @@ def parse(text: str) -> BreakMessage:
 
 def breaks(traced: Traced, matched: Matched, events: Sequence[Event]) -> Iterator[GraphBreak]:
     """The graph breaks, in the order of the graphs that they end."""
-    places = _Places(matched, events)
+    places = _BreakLocator(matched, events)
     for number, graph in enumerate(traced.graphs):
         stop = graph.stop
         if stop is not None and stop.is_break:
@@ -58,7 +58,7 @@ def breaks(traced: Traced, matched: Matched, events: Sequence[Event]) -> Iterato
             yield GraphBreak(number + 1, *parse(stop.reason), source, op, scope)
 
 
-class _Places:
+class _BreakLocator:
     """Finds the op or scope of each graph break."""
 
     def __init__(self, matched: Matched, events: Sequence[Event]) -> None:

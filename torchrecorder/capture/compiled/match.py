@@ -47,7 +47,7 @@ class Span(NamedTuple):
 
 
 @dataclass
-class _Call:
+class _GraphCall:
     """A call in one run of a graph, its innermost module, and where its op lies, if found."""
 
     op: TracedOp
@@ -126,13 +126,13 @@ class Matched:
                 places.setdefault(op.source[:2], []).append(place)
         return places
 
-    def _calls(self, ops: Sequence[TracedOp]) -> Iterator[_Call]:
+    def _calls(self, ops: Sequence[TracedOp]) -> Iterator[_GraphCall]:
         """The calls in one run of a graph."""
         for op in ops:
             around = (self.modules.get(module) for module in reversed(op.modules))
-            yield _Call(op, next(filter(None, around), None))
+            yield _GraphCall(op, next(filter(None, around), None))
 
-    def _match_lines(self, calls: Sequence[_Call]) -> None:
+    def _match_lines(self, calls: Sequence[_GraphCall]) -> None:
         """Match calls by line, module and shapes: as many as possible in run order."""
         counts = Counter(call.key for call in calls)
         ranks: Counter[_Key] = Counter()
@@ -143,11 +143,11 @@ class Matched:
         for number, place in in_order(possible).items():
             self._found(calls[number], place)
 
-    def _found(self, call: _Call, place: int) -> None:
+    def _found(self, call: _GraphCall, place: int) -> None:
         call.place = place
         self._used.add(place)
 
-    def _on_line(self, call: _Call, rank: int, count: int) -> Iterator[int]:
+    def _on_line(self, call: _GraphCall, rank: int, count: int) -> Iterator[int]:
         """The candidates for a call, which is number *rank* of *count* calls with its key.
 
         If *count* candidates have this key, the one of the call has nearly the same number.
@@ -157,19 +157,19 @@ class Matched:
         first, last = rank + min(more, 0) - _SLACK, rank + max(more, 0) + _SLACK
         return (place for place in places[max(first, 0) : last + 1] if self._fits(call, place))
 
-    def _fits(self, call: _Call, place: int) -> bool:
+    def _fits(self, call: _GraphCall, place: int) -> bool:
         """Whether a candidate ran in the module of a call and has results of its shapes."""
         shapes = self.candidates[place].shapes
         return self._inside(call, place) and _can_be_equal(call.op.shapes, shapes)
 
-    def _inside(self, call: _Call, place: int) -> bool:
+    def _inside(self, call: _GraphCall, place: int) -> bool:
         """Whether a candidate ran in the module of a call, if that is known."""
         return call.module is None or call.module in self.candidates[place].modules
 
-    def _fill_gaps(self, calls: Sequence[_Call]) -> None:
+    def _fill_gaps(self, calls: Sequence[_GraphCall]) -> None:
         """Match calls without an op on their line, between the matches before and after them."""
         begin = 0
-        lost: list[_Call] = []
+        lost: list[_GraphCall] = []
         for call in calls:
             if call.place is None:
                 lost.append(call)
@@ -178,19 +178,19 @@ class Matched:
             begin, lost = call.place + 1, []
         self._fill(lost, begin, len(self.candidates))
 
-    def _fill(self, lost: Sequence[_Call], begin: int, end: int) -> None:
+    def _fill(self, lost: Sequence[_GraphCall], begin: int, end: int) -> None:
         """Match *lost* calls with candidates from *begin* to *end* that are equally many."""
         self._pair(lost, lambda call: self._fitting(call, begin, end), lambda call: call.op.shapes)
         self._pair(lost, lambda call: self._there(call, begin, end), lambda call: call.key)
 
     def _pair(
         self,
-        lost: Sequence[_Call],
-        places_of: Callable[[_Call], Iterator[int]],
-        key: Callable[[_Call], _Key],
+        lost: Sequence[_GraphCall],
+        places_of: Callable[[_GraphCall], Iterator[int]],
+        key: Callable[[_GraphCall], _Key],
     ) -> None:
         """Match *lost* calls of equal *key* with the *places_of* them, if equally many."""
-        alike: dict[_Key, list[_Call]] = {}
+        alike: dict[_Key, list[_GraphCall]] = {}
         for call in lost:
             if call.op.lines and call.place is None:
                 alike.setdefault((call.op.name, call.module, key(call)), []).append(call)
@@ -200,12 +200,12 @@ class Matched:
                 for call, place in zip(group, places):
                     self._found(call, place)
 
-    def _fitting(self, call: _Call, begin: int, end: int) -> Iterator[int]:
+    def _fitting(self, call: _GraphCall, begin: int, end: int) -> Iterator[int]:
         """The candidates from *begin* to *end* that fit a call, on any line."""
         found = self._between((call.op.name,), begin, end)
         return (place for place in found if self._fits(call, place))
 
-    def _there(self, call: _Call, begin: int, end: int) -> Iterator[int]:
+    def _there(self, call: _GraphCall, begin: int, end: int) -> Iterator[int]:
         """The candidates from *begin* to *end* of its name and line, of any shapes."""
         found = self._between(call.key, begin, end)
         return (place for place in found if self._inside(call, place))
@@ -216,7 +216,7 @@ class Matched:
         inside = places[bisect_left(places, begin) : bisect_left(places, end)]
         return (place for place in inside if place not in self._used)
 
-    def _keep(self, number: int, calls: Sequence[_Call]) -> None:
+    def _keep(self, number: int, calls: Sequence[_GraphCall]) -> None:
         """Store the matches of one run of a graph."""
         found = [(call.op, call.place) for call in calls if call.place is not None]
         for _, place in found:
@@ -232,8 +232,8 @@ class Matched:
                 for call in lost
             ]
 
-    def _kind(self, call: _Call) -> str:
-        """Why a call has no op: a key of `UNMATCHED`."""
+    def _kind(self, call: _GraphCall) -> str:
+        """The reason why a call has no op: a key of `UNMATCHED`."""
         if call.op.numpy:
             return "NumPy"
         if not call.op.lines:

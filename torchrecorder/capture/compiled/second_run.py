@@ -53,7 +53,7 @@ IN_PYTHON = 0
 """The graph number of an op that runs between two graphs."""
 
 
-class _Call(NamedTuple):
+class _ModelCall(NamedTuple):
     """A call of the model: its arguments, and the modes it was made in."""
 
     args: tuple[Any, ...]
@@ -73,14 +73,14 @@ class SecondRun:
     def __init__(self, model: Any, *, fused: bool = False) -> None:
         self.model = compiled_from(model)
         self.fused = fused
-        self._calls: list[_Call] = []
+        self._calls: list[_ModelCall] = []
 
     def called(
         self, model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], scope: ScopeId
     ) -> None:
         """Note a call in *scope*, if it is a call of the model."""
         if model is self.model:
-            self._calls.append(_Call(args, dict(kwargs), scope, call_modes(FunctionCalls)))
+            self._calls.append(_ModelCall(args, dict(kwargs), scope, call_modes(FunctionCalls)))
 
     def look(self, tape: Tape, sources: Sources, modules: Mapping[int, ModuleId]) -> None:
         """Repeat the calls compiled, and write the graphs, breaks and kernels on *tape*."""

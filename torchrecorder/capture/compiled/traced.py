@@ -66,7 +66,7 @@ class Stop(NamedTuple):
 
 @dataclass
 class TracedGraph:
-    """One graph: its calls, why it ends, and how many guards it has.
+    """One graph: its calls, the reason of its end, and the number of its guards.
 
     Attributes:
         recompiled: Whether it replaces an earlier graph of the function whose guards failed.

@@ -56,7 +56,7 @@ class Accumulation:
                 self.gradients.append((f"{of}{GRAD_SUFFIX}", gradient))
 
     def left_by(self, op: OpId) -> Gradients:
-        """The pass is *op*: what it leaves is its own. Returns the gradients it adds to."""
+        """Note that the pass is *op*, which accumulates; return the gradients before it."""
         self.values.gradients.left.update(dict.fromkeys(self.leaves, op))
         return [(name, weakref.ref(gradient)) for name, gradient in self.gradients]
 

@@ -186,7 +186,7 @@ class _Run:
             self._handles.append(node.register_hook(listener.after))
             listener.unpacks = not isinstance(node, BackwardCFunction)
         else:
-            listener.ends_unheard = True
+            listener.has_no_post_hook = True
 
     def meet(self, gradients: Given) -> None:
         """A node takes or gives *gradients*, which a hook may keep."""
@@ -209,9 +209,9 @@ class _Run:
         """Remove the hooks; nodes that are still running failed, or are accumulations."""
         self.remove_hooks()
         now = self.tape.time()
-        broke = next(reversed(self.open), None) if failed else None
+        failing = next(reversed(self.open), None) if failed else None
         for listener in dict.fromkeys([*self.open, *self.latest.values()]):
-            listener.close(listener.ended or now, failed=listener is broke)
+            listener.close(listener.ended or now, failed=listener is failing)
         if self.create_graph:
             self.runs.makes("")
 
@@ -226,7 +226,7 @@ class _Listener:
     __slots__ = (
         "run",
         "grad",
-        "ends_unheard",
+        "has_no_post_hook",
         "unpacks",
         "order",
         "started",
@@ -239,7 +239,7 @@ class _Listener:
     def __init__(self, run: _Run, grad: GradId) -> None:
         self.run = run
         self.grad = grad
-        self.ends_unheard = self.unpacks = False
+        self.has_no_post_hook = self.unpacks = False
         self.order = 0
         self.started = self.ended = 0.0
         self.given: tuple[Gradient | None, ...] = ()
@@ -298,7 +298,7 @@ class _Listener:
         except Exception as error:
             self.run.tape.lose("backward", error)
 
-    def _tell_end(self) -> None:
+    def _notify_end(self) -> None:
         for observer in self.run.tape.observers:
             observer.node_ended(self.grad, self.run.number)
 
@@ -306,7 +306,7 @@ class _Listener:
         if here == self.run.tape.thread:
             self.run.in_node = False
         with DisableTorchFunction():
-            self._tell_end()
+            self._notify_end()
             self.gave = self.run.runs.forms(gave)
         self.run.meet(gave)
         self.run.open.pop(self, None)
@@ -317,8 +317,8 @@ class _Listener:
         if self.done:
             return
         self.done = True
-        if self.ends_unheard:
-            self._tell_end()
+        if self.has_no_post_hook:
+            self._notify_end()
         seconds = None if failed else max(0.0, now - self.started)
         run = self.run
         ran = GradRun(
@@ -329,15 +329,15 @@ class _Listener:
 
 def home(grad: GradId, events: Sequence[Event]) -> tuple[OpId | None, ScopeId | None]:
     """The op and scope that created *grad*; for an accumulation, those of its first source."""
-    feeder: tuple[OpId | None, ScopeId | None] = (None, None)
+    source: tuple[OpId | None, ScopeId | None] = (None, None)
     for event in events:
         if not isinstance(event, GradNode):
             continue
         if event.id == grad and event.owner is not None:
             return event.owner, event.scope
-        if feeder[0] is None and any(edge and edge.grad == grad for edge in event.next):
-            feeder = (event.owner, event.scope)
-    return feeder
+        if source[0] is None and any(edge and edge.grad == grad for edge in event.next):
+            source = (event.owner, event.scope)
+    return source
 
 
 def _create_graph(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from torchrecorder.capture.scope import OpenScope
 
 
-class Waiting(NamedTuple):
+class DeferredExit(NamedTuple):
     """A scope whose exit is deferred."""
 
     opened: OpenScope
@@ -51,18 +51,18 @@ class DeferredExits:
     def __init__(
         self,
         open: list[tuple[int, OpenScope]],
-        finish: Callable[[Waiting, BaseException | None], None],
+        finish: Callable[[DeferredExit, BaseException | None], None],
     ) -> None:
         self.open = open
         self.finish = finish
-        self.waiting: list[Waiting] = []
+        self.waiting: list[DeferredExit] = []
 
     def settle(self, frame: FrameType | None, error: BaseException | None = None) -> None:
         """Something runs in *frame*: close the scopes whose hooks are done."""
         while self.waiting and self._is_over(self.waiting[-1], frame):
             self.finish(self.waiting.pop(), error)
 
-    def _is_over(self, last: Waiting, frame: FrameType | None) -> bool:
+    def _is_over(self, last: DeferredExit, frame: FrameType | None) -> bool:
         if self.open[-1][1] is not last.opened:
             return False  # a hook called a module
         while frame is not None and frame is not last.frame and frame.f_code is not CALL_CODE:

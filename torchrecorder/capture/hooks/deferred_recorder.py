@@ -2,8 +2,8 @@
 
 For code that cannot be changed, such as a script with its own main. Until the model is called,
 only global module hooks are active; compiled code runs eagerly from the beginning, because a
-recorder cannot start inside it. A step is one call of the model and what follows until the next
-one: loss, backward, optimizer. What runs between the last optimizer and the next module (usually
+recorder cannot start inside it. A step is one call of the model and everything until the next one:
+loss, backward, optimizer. Operations between the last optimizer and the next module (usually
 data loading) is not recorded.
 
 Function modes must be exited in reverse order of entering, but the recorder starts and ends in the
@@ -40,8 +40,8 @@ from torchrecorder.capture.state.force_eager import RunEagerly
 from torchrecorder.errors import TorchRecorderError
 from torchrecorder.recording import Recording
 
-Choice = Callable[[Module, FrameType], bool]
-"""Whether a module that is called from this frame is the model to record."""
+ModuleChoice = Callable[[Module, FrameType], bool]
+"""Returns whether a module that is called from this frame is the model to record."""
 
 
 class DeferredRecorder:
@@ -49,7 +49,7 @@ class DeferredRecorder:
 
     Args:
         chosen: Returns whether a module that is called is the one to record.
-        steps: How many calls of it are recorded; 0 for all.
+        steps: The number of calls to record; 0 for all.
         options: Keyword options of `Recorder`.
 
     Attributes:
@@ -57,7 +57,9 @@ class DeferredRecorder:
         calls: The number of its calls that were recorded.
     """
 
-    def __init__(self, chosen: Choice, steps: int = 1, options: Mapping[str, Any] = {}) -> None:
+    def __init__(
+        self, chosen: ModuleChoice, steps: int = 1, options: Mapping[str, Any] = {}
+    ) -> None:
         self.model: Module | None = None
         self.calls = 0
         self._chosen = chosen
@@ -66,7 +68,7 @@ class DeferredRecorder:
         self._recorder: Recorder | None = None
         self._modes: list[TorchFunctionMode] = []
         self._hooks = ExitStack()
-        self._over = self._inside = self._deaf = False
+        self._over = self._inside = self._paused = False
 
     @property
     def recording(self) -> Recording | None:
@@ -116,7 +118,7 @@ class DeferredRecorder:
         if begins:
             self._begin(module)
         last = self._steps and self.calls == self._steps and module is self.model
-        if self._deaf or last:  # the last step is done, and something else starts
+        if self._paused or last:  # the last step is done, and something else starts
             self._end(None)
         elif module is self.model:
             self.calls += 1
@@ -155,8 +157,8 @@ class DeferredRecorder:
     def _steps_now(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         """An optimizer step begins: it belongs to the recorded step."""
         try:
-            if self._deaf and threading.get_ident() == self._thread:
-                self._deaf = False
+            if self._paused and threading.get_ident() == self._thread:
+                self._paused = False
                 self._put_with(take_function_modes())
         except Exception as error:
             self._lose(error)
@@ -170,12 +172,12 @@ class DeferredRecorder:
             self._lose(error)
 
     def _pause_after(self, optimizer: Any) -> None:
-        if self._deaf or self.calls != self._steps or threading.get_ident() != self._thread:
+        if self._paused or self.calls != self._steps or threading.get_ident() != self._thread:
             return
         assert self.model is not None
         ours = {id(parameter) for parameter in self.model.parameters()}
         if any(id(item) in ours for group in optimizer.param_groups for item in group["params"]):
-            self._deaf = True
+            self._paused = True
             put_function_modes(self._take_from(take_function_modes()))
 
     def _end(self, error: BaseException | None) -> None:

@@ -22,7 +22,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.utils.hooks import RemovableHandle
 
 from torchrecorder.capture.tensors.argument_objects import Places, tensors_in_objects
-from torchrecorder.capture.tensors.alias import hand_on, hand_out, take_back
+from torchrecorder.capture.tensors.alias import with_aliases, values_to_originals, with_originals
 from torchrecorder.capture.modes.arguments import named_arguments
 from torchrecorder.capture.module_registry import weights_of
 from torchrecorder.capture.tensors.entries import Foreign
@@ -35,7 +35,7 @@ from torchrecorder.capture.internals.access import (
     get_frame,
     has_own_hooks,
 )
-from torchrecorder.capture.hooks.deferred_exit import DeferredExits, Waiting
+from torchrecorder.capture.hooks.deferred_exit import DeferredExits, DeferredExit
 from torchrecorder.capture.hooks.other_threads import OtherThreads
 from torchrecorder.capture.hooks.regions import mode_state
 from torchrecorder.capture.hooks.source import InternalWork
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from torchrecorder.capture.tape import Tape
     from torchrecorder.capture.tensors.tensor_table import Values
 
-Tensors = list[tuple[str, Tensor]]  # each with its place in what holds it
+NamedTensors = list[tuple[str, Tensor]]  # each with its place in what holds it
 
 
 class ModuleScopes:
@@ -67,9 +67,9 @@ class ModuleScopes:
         self.catalog = catalog
         self.open: list[tuple[int, OpenScope]] = []
         self.others = OtherThreads()
-        self.family: Container[int] = ()  # the threads that are recorded together
+        self.threads: Container[int] = ()  # the threads that are recorded together
         self.called: Called | None = None
-        self.lingering = regions.lingering = DeferredExits(self.open, self._finish)
+        self.deferred_exits = regions.deferred_exits = DeferredExits(self.open, self._finish)
         values.search_names = self._name_of
 
     def __enter__(self) -> ModuleScopes:
@@ -125,10 +125,10 @@ class ModuleScopes:
         """A call is over; *rest* is keyword arguments and result, or only None if it failed."""
         failed = len(rest) == 1
         error = sys.exc_info()[1] if failed else None
-        if self.lingering.waiting:
-            self.lingering.settle(frame, error)
+        if self.deferred_exits.waiting:
+            self.deferred_exits.settle(frame, error)
         if not self._is_open(module):  # its start was not recorded
-            return None if self.open else take_back(self.values, rest[-1])
+            return None if self.open else with_originals(self.values, rest[-1])
         self.fast.leave(module, error)
         return self._leave(module, {} if failed else rest[0], rest[-1], failed, frame)
 
@@ -143,12 +143,12 @@ class ModuleScopes:
                 while self.open[-1][0] != id(module):
                     self._close(self.open[-1][1], (), failed=False)
                 self._close(self.open[-1][1], (), failed=False)
-            return take_back(self.values, output, [item for _, item in tensors_in(given)])
+            return with_originals(self.values, output, [item for _, item in tensors_in(given)])
         return None
 
     def _note_foreign(self, module: Module, args: tuple[Any, ...], output: Any) -> None:
         """A module of the model ran in another thread: note where its results come from."""
-        if threading.get_ident() in self.family:
+        if threading.get_ident() in self.threads:
             return
         self.others.count()
         if id(module) in self.catalog.entries:
@@ -166,8 +166,8 @@ class ModuleScopes:
         )
 
     def _enter(self, module: Module, args: tuple[Any, ...], frame: Any) -> None:
-        door = frame.f_back.f_back
-        outside = door.f_back if door.f_code is WRAPPED_CALL_CODE else caller_of_module(frame)
+        outer = frame.f_back.f_back
+        outside = outer.f_back if outer.f_code is WRAPPED_CALL_CODE else caller_of_module(frame)
         source = self.regions.locate(outside)
         entry = self.catalog.find(module)
         if not entry.stated:
@@ -201,7 +201,7 @@ class ModuleScopes:
         for observer in self.tape.observers:
             observer.scope_entered(opened)
 
-    def _take_in(self, opened: OpenScope, tensors: Tensors) -> None:
+    def _take_in(self, opened: OpenScope, tensors: NamedTensors) -> None:
         """Record the arguments of a scope."""
         opened.inputs = self.values.slots_of(tensors)
         for _, tensor in tensors:
@@ -256,22 +256,22 @@ class ModuleScopes:
         if replaced is not None:
             found = tensors_in(replaced)
         if frame is not None and not failed and has_own_hooks(module):
-            waiting = Waiting(opened, frame, self.tape.time(), self.tape.index)
-            self.lingering.waiting.append(waiting)
+            waiting = DeferredExit(opened, frame, self.tape.time(), self.tape.index)
+            self.deferred_exits.waiting.append(waiting)
         else:
             self._conclude(opened, found, failed, own)
         self.catalog.complete(module)
         return replaced
 
     def _conclude(
-        self, opened: OpenScope, tensors: Tensors, failed: bool, own: Tensors | None = None
+        self, opened: OpenScope, tensors: NamedTensors, failed: bool, own: NamedTensors | None
     ) -> None:
         slots = self.values.slots_of(tensors if own is None else own)
         for observer in self.tape.observers:
             observer.scope_left(opened, tensors)
         self._close(opened, slots, failed=failed)
 
-    def _finish(self, waiting: Waiting, error: BaseException | None) -> None:
+    def _finish(self, waiting: DeferredExit, error: BaseException | None) -> None:
         """The hooks of a module are done, or one of them raised *error*."""
         failed = waiting.failed(error)
         self._trim(waiting.opened, failed)
@@ -279,7 +279,7 @@ class ModuleScopes:
             self.tape.fail(error, None)
         if self.tape.index == waiting.index:  # what ran after the fast path was not seen
             waiting.opened.started += self.tape.time() - waiting.since
-        self._conclude(waiting.opened, [] if failed else tensors_in(waiting.result), failed)
+        self._conclude(waiting.opened, [] if failed else tensors_in(waiting.result), failed, None)
 
     def _trim(self, opened: OpenScope, failed: bool) -> None:
         """Close the scopes that are still open inside *opened*."""
@@ -303,22 +303,22 @@ class ModuleScopes:
         self,
         opened: OpenScope,
         output: Any,
-        tensors: Tensors,
+        tensors: NamedTensors,
         frame: FrameType | None,
     ) -> Any | None:
         """The replacement for *output*, with aliases of arguments that are returned unchanged."""
         if len(self.open) == 1:
             if self.values.aliases:
-                hand_out(self.values, tensors, opened.arguments)
-            return take_back(self.values, output)
+                values_to_originals(self.values, tensors, opened.arguments)
+            return with_originals(self.values, output)
         given = [tensor for _, tensor in tensors if id(tensor) in opened.arguments]
         if (given or self.values.aliases) and self._in_function(frame):
-            return take_back(self.values, output, opened.arguments.values())
+            return with_originals(self.values, output, opened.arguments.values())
         if not given or not self.tape.sound:
             return None
         untouched = {slot.value for slot in opened.inputs}
         passed = {id(tensor) for tensor in given if self.values.read(tensor) in untouched}
-        return hand_on(self.values, output, passed) if passed else None
+        return with_aliases(self.values, output, passed) if passed else None
 
     def _in_function(self, frame: Any) -> bool:
         """Whether a custom function may have called the module that PyTorch runs in *frame*.
@@ -328,7 +328,7 @@ class ModuleScopes:
         sources = self.regions.sources
         return sources.functions.may_run(caller_of_module(frame), sources.custom_functions)
 
-    def _uncover(self, opened: OpenScope, tensors: Tensors) -> None:
+    def _uncover(self, opened: OpenScope, tensors: NamedTensors) -> None:
         """Record hidden ops for results of a scope in which no op was recorded.
 
         Autograd knows some of the steps, but not all of their inputs: a script, which has many
@@ -345,7 +345,7 @@ class ModuleScopes:
         ]
         if unknown:
             op: OpId = self.tape.next_op()
-            self.values.autograd.open_box(unknown if scripted else [])
+            self.values.autograd.expect_unrecorded(unknown if scripted else [])
             made: tuple[ValueId, ...] = tuple(self.values.note(item, op) for item in unknown)
             self.values.autograd.begin()  # later nodes do not belong to it
             module = self.catalog.module(opened.event.module)
@@ -367,12 +367,12 @@ class ModuleScopes:
         """Close the scopes that have ended, as seen from *frame*."""
         if threading.get_ident() == self.tape.thread:
             with DisableTorchFunction():
-                self.lingering.settle(frame)
+                self.deferred_exits.settle(frame)
 
     def leave_all(self, error: BaseException | None) -> None:
         """The run ends: close the scopes that an exception left open."""
         failed = error is not None
-        self.lingering.settle(None, error)
+        self.deferred_exits.settle(None, error)
         while self.open:
             self._close(self.open[-1][1], (), failed=failed)
         while self.tape.stack:
@@ -385,10 +385,10 @@ def _remove(handle: RemovableHandle) -> None:
     forget_keyword_mark(handle.id)
 
 
-def _arguments(args: tuple[Any, ...], names: tuple[str, ...]) -> Tensors:
+def _arguments(args: tuple[Any, ...], names: tuple[str, ...]) -> NamedTensors:
     if len(args) == 1 and isinstance(args[0], Tensor):
         return [(names[0] if names else "0", args[0])]
-    found: Tensors = []
+    found: NamedTensors = []
     for name, value in named_arguments(args, names):
         if isinstance(value, Tensor):
             found.append((name, value))

@@ -47,16 +47,16 @@ class OptimizerSteps:
 
     def _before(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         with self.tape.losing("steps"):
-            self._hear(self.regions.locate, get_frame(1))
+            self._paused(self.regions.locate, get_frame(1))
 
     def _after(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         with self.tape.losing("steps"):
-            self._hear(self.regions.left, get_frame(1))
+            self._paused(self.regions.left, get_frame(1))
 
-    def _hear(self, what: Callable[[FrameType], object], step: FrameType) -> None:
+    def _paused(self, call: Callable[[FrameType], object], step: FrameType) -> None:
         if self.tape.is_elsewhere():
             return
         self.tape.pause()
         with DisableTorchFunction():
-            what(step)
+            call(step)
         self.tape.resume()

@@ -33,7 +33,7 @@ class OtherThreads:
             self._calls[thread_name(threading.current_thread())] += 1
 
     def notes(self) -> list[str]:
-        """What was not recorded, a sentence per thread name."""
+        """A sentence per thread name about calls that were not recorded."""
         return [
             f"{name} ran modules meanwhile ({calls} {'call' if calls == 1 else 'calls'}): "
             "what it ran is not recorded"

@@ -33,7 +33,7 @@ _INSTALLED = ("site-packages", "dist-packages")
 
 
 class Function(NamedTuple):
-    """Where a Python function is defined."""
+    """A Python function, and the place of its definition."""
 
     name: str
     file: str
@@ -116,7 +116,7 @@ class PythonCalls:
         self._traced.clear()
 
     def _is_around(self, frame: FrameType) -> bool:
-        """Whether *frame* was running before the block, and with it the frames outside of it."""
+        """Whether *frame*, and so all frames outside of it, was running before the block."""
         if self._last_in(frame) is not _OUTSIDE:
             return False
         return not frame.f_code.co_flags & _GENERATOR_FLAGS  # others may resume a generator

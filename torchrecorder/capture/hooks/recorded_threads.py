@@ -26,8 +26,8 @@ class RecordedThreads:
 
     def __init__(self, main: Instruments) -> None:
         self.main = main
-        self.heard = {main.tape.thread: main}
-        main.modules.family = self.heard
+        self.by_thread = {main.tape.thread: main}
+        main.modules.threads = self.by_thread
         self.threads: list[RecordedThread] = []
 
     def __enter__(self) -> RecordedThreads:
@@ -44,7 +44,7 @@ class RecordedThreads:
     def expect(self, thread: threading.Thread) -> None:
         """*thread* is about to be started: record it if a recorded thread starts it."""
         try:
-            starter = self.heard.get(threading.get_ident())
+            starter = self.by_thread.get(threading.get_ident())
             if starter is not None and not starter.tape.is_elsewhere():
                 number, scope = len(self.threads) + 1, starter.tape.scope
                 recorded = RecordedThread(self, thread, number, scope)
@@ -122,7 +122,7 @@ class RecordedThread:
             tape = Tape.beside(main.tape, self.number, self.scope)
             tape.pause()
             instruments = self.instruments = of_thread(tape, main)
-            self.owner.heard[tape.thread] = instruments
+            self.owner.by_thread[tape.thread] = instruments
         instruments.__enter__()
         tape.resume()
         return instruments
@@ -156,7 +156,7 @@ class RecordedThread:
         tape.task.cut()
         self.owner.main.tape.notes.extend(tape.notes)
         self.lost = tape.lost
-        self.owner.heard.pop(tape.thread, None)
+        self.owner.by_thread.pop(tape.thread, None)
 
 
 _lock = threading.RLock()

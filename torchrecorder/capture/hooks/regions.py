@@ -72,15 +72,15 @@ class Regions:
         self.sources = sources
         self.calls = PythonCalls(tape, sources)
         self.function: PythonCall | None = None  # the call of a Python function that is innermost
-        self.lingering: DeferredExits
+        self.deferred_exits: DeferredExits
         self.outside = self.state = mode_state()
         self._synced: tuple[OpenScope | None, ModeState] = None, self.state
         self.entered: Callable[[Scope, Any], None] = lambda event, key: None
 
     def locate(self, frame: FrameType | None) -> SourceLine | None:
         """The user's line at *frame*; opens and closes the regions around it."""
-        if self.lingering.waiting:
-            self.lingering.settle(frame)
+        if self.deferred_exits.waiting:
+            self.deferred_exits.settle(frame)
         line, found, frames = self.sources.walk(frame)
         stack = self.tape.stack
         state = self.state = mode_state()
@@ -101,7 +101,7 @@ class Regions:
         return line
 
     def began(self, scope: ScopeId) -> None:
-        """A module is called at the place that `locate` was asked for last."""
+        """A module is called at the frame of the last `locate`."""
         if self.function is not None:
             self.function.inside.append(scope)
 
@@ -112,7 +112,7 @@ class Regions:
         if stack and isinstance(stack[-1].key, ModeState):
             self.close(stack[-1])
 
-    def _door(self) -> ModeState:
+    def _modes_at_entry(self) -> ModeState:
         """The modes at the start of the innermost module call."""
         for opened in reversed(self.tape.stack):
             if opened.key is None:
@@ -120,7 +120,7 @@ class Regions:
         return self.outside
 
     def _is_current(self, regions: list[Region], state: ModeState) -> bool:
-        """Whether only the one of *regions* is open, or else the mode *state*, as before."""
+        """Whether the regions and the mode are those of the last call, so that nothing changes."""
         stack = self.tape.stack
         top, before = self._synced
         if state is not before or len(regions) > 1 or not stack or stack[-1] is not top:
@@ -133,8 +133,8 @@ class Regions:
         """Close and open regions until *regions* are open; returns those that were opened."""
         wanted = [item for item in reversed(regions) if _is_shown(item)]
         keys: list[Any] = [item.key for item in wanted]
-        door = self._door()
-        kind = _mode_kind(door, state, bool(wanted) or self._in_hook())
+        at_entry = self._modes_at_entry()
+        kind = _mode_kind(at_entry, state, bool(wanted) or self._in_hook())
         if kind is not None:
             keys.append(state)
         opened = self._open()
@@ -145,7 +145,7 @@ class Regions:
             self.close(entry)
         begun = [(region, self._enter(region)) for region in wanted[same:]]
         if kind is not None and same < len(keys):
-            self._enter_mode(kind, door, state)
+            self._enter_mode(kind, at_entry, state)
         self._synced = self.tape.stack[-1] if self.tape.stack else None, state
         return begun
 
@@ -173,8 +173,8 @@ class Regions:
             self.tape.functions.add(opened.scope)
         return opened.scope
 
-    def _enter_mode(self, kind: ScopeKind, door: ModeState, state: ModeState) -> None:
-        opened = self.tape.enter(kind, kind.value, cls=_mode_detail(kind, door, state))
+    def _enter_mode(self, kind: ScopeKind, at_entry: ModeState, state: ModeState) -> None:
+        opened = self.tape.enter(kind, kind.value, cls=_mode_detail(kind, at_entry, state))
         opened.key = state
 
     def close(self, opened: OpenScope, *, failed: bool = False) -> None:
@@ -220,32 +220,32 @@ def _is_shown(region: Region) -> bool:
     return region.kind is not ScopeKind.CUSTOM_FUNCTION or _name_of(region) != CHECKPOINT_FUNCTION
 
 
-def _mode_kind(door: ModeState, state: ModeState, switched: bool) -> ScopeKind | None:
+def _mode_kind(at_entry: ModeState, state: ModeState, switched: bool) -> ScopeKind | None:
     """The mode that differs from the start of the module call.
 
     Args:
-        door: The modes at the start of the call.
+        at_entry: The modes at the start of the call.
         state: The modes now.
         switched: Whether PyTorch itself has switched grad mode, and not the program.
     """
-    if state.inference and not door.inference:
+    if state.inference and not at_entry.inference:
         return ScopeKind.INFERENCE_MODE
-    if state.autocast != door.autocast and state.autocast:
+    if state.autocast != at_entry.autocast and state.autocast:
         return ScopeKind.AUTOCAST
-    if state.grad and not door.grad:
+    if state.grad and not at_entry.grad:
         return ScopeKind.ENABLE_GRAD
-    if door.grad and not state.grad and not switched:
+    if at_entry.grad and not state.grad and not switched:
         return ScopeKind.NO_GRAD
     return None
 
 
-def _mode_detail(kind: ScopeKind, door: ModeState, state: ModeState) -> str:
-    """What autocast casts to, and what else differs from the start of the module call."""
-    if kind is ScopeKind.INFERENCE_MODE and state.autocast not in ("", door.autocast):
+def _mode_detail(kind: ScopeKind, at_entry: ModeState, state: ModeState) -> str:
+    """The dtypes of autocast, and other modes that differ from the start of the module call."""
+    if kind is ScopeKind.INFERENCE_MODE and state.autocast not in ("", at_entry.autocast):
         return f"{ScopeKind.AUTOCAST.value} {state.autocast}"
     if kind is not ScopeKind.AUTOCAST:
         return ""
-    if state.grad == door.grad:
+    if state.grad == at_entry.grad:
         return state.autocast
     grad = ScopeKind.ENABLE_GRAD if state.grad else ScopeKind.NO_GRAD
     return f"{state.autocast}, {grad.value}"

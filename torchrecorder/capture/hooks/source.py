@@ -59,7 +59,7 @@ _PIPELINE_KINDS = {
 }
 
 
-def _telling_codes() -> dict[CodeType, object]:
+def _pytorch_codes() -> dict[CodeType, object]:
     """The functions of PyTorch that call a module or run a region."""
     from torch.utils import checkpoint
 
@@ -107,7 +107,7 @@ class Sources:
 
     def __init__(self, functions: AppliedFunctions) -> None:
         self.functions = functions
-        self._places = {id(code): place for code, place in _telling_codes().items()}
+        self._places = {id(code): place for code, place in _pytorch_codes().items()}
         self._codes: list[CodeType] = []  # kept alive, so that their ids are not reused
         self._files: dict[str, object] = {}
         self._lines: dict[tuple[int, int], SourceLine] = {}
@@ -177,7 +177,7 @@ class Sources:
         return line, regions, frames
 
     def _of_module(self, frame: FrameType) -> object:
-        """What *frame* is, which runs a region if it makes or copies a module."""
+        """The place of *frame*: a region if it creates or copies a module, else its file."""
         code = frame.f_code
         if not isinstance(first_local(frame), Module):
             return self._place(code)
@@ -238,7 +238,7 @@ class Sources:
         return line
 
     def _meet(self, code: CodeType) -> object:
-        """What *code*, which is met for the first time, is in a walk."""
+        """The place of *code*, which is not known yet."""
         place = _OF_MODULE if code.co_name == _INIT else self._place(code)
         self._places[id(code)] = place
         self._codes.append(code)

@@ -24,7 +24,7 @@ _OF_NUMPY = tuple(
 
 
 def break_reason(graph: Any) -> Any:
-    """Why *graph* ends: reason, stack, and whether it is a graph break."""
+    """The reason why *graph* ends: text, stack, and whether it is a graph break."""
     return getattr(graph, "compile_subgraph_reason", None)
 
 
@@ -94,7 +94,7 @@ def _quiet() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _own_cache() -> Iterator[None]:
-    """Remove from the caches what was compiled inside the block."""
+    """Remove the code that was compiled inside the block from the caches."""
     made: dict[CodeType, list[CodeType]] = {}
 
     def compiled(code: CodeType, new: CodeType) -> None:

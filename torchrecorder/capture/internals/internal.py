@@ -1,4 +1,4 @@
-"""One internal of PyTorch or CPython: what uses it, and what is lost without it."""
+"""One internal of PyTorch or CPython: the feature that uses it, and the loss without it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Internal:
     """A private or changing part of PyTorch or CPython.
 
     Attributes:
-        name: What it is.
+        name: Its name.
         gives: The feature of the recorder that uses it.
-        without: What is different if PyTorch does not have it.
+        without: The difference if PyTorch does not have it.
         paths: Dotted paths of the names that must exist.
         attributes: Private attributes of objects that capture reads directly, for speed.
         since: The first supported version that has it.

@@ -1,4 +1,4 @@
-"""The table of internals that the recorder uses: for which feature, and what is lost without them.
+"""The table of internals that the recorder uses, with the features that need them.
 
 Whether PyTorch has one is checked by looking up its names, not by version.
 """

@@ -18,8 +18,8 @@ from torchrecorder.events import OpId, Slot, SourceLine
 if TYPE_CHECKING:
     from torchrecorder.capture.tensors.entries import Entry
 
-Told = tuple[str, Tensor, "Entry"]
-"""An argument that seems to be written: its name, the tensor, and what is known of it."""
+Written = tuple[str, Tensor, "Entry"]
+"""An argument that seems to be written: its name, the tensor, and its entry in the table."""
 
 
 class Call:
@@ -60,7 +60,7 @@ class Call:
     started: float
 
     def writes(self, argument: str) -> bool:
-        """Whether it writes this *argument*, one of those that its function can write."""
+        """Whether the call writes this *argument*, one of those that its function may write."""
         if self.facts.name in STATISTICS:
             trains = ("training", "True") in self.arguments
             return trains or ("use_input_stats", "True") in self.arguments
@@ -71,7 +71,7 @@ class Call:
         return "." in argument  # in a list: sort() writes only those
 
     def wrote(self, name: str, tensor: Tensor, entry: Entry) -> bool:
-        """Whether it wrote the argument *name*, if the version of *tensor* does not tell."""
+        """Whether the call wrote the argument *name*, if the version of *tensor* cannot tell."""
         first = tensor is self.tensors[0][1]
         if self.facts.rebinds and first:
             return True
@@ -83,21 +83,21 @@ class Call:
             return name.partition(".")[0] == "out" or first and writes
         return tensor._version != entry.version
 
-    def own_writes(self, told: Collection[Told]) -> Collection[Told]:
-        """Of several arguments that seem written, those that are.
+    def own_writes(self, found: Collection[Written]) -> Collection[Written]:
+        """The arguments that were written, of those in *found* whose version increased.
 
-        All parts of one memory share a version. So it says nothing of the parts that the function
-        reads, if it is known to write another one; autograd has new nodes for those it tracks.
+        All parts of one memory share a version. If the function is known to write one part, the
+        version tells nothing about the others; autograd has new nodes for those it tracks.
         """
-        aims = [self._aims_at(name, tensor) for name, tensor, _ in told]
-        known = {id(entry.storage) for (*_, entry), aim in zip(told, aims) if aim}
+        targets = [self._is_target(name, tensor) for name, tensor, _ in found]
+        known = {id(entry.storage) for (*_, entry), is_target in zip(found, targets) if is_target}
         return [
             each
-            for each, aim in zip(told, aims)
-            if aim or each[1].requires_grad or id(each[2].storage) not in known
+            for each, is_target in zip(found, targets)
+            if is_target or each[1].requires_grad or id(each[2].storage) not in known
         ]
 
-    def _aims_at(self, name: str, tensor: Tensor) -> bool:
+    def _is_target(self, name: str, tensor: Tensor) -> bool:
         """Whether the function is known to write this argument."""
         facts, argument = self.facts, name.partition(".")[0]
         if argument == "out" or argument in facts.writes or argument in facts.declared:

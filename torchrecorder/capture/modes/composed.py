@@ -1,8 +1,7 @@
 """Composed: functions of PyTorch that are written in Python, with their inside recorded.
 
-Such a function first asks whether a function mode is active, and passes its call on to the mode as
-a whole. Here its body runs without this question, so that the mode is called for each function in
-it.
+Such a function first checks whether a function mode is active, and then passes its whole call to
+the mode. Here its body runs without this check, so that the mode is called for each function in it.
 """
 
 from __future__ import annotations
@@ -25,20 +24,19 @@ if TYPE_CHECKING:
     from torchrecorder.capture.tensors.tensor_table import Values
 
 COMPOSED = bodies_of_modules()
-"""The functions, with the method of a module that they are the inside of."""
+"""The functions, each with the method of the module that calls it."""
 
 _COMPARED = 3
-"""How many first arguments are compared with each other by their body: query, key and value."""
+"""The number of leading arguments that a body compares with each other: query, key and value."""
 
 
 def body_of(
     func: Any, frame: FrameType, args: Sequence[Any], values: Values
 ) -> Callable[..., Any] | None:
-    """The body of a composed function; None where it must stay whole.
+    """The body of a composed function; None if its call must be one op.
 
-    That is outside of its module, and where opening it could change the run: under other modes, in
-    transformations, and if only some of its arguments that are one tensor of the user are the same
-    alias.
+    It is one op outside of its module, and if running the body could change the run: under other
+    modes, in transformations, and if a tensor of the user has several aliases among its arguments.
 
     Args:
         func: The function that was passed to the mode.
@@ -51,10 +49,10 @@ def body_of(
     others = count_function_modes() > 0 or peek_transformations() is not None
     if not inside or others:
         return None
-    return _without_question(func) if _are_whole(args[:_COMPARED], values) else None
+    return _without_mode_check(func) if _have_one_alias(args[:_COMPARED], values) else None
 
 
-def run_heard(
+def run_body(
     mode: TorchFunctionMode, body: Callable[..., Any], caller: Caller, args: Any, kwargs: Any
 ) -> Any:
     """Let *caller* run a *body*, with *mode* called for each function in it."""
@@ -65,14 +63,14 @@ def run_heard(
         leave_function_mode(mode)
 
 
-def _without_question(func: Any) -> Callable[..., Any]:
+def _without_mode_check(func: Any) -> Callable[..., Any]:
     names = {**func.__globals__, "has_torch_function": lambda tensors: False}
     made = FunctionType(func.__code__, names, func.__name__, func.__defaults__, func.__closure__)
     made.__kwdefaults__ = func.__kwdefaults__
     return made
 
 
-def _are_whole(tensors: Sequence[Any], values: Values) -> bool:
-    """Whether those of *tensors* that are one tensor of the user are one object."""
+def _have_one_alias(tensors: Sequence[Any], values: Values) -> bool:
+    """Whether each tensor of the user has only one alias among *tensors*."""
     own = {id(values.source(tensor)) for tensor in tensors}
     return len(own) == len(set(map(id, tensors)))

@@ -1,4 +1,4 @@
-"""Below: record operators at the dispatcher, where no torch function is called from Python.
+"""DispatchSwitch: record operators at the dispatcher, where Python calls no torch function.
 
 A dispatch mode works below the function mode and below autograd: the grad node of an operator
 exists before the mode is called, and is attached to the result afterwards, as is its version.
@@ -30,44 +30,44 @@ if TYPE_CHECKING:
 _DETACH = torch.ops.aten.detach.default
 
 
-class Below:
+class DispatchSwitch:
     """Switches recording from torch functions to dispatched operators, and back."""
 
-    def __init__(self, heard: FunctionCalls) -> None:
-        self.heard = heard
+    def __init__(self, function_mode: FunctionCalls) -> None:
+        self.function_mode = function_mode
         self.mode: DispatchCalls | None = None
         self.alone = False
 
-    def listen(self, *, alone: bool, detaches: bool = False) -> bool:
-        """Record dispatched operators from now on; False if modes of the program prevent it.
+    def start(self, *, alone: bool, detaches: bool = False) -> bool:
+        """Record dispatched operators from now on; return False if other modes prevent it.
 
         Args:
             alone: Remove the function mode, because all calls reach the dispatcher.
-            detaches: Otherwise, whether the program may detach tensors, and not only autograd.
+            detaches: Whether the program may detach tensors, and not only autograd.
         """
-        if alone and current_function_mode() is not self.heard:
+        if alone and current_function_mode() is not self.function_mode:
             return False
-        mode = DispatchCalls(self.heard.calls, alone, detaches)
+        mode = DispatchCalls(self.function_mode.calls, alone, detaches)
         mode.__enter__()  # type: ignore[no-untyped-call]
         self.alone, self.mode = False, mode
         if alone:
             try:
-                self.heard.__exit__(None, None, None)
+                self.function_mode.__exit__(None, None, None)
             except Exception:
-                self.cease()
+                self.stop()
                 raise
             self.alone = True
         return True
 
-    def cease(self) -> DispatchCalls | None:
+    def stop(self) -> DispatchCalls | None:
         """Record torch functions again; returns the dispatch mode, if one was active."""
-        below, self.mode = self.mode, None
-        if below is None:
+        mode, self.mode = self.mode, None
+        if mode is None:
             return None
-        below.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+        mode.__exit__(None, None, None)  # type: ignore[no-untyped-call]
         if self.alone:
-            self.heard.__enter__()
-        return below
+            self.function_mode.__enter__()
+        return mode
 
 
 class DispatchCalls(TorchDispatchMode):
@@ -75,7 +75,7 @@ class DispatchCalls(TorchDispatchMode):
 
     def __init__(self, calls: Calls, alone: bool, detaches: bool) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.calls = _CallsBelow(calls)
+        self.calls = _DispatchedCalls(calls)
         self.alone = alone
         self.detaches = detaches
         self.facts: dict[Any, FunctionFacts] = {}
@@ -112,7 +112,7 @@ class DispatchCalls(TorchDispatchMode):
         if func is _DETACH and not self.alone:
             detached = func(*args, **kwargs)
             with tape.losing("operators"):
-                self._set_aside(detached, args[0])
+                self._detached(detached, args[0])
             return detached
         return self.calls.around(func, facts, False, args, kwargs)
 
@@ -124,23 +124,23 @@ class DispatchCalls(TorchDispatchMode):
         tape = self.calls.tape
         if facts.ignored or tape.op is not None or tape.is_elsewhere():
             return None  # not an op, part of a torch function, or not of this run
-        return None if facts.name == "equal" and self._compiles(args) else facts
+        return None if facts.name == "equal" and self._is_compiling(args) else facts
 
-    def _set_aside(self, detached: Tensor, tensor: Tensor) -> None:
-        """Autograd, or the interpreter before it differentiates, detaches a tensor."""
+    def _detached(self, detached: Tensor, tensor: Tensor) -> None:
+        """Record a detached tensor of autograd, or of the interpreter before it differentiates."""
         values = self.calls.values
         (values.expect_alias if self.detaches else values.equate)(detached, tensor)
 
-    def _compiles(self, args: tuple[Any, ...]) -> bool:
+    def _is_compiling(self, args: tuple[Any, ...]) -> bool:
         """Whether the interpreter compares constants while compiling."""
         return all(self.calls.values.peek(argument) is None for argument in args)
 
 
-class _CallsBelow(Calls):
+class _DispatchedCalls(Calls):
     """Handles the start and end of a call below autograd."""
 
     def __init__(self, above: Calls) -> None:
-        grads: Any = _GradsBelow(above.autograd)
+        grads: Any = _DispatchedGrads(above.autograd)
         super().__init__(above.tape, above.values, grads, above.regions, above.backward)
         self.caller_at = direct
 
@@ -154,8 +154,8 @@ class _CallsBelow(Calls):
                     entry.version, entry.requires_grad = UNSETTLED, False
 
 
-class _GradsBelow:
-    """Owners of grad nodes: those of an op begin where the previous op ended."""
+class _DispatchedGrads:
+    """Finds the grad nodes of ops: those of an op begin after those of the previous op."""
 
     def __init__(self, walk: AutogradWalk) -> None:
         self.walk = walk

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import Parameter
 
 from torchrecorder.capture.internals.access import FakeTensor, fuses
-from torchrecorder.capture.modes.dispatch_mode import Below, DispatchCalls
+from torchrecorder.capture.modes.dispatch_mode import DispatchSwitch, DispatchCalls
 from torchrecorder.capture.state.restore import without_modes
 
 if TYPE_CHECKING:
@@ -33,9 +33,9 @@ class FastPaths:
     """Records dispatched operators in modules that change, or cannot be seen, under a function
     mode."""
 
-    def __init__(self, tape: Tape, heard: FunctionCalls) -> None:
+    def __init__(self, tape: Tape, function_mode: FunctionCalls) -> None:
         self.tape = tape
-        self.below = Below(heard)
+        self.dispatch = DispatchSwitch(function_mode)
         self.inside: int | None = None
 
     def enter(self, module: nn.Module, inputs: list[tuple[str, Tensor]]) -> None:
@@ -44,34 +44,34 @@ class FastPaths:
             return
         tensors = [tensor for _, tensor in inputs]
         if isinstance(module, _FUSED):
-            if _plausible(module, tensors) and self.below.listen(alone=True):
+            if _plausible(module, tensors) and self.dispatch.start(alone=True):
                 self.inside = id(module)
                 self.tape.notes.append(NOTE)
             return
         graph = graph_of(module)
         if shows_inside(module, graph, tensors):
-            self.below.listen(alone=False, detaches="aten::detach" in graph)
+            self.dispatch.start(alone=False, detaches="aten::detach" in graph)
             self.inside = id(module)
         elif FORK in graph:
-            self.below.heard.calls.autograd.expect_foreign_nodes()
+            self.dispatch.function_mode.calls.autograd.expect_foreign_nodes()
 
     def leave(self, module: nn.Module, error: BaseException | None) -> None:
         """*module* ends, possibly with an *error*."""
         if self.inside == id(module):
-            heard = self.restore()
-            if error is None or heard is None:
+            mode = self.restore()
+            if error is None or mode is None:
                 return
-            if heard.interrupted:
+            if mode.interrupted:
                 raise KeyboardInterrupt from None  # the interpreter turns it into another error
-            if heard.raised is not None:
-                restore_message(error, heard.raised)
+            if mode.raised is not None:
+                restore_message(error, mode.raised)
                 self.tape.failed = id(error), type(error)  # the same error with another type
 
     def restore(self) -> DispatchCalls | None:
         """Record torch functions again, also after a module whose exit was not seen."""
-        heard = self.below.cease()
+        mode = self.dispatch.stop()
         self.inside = None
-        return heard
+        return mode
 
 
 def _plausible(module: nn.Module, inputs: list[Tensor]) -> bool:

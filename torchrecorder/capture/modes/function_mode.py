@@ -21,9 +21,9 @@ from torchrecorder.capture.internals.access import (
     count_function_modes, current_graph_task, get_frame, leave_function_mode, peek_transformations,
 )
 from torchrecorder.capture.modes.arguments import named_arguments, sort_arguments
-from torchrecorder.capture.modes.call import Call, Told
+from torchrecorder.capture.modes.call import Call, Written
 from torchrecorder.capture.modes.call_site import Caller, CallSites
-from torchrecorder.capture.modes.composed import body_of, run_heard
+from torchrecorder.capture.modes.composed import body_of, run_body
 from torchrecorder.capture.modes.op_schema import FunctionFacts, facts_of
 from torchrecorder.capture.tensors.alias import holds_alias, run_on_originals
 from torchrecorder.capture.tensors.argument_objects import takes_part, tensors_in_objects
@@ -96,7 +96,7 @@ class Calls:
         guarded: bool = False,
         frame: FrameType | None = None,
     ) -> Call | None:
-        """Note what the call in *frame* reads. None if it is no op, or the instrument failed."""
+        """Note the inputs of the call in *frame*. None if it is no op, or the instrument failed."""
         call = Call()
         try:
             tape, values = self.tape, self.values
@@ -222,7 +222,7 @@ class Calls:
 
     def _writes(self, call: Call) -> dict[int, ValueId]:
         """The arguments that were written in place, as new values."""
-        told: dict[int, Told] = {}
+        found: dict[int, Written] = {}
         entries = self.values.entries
         facts = call.facts
         unusual = facts.rebinds or facts.writes
@@ -238,8 +238,8 @@ class Calls:
                     entry.version = tensor._version
                     wrote = facts.in_place and tensor is call.tensors[0][1]
             if wrote:
-                told[id(tensor)] = name, tensor, entry
-        own = call.own_writes(told.values()) if len(told) > 1 else told.values()
+                found[id(tensor)] = name, tensor, entry
+        own = call.own_writes(found.values()) if len(found) > 1 else found.values()
         return {id(tensor): self.values.wrote(tensor, entry, call.op) for _, tensor, entry in own}
 
     def _outputs(
@@ -376,7 +376,7 @@ class FunctionCalls(TorchFunctionMode):
             self.calls.tape.lose("functions", error)
             return func(*args, **kwargs)
         if body is not None:
-            return run_heard(self, body, self.calls.sites.at(get_frame(1)), args, kwargs)
+            return run_body(self, body, self.calls.sites.at(get_frame(1)), args, kwargs)
         if facts.ignored or known:
             return func(*args, **kwargs)
         return self.calls.around(func, facts, not usual, args, kwargs)

@@ -94,7 +94,7 @@ def _replace_setup(before: Any, after: Any) -> None:
 
 @contextlib.contextmanager
 def _unrecorded() -> Iterator[Any]:
-    """As PyTorch's own setup, but nothing is recorded until what was compiled runs."""
+    """As PyTorch's own setup, but nothing is recorded until the compiled code runs."""
     active, stack = active_recorders(), None
     with _plain() as backend:
         try:

@@ -91,7 +91,7 @@ _TENSOR_ATTRIBUTES = frozenset("data grad T H mT mH real imag".split())
 
 @dataclass(frozen=True)
 class FunctionFacts:
-    """How one function is recorded.
+    """Facts about a function that determine how its calls are recorded.
 
     Attributes:
         name: Its short name.

@@ -1,4 +1,4 @@
-"""What the code of a Python function names: parameters, closure cells and global variables."""
+"""The names in the code of a Python function: parameters, closure cells and global variables."""
 
 from __future__ import annotations
 

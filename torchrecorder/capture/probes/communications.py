@@ -54,7 +54,7 @@ UNTIMED = ("fake", "nccl", "xccl")
 """Backends that do not communicate, or whose completion on the host is only a kernel launch."""
 
 
-class _Open:
+class _Pending:
     """A communication during the run."""
 
     def __init__(
@@ -76,7 +76,7 @@ class _Open:
         self.future = None
 
     def settle(self) -> None:
-        """If it is done, but its thread has not called `done` yet: it is done now."""
+        """Call `done` if it is completed, but its thread has not called `done` yet."""
         future = self.future
         if future is not None and future.done():
             self.done()
@@ -99,12 +99,12 @@ class Communications(Observer):
         self.values = values
         self.backward = backward
         self.running = running
-        self._found: list[_Open] = []
+        self._found: list[_Pending] = []
         self._groups: dict[str, RankGroup] = {}
         self._meshes: dict[Any, Mesh] = {}
         self._counts: dict[Any, int] = {}
-        self._works: dict[int, tuple[weakref.ref[Any], _Open]] = {}
-        self._writing: dict[int, _Open] = {}
+        self._works: dict[int, tuple[weakref.ref[Any], _Pending]] = {}
+        self._writing: dict[int, _Pending] = {}
         self._last: Any = None  # keeps a work alive until Python gets it
         self._spread: set[ValueId] = set()
         self._gradients: dict[ValueId, int] = {}
@@ -126,7 +126,7 @@ class Communications(Observer):
 
     # What is sent -------------------------------------------------------------------
 
-    def begins(self, operator: Any, args: tuple[Any, ...], made: Any = None) -> _Open | None:
+    def begins(self, operator: Any, args: tuple[Any, ...], made: Any = None) -> _Pending | None:
         """A communication operator begins; *made* is its result on fake tensors."""
         if not self._is_meant():
             return None
@@ -134,7 +134,7 @@ class Communications(Observer):
             sent = communication_of(operator, args, made)
             communication = self._describe(sent)
             timed = self._is_timed(communication, sent)
-            opened = _Open(self.tape, communication, sent.received, timed)
+            opened = _Pending(self.tape, communication, sent.received, timed)
             for tensor in sent.received if made is None else ():
                 self.values.storages.expect(tensor)
                 self._writing[self.values.storages.of(tensor).number] = opened
@@ -142,7 +142,7 @@ class Communications(Observer):
             return opened
         return None
 
-    def ends(self, begun: _Open, result: Any) -> None:
+    def ends(self, begun: _Pending, result: Any) -> None:
         """The operator returned."""
         with self.tape.losing("communications"):
             work = self._last = work_in(result)
@@ -152,7 +152,7 @@ class Communications(Observer):
                     future = when_done(work, begun.done)
                     begun.future = future if begun.seconds is None else None
 
-    def waits(self, on: Any) -> tuple[Any, _Open | None, float] | None:
+    def waits(self, on: Any) -> tuple[Any, _Pending | None, float] | None:
         """The program begins to wait."""
         if not self._is_meant():
             return None
@@ -165,7 +165,7 @@ class Communications(Observer):
             return on, opened, self.tape.clock()
         return None
 
-    def waited(self, begun: tuple[Any, _Open | None, float]) -> None:
+    def waited(self, begun: tuple[Any, _Pending | None, float]) -> None:
         """The program has waited."""
         on, opened, since = begun
         with self._working():
@@ -202,7 +202,7 @@ class Communications(Observer):
         on_cpu = all(item.device.type == "cpu" for item in (*sent.given, *sent.received))
         return on_cpu and self._groups[communication.group].backend not in UNTIMED
 
-    def _arrive(self, opened: _Open) -> None:
+    def _arrive(self, opened: _Pending) -> None:
         for ref in opened.received:
             tensor = ref()
             if tensor is not None:

@@ -1,8 +1,8 @@
 """DeviceWatched: time and memory on a GPU, where the CPU's clock is not sufficient.
 
 Ops and grad nodes are bracketed by CUDA events on their stream. The events are read after the run,
-so that the run never waits. Memory is what the caching allocator has allocated, read around every
-op; a new peak of the allocator within an op counts too. Peak statistics are never reset.
+so that the run never waits. Memory is the number of bytes of the caching allocator, read around
+every op; a new peak of the allocator within an op counts too. Peak statistics are never reset.
 """
 
 from __future__ import annotations

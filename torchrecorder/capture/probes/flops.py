@@ -36,7 +36,7 @@ _FORM = frozenset(
 
 
 _AS_IT_IS, _BY_ITS_CLASS, _COMPOSED = object(), object(), object()
-"""How an operator runs: by its kernel, by the class of its arguments, or decomposed."""
+"""The ways in which an operator runs: by its kernel, by the class of its arguments, decomposed."""
 
 UNCOUNTED = "floating-point operations inside higher-order operators were not counted"
 """The note of a run with higher-order operators, if PyTorch does not expose their inside."""

@@ -18,7 +18,7 @@ from torchrecorder.capture.internals.access import SHOWS_OPERATORS, current_node
 from torchrecorder.capture.observer import Given, Observer
 from torchrecorder.capture.probes.device import in_use
 from torchrecorder.capture.probes.kernels import RecorderDispatchMode
-from torchrecorder.capture.tensors.describe import bearer
+from torchrecorder.capture.tensors.describe import memory_owner
 from torchrecorder.capture.tensors.storage import NO_STORAGE
 from torchrecorder.events import BYTES_PEAK, Allocation, GradId, Measured, OpId, made
 
@@ -78,7 +78,7 @@ class MemoryWatched(RecorderDispatchMode, Observer):
         if not SHOWS_OPERATORS and self.tape.ignores_calls:
             return func(*args, **kwargs)
         try:
-            self._hear(func, args, kwargs)
+            self._before_kernel(func, args, kwargs)
         except Exception as error:
             self.tape.lose("memory", error)
         result = func(*args, **kwargs)
@@ -90,7 +90,7 @@ class MemoryWatched(RecorderDispatchMode, Observer):
             self.tape.lose("memory", error)
         return result
 
-    def _hear(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _before_kernel(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A kernel is about to run: unknown arguments existed before the run."""
         if current_node() is not None:
             self._node = self.backward.current() or self.backward.last_started() or self._node
@@ -115,7 +115,7 @@ class MemoryWatched(RecorderDispatchMode, Observer):
             return
         if known is not None and node is None:
             return
-        amount = bearer(tensor).untyped_storage().nbytes()
+        amount = memory_owner(tensor).untyped_storage().nbytes()
         if known is not None:
             if known[0] == amount:
                 return

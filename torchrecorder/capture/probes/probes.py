@@ -34,7 +34,7 @@ CHOICE = Check(
 )
 
 Compiled = Union[bool, Literal["inductor"]]
-"""Whether the model is compiled too: graphs, or also kernels."""
+"""Whether the model is compiled too; ``"inductor"`` also records kernels."""
 
 COMPILED = one_of(True, False, INDUCTOR)
 

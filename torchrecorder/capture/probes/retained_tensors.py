@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from torchrecorder.capture.scope import OpenScope
     from torchrecorder.capture.tape import Tape
 
-_Call = dict[str, Any]
+_CallTensors = dict[str, Any]
 
 
 class TensorsKept(Observer):
@@ -36,9 +36,9 @@ class TensorsKept(Observer):
         self.autograd = autograd
         self.choice = choice
         self.ops = of_ops(choice)
-        self._made: dict[str, list[_Call]] = {}
-        self._flowed: dict[str, list[_Call]] = {}
-        self._wanted: dict[GradEdge, list[tuple[_Call, str]]] = {}
+        self._made: dict[str, list[_CallTensors]] = {}
+        self._flowed: dict[str, list[_CallTensors]] = {}
+        self._wanted: dict[GradEdge, list[tuple[_CallTensors, str]]] = {}
 
     def scope_left(self, scope: OpenScope, outputs: list[tuple[str, Tensor]]) -> None:
         """Copy the results, and note the grad nodes that receive their gradients."""
@@ -57,11 +57,11 @@ class TensorsKept(Observer):
                 self._keep(f"{place}: {name}" if place else name, given)
 
     def _keep(self, path: str, outputs: list[tuple[str, Tensor]]) -> None:
-        made: _Call = {name: None for name, _ in outputs}
+        made: _CallTensors = {name: None for name, _ in outputs}
         for name, tensor in outputs:
             copy = functools.partial(_copy_into, made, name)
             self.autograd.values.storages.when_arrived(tensor, copy)
-        flowed: _Call = {name: None for name, _ in outputs}
+        flowed: _CallTensors = {name: None for name, _ in outputs}
         self._made.setdefault(path, []).append(made)
         self._flowed.setdefault(path, []).append(flowed)
         for name, tensor in outputs:
@@ -89,7 +89,7 @@ class TensorsKept(Observer):
         return Tensors(_single(self._flowed))
 
 
-def _copy_into(made: _Call, name: str, tensor: Tensor) -> None:
+def _copy_into(made: _CallTensors, name: str, tensor: Tensor) -> None:
     made[name] = _copy(tensor)
 
 
@@ -113,7 +113,7 @@ def _copy(tensor: Tensor) -> Tensor:
         return tensor.detach().clone()
 
 
-def _single(found: dict[str, list[_Call]]) -> dict[str, list[Any]]:
+def _single(found: dict[str, list[_CallTensors]]) -> dict[str, list[Any]]:
     """Replace the result of a call with one unnamed tensor by that tensor."""
     return {
         path: [call[""] if list(call) == [""] else call for call in calls]

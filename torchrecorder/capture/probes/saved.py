@@ -43,7 +43,7 @@ class SavedTensors:
         self._kept: dict[int, Any] = {}  # weak: addresses stay unused
         self._named = 0
 
-    def met(self, grad: GradId, owner: OpId, node: Any) -> None:
+    def node_recorded(self, grad: GradId, owner: OpId, node: Any) -> None:
         """Count the memory that a new node saves and no other node saved before."""
         try:
             amount = 0

@@ -85,14 +85,14 @@ class StatisticsTaken(Observer):
             self.tape.write(Statistics(node, index, run, *found))
 
 
-Numbers = tuple[int, float, float, float, float, float, int, int, int]
+Sums = tuple[int, float, float, float, float, float, int, int, int]
 """Count; mean, std, low, high of finite numbers, 0 without any; norm; zeros, NaNs, infinities.
 
 The norm includes all numbers: it is NaN or infinite if they contain NaN or infinity.
 """
 
 
-def numbers(tensor: Tensor) -> Numbers | None:
+def numbers(tensor: Tensor) -> Sums | None:
     """The statistics of one tensor; None if it holds no floating-point numbers."""
     tensor = local_part(tensor)
     if tensor.is_meta or isinstance(tensor, FakeTensor) or tensor.numel() == 0:

@@ -40,8 +40,8 @@ _stance: Shared[RunEagerly] = Shared(_eager)
 
 
 class RunEagerly(MetaPathFinder, Loader):
-    """A context in which ``torch.compile`` and what is built on it compile nothing, but for
-    steps of optimizers that are recorded.
+    """A context in which nothing is compiled by ``torch.compile`` and functions that use it, except
+    recorded steps of optimizers.
 
     Args:
         lose: Called with errors.

@@ -77,7 +77,7 @@ def _set_gradients_aside(stack: contextlib.ExitStack, modules: list[Module]) -> 
             parameter.grad = None
 
 
-class _Place(NamedTuple):
+class _BufferPlace(NamedTuple):
     """A buffer with its module, name and metadata."""
 
     held: dict[str, Tensor]
@@ -96,8 +96,8 @@ class _Buffers:
     """
 
     def __init__(self, modules: list[Module]) -> None:
-        self.places: list[_Place] = []
-        kinds: dict[Any, list[_Place]] = {}
+        self.places: list[_BufferPlace] = []
+        kinds: dict[Any, list[_BufferPlace]] = {}
         for module in modules:
             held: Any = module._buffers  # not a dict for scripted modules
             for name, buffer in held.items():
@@ -105,7 +105,7 @@ class _Buffers:
                     continue
                 usual = _is_usual(buffer)
                 shape = buffer.shape if usual else shape_of(buffer)
-                place = made(_Place, (held, name, buffer, version_of(buffer), shape, usual))
+                place = made(_BufferPlace, (held, name, buffer, version_of(buffer), shape, usual))
                 self.places.append(place)
                 if not buffer.is_meta:
                     kind = (buffer.dtype, buffer.device) if usual else id(buffer)
@@ -134,7 +134,7 @@ def _is_usual(buffer: Tensor) -> bool:
     return not buffer.is_nested and not buffer.is_quantized and buffer.numel() <= _SMALL
 
 
-def _numbers(places: list[_Place]) -> Tensor:
+def _numbers(places: list[_BufferPlace]) -> Tensor:
     """The buffers concatenated; a single one unchanged."""
     buffers = [place.buffer for place in places]
     if not places[0].usual:
@@ -142,13 +142,13 @@ def _numbers(places: list[_Place]) -> Tensor:
     return flatten_tensors(buffers)  # type: ignore[no-any-return]
 
 
-def _copied(places: list[_Place]) -> Tensor:
+def _copied(places: list[_BufferPlace]) -> Tensor:
     """A copy of the concatenated buffers."""
     numbers = _numbers(places)
     return numbers if len(places) > 1 and places[0].usual else numbers.clone()
 
 
-def _parts(places: list[_Place], numbers: Tensor) -> list[Tensor]:
+def _parts(places: list[_BufferPlace], numbers: Tensor) -> list[Tensor]:
     """Split concatenated buffers."""
     if not places[0].usual:
         return [numbers]
@@ -156,11 +156,11 @@ def _parts(places: list[_Place], numbers: Tensor) -> list[Tensor]:
     return [part.view(place.shape) for part, place in zip(parts, places)]
 
 
-def _is_reshaped(place: _Place) -> bool:
+def _is_reshaped(place: _BufferPlace) -> bool:
     return (place.buffer.shape if place.usual else shape_of(place.buffer)) != place.shape
 
 
-def _write(place: _Place, before: Tensor) -> None:
+def _write(place: _BufferPlace, before: Tensor) -> None:
     buffer = place.buffer
     if _is_reshaped(place):
         buffer.data = before.clone()
@@ -169,7 +169,7 @@ def _write(place: _Place, before: Tensor) -> None:
             buffer.copy_(before)
 
 
-def _same_bits(places: list[_Place], before: Tensor) -> bool:
+def _same_bits(places: list[_BufferPlace], before: Tensor) -> bool:
     try:
         return torch.equal(_numbers(places), before)
     except (NotImplementedError, RuntimeError):  # sparse and other layouts cannot be compared

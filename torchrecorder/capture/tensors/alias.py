@@ -21,7 +21,7 @@ from torchrecorder.capture.tensors.describe import is_leaf, node_behind, tensors
 from torchrecorder.capture.tensors.tensor_table import Values
 
 
-def hand_on(values: Values, output: Any, passed: set[int]) -> Any | None:
+def with_aliases(values: Values, output: Any, passed: set[int]) -> Any | None:
     """*output* with new aliases for inputs that the module returned unchanged.
 
     Args:
@@ -37,7 +37,9 @@ def hand_on(values: Values, output: Any, passed: set[int]) -> Any | None:
     )
 
 
-def hand_out(values: Values, tensors: list[tuple[str, Tensor]], given: Container[int]) -> None:
+def values_to_originals(
+    values: Values, tensors: list[tuple[str, Tensor]], given: Container[int]
+) -> None:
     """The outermost module returns *tensors*: the originals take the values of their aliases.
 
     So an identity or inactive dropout at the end lies on the path to the output. The arguments
@@ -51,7 +53,7 @@ def hand_out(values: Values, tensors: list[tuple[str, Tensor]], given: Container
             entry.value = values.read(tensor)
 
 
-def take_back(values: Values, output: Any, given: Iterable[Tensor] = ()) -> Any | None:
+def with_originals(values: Values, output: Any, given: Iterable[Tensor] = ()) -> Any | None:
     """*output* with the user's tensors instead of aliases; None to keep it.
 
     Lists, dicts and dataclasses are the user's objects: their items are replaced in place. An alias
@@ -86,13 +88,10 @@ def holds_alias(values: Values, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         if isinstance(argument, Tensor):
             if id(argument) in aliases:
                 return True
-        elif isinstance(argument, (tuple, list)) and not aliases.isdisjoint(_identities(argument)):
-            return True
+        elif isinstance(argument, (tuple, list)):
+            if not aliases.isdisjoint([id(tensor) for _, tensor in tensors_in(argument)]):
+                return True
     return False
-
-
-def _identities(value: Any) -> list[int]:
-    return [id(tensor) for _, tensor in tensors_in(value)]
 
 
 def run_on_originals(

@@ -33,11 +33,11 @@ _CLOSED = (
 )
 
 Named = list[tuple[str, Any]]
-"""Names in the code, with what they refer to."""
+"""Names in the code, with the objects that they refer to."""
 
 
 class Places:
-    """Where the tensors and modules that the outermost call uses come from.
+    """Finds the origin of the tensors and modules that the outermost call uses.
 
     Args:
         arguments: The arguments and their names.
@@ -89,7 +89,7 @@ class Places:
 
 
 def homes_of(module: Module) -> tuple[tuple[Role, Mapping[str, Any]], ...]:
-    """Where *module* itself has tensors, by role: parameters, buffers and other attributes."""
+    """The dicts in which *module* itself has tensors, by role."""
     return (
         (Role.PARAMETER, module._parameters),
         (Role.BUFFER, module._buffers),

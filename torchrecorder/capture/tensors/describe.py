@@ -74,7 +74,7 @@ def innermost(tensor: Tensor) -> Tensor:
     return tensor
 
 
-def bearer(tensor: Tensor) -> Tensor:
+def memory_owner(tensor: Tensor) -> Tensor:
     """The tensor that owns memory: *tensor*, or the one inside a wrapper such as a DTensor."""
     while type(tensor) not in USUAL_TYPES and hasattr(type(tensor), "__tensor_flatten__"):
         inner = _first_inside(tensor)
@@ -115,7 +115,7 @@ def elements_of(tensor: Tensor, shape: tuple[int, ...]) -> int:
 
 
 def version_of(tensor: Tensor) -> int:
-    """How often *tensor* has been written in place."""
+    """The number of times that *tensor* was written in place."""
     return UNVERSIONED if tensor.is_inference() else tensor._version
 
 
@@ -131,7 +131,7 @@ def node_behind(tensor: Tensor) -> Any:
 
 
 def is_leaf(tensor: Tensor) -> bool:
-    """Whether gradients of *tensor* are added up in it.
+    """Whether gradients accumulate in *tensor*.
 
     A view made under no_grad of a tensor that requires grad is no leaf, although its ``is_leaf``
     is True. False also if PyTorch raises an error.
@@ -154,7 +154,7 @@ def kind_of(tensor: Tensor) -> str:
 
 def reach_of(tensor: Tensor) -> tuple[int, int]:
     """The range of bytes of the storage that *tensor* covers."""
-    tensor = bearer(tensor)
+    tensor = memory_owner(tensor)
     try:
         low, number = tensor.storage_offset(), tensor.numel()
         if type(number) is not int or type(low) is not int:  # symbolic: reading specializes

@@ -21,7 +21,7 @@ class Foreign(NamedTuple):
     result: weakref.ref[Tensor]
 
 
-class Aside(NamedTuple):
+class Detached(NamedTuple):
     """A detached tensor that was not read yet: its source, and the number of writes until then."""
 
     result: weakref.ref[Tensor]
@@ -64,10 +64,10 @@ class Entry(weakref.ref[Tensor]):
         for name in Entry.__slots__:
             setattr(entry, name, getattr(self, name))
         entry.key, entry.requires_grad, entry.original = id(tensor), False, None
-        entry.lie_in(self.storage)
+        entry.set_storage(self.storage)
         return entry
 
-    def lie_in(self, storage: Storage) -> None:
+    def set_storage(self, storage: Storage) -> None:
         """The memory of the tensor is in *storage* from now on."""
         self.storage = storage
         storage.tensors[self.key] = None

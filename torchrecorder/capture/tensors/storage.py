@@ -11,7 +11,7 @@ from torch import Tensor, UntypedStorage
 
 from torchrecorder.capture.internals.access import SEES_STORAGES_END
 from torchrecorder.capture.internals.processes import is_pending
-from torchrecorder.capture.tensors.describe import UNVERSIONED, bearer, version_of
+from torchrecorder.capture.tensors.describe import UNVERSIONED, memory_owner, version_of
 from torchrecorder.events import OpId, ValueId, made
 
 NO_STORAGE = -1
@@ -108,7 +108,7 @@ class Storages:
     def of(self, tensor: Tensor) -> Storage:
         """The storage of *tensor*; a new one if it has none."""
         try:
-            memory = bearer(tensor).untyped_storage()
+            memory = memory_owner(tensor).untyped_storage()
         except (NotImplementedError, RuntimeError):  # sparse, or a wrapper without memory
             return Storage(None, NO_STORAGE)
         address = memory._cdata
@@ -122,7 +122,7 @@ class Storages:
 
     def when_released(self, tensor: Tensor, tell: Callable[[], None]) -> Any:
         """Call *tell* when the memory of *tensor* is released, if the result is kept until then."""
-        memory = bearer(tensor).untyped_storage()
+        memory = memory_owner(tensor).untyped_storage()
         if SEES_STORAGES_END:
             return weakref.ref(memory, lambda _: tell())
         address = memory._cdata
@@ -154,7 +154,7 @@ class Storages:
 
     def arrive(self, tensor: Tensor) -> None:
         """The program has waited for the collective that wrote *tensor*."""
-        for ref, look in self.of(tensor).arrive(version_of(bearer(tensor))):
+        for ref, look in self.of(tensor).arrive(version_of(memory_owner(tensor))):
             seen = ref()
             if seen is not None:
                 look(seen)

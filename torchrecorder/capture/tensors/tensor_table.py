@@ -33,7 +33,7 @@ from torchrecorder.capture.tensors.describe import (
     shape_of,
     version_of,
 )
-from torchrecorder.capture.tensors.entries import Aside, Entry, Foreign, around_in, forgetting
+from torchrecorder.capture.tensors.entries import Detached, Entry, Foreign, around_in, forgetting
 from torchrecorder.capture.tensors.storage import Storage, Storages, Write
 from torchrecorder.events import GRAD_SUFFIX, GradEdge, OpId, OpKind, Role, Slot, ValueId, made
 from torchrecorder.graph.nodes import Op, Value
@@ -61,7 +61,7 @@ class Values:
         self.gradients = BackwardGradients()
         self.passed: Op | None = None
         self.foreign: dict[int, Foreign] = {}
-        self.aside: dict[int, Aside] = {}
+        self.detached: dict[int, Detached] = {}
         self.storages: Storages = known.get("storages") or Storages()
         self.spread: Callable[[ValueId, Tensor], None] = lambda value, tensor: None
 
@@ -109,12 +109,12 @@ class Values:
             return self._adopt_foreign(tensor, foreign)
         node = node_behind(tensor)
         if node is not None and not self.autograd.is_older(node):
-            return self.autograd.uncover(tensor)
+            return self.autograd.record_hidden(tensor)
         before = self._held_before(tensor, self.storages.of(tensor))
         if before is not None:
             return self._adopt_alias(tensor, before)
         if node is not None:
-            return self.autograd.uncover(tensor)
+            return self.autograd.record_hidden(tensor)
         maker = self.gradients.maker_of(tensor)
         if maker is not None:
             return self.note(tensor, maker)
@@ -148,16 +148,16 @@ class Values:
         """The known tensor with the same memory as *tensor*, if there is one."""
         if storage.last is None:
             return None
-        aside = self._set_aside(tensor)
-        if aside is not None and aside.seen == len(storage.writes):
-            return aside.value
+        detached = self._known_detached(tensor)
+        if detached is not None and detached.seen == len(storage.writes):
+            return detached.value
         around, unclear = around_in(self.entries, tensor, storage)
         if around is not None:
             return self.read(around)
         return storage.last if unclear else None
 
-    def _set_aside(self, tensor: Tensor) -> Aside | None:
-        known = self.aside.get(id(tensor))
+    def _known_detached(self, tensor: Tensor) -> Detached | None:
+        known = self.detached.get(id(tensor))
         return known if known is not None and known.result() is tensor else None
 
     def _adopt_alias(
@@ -222,12 +222,12 @@ class Values:
             entry.version = version_of(tensor)
             return self._read_regraded(tensor, entry)
         if not self.autograd.knows(tensor):
-            return self.autograd.uncover(tensor)
+            return self.autograd.record_hidden(tensor)
         storage = self.storages.of(tensor)
         if storage is not entry.storage:  # given other memory, as set_ does
             memory = self._held_before(tensor, storage)
             if memory is not None:
-                entry.lie_in(storage)
+                entry.set_storage(storage)
                 return self._adopt_alias(tensor, memory)
         op = self.tape.next_op()
         before = entry.value
@@ -240,7 +240,7 @@ class Values:
         tracked = node_behind(tensor) is not None
         entry.requires_grad = tracked or entry.producer is None and tensor.requires_grad
         if tracked:
-            self.autograd.regrade(tensor, entry)
+            self.autograd.update_grad_node(tensor, entry)
         return entry.value
 
     # Recording -------------------------------------------------------------------------
@@ -261,7 +261,7 @@ class Values:
             entry = self.entries[key] = Entry(tensor, self._forget)
             entry.key = key
             entry.original = None
-            entry.lie_in(self.storages.of(tensor))
+            entry.set_storage(self.storages.of(tensor))
         entry.names = names
         return self._renote(tensor, entry, producer, role, grad, value)
 
@@ -300,11 +300,11 @@ class Values:
     def expect_alias(self, tensor: Tensor, other: Tensor) -> None:
         """Note that *tensor* is an alias of *other*; it becomes a separate value on its first
         read."""
-        known = self.entries.get(id(other)) or self._set_aside(other)
+        known = self.entries.get(id(other)) or self._known_detached(other)
         if known is not None:
-            self.aside[id(tensor)] = Aside(weakref.ref(tensor), known.value, known.seen)
+            self.detached[id(tensor)] = Detached(weakref.ref(tensor), known.value, known.seen)
 
-    def restate(self, tensor: Tensor, entry: Entry, grad: GradEdge | None) -> None:
+    def record_again(self, tensor: Tensor, entry: Entry, grad: GradEdge | None) -> None:
         """Record the value of *tensor* again: autograd tracks it now, or it got a shape."""
         self._state(tensor, entry, entry.producer, grad, entry.value)
 
@@ -313,7 +313,7 @@ class Values:
         storage = self.storages.of(tensor)
         if storage is entry.storage:
             storage.write(op, *reach_of(tensor))
-        entry.lie_in(storage)  # another storage after ``.data = x``
+        entry.set_storage(storage)  # another storage after ``.data = x``
         return self._renote(tensor, entry, op)
 
     def _state(
@@ -364,7 +364,7 @@ class Values:
             passed = None
         op = self.tape.next_op() if passed is None else passed.id
         source = self.source(tensor)
-        self.autograd.stand_for(alias, source)
+        self.autograd.map_alias(alias, source)
         value = self.note(alias, op)
         self.entries[id(alias)].original = source
         self.aliases.add(id(alias))
@@ -390,7 +390,7 @@ class Values:
         Otherwise each parameter would keep dozens of them until garbage collection. If that runs
         while a parameter is freed, CPython (3.11) walks a list of freed objects and crashes.
         """
-        tables = self.entries, self.aliases, self.named, self.foreign, self.aside, self.storages
+        tables = self.entries, self.aliases, self.named, self.foreign, self.detached, self.storages
         for table in tables:
             table.clear()
         self.gradients.clear()

@@ -1,4 +1,4 @@
-"""Variables: what a recorded function reads besides its arguments, by the names in its code."""
+"""Variables: the objects that a recorded function reads besides its arguments, by name."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def positional_names(function: Any) -> tuple[str, ...]:
 
 
 def variables_of(function: Any) -> Named:
-    """What *function* reads: arguments of a ``partial``, closures, globals, attributes of its
-    object; also the variables of the functions of its file that it uses."""
+    """The variables of *function*: arguments of a ``partial``, closures, globals, attributes of its
+    object; also those of the functions of its file that it uses."""
     found: Named = []
     while isinstance(function, functools.partial):
         found += named_arguments(function.args, positional_names(function.func))

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from torchrecorder.events import OpId, ScopeId
 from torchrecorder.export.explorer.box_appearance import Appearance, Looks
-from torchrecorder.export.explorer.facts import Facts, Row
+from torchrecorder.export.explorer.facts import Facts, FactRow
 from torchrecorder.graph.flat import printable
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.style import labels
@@ -32,7 +32,7 @@ class IndexTable(Generic[RowT]):
     """Distinct rows in the order of their first occurrence.
 
     Args:
-        to_json: How a row is written.
+        to_json: Converts a row to JSON.
     """
 
     def __init__(self, to_json: Callable[[RowT], Any] = lambda row: row) -> None:
@@ -69,9 +69,9 @@ class Columns:
         self.looks: IndexTable[tuple[Any, Any]] = IndexTable(
             lambda looks: {"light": dict(looks[0]), "dark": dict(looks[1])}
         )
-        self.lists: IndexTable[tuple[Row, ...]] = IndexTable(partial(_rows, strings))
+        self.lists: IndexTable[tuple[FactRow, ...]] = IndexTable(partial(_rows, strings))
 
-    def rows(self, rows: Iterable[Row]) -> list[list[int]]:
+    def rows(self, rows: Iterable[FactRow]) -> list[list[int]]:
         """Pairs of a title and a text, as pairs of indices."""
         return _rows(self.strings, rows)
 
@@ -181,7 +181,7 @@ class Columns:
         }
 
 
-def _rows(strings: IndexTable[str], rows: Iterable[Row]) -> list[list[int]]:
+def _rows(strings: IndexTable[str], rows: Iterable[FactRow]) -> list[list[int]]:
     return [[strings(title), strings(text)] for title, text in rows]
 
 

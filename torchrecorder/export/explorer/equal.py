@@ -28,8 +28,8 @@ def representatives(
 
     Args:
         tree: The places.
-        style: How they look.
-        flows: What each arrow carries.
+        style: The style in which they are drawn.
+        flows: The kind of tensor on each arrow.
         unread: The captions of boxes whose results nothing drawn reads.
     """
     if not _is_uniform(tree, style):

@@ -29,7 +29,7 @@ from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.tree import Place
 from torchrecorder.views.view import BoxKind, View
 
-Row = tuple[str, str]
+FactRow = tuple[str, str]
 
 LISTED = 200
 """The maximum number of siblings of a fold with a row of their own in its panel."""
@@ -55,12 +55,12 @@ class Facts:
         self.differences = Differences(view.recording)
         self.grads = GradCaptions(view.recording)
 
-    def rows(self, place: Place) -> tuple[Row, ...]:
+    def rows(self, place: Place) -> tuple[FactRow, ...]:
         """The rows of a place; those of a fold are about the first in it."""
         noted = tuple(("note", text) for text in self._noted(place.id))
         return (*noted, *self._compiled(place.id), *self._rows(place))
 
-    def _compiled(self, item: str) -> Iterator[Row]:
+    def _compiled(self, item: str) -> Iterator[FactRow]:
         """The compiled graph of an op, and PyTorch's explanation of a graph break there."""
         graph = self.recording.measured.get(COMPILED_GRAPH, {}).get(item)
         if graph is not None:
@@ -91,7 +91,7 @@ class Facts:
         module = scope.module if scope is not None else None
         return (*self.notes.get(item, ()), *self.notes.get(module or "", ()))
 
-    def _rows(self, place: Place) -> tuple[Row, ...]:
+    def _rows(self, place: Place) -> tuple[FactRow, ...]:
         scope = self.recording.scopes.get(ScopeId(place.id))
         op = self.recording.ops.get(OpId(place.id))
         if place.fold:
@@ -105,16 +105,16 @@ class Facts:
             return tuple(self._op(op))
         return tuple(self._other(place.id))
 
-    def _differing(self, place: Place) -> Iterator[Row]:
+    def _differing(self, place: Place) -> Iterator[FactRow]:
         """The differences between the siblings of a fold, in short and for each of them."""
         if self.similar and place.fold[0] in self.recording.scopes:
             yield from (("differs", text) for text in self.differences.brief(place.fold))
             yield from islice(self.differences.table(place.fold), LISTED)
 
-    def run(self) -> tuple[Row, ...]:
+    def run(self) -> tuple[FactRow, ...]:
         """The data of the run as a whole."""
         run = self.recording.run
-        rows: list[Row] = [("PyTorch", run.torch_version), ("grad mode", run.grad_mode)]
+        rows: list[FactRow] = [("PyTorch", run.torch_version), ("grad mode", run.grad_mode)]
         rows += self._graphs()
         rows += [("note", note) for note in run.notes]
         if run.failure is not None:
@@ -124,7 +124,7 @@ class Facts:
             rows.append(("lost", f"{run.lost} facts could not be recorded"))
         return tuple(rows)
 
-    def _graphs(self) -> Iterator[Row]:
+    def _graphs(self) -> Iterator[FactRow]:
         """The compiled graphs, one row each."""
         graphs = self.recording.compiled_graphs
         for graph in graphs:
@@ -137,7 +137,7 @@ class Facts:
             texts += [labels.source(graph.source)] if graph.source is not None else []
             yield "compiled", ", ".join(texts)
 
-    def tensor(self, value: ValueId | None) -> tuple[Row, ...]:
+    def tensor(self, value: ValueId | None) -> tuple[FactRow, ...]:
         """The recorded data of the tensor of an arrow."""
         seen = self.recording.values.get(value) if value else None
         return (("tensor", self.form(seen)),) if seen is not None else ()
@@ -152,7 +152,7 @@ class Facts:
             self._forms[key] = ", ".join(texts)
         return self._forms[key]
 
-    def _scope(self, scope: Scope) -> Iterator[Row]:
+    def _scope(self, scope: Scope) -> Iterator[FactRow]:
         module = self.recording.module_of(scope)
         yield "class" if module else scope.kind.value, module.qualname if module else scope.cls
         if module is not None:
@@ -164,25 +164,25 @@ class Facts:
             yield from self._stored("buffer", module.buffers)
         yield from self._failure(scope.failed)
 
-    def _module(self, module: Module, scope: Scope) -> Iterator[Row]:
+    def _module(self, module: Module, scope: Scope) -> Iterator[FactRow]:
         if module.detail:
             yield "settings", module.detail
         yield "mode", "training" if module.training else "evaluation"
         if len(module.calls) > 1:
             yield "call", f"{scope.call + 1} of {len(module.calls)}"
 
-    def _slots(self, title: str, slots: Iterable[Slot]) -> Iterator[Row]:
+    def _slots(self, title: str, slots: Iterable[Slot]) -> Iterator[FactRow]:
         for slot in slots:
             name = "" if slot.name.isdigit() else slot.name
             yield f"{title} {name}".strip(), self.form(self.recording.values[slot.value])
 
-    def _stored(self, title: str, slots: Iterable[Slot]) -> Iterator[Row]:
+    def _stored(self, title: str, slots: Iterable[Slot]) -> Iterator[FactRow]:
         for slot in slots:
             value = self.recording.values[slot.value]
             tied = f", tied: {', '.join(value.names)}" if len(value.names) > 1 else ""
             yield f"{title} {slot.name}", self.form(value) + tied
 
-    def _op(self, op: Op) -> Iterator[Row]:
+    def _op(self, op: Op) -> Iterator[FactRow]:
         values = self.recording.values
         yield "function", op.qualname or op.name
         if op.kind is OpKind.HIDDEN:
@@ -206,7 +206,7 @@ class Facts:
         modules = self.recording.modules.values()
         return frozenset(slot.value for module in modules for slot in module.stored)
 
-    def _other(self, item: str) -> Iterator[Row]:
+    def _other(self, item: str) -> Iterator[FactRow]:
         grad = self.recording.grad_nodes.get(GradId(item))
         if grad is not None:
             yield from (("autograd", line) for line in self.grads.tooltip(grad))
@@ -223,14 +223,14 @@ class Facts:
         if value.trainable:
             yield "trained", "yes"
 
-    def _failure(self, failed: bool) -> Iterator[Row]:
+    def _failure(self, failed: bool) -> Iterator[FactRow]:
         failure = self.recording.run.failure
         if failed and failure is not None:
             where = "in backward: " if failure.backward else ""
             yield "failed", f"{where}{failure.error}: {failure.message}"
             yield from self._cause()
 
-    def _cause(self) -> Iterator[Row]:
+    def _cause(self) -> Iterator[FactRow]:
         cause = why_backward_failed(self.recording)
         if cause is not None:
             yield "cause", str(cause)

@@ -27,7 +27,7 @@ FORMATS: Mapping[Callable[[float], str], str] = {
 }
 """The names of our formats of numbers in the page."""
 
-Column = list[Union[float, None]]
+NumberColumn = list[Union[float, None]]
 
 
 def columns(
@@ -42,7 +42,7 @@ def columns(
     """One entry for each annotation that any of the places has.
 
     Args:
-        recording: Where the numbers come from.
+        recording: The recording with the numbers.
         members: For each place, the recorded nodes that it stands for, those of the places inside
             it included.
         parents: For each place the index of the one around it, which is smaller; -1 at the top.
@@ -53,7 +53,7 @@ def columns(
     chosen = [item for item in _chosen(style) if times or item.unit != "s"]
     computed = [(item, found) for item in chosen if (found := item.on(recording).by_node)]
     places = _Places(recording, members, parents)
-    values: list[Column] = []
+    values: list[NumberColumn] = []
     for place, (annotation, found) in enumerate(computed):
         before, last = computed[place - 1]  # without a backward pass, two times are the same
         same = place and before.merge is annotation.merge and last == found
@@ -190,7 +190,7 @@ def _shown(value: float) -> float | None:
 
 
 def _entry(
-    annotation: Annotation, column: Column, strings: Callable[[str], int]
+    annotation: Annotation, column: NumberColumn, strings: Callable[[str], int]
 ) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "key": annotation.name,

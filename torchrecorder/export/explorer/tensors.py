@@ -18,7 +18,6 @@ from torchrecorder.style.figure import Look
 from torchrecorder.style.merge_captions import first_to_last
 from torchrecorder.views.bundles import MOST, ROLES, UPDATES, FlowKind, bundles
 from torchrecorder.views.tree import Tree
-from torchrecorder.views.view import Arrow
 
 
 class TensorColumns:
@@ -29,7 +28,7 @@ class TensorColumns:
     Attributes:
         number: The row of each pair of the place it leaves and the value, or of the place that
             a trunk leaves and its name.
-        flows: What each arrow carries.
+        flows: The kind of tensor on each arrow.
     """
 
     def __init__(self, drawn: TreeAppearance, columns: Columns) -> None:
@@ -113,7 +112,10 @@ class TensorColumns:
             "text": [text for text, _ in lines],
             "producer": [maker for maker, _ in makers],
             "consumers": [[lines_of[place][1] for place in row] for row in self.arrows],
-            "slots": [[tables.strings(_slot(arrow)) for arrow in row] for row in readers],
+            "slots": [
+                [tables.strings("" if arrow.slot.isdigit() else arrow.slot) for arrow in row]
+                for row in readers
+            ],
             "bytes": [item.bytes if item else 0 for item in found],
             "facts": [facts for _, facts in lines],
             "look": [self._look(row) for row in self.arrows],
@@ -270,7 +272,3 @@ def _siblings(tree: Tree, fold: int, carried: Sequence[tuple[int, str]]) -> int:
             place = tree.places[place].parent
         found.add(place)
     return len(found)
-
-
-def _slot(arrow: Arrow) -> str:
-    return "" if arrow.slot.isdigit() else arrow.slot

@@ -13,7 +13,7 @@ from torchrecorder.style.region_captions import REGIONS
 from torchrecorder.style.differences import Differences
 from torchrecorder.style.merge_captions import times
 from torchrecorder.views.fold.blocks import is_block
-from torchrecorder.views.fold.fold import FoldTree, Node
+from torchrecorder.views.fold.fold import FoldTree, FoldNode
 from torchrecorder.views.fold.siblings import SiblingRows
 from torchrecorder.views.full_view import whole
 
@@ -61,10 +61,10 @@ class _Folded:
         return [row for _, row in sorted(placed, key=lambda found: found[0])]
 
     def _never_called(self) -> Iterator[tuple[tuple[int, int], TableRow]]:
-        """Rows of modules that were never called, at the end of what they belong to."""
+        """Rows of modules that were never called, after the other rows of their parent."""
         found: dict[tuple[str | None, str], list[tuple[str | None, TableRow]]] = {}
         for row, around in zip(self.listed, _parents(self.listed)):
-            if row.ids[0] not in self.order and row.ids[0] not in self.tree.stands:
+            if row.ids[0] not in self.order and row.ids[0] not in self.tree.counterparts:
                 home = None if around is None else self.tree.representative(around)
                 found.setdefault((home, row.title), []).append((around, row))
         for (home, _), rows in found.items():
@@ -91,19 +91,19 @@ class _Folded:
         last = self.listed[self.place[node.instances[-1]]] if self.tree.rows.similar else None
         return replace(row, title=title, ids=tuple(node.instances), notes=notes, last=last)
 
-    def _block(self, node: Node) -> Node | None:
+    def _block(self, node: FoldNode) -> FoldNode | None:
         """The repeated block around a node, unless the node repeats inside the block."""
         around = node.parent if node.count == 1 else None
         return around if around is not None and is_block(around.id) else None
 
-    def _names_in(self, block: Node | None, node: Node) -> tuple[str, ...]:
+    def _names_in(self, block: FoldNode | None, node: FoldNode) -> tuple[str, ...]:
         """The names of the counterparts of *node* in the repeats of a block."""
         parents, blocks = self.tree.rows.items.parent, set(self.groups[block.id] if block else ())
         here = (item for item in node.instances if parents[item] in blocks)
         return tuple(self._name(item) for item in here)
 
-    def _notes(self, node: Node) -> Iterator[str]:
-        """Notes on repeats that differ: how many of them have *node*, and the differences."""
+    def _notes(self, node: FoldNode) -> Iterator[str]:
+        """Notes on repeats that differ: the number that have *node*, and the differences."""
         if not self.tree.rows.similar:
             return
         if node.share is not None:

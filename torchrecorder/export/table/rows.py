@@ -27,7 +27,7 @@ from torchrecorder.style.weights import Weights
 ENOUGH = 400
 """The maximum number of rows for the default depth."""
 
-Item = Union[Scope, Op, Module]
+RowSource = Union[Scope, Op, Module]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class TableRow:
     """One line of a table.
 
     Attributes:
-        depth: How many rows it is nested in.
+        depth: The number of rows around it.
         title: The title, ``"conv1 (Conv2d)"``.
         ids: Ids of its scope, ops, or module that was never called.
         inputs: Input tensors; for an op without parameters and buffers.
@@ -105,9 +105,9 @@ class _TableRows:
             else:
                 yield _together([item for item in items if isinstance(item, Op)], depth)
 
-    def _inside(self, scope: Scope | None, depth: int) -> list[tuple[int, list[Item]]]:
+    def _inside(self, scope: Scope | None, depth: int) -> list[tuple[int, list[RowSource]]]:
         """Scopes and ops directly in *scope*, the last first."""
-        found: list[list[Item]] = []
+        found: list[list[RowSource]] = []
         for item in self.recording.children[scope.id if scope else None]:
             if item.recompute or (isinstance(item, Op) and scope and not self.ops):
                 continue
@@ -176,13 +176,13 @@ class _TableRows:
         """Notes on the parameters of a module itself."""
         held = (slot.value for slot in module.parameters)
         # The run itself made the weights that ``functional_call`` puts in a module.
-        mine = {value: None for value in held if self.recording.values[value].producer is None}
-        if any(value in self.owned.tied for value in mine):
+        own = {value: None for value in held if self.recording.values[value].producer is None}
+        if any(value in self.owned.tied for value in own):
             yield "tied"
-        if mine and not any(self.recording.values[value].trainable for value in mine):
-            yield "frozen" if self._is_all(module, len(mine)) else f"frozen {_names(module, mine)}"
+        if own and not any(self.recording.values[value].trainable for value in own):
+            yield "frozen" if self._is_all(module, len(own)) else f"frozen {_names(module, own)}"
         left = [slot.value for slot in module.parameters if slot.value in self.owned.unreached]
-        if left and (module.calls or any(value in self.recording.consumers for value in mine)):
+        if left and (module.calls or any(value in self.recording.consumers for value in own)):
             all_left = self._is_all(module, len(left))
             yield "no gradient" if all_left else f"no gradient for {_names(module, left)}"
 

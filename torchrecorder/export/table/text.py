@@ -92,7 +92,7 @@ def summary(
     large module are listed by Python function, as in figures.
 
     Args:
-        recording: What to list.
+        recording: The recording to list.
         depth: Levels of scopes that are listed under the outermost calls; None for as many as
             give at most about 400 lines; ``"ops"`` for all levels, and every op.
         columns: ``"input"``, ``"output"``, ``"graphs"`` (of ``torch.compile``), the names of
@@ -197,7 +197,7 @@ class _Filler:
         return first_to_last([self._tensors(tensors(row)) for row in rows])
 
     def _tensors(self, values: Sequence[ValueId]) -> str:
-        """The first two tensors, and how many more there are."""
+        """The first two tensors, and the number of others."""
         shown = [labels.value(self.recording.values[value], self.usual) for value in values[:2]]
         more = f" +{len(values) - 2}" if len(values) > 2 else ""
         return labels.shorten(", ".join(shown), WIDEST) + more

@@ -35,7 +35,7 @@ class CompletionCommand(Command):
 
 
 def script(shell: str, parser: argparse.ArgumentParser) -> str:
-    """The script that lets *shell* complete what *parser* takes."""
+    """The script with which *shell* completes the arguments of *parser*."""
     import shtab
 
     for action in _actions(parser):

@@ -93,7 +93,7 @@ def _checks() -> Iterator[tuple[str, Callable[[], str]]]:
 
 
 def _outcome(check: Callable[[], str]) -> tuple[bool, str]:
-    """Whether *check* succeeded, and its result; any exception counts as a failure."""
+    """Return whether *check* succeeded, and its result; any exception counts as a failure."""
     try:
         return True, check()
     except Exception as error:

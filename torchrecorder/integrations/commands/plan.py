@@ -10,7 +10,7 @@ from typing import Any
 from torchrecorder.checks import literal
 from torchrecorder.errors import InvalidArgument, TorchRecorderError
 from torchrecorder.integrations.commands.command import Command
-from torchrecorder.integrations.flags import add_flags, given
+from torchrecorder.integrations.flags import add_flags, given_options
 from torchrecorder.integrations.import_target import ModelFailed, find
 from torchrecorder.integrations.ranks_output import add_ranks_arguments, show
 from torchrecorder.integrations.targets import TARGET_OPTIONS, check_call
@@ -63,7 +63,7 @@ class PlanCommand(Command):
     def run(self, options: argparse.Namespace) -> int:
         """Record, then write figures or print tables."""
         mesh, ranks = sizes(options.mesh), numbers(options.ranks)
-        made = given(options, SHARED_OPTIONS)
+        made = given_options(options, SHARED_OPTIONS)
         factory = ImportedFactory(options.target, made.get("arg", ()), made.get("set", {}))
 
         def planned() -> Ranks:

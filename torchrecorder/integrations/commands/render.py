@@ -60,8 +60,8 @@ class RenderCommand(Command):
                 if error.recording is not None and error.recording.scopes:
                     _write_what_ran(error.recording, options, chosen, progress)
                 raise
-            written, asked = _write(recording, options, chosen, progress)
-        tell(written, asked)
+            written, paths = _write(recording, options, chosen, progress)
+        tell(written, paths)
         return 0
 
 
@@ -71,8 +71,8 @@ def _write(
     """Write the files; returns their paths, and the requested paths."""
     from torchrecorder.drawing import file_name
 
-    asked = outputs(options, file_name(recording.name))
-    return write(recording, asked, chosen, progress, options.format), asked
+    paths = outputs(options, file_name(recording.name))
+    return write(recording, paths, chosen, progress, options.format), paths
 
 
 def _write_what_ran(

@@ -18,7 +18,7 @@ from torchrecorder.integrations.drawing_arguments import (
     drawing_options,
     write,
 )
-from torchrecorder.integrations.flags import add_flags, given
+from torchrecorder.integrations.flags import add_flags, given_options
 from torchrecorder.integrations.parts import Parts
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.scripts import Script
@@ -106,7 +106,7 @@ def _script(options: argparse.Namespace) -> Script:
 def _recorder_options(options: argparse.Namespace, chosen: dict[str, Any]) -> dict[str, Any]:
     """Options of the recorder: the given ones, and those that the numbers in the figure need."""
     needed = flags_for(shown_numbers(chosen)) & {*RECORDED}
-    return {**dict.fromkeys(needed, True), **given(options, RECORDED)}
+    return {**dict.fromkeys(needed, True), **given_options(options, RECORDED)}
 
 
 def _nothing(script: Script) -> str:

@@ -8,7 +8,7 @@ from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.export.table.text import TENSORS, numbers_in
 from torchrecorder.integrations.commands.command import Command
 from torchrecorder.integrations.progress import Progress
-from torchrecorder.integrations.flags import add_flags, given
+from torchrecorder.integrations.flags import add_flags, given_options
 from torchrecorder.integrations.targets import add_target_arguments, measuring, target_of
 from torchrecorder.options import VIEW
 
@@ -45,10 +45,10 @@ class SummaryCommand(Command):
         """Record and print."""
         columns = options.column or ()
         target = measuring(target_of(options), numbers_in(columns))
-        asked = {**given(options, ("depth", "fold")), "ops": options.ops}
+        listed_options = {**given_options(options, ("depth", "fold")), "ops": options.ops}
         with Progress() as progress:
             recording = target.recording(progress)
             progress.now("listing the modules")
-            table = recording.summary(**asked, **({"columns": columns} if columns else {}))
+            table = recording.summary(**listed_options, **({"columns": columns} if columns else {}))
         print(table)
         return 0

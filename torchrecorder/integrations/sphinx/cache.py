@@ -66,8 +66,8 @@ class Cache:
         Raises:
             TorchRecorderError: It cannot be drawn.
         """
-        asked = repr((sorted(options.items()), suffix, finish is not None))
-        path = self.folder / f"{digest(name, asked, own_state())}{suffix}"
+        key = repr((sorted(options.items()), suffix, finish is not None))
+        path = self.folder / f"{digest(name, key, own_state())}{suffix}"
         if not path.is_file():
             more: dict[str, Any] = {"finish": finish} if finish is not None else {}
             usual = FITTED if suffix in (".svg", ".pdf") and "fit" not in options else {}

@@ -25,7 +25,7 @@ from torchrecorder.integrations.sphinx.node import Recorded, cache_of
 from torchrecorder.style.figure import Figure, Group, Shape
 from torchrecorder.views.view import View
 
-Part = TypeVar("Part", Shape, Group)
+PartT = TypeVar("PartT", Shape, Group)
 
 _SCHEME = "torchrecorder:"
 _LINK = re.compile(
@@ -77,7 +77,7 @@ def aside(address: str, page: str, folder: str) -> str:
     return posixpath.relpath(whole or ".", folder) + slash + hash_ + anchor
 
 
-def _named(part: Part, recording: RecordedRun) -> Part:
+def _named(part: PartT, recording: RecordedRun) -> PartT:
     attributes, name = part.look.attributes, _name(part.id, recording)
     if not name or "URL" in attributes or "href" in attributes:
         return part

@@ -84,8 +84,8 @@ def target(path: str, given: Mapping[str, Any]) -> Target:
     Raises:
         InvalidArgument: One cannot be read.
     """
-    asked = {_RENAMED.get(name, name): value for name, value in _values(given, RECORDED).items()}
-    return Target(path, **{"train": False, "seed": 0, **asked})
+    settings = {_RENAMED.get(name, name): value for name, value in _values(given, RECORDED).items()}
+    return Target(path, **{"train": False, "seed": 0, **settings})
 
 
 def drawing(given: Mapping[str, Any]) -> dict[str, Any]:

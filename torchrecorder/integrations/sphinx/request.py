@@ -43,7 +43,7 @@ class Request:
         """Make the model and run it.
 
         Returns:
-            The recording, and what the model depends on.
+            The recording, and the files that the model depends on.
 
         Raises:
             TorchRecorderError: The target cannot be found or used, or its code raised.

@@ -66,7 +66,7 @@ def _page(translator: Any, node: Recorded) -> str:
 
 
 def _link_to_page(translator: Any, node: Recorded) -> str:
-    """The recording as a page of its own."""
+    """A link to the page of the recording."""
     words = "explore it: open its modules, find, colour"
     return f'<a class="torchrecorder-explore" href="{_address(translator, node)}">{words}</a>'
 

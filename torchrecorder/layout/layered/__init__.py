@@ -1,12 +1,11 @@
-"""Nested layout: each distinct scope laid out once, scopes put inside each other.
+"""Nested layout: each distinct scope is laid out once, then scopes are placed inside each other.
 
 `plan` lays out every distinct scope on its own, with its children closed. `place` puts scopes
-inside each other for any choice of open ones: opening a box makes it larger, and neighbours move
-aside, then close to what they are connected to. Siblings of a row keep their order, whatever is
-opened and closed.
+inside each other for any choice of open ones: an open box is larger, so its neighbours move aside,
+then close to the boxes they are connected to. The order in a row never changes.
 
-Inside a scope, boxes are in rows, below the boxes they read from. Lines run straight through rows,
-beside the boxes, and sideways only between rows, so that no line crosses a box.
+Inside a scope, boxes are in rows (layers), below the boxes they read from. Lines run straight
+through rows, beside the boxes, and sideways only between rows, so that no line crosses a box.
 """
 
 from __future__ import annotations

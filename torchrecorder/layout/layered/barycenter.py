@@ -1,9 +1,9 @@
 """Order and coordinates of the nodes of a grid without Graphviz, where it is not installed.
 
-Layers are ordered by barycenters (Sugiyama, Tagawa and Toda, 1981): each node goes to the mean
-place of its neighbours in the layer above or below, and of all orders tried the one with the
-fewest crossings counts. Then each node is moved as near to the mean of its neighbours as the
-nodes beside it allow, which is an isotonic regression in each layer.
+Layers are ordered by barycenters (Sugiyama, Tagawa and Toda, 1981): nodes are sorted by the mean
+position of their neighbours in the layer above or below, and the order with the fewest crossings is
+taken. Then each node is moved as close to the mean of its neighbours as the nodes beside it allow,
+which is an isotonic regression in each layer.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def coordinates(
     Args:
         widths: Width of each node.
         rows: Row of each node.
-        edges: Pairs of nodes in neighbouring rows, the upper first, and how much it matters
-            that the two stand in line.
-        apart: Least distance between two nodes of a row.
+        edges: Pairs of nodes in neighbouring rows, the upper first, with the weight of their
+            alignment.
+        apart: The minimum distance between two nodes of a row.
     """
     above, below = _neighbours(edges)
     layers = _ordered(_layers(rows), above, below)

@@ -1,4 +1,4 @@
-"""Settle: move boxes and lines of a scope across the flow towards what they are connected to.
+"""Settle: move boxes and lines of a scope across the flow towards their neighbours.
 
 The order in each row is kept; only positions change. Bodies are moved towards their neighbours
 along lines, alone and in groups that are in line, as far as there is room. The page has the same
@@ -156,7 +156,7 @@ class _Settling:
             self.touched.update(other for other, _, _ in self.tied[number])
 
     def _room(self, group: Sequence[int], beside: Beside) -> tuple[float, list[int]]:
-        """How far a group can move to one side, and the neighbours that block it."""
+        """The free space of a group on one side, and the neighbours that limit it."""
         mine = set(group)
         found = [
             (abs(self.at[number] - self.at[other]) - room, other)
@@ -168,7 +168,7 @@ class _Settling:
         return least, list(dict.fromkeys(other for room, other in found if room <= least))
 
     def _free(self, group: Sequence[int], sign: int) -> float:
-        """How far a group is from the fence on one side."""
+        """The distance of a group from the outer limit on one side."""
         if sign < 0:
             return min(self.at[item] - self.bodies[item].left for item in group) - self.low
         return self.high - max(self.at[item] + self.bodies[item].right for item in group)
@@ -220,9 +220,9 @@ class _Settling:
         return [group for group in groups if len(group) > 1]
 
     def gather(self) -> None:
-        """Move what no tie connects to the largest group next to it.
+        """Move groups that no tie connects to the largest group next to it.
 
-        Such bodies were moved away by what grew beside them, and nothing pulled them back.
+        They were moved away when other bodies needed space, and nothing pulled them back.
         """
         groups = self._tied_by(self.ties)
         if len(groups) < 2:

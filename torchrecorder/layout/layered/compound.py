@@ -10,19 +10,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from torchrecorder.layout.layered.coordinate_assignment import Across
-from torchrecorder.layout.layered.positions import Composed, Frame, Path, Point, Room
+from torchrecorder.layout.layered.positions import Composed, Frame, Path, Point, HeaderSpace
 from torchrecorder.layout.layered.constants import BEFORE, EDGE, PAD
 from torchrecorder.layout.layered.tracks import Run, height, pitch, tracks
 from torchrecorder.layout.layered.ports import OUTSIDE
 from torchrecorder.layout.layered.template import Branch, Template, Trunk
 
 
-def compose(template: Template, inner: Mapping[int, Composed], room: Room) -> Composed:
+def compose(template: Template, inner: Mapping[int, Composed], space: HeaderSpace) -> Composed:
     """Put the open children *inner* of a scope, by number, into its template."""
-    across = Across(template, inner, room)
+    across = Across(template, inner, space)
     moves = tuple(_moves(trunk, number, across) for number, trunk in enumerate(template.trunks))
     gaps = [tracks(run) for run in _runs(template, moves)]
-    along = _Along(across, gaps, room)
+    along = _Along(across, gaps, space)
     frames = tuple(
         Frame(across.side[child], along.begin(child), *across.size[child])
         for child in range(len(template.spots))
@@ -44,7 +44,7 @@ def compose(template: Template, inner: Mapping[int, Composed], room: Room) -> Co
 
 
 class Move(NamedTuple):
-    """A line goes sideways in a gap."""
+    """A sideways segment of a line, in a gap."""
 
     gap: int
     net: int
@@ -87,7 +87,9 @@ def _runs(
 class _Along:
     """Positions along the flow."""
 
-    def __init__(self, across: Across, gaps: Sequence[Mapping[int, int]], room: Room) -> None:
+    def __init__(
+        self, across: Across, gaps: Sequence[Mapping[int, int]], space: HeaderSpace
+    ) -> None:
         template, size = across.template, across.size
         self.template, self.size, self.gaps = template, size, gaps
         self.pitch = [pitch(max(gap.values(), default=-1) + 1) for gap in gaps]
@@ -97,7 +99,7 @@ class _Along:
                 long.append((spot.last, spot.row, size[child][1]))
             else:
                 tall[spot.row] = max(tall[spot.row], size[child][1])
-        at = room.before
+        at = space.before
         self.gap: list[float] = []
         self.row: list[float] = []
         for row in range(template.rows + 1):
@@ -109,7 +111,7 @@ class _Along:
             if row < template.rows:
                 at += tall[row]
         self.tall = tall
-        self.length = max(at, room.length)
+        self.length = max(at, space.length)
         self.inner = across.inner
         self.closed = [0.0] * template.rows
         for child, spot in enumerate(template.spots):
@@ -127,10 +129,10 @@ class _Along:
         return height(self.gaps[gap], EDGE if through else PAD)
 
     def begin(self, child: int) -> float:
-        """Where a child begins: at the start of its row; without inputs, so that it ends with its
-        row.
+        """The near side of a child along the flow.
 
-        Closed ones stand around one line.
+        A child is at the start of its row; one without inputs is at its end. Closed children are
+        centered on a common line.
         """
         row, high = self.template.spots[child].row, self.size[child][1]
         band = high if child in self.inner else self.closed[row]
@@ -152,7 +154,7 @@ def _points(
     along: _Along,
     trunk: Trunk,
 ) -> tuple[Point, ...]:
-    """The corners of a branch on its way from its source to its sink."""
+    """The corners of a branch from its source to its sink."""
     begin, end = 0.0, along.length
     if trunk.source.child != OUTSIDE:
         frame = frames[trunk.source.child]

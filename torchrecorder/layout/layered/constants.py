@@ -6,10 +6,10 @@ All distances are in points.
 from __future__ import annotations
 
 PAD = 9.0
-"""Between the border of an open scope and what is in it."""
+"""Between the border of an open scope and its contents."""
 
 BELOW = 4.0
-"""Between the header of an open scope and what is in it."""
+"""Between the header of an open scope and its contents."""
 
 APART = {(True, True): 16.0, (True, False): 12.0, (False, True): 12.0, (False, False): 9.0}
 """Between two neighbours of a layer, each of which is a box or a line."""
@@ -21,7 +21,7 @@ TRACK = 5.0
 """From one track to the next."""
 
 BAND = 80.0
-"""The most that all tracks of a gap take; more of them are closer to each other."""
+"""The maximum height of all tracks of a gap; many tracks are closer to each other."""
 
 ARROW = 10.0
 """Between the last track and the layer below, where arrows have their heads."""
@@ -36,22 +36,22 @@ LANE = 6.0
 """From one lane to the next, and between the lanes and the rest of the scope."""
 
 LANES = 150.0
-"""The most that all lanes take; more of them are closer to each other."""
+"""The maximum width of all lanes; many lanes are closer to each other."""
 
 PORTS = 12.0
-"""From one port of a box to the next, where lines cannot come straight."""
+"""From one port of a box to the next, where lines cannot be straight."""
 
 CLOSE = 8.0
-"""Between two lines that come straight to a box, at least."""
+"""The minimum distance between two straight lines into a box."""
 
 ASIDE = 10.0
-"""From the centre of a side at which a line may meet it, to come straight."""
+"""The maximum offset of a straight line from the centre of a side."""
 
 INSET = 6.0
-"""Between the corner of a box and a port, at least."""
+"""The minimum distance between the corner of a box and a port."""
 
 LEVEL = 1.0
-"""Lines that would move sideways by less than this go straight."""
+"""Lines with a smaller offset are drawn straight."""
 
 CORNER = 5.0
 """Radius of the corners of a line."""
@@ -62,16 +62,16 @@ the same where it is not the main line through both; between two dummy nodes; be
 dummy node; and between the entry and the exit of a scope, so that chains of scopes are in line."""
 
 ROUNDS = 3
-"""How many times all boxes and groups are moved."""
+"""The number of passes over all boxes and groups."""
 
 PUSHED = 4
-"""How many times a moving group may absorb the neighbours that block it."""
+"""The maximum number of times that a moving group absorbs the neighbours that block it."""
 
 NEAR = 80.0
 """Distance between the ends of a line up to which both are moved as one group."""
 
 BEND = 20.0
-"""How much longer a line may become to lose a bend."""
+"""The extra length of a line that one bend less is worth."""
 
 FEW = 6
 """Number of lines up to which their bends count; of more, only the lengths do."""

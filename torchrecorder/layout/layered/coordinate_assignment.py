@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from torchrecorder.layout.layered.positions import Composed, Room
+from torchrecorder.layout.layered.positions import Composed, HeaderSpace
 from torchrecorder.layout.layered.constants import (
     ASIDE,
     LANE,
@@ -29,32 +29,34 @@ class Across:
     """Positions across the flow.
 
     Attributes:
-        side: Where each child begins.
+        side: The near side of each child.
         size: Width across and height along of each child.
-        entries: Where tensors come in.
-        exits: Where they leave.
-        stems: Where each stem of each trunk is.
-        width: Of the whole scope.
-        through: The entry and the exit of what runs through the whole scope.
-        leaving: Where lines leave boxes.
-        arriving: Where they enter them.
+        entries: The positions at which tensors enter the scope.
+        exits: Those at which they leave it.
+        stems: The position of each stem of each trunk.
+        width: The width of the scope.
+        through: The entry and the exit of the main path through the scope.
+        leaving: The positions at which lines leave boxes.
+        arriving: Those at which they enter them.
     """
 
-    def __init__(self, template: Template, inner: Mapping[int, Composed], room: Room) -> None:
+    def __init__(
+        self, template: Template, inner: Mapping[int, Composed], space: HeaderSpace
+    ) -> None:
         self.template, self.inner = template, inner
         self.size = [(spot.width, spot.height) for spot in template.spots]
         hooks = [spot.width / 2 for spot in template.spots]
         for child, item in inner.items():
             self.size[child], hooks[child] = (item.width, item.height), item.anchor
         self.through = _through(template)
-        self._settle(hooks, room)
+        self._settle(hooks, space)
         self.leaving: dict[End, float] = {}
         self.arriving: dict[End, float] = {}
         self._leave()
         self._arrive()
 
-    def _settle(self, hooks: list[float], room: Room) -> None:
-        """Find the places of boxes, ports and stems."""
+    def _settle(self, hooks: list[float], space: HeaderSpace) -> None:
+        """Find the positions of boxes, ports and stems."""
         template, bodies = self.template, list(self._bodies(hooks))
         hints = [spot.across for spot in template.spots]
         hints += [*template.entries, *template.exits]
@@ -73,7 +75,7 @@ class Across:
         leave = entry + len(template.entries)
         begin = min((here - body.left for here, body in zip(at, bodies)), default=0.0)
         core = max((here + body.right for here, body in zip(at, bodies)), default=0.0)
-        shift = room.offset(begin, at[entry:leave])
+        shift = space.offset(begin, at[entry:leave])
         self.middle = [here + shift for here in at[:entry]]
         self.entries = [here + shift for here in at[entry:leave]]
         self.exits = [here + shift for here in at[leave : leave + len(template.exits)]]
@@ -87,7 +89,7 @@ class Across:
         ]
         self.side = [here - hook for here, hook in zip(self.middle, hooks)]
         beside = LANE + lane * template.lanes if template.lanes else 0.0
-        self.width = max(core + shift + beside + PAD, room.least)
+        self.width = max(core + shift + beside + PAD, space.least)
 
     def _bodies(self, hooks: list[float]) -> Iterator[Body]:
         """Boxes and ports."""
@@ -146,12 +148,12 @@ class Across:
         yield Tie(one, here, other, there, weight)
 
     def _is_main(self, end: End, side: int) -> bool:
-        """Whether a line is the main one that enters (0) or leaves (1) a child."""
+        """Whether *end* is on the main path through a child, at its entry (0) or its exit (1)."""
         each = self.inner.get(end.child)
         return each is None or each.through is None or each.through[side] == end.port
 
     def _fixed_to(self, end: End, exits: bool) -> tuple[int, float]:
-        """The body that a line ends on, and where on it."""
+        """The body at the end of a line, and the offset of the line on it."""
         if end.child == OUTSIDE:
             ports = len(self.template.spots) + (0 if exits else len(self.template.entries))
             return ports + end.port, 0.0
@@ -161,7 +163,7 @@ class Across:
         return end.child, (each.exits if exits else each.entries)[end.port] - each.anchor
 
     def _leave(self) -> None:
-        """Find where lines leave boxes."""
+        """Find the positions at which lines leave boxes."""
         wanted: dict[int, dict[End, float]] = {}
         for number, trunk in enumerate(self.template.trunks):
             fixed = self._fixed(trunk.source, exits=True)
@@ -173,7 +175,7 @@ class Across:
         self._meet(wanted, self.leaving)
 
     def _arrive(self) -> None:
-        """Find where lines enter boxes."""
+        """Find the positions at which lines enter boxes."""
         wanted: dict[int, dict[End, float]] = {}
         for number, trunk in enumerate(self.template.trunks):
             for branch in trunk.branches:
@@ -192,7 +194,7 @@ class Across:
             found.update(zip(ends, places))
 
     def _fixed(self, end: End, exits: bool) -> float | None:
-        """Where a port is: at the edge of the scope, or of an open child."""
+        """The position of a port of the scope or of an open child; None for a closed child."""
         if end.child == OUTSIDE:
             return (self.entries if exits else self.exits)[end.port]
         each = self.inner.get(end.child)
@@ -201,7 +203,8 @@ class Across:
         return self.side[end.child] + (each.exits if exits else each.entries)[end.port]
 
     def _next(self, number: int, trunk: Trunk) -> float:
-        """Where a trunk goes first: straight on if it can, else the mean of its branches."""
+        """The preferred position of a trunk behind its source: straight on if possible, else the
+        mean of its branches."""
         found = []
         for branch in trunk.branches:
             if branch.stems:
@@ -215,7 +218,8 @@ class Across:
 
 
 def _through(template: Template) -> tuple[int, int] | None:
-    """The first entry, if possible one that goes several ways, and the exit of the last row."""
+    """The entry and the exit of the main path: the first entry, if possible one with several
+    branches, and the exit of the last row."""
     leaves, fans = [], []
     for trunk in template.trunks:
         child, port = trunk.source

@@ -17,7 +17,7 @@ SAME = 0.01
 
 
 def row_ends(scope: Composed) -> list[float]:
-    """Where rows end that no box reaches across, and no line that runs back."""
+    """The ends of rows at which no box and no line that runs back is cut."""
     barriers = [(frame.along, frame.end) for frame in scope.frames]
     for path in scope.paths:
         for (_, here), (_, there) in zip(path.points, path.points[1:]):
@@ -33,7 +33,7 @@ def row_ends(scope: Composed) -> list[float]:
 
 
 def even_cuts(scope: Composed, levels: Sequence[float], columns: int) -> list[float]:
-    """Where to cut for columns of about one length, with few lines that go on."""
+    """The cuts for columns of similar length, with few lines across the cuts."""
     crossed = dict(zip(levels, crossing(scope, levels)))
     found = [0.0]
     for left in range(columns, 1, -1):
@@ -64,7 +64,7 @@ def by_trunk(scope: Composed) -> Iterator[tuple[int, list[Path]]]:
 
 
 def until(points: Sequence[Point], level: float) -> list[Point]:
-    """The part of a way up to a level that it crosses straight along."""
+    """The part of a path before *level*, at which it runs along the flow."""
     found = [points[0]]
     for point in points[1:]:
         if point[1] > level:
@@ -74,13 +74,13 @@ def until(points: Sequence[Point], level: float) -> list[Point]:
 
 
 def since(points: Sequence[Point], level: float) -> list[Point]:
-    """The part of a way from a level on that it crosses straight along."""
+    """The part of a path after *level*, at which it runs along the flow."""
     back = [(x, -y) for x, y in reversed(points)]
     return [(x, -y) for x, y in reversed(until(back, -level))]
 
 
 class _Piece(NamedTuple):
-    """A straight piece of a line: where it is, and from where to where it runs."""
+    """A straight segment of a line: its position, and its extent."""
 
     at: float
     low: float
@@ -89,9 +89,9 @@ class _Piece(NamedTuple):
 
 
 def crossings(scope: Composed) -> int:
-    """How often a piece across the flow crosses one along it that belongs to another trunk.
+    """The number of crossings of segments across the flow with those of other trunks along it.
 
-    What lines of one trunk have in common counts once.
+    The common segments of lines of one trunk count once.
     """
     upright = sorted(set(_pieces(scope, 0)))
     places = [piece.at for piece in upright]
@@ -105,7 +105,7 @@ def crossings(scope: Composed) -> int:
 
 
 def _pieces(scope: Composed, axis: int) -> Iterator[_Piece]:
-    """All pieces that run along (0) or across (1) the flow."""
+    """All segments that run along (0) or across (1) the flow."""
     for path in scope.paths:
         for one, other in zip(path.points, path.points[1:]):
             if abs(one[axis] - other[axis]) < SAME:

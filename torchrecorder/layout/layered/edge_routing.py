@@ -44,7 +44,7 @@ def whole(picture: Picture, links: Iterable[Link]) -> Iterator[tuple[Point, ...]
 
 
 def corners(points: Iterable[Point]) -> tuple[Point, ...]:
-    """*points* without those at which a line neither begins, turns nor ends."""
+    """*points* without those that are not corners or ends of a line."""
     found: list[Point] = []
     for point in points:
         x, y = point
@@ -64,14 +64,14 @@ def corners(points: Iterable[Point]) -> tuple[Point, ...]:
 
 
 class Trunks:
-    """Pieces of lines already drawn, so that what lines have in common is drawn once."""
+    """The segments already drawn, so that common segments of lines are drawn once."""
 
     def __init__(self) -> None:
         self.drawn: dict[object, list[tuple[float, float]]] = {}
 
     def fresh(self, carried: object, points: Sequence[Point]) -> tuple[Point, ...]:
-        """The part of a route that is not drawn yet for this tensor, from shortly before it
-        branches off."""
+        """The part of a route that is not drawn yet for this tensor, from shortly before the
+        branch."""
         start, at = 0, points[0]
         for number, (one, other) in enumerate(zip(points, points[1:])):
             reached = self._reached(carried, one, other)
@@ -85,7 +85,7 @@ class Trunks:
         return (at, *points[start + 1 :])
 
     def _reached(self, carried: object, one: Point, other: Point) -> float:
-        """How far a piece is drawn already, from where it begins."""
+        """The length of the part of a segment that is drawn already, from its start."""
         axis, begin, end = _placed(one, other)
         for low, high in self.drawn.get((carried, axis), ()):
             if low - 0.01 <= begin <= high + 0.01:
@@ -106,7 +106,7 @@ class Trunks:
 
 
 def _placed(one: Point, other: Point) -> tuple[tuple[bool, int], float, float]:
-    """The line on which a piece lies, and where on it the piece begins and ends."""
+    """The axis of a segment, and its start and end on this axis."""
     upright = abs(one[0] - other[0]) < abs(one[1] - other[1])
     here = 0 if upright else 1
     return (upright, round(one[here] * 10)), one[1 - here], other[1 - here]

@@ -13,9 +13,9 @@ class Item(NamedTuple):
         parent: The number of the item around it; -1 at the top. It comes earlier in the list.
         width: Width when closed, in points.
         height: Height when closed, in points.
-        header: Width and height of the text in its corner when it is open; None if there is
-            nothing in it.
-        first: Whether it stands in the first row, as inputs do.
+        header: Width and height of the text in its corner when it is open; None without
+            children.
+        first: Whether it is in the first row, as inputs are.
         module: Whether it is a module, open or closed.
     """
 
@@ -29,14 +29,14 @@ class Item(NamedTuple):
 
 
 class Link(NamedTuple):
-    """A line between two items that have nothing in them.
+    """An edge between two items without children.
 
     Attributes:
         tail: Number of the item it leaves.
         head: Number of the item it enters.
-        value: What it carries: lines with the same tail and value share a trunk.
-        bundles: Items around the tail from which on it shares a trunk with others that leave
-            them, each with the name of what the trunk carries.
+        value: The tensor it carries: edges with the same tail and value share a trunk.
+        bundles: Items around the tail outside of which it shares a trunk with other edges, each
+            with the name of that trunk.
     """
 
     tail: int

@@ -1,4 +1,4 @@
-"""Rows: which child of a scope stands below which."""
+"""Rows: layer assignment of the children of a scope, by longest paths."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Sequence
 
 WIDEST = 24
-"""Boxes in one row; more go on in the next."""
+"""The maximum number of boxes in one row; the others are in the next."""
 
 Pair = tuple[int, int]
 
@@ -14,14 +14,13 @@ Pair = tuple[int, int]
 def rows(count: int, pairs: Sequence[Pair], anchored: Sequence[bool]) -> list[int]:
     """The row of each of *count* boxes, from 0.
 
-    Each stands below all it reads, as high as it can; what hangs on nothing stands just
-    above what reads it. In a circle the box that comes first counts as its beginning.
+    Each box is in the first row below all boxes that it reads. A box that depends on no input of
+    the scope is in the row directly above its first reader. A cycle starts at its first box.
 
     Args:
-        count: How many boxes there are.
-        pairs: Who feeds whom, by number.
-        anchored: For each box, whether it reads what comes in from outside; the others hang
-            on such a box or on nothing.
+        count: The number of boxes.
+        pairs: The edges, by the numbers of their boxes: tail and head.
+        anchored: For each box, whether it reads an input of the scope.
     """
     ahead, after = _forward(count, pairs)
     row = [0] * count
@@ -37,9 +36,9 @@ def rows(count: int, pairs: Sequence[Pair], anchored: Sequence[bool]) -> list[in
 
 
 def _forward(count: int, pairs: Sequence[Pair]) -> tuple[list[int], list[list[int]]]:
-    """Boxes in an order in which each follows what it reads, and who reads each of them.
+    """The boxes in topological order, and the readers of each box.
 
-    Pairs that would close a circle are left out.
+    Pairs that would close a cycle are left out.
     """
     after: list[list[int]] = [[] for _ in range(count)]
     before: list[list[int]] = [[] for _ in range(count)]
@@ -71,7 +70,7 @@ def _forward(count: int, pairs: Sequence[Pair]) -> tuple[list[int], list[list[in
 
 
 def _wrapped(row: Sequence[int]) -> list[int]:
-    """Rows counted from 0 without gaps, those that are too long cut into several."""
+    """Rows numbered from 0 without gaps; rows that are too long are cut into several."""
     members: dict[int, list[int]] = {}
     for box, number in enumerate(row):
         members.setdefault(number, []).append(box)

@@ -1,9 +1,8 @@
 """A long open scope in columns, as text on a page.
 
-The scope is cut between rows, and what follows a cut stands beside what is before it. A line
-that is read in another column turns off below the last row in which it is needed, runs up beside
-its own column and above the others to where it is read: it passes no column in full that does not
-read it.
+The scope is cut between rows, and each part is placed beside the previous one. A trunk that is read
+in another column leaves its own column below the last row that reads it, runs up beside that column
+and above the others to its reader. So it never runs along a whole column that does not read it.
 """
 
 from __future__ import annotations
@@ -15,60 +14,62 @@ from typing import NamedTuple
 
 from torchrecorder.layout.layered.constants import BEFORE, PAD, TRACK
 from torchrecorder.layout.layered.cuts import SAME, by_trunk, even_cuts, row_ends, since, until
-from torchrecorder.layout.layered.positions import Composed, Frame, Path, Point, Room
+from torchrecorder.layout.layered.positions import Composed, Frame, Path, Point, HeaderSpace
 
 BESIDE = 12.0
-"""Points between a column and the lines beside it."""
+"""The distance between a column and the edges beside it, in points."""
 
 SAVED = 0.4
-"""What one more column is to take off the longest, at least, in shares of a column."""
+"""The minimum reduction of the longest column by one more column, as a share of a column."""
 
 CLEAR = 4.0
-"""Points between a line that turns off beside a longer box and what else is there."""
+"""The distance of a trunk that leaves its column beside a longer box from everything else, in
+points."""
 
 
-def wrapped(scope: Composed, columns: int, room: Room) -> Composed | None:
+def wrapped(scope: Composed, columns: int, space: HeaderSpace) -> Composed | None:
     """*scope* in some columns; None if it cannot be cut so often, or the last cut saves little.
 
     Args:
-        scope: What to cut.
-        columns: How many columns there are to be.
-        room: What is kept free in the scope for the text in its corner.
+        scope: The scope to cut.
+        columns: The number of columns.
+        space: The space for the header of the scope.
     """
     levels = row_ends(scope)
     cuts, before = (even_cuts(scope, levels, count) for count in (columns, columns - 1))
-    longest, without = (_longest([room.before, *item, scope.height]) for item in (cuts, before))
+    longest, without = (_longest([space.before, *item, scope.height]) for item in (cuts, before))
     if len(cuts) < columns - 1 or longest > without * (1 - SAVED / columns):
         return None
-    return _Columns(scope, cuts, [room.before, *levels], room).composed()
+    return _MultiColumn(scope, cuts, [space.before, *levels], space).composed()
 
 
-def cut_before(scope: Composed, places: Sequence[float], room: Room) -> Composed | None:
+def cut_before(scope: Composed, places: Sequence[float], space: HeaderSpace) -> Composed | None:
     """*scope* with a new column before each of some places; None if one cannot be cut off."""
     levels = row_ends(scope)
     cuts = [levels[bisect_right(levels, place) - 1] for place in places if levels[0] <= place]
     if len(set(cuts)) < len(places):
         return None
-    return _Columns(scope, cuts, [room.before, *levels], room).composed()
+    return _MultiColumn(scope, cuts, [space.before, *levels], space).composed()
 
 
 def _longest(ends: Sequence[float]) -> float:
     return max(end - begin for begin, end in zip(ends, ends[1:]))
 
 
-Part = tuple[int, list[Point]]
-"""The number of a column, and what a path does in it."""
+PathPart = tuple[int, list[Point]]
+"""The number of a column, and the part of a path in it."""
 
 
-class _Turn(NamedTuple):
-    """Where a trunk leaves its column.
+class _ColumnExit(NamedTuple):
+    """The place at which a trunk leaves its column.
 
     Attributes:
         trunk: Its number.
         column: The number of the column.
-        across: Where it is in the scope.
-        level: The level at which it turns off, among all others that do.
-        aside: Where it turns off before that, if it can.
+        across: Its position across the flow, in the scope.
+        level: The end of a row at which all trunks can leave.
+        aside: The position before that at which this one can leave, beside a longer box; None
+            without one.
     """
 
     trunk: int
@@ -79,26 +80,27 @@ class _Turn(NamedTuple):
 
     @property
     def at(self) -> float:
-        """Where it turns off."""
+        """Its position along the flow."""
         return self.level if self.aside is None else self.aside
 
 
-class _Columns:
-    """A scope with its cuts, on the way to its columns.
+class _MultiColumn:
+    """Computes the positions of a scope in columns.
 
     Args:
-        scope: What is cut.
-        cuts: Where.
-        levels: Where lines may turn off: where the first row begins, and where rows end.
-        room: What is kept free in the scope for the text in its corner.
+        scope: The scope to cut.
+        cuts: The positions of the cuts.
+        levels: The positions at which trunks may leave: the start of the first row, and the ends of
+            rows.
+        space: The space for the header of the scope.
     """
 
     def __init__(
-        self, scope: Composed, cuts: Sequence[float], levels: Sequence[float], room: Room
+        self, scope: Composed, cuts: Sequence[float], levels: Sequence[float], space: HeaderSpace
     ) -> None:
-        self.scope, self.cuts, self.levels, self.room = scope, cuts, levels, room
+        self.scope, self.cuts, self.levels, self.space = scope, cuts, levels, space
         self.last: dict[int, int] = {}
-        self.turns: dict[int, _Turn] = {}
+        self.turns: dict[int, _ColumnExit] = {}
         for trunk, paths in by_trunk(scope):
             self._follow(trunk, paths)
         self.parts = [list(self._parts(path)) for path in scope.paths]
@@ -114,11 +116,11 @@ class _Columns:
         return path.points[-1][1] > self.scope.height - SAME
 
     def _end(self, path: Path) -> int:
-        """The column in which a path ends; one that leaves the scope, where its trunk does."""
+        """The column in which a path ends; for one that leaves the scope, the last of its trunk."""
         return self.last[path.trunk] if self._leaves(path) else self._column(path.points[-1][1])
 
     def _follow(self, trunk: int, paths: Sequence[Path]) -> None:
-        """Find out where a trunk ends, and where it turns off if others read it."""
+        """Find the last column of a trunk, and where it leaves its own if other columns read it."""
         start = paths[0].points[0][1]
         here = self._column(start)
         inside = [path.points[-1][1] for path in paths if not self._leaves(path)]
@@ -135,12 +137,12 @@ class _Columns:
         level = self.levels[bisect_left(self.levels, needed)]
         aside = self._aside(trunk, needed, level, away[0].points)
         across = until(away[0].points, level if aside is None else aside)[-1][0]
-        self.turns[trunk] = _Turn(trunk, here, across, level, aside)
+        self.turns[trunk] = _ColumnExit(trunk, here, across, level, aside)
 
     def _aside(
         self, trunk: int, needed: float, level: float, points: Sequence[Point]
     ) -> float | None:
-        """Where a trunk can turn off beside a longer box, before the level at which all can."""
+        """The position before *level* at which a trunk can leave its column beside a longer box."""
         at = needed + BEFORE
         while at + BEFORE < level:
             across, (x, y) = until(points, at)[-1][0], since(points, at)[1]
@@ -150,7 +152,7 @@ class _Columns:
         return None
 
     def _is_free(self, trunk: int, across: float, at: float) -> bool:
-        """Whether nothing is in the way of a line that runs to the end of its column."""
+        """Whether a trunk can run from *across* to the side of its column without crossings."""
         for frame in self.scope.frames:
             begin, end = frame.along - CLEAR, frame.end + CLEAR
             if begin < at < end and frame.across + frame.width > across - CLEAR:
@@ -164,12 +166,12 @@ class _Columns:
             for turn in self.turns.values()
         )
 
-    def _comes_in(self, turn: _Turn) -> bool:
-        """Whether it turns off before the first row, above all columns."""
+    def _comes_in(self, turn: _ColumnExit) -> bool:
+        """Whether a trunk leaves its column before the first row, above all columns."""
         return turn.at <= self.levels[0]
 
     def _tracks(self) -> dict[int, int]:
-        """The track of each trunk that turns off at a level, the rightmost first."""
+        """The track of each trunk that leaves its column at the end of a row."""
         found: dict[int, int] = {}
         used: dict[float, int] = {}
         turns = [turn for turn in self.turns.values() if turn.aside is None]
@@ -184,7 +186,7 @@ class _Columns:
         return found
 
     def _channel(self, column: int) -> list[int]:
-        """The trunks that run up beside a column; what turns off first is the nearest."""
+        """The trunks that run up beside a column; the first that leaves it is the nearest."""
         found = [
             turn
             for turn in self.turns.values()
@@ -196,18 +198,18 @@ class _Columns:
     def _across(self) -> None:
         """Put the columns beside each other."""
         reach = self._reach()
-        # What is cut off may have needed more space on the left than the first column does.
-        first = min(self.room.offset(reach[0][0], self.scope.entries), 0.0)
+        # The other columns may have needed more space on the left than the first one does.
+        first = min(self.space.offset(reach[0][0], self.scope.entries), 0.0)
         self.across, self.channel = [first], [reach[0][1] + first + BESIDE]
         for column in range(1, len(self.cuts) + 1):
             low, high = reach[column]
             count = max(len(self.channels[column - 1]) - 1, 0)
             self.across.append(self.channel[-1] + TRACK * count + BESIDE - low)
             self.channel.append(high + self.across[-1] + BESIDE)
-        self.width = max(self.channel[-1] - BESIDE + PAD, self.room.least)
+        self.width = max(self.channel[-1] - BESIDE + PAD, self.space.least)
 
     def _reach(self) -> list[tuple[float, float]]:
-        """From where to where boxes and lines of each column are, across."""
+        """The extent across the flow of the boxes and edges of each column."""
         found: list[list[float]] = [[] for _ in range(len(self.cuts) + 1)]
         for frame in self.scope.frames:
             here = found[self._column(frame.end)]
@@ -216,8 +218,8 @@ class _Columns:
             found[column] += (x for x, _ in points)
         return [(min(item), max(item)) for item in found]
 
-    def _parts(self, path: Path) -> Iterator[Part]:
-        """What a path does in the column that it begins in, and in that in which it ends."""
+    def _parts(self, path: Path) -> Iterator[PathPart]:
+        """The parts of a path in its first and in its last column."""
         turn, end = self.turns.get(path.trunk), self._end(path)
         here, points = self._column(path.points[0][1]), list(path.points)
         if end < len(self.cuts):
@@ -229,7 +231,7 @@ class _Columns:
             yield end, self._straight(path.trunk, since(points, self.cuts[end - 1]))
 
     def _straight(self, trunk: int, points: list[Point]) -> list[Point]:
-        """The way to a box from the beginning of its column: straight down where that is free."""
+        """The corners from the start of a column to a box: straight down if that is free."""
         (_, begin), (across, end) = points[0], points[-1]
         for frame in self.scope.frames:
             if begin < frame.end and frame.along < end - SAME:
@@ -243,8 +245,8 @@ class _Columns:
         return [(across, begin), (across, end)]
 
     def _above(self) -> None:
-        """Find the tracks above the columns; lines that go farther are above those of later
-        columns."""
+        """Assign tracks above the columns; trunks from earlier columns are above those from later
+        ones."""
         order = [turn for turn in self.turns.values() if self._comes_in(turn)]
         order.sort(key=lambda turn: (-turn.across, turn.trunk))
         order += [self.turns[trunk] for channel in self.channels for trunk in channel]
@@ -262,30 +264,30 @@ class _Columns:
             height[turn.trunk] = max(over, default=-1) + 1
             placed.append((begin, end, height[turn.trunk]))
         most = max(height.values(), default=0)
-        top = self.room.before + BEFORE
+        top = self.space.before + BEFORE
         self.bar = {trunk: top + TRACK * (most - at) for trunk, at in height.items()}
         first = top + TRACK * most + BEFORE
-        self.along = [first - begin for begin in (self.room.before, *self.cuts)]
+        self.along = [first - begin for begin in (self.space.before, *self.cuts)]
         below = [
             self._below(column, max(map(self.track.__getitem__, here), default=0)) + PAD
             for column, cut in enumerate(self.cuts)
             for here in [[item for item in self.track if self.turns[item].level == cut]]
         ]
         ending = self._moved(len(self.cuts), self.scope.height)
-        self.length = max(ending, self.room.length, *below)
+        self.length = max(ending, self.space.length, *below)
 
     def _below(self, column: int, track: int) -> float:
-        """Where a trunk runs that turns off at the end of a column."""
+        """The position of a track below the end of a column."""
         return self._moved(column, self.cuts[column]) + BEFORE + TRACK * track
 
-    def _beside(self, turn: _Turn) -> float:
-        """Where a trunk rises to the tracks above the columns."""
+    def _beside(self, turn: _ColumnExit) -> float:
+        """The position across the flow at which a trunk runs up to the tracks above the columns."""
         if self._comes_in(turn):
             return turn.across + self.across[0]
         return self.channel[turn.column] + TRACK * self.channels[turn.column].index(turn.trunk)
 
     def _moved(self, column: int, level: float) -> float:
-        """Where in its column a level comes to be."""
+        """The new position along the flow of *level* in a column."""
         start = self.cuts[column - 1] if column else 0.0
         grown = (more for at, more in self.growth.items() if start < at < level)
         return level + self.along[column] + sum(grown)
@@ -317,7 +319,7 @@ class _Columns:
             across=frame.across + self.across[column], along=self._moved(column, frame.along)
         )
 
-    def _points(self, path: Path, parts: Sequence[Part]) -> tuple[Point, ...]:
+    def _points(self, path: Path, parts: Sequence[PathPart]) -> tuple[Point, ...]:
         """A path through its columns."""
         (here, first), *rest = parts
         found = list(self._placed(here, first))

@@ -1,8 +1,7 @@
-"""Columns: where in its row each box of a scope stands, and each line that passes by.
+"""Columns: the order and approximate positions of boxes and passing lines in each row.
 
-Graphviz finds the order and the places: it is given rows, and a small node for each line
-in each row that the line passes. Lines that pass many rows do not take part; they run
-beside everything, in lanes.
+Graphviz computes them from the rows, with a dummy node for each line in each row that it passes.
+Lines that pass many rows are left out; they run beside everything, in lanes.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ from torchrecorder.layout import engine
 from torchrecorder.layout.layered.barycenter import coordinates
 
 APART = 16.0
-"""Points between two boxes of a row, at least."""
+"""The minimum distance between two boxes of a row, in points."""
 
 PASSING = 7.0
-"""Points that a passing line takes."""
+"""The width of the dummy node of a passing line, in points."""
 
 PER_JOB = 260
-"""Nodes in one run of Graphviz; a larger scope is cut between rows into several."""
+"""The maximum number of nodes in one run of Graphviz; larger scopes are cut between rows."""
 
 
 @dataclass
@@ -31,8 +30,8 @@ class Grid:
     Attributes:
         widths: Width of each node.
         row: Row of each node.
-        edges: Pairs of nodes in neighbouring rows, the upper first, and how much it matters
-            that the two stand in line.
+        edges: Pairs of nodes in neighbouring rows, the upper first, with the weight of their
+            alignment.
     """
 
     widths: list[float] = field(default_factory=list)
@@ -40,19 +39,19 @@ class Grid:
     edges: list[tuple[int, int, int]] = field(default_factory=list)
 
     def add(self, width: float, row: int) -> int:
-        """A new node's number."""
+        """Add a node; return its number."""
         self.widths.append(width)
         self.row.append(row)
         return len(self.row) - 1
 
 
 def columns(grids: Sequence[Grid], *, timeout: float) -> list[list[float]]:
-    """About where the centre of each node is, for each grid, and in which order they are."""
+    """For each grid, the approximate centres of its nodes, which also give their order."""
     if not engine.available():
         return [_without_graphviz(grid) for grid in grids]
     cut = [_cut(grid) for grid in grids]
     jobs = [
-        engine.Job(_dot(grid, nodes), "plain")
+        engine.Job("\n".join(_dot_lines(grid, nodes)), "plain")
         for grid, pieces in zip(grids, cut)
         for nodes in pieces
     ]
@@ -89,12 +88,8 @@ def _cut(grid: Grid) -> list[list[int]]:
     return pieces
 
 
-def _dot(grid: Grid, nodes: Sequence[int]) -> str:
-    """Some nodes of a grid in DOT; whatever hangs together is tied to a common top."""
-    return "\n".join(_lines(grid, nodes))
-
-
-def _lines(grid: Grid, nodes: Sequence[int]) -> Iterator[str]:
+def _dot_lines(grid: Grid, nodes: Sequence[int]) -> Iterator[str]:
+    """Some nodes of a grid in DOT; the first nodes of each component are below a common top."""
     here = set(nodes)
     edges = [edge for edge in grid.edges if edge[0] in here and edge[1] in here]
     yield f'digraph {{ graph [nodesep="{APART / 72:.4f}", ranksep="0.1"{_effort(nodes, edges)}]'
@@ -120,7 +115,7 @@ def _effort(nodes: Sequence[int], edges: Sequence[object]) -> str:
 def _highest(
     grid: Grid, nodes: Sequence[int], edges: Sequence[tuple[int, int, int]]
 ) -> Iterator[int]:
-    """A node of the first row of each part that hangs together."""
+    """A node in the first row of each connected component."""
     leader = {node: node for node in nodes}
 
     def found(node: int) -> int:
@@ -140,7 +135,7 @@ def _highest(
 
 
 def _places(answer: bytes) -> Mapping[int, float]:
-    """Centres in what Graphviz writes as ``plain``."""
+    """The centres of nodes in output of Graphviz in the format ``plain``."""
     places = {}
     for line in answer.decode().splitlines():
         words = line.split(" ", 3)
@@ -152,7 +147,8 @@ def _places(answer: bytes) -> Mapping[int, float]:
 def _joined(
     grid: Grid, pieces: Sequence[Sequence[int]], columns: Sequence[Mapping[int, float]]
 ) -> list[float]:
-    """Places of all nodes: each piece moved so that lines go on straight from the one above."""
+    """The positions of all nodes; each piece is moved so that lines from the piece above are
+    straight."""
     across = [0.0] * len(grid.row)
     piece = {node: number for number, nodes in enumerate(pieces) for node in nodes}
     crossing: dict[int, list[tuple[int, int]]] = {}

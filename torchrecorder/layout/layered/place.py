@@ -9,23 +9,23 @@ from typing import NamedTuple
 
 from torchrecorder.layout.layered.compound import compose
 from torchrecorder.layout.layered.cuts import crossings
-from torchrecorder.layout.layered.positions import Composed, Point, Room
+from torchrecorder.layout.layered.positions import Composed, Point, HeaderSpace
 from torchrecorder.layout.layered.constants import BELOW, PAD
 from torchrecorder.layout.layered.ports import OUTSIDE, End
 from torchrecorder.layout.layered.plan import Plan
 from torchrecorder.layout.layered.multi_column import cut_before, wrapped
-from torchrecorder.layout.layered.side_by_side import beginnings, u_fold
+from torchrecorder.layout.layered.side_by_side import beginnings, find_u_shape
 from torchrecorder.layout.layered.turned import mirrored, reader_above, risen, upside_down
 from torchrecorder.layout.layered.u_shape import comes_from_right, right_side, u_shape
 
 COLUMNS = 12
-"""Columns of one scope, at most."""
+"""The maximum number of columns of a scope."""
 
 SHORTER = 0.87
-"""Each length of columns that is tried, as a share of the one before."""
+"""Each length of columns that is tried, as a share of the previous one."""
 
 TRIED = 22
-"""How many lengths of columns are tried for a sheet; they do not depend on its size."""
+"""The number of lengths of columns that are tried; they do not depend on the size of the sheet."""
 
 FEWEST, WORK = 6, 20_000
 """For large pictures: the minimum number of tries, and the maximum of tries times items."""
@@ -34,8 +34,8 @@ GAIN = 1.04
 """The minimum gain in scale for more columns."""
 
 
-Turn = Callable[[float, float, float, float], tuple[float, float, float, float]]
-"""From a corner and a size across and along the flow to those on the paper."""
+ToPaper = Callable[[float, float, float, float], tuple[float, float, float, float]]
+"""Maps a corner and a size, across and along the flow, to a corner and a size on the paper."""
 
 
 class Drawn(NamedTuple):
@@ -68,12 +68,12 @@ class Piece(NamedTuple):
 
     Attributes:
         scope: The item it is in; -1 for the paper.
-        maker: The item that made what it carries.
-        value: What it carries.
-        tail: The child it leaves; the scope itself where it comes in from outside.
-        head: The child it enters; the scope itself where it goes on outside.
-        exits: Whether it goes on outside.
-        points: The corners of its way.
+        maker: The item that made its tensor.
+        value: Its tensor.
+        tail: The child it leaves; the scope itself for a tensor that enters the scope.
+        head: The child it enters; the scope itself for a tensor that leaves the scope.
+        exits: Whether the tensor leaves the scope.
+        points: Its corners.
     """
 
     scope: int
@@ -86,7 +86,7 @@ class Piece(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """Everything on the paper, scopes before what is in them."""
+    """Everything on the paper, scopes before their contents."""
 
     width: float
     height: float
@@ -136,15 +136,15 @@ class _Placing:
             key = (template, header, tuple((place, id(item)) for place, item in inner.items()))
             if key not in self.known:
                 self.known[key] = self._composed(scope, inner)
-            whole, room = self.known[key], self._room(header)
+            whole, space = self.known[key], self._header_space(header)
             if side_by_side:
-                composed[scope] = self._side_by_side(scope, whole, room, composed)
+                composed[scope] = self._side_by_side(scope, whole, space, composed)
             else:
-                composed[scope] = self._limited(whole, limit, room)
+                composed[scope] = self._limited(whole, limit, space)
         return composed
 
     def _side_by_side(
-        self, scope: int, whole: Composed, room: Room, composed: dict[int, Composed]
+        self, scope: int, whole: Composed, space: HeaderSpace, composed: dict[int, Composed]
     ) -> Composed:
         """A scope with its stacks beside each other, or as a U."""
         template = self.plan.templates[self.plan.template[scope + 1]]
@@ -154,32 +154,32 @@ class _Placing:
         inside = enumerate(self.children[scope + 1])
         inputs = {place for place, child in inside if self.plan.items[child].first}
         places = beginnings(template, whole, inputs)
-        beside = cut_before(whole, places, room) if places else None
+        beside = cut_before(whole, places, space) if places else None
         if beside is not None and beside.width <= beside.height:
             return beside
-        made = self._as_u(scope, whole, room, composed) if self.plan.direction == "TB" else None
+        made = self._as_u(scope, whole, space, composed) if self.plan.direction == "TB" else None
         return made or whole
 
     def _as_u(
-        self, scope: int, whole: Composed, room: Room, composed: dict[int, Composed]
+        self, scope: int, whole: Composed, space: HeaderSpace, composed: dict[int, Composed]
     ) -> Composed | None:
-        """A scope as a U, if it is one; what is open on its right side is turned over."""
+        """A scope as a U, if possible; open children on its right side are turned over."""
         inside = enumerate(self.children[scope + 1])
         modules = {place for place, child in inside if self.plan.items[child].module}
         template = self.plan.templates[self.plan.template[scope + 1]]
-        fold = u_fold(template, whole, modules, room)
-        if fold is None:
+        shape = find_u_shape(template, whole, modules, space)
+        if shape is None:
             return None
         children = self.children[scope + 1]
-        within = self._open_in([children[place] for place in right_side(whole, fold)])
+        within = self._open_in([children[place] for place in right_side(whole, shape)])
         reader = self._reader_above(scope)
-        across = sum(map(len, fold.skips)) + fold.strays
-        most = crossings(whole) + 2 * across  # at both ends, the way on
-        for mirror in (True, False) if comes_from_right(whole, fold) else (False,):
+        across = sum(map(len, shape.skips)) + shape.strays
+        most = crossings(whole) + 2 * across  # each may cross the main path at both ends
+        for mirror in (True, False) if comes_from_right(whole, shape) else (False,):
             turned = {item: self._turned_over(item, composed[item], mirror) for item in within}
             if not all(turned.values()):
                 continue
-            found = u_shape(whole, fold, room, risen=reader is not None, mirror=mirror)
+            found = u_shape(whole, shape, space, risen=reader is not None, mirror=mirror)
             if found is not None and crossings(found) <= most:
                 composed.update((item, each) for item, each in turned.items() if each is not None)
                 self.risen.update({} if reader is None else {scope: reader})
@@ -187,7 +187,7 @@ class _Placing:
         return None
 
     def _reader_above(self, scope: int) -> int | None:
-        """What stands on the paper above a scope, by its place there, if that can be."""
+        """The index of the reader of an outermost scope, if it can be placed above it."""
         if scope < 0 or self.plan.items[scope].parent >= 0:
             return None
         template, children = self.plan.templates[self.plan.template[0]], self.children[0]
@@ -205,36 +205,36 @@ class _Placing:
         return found
 
     def _turned_over(self, item: int, composed: Composed, mirror: bool) -> Composed | None:
-        """An open item upside down; None if a line would leave it through its text."""
-        room = self._room(self.plan.items[item].header)
+        """An open item upside down; None if a line would leave it through its header."""
+        space = self._header_space(self.plan.items[item].header)
         found = mirrored(composed) if mirror else composed
-        free = all(at >= room.clear for at in found.exits)
-        return upside_down(found, room) if free else None
+        free = all(at >= space.clear for at in found.exits)
+        return upside_down(found, space) if free else None
 
     def _inner(self, scope: int, composed: Mapping[int, Composed]) -> dict[int, Composed]:
-        """The open children of a scope, by their place in it."""
+        """The open children of a scope, by their index in it."""
         children = enumerate(self.children[scope + 1])
         return {place: composed[child] for place, child in children if child in composed}
 
     def _composed(self, scope: int, inner: Mapping[int, Composed]) -> Composed:
         header = self.plan.items[scope].header if scope >= 0 else None
         template = self.plan.templates[self.plan.template[scope + 1]]
-        return compose(template, inner, self._room(header))
+        return compose(template, inner, self._header_space(header))
 
-    def _limited(self, scope: Composed, limit: float, room: Room) -> Composed:
-        """A scope in so many columns that none is much longer than a limit."""
-        columns = min(ceil((scope.height - room.before) / max(limit - room.before, 1)), COLUMNS)
+    def _limited(self, scope: Composed, limit: float, space: HeaderSpace) -> Composed:
+        """A scope in as many columns as it needs to have none that is much longer than *limit*."""
+        columns = min(ceil((scope.height - space.before) / max(limit - space.before, 1)), COLUMNS)
         while columns > 1:
             key = (id(scope), columns)
             if key not in self.in_columns:
-                self.in_columns[key] = wrapped(scope, columns, room) or scope
+                self.in_columns[key] = wrapped(scope, columns, space) or scope
             if self.in_columns[key] is not scope:
                 return self.in_columns[key]
             columns -= 1
         return scope
 
     def _fitted(self, tall: dict[int, Composed], sheet: Sheet) -> dict[int, Composed]:
-        """All open scopes as they are largest on a sheet; as they are if that does as well."""
+        """All open scopes, in columns if that gives a sufficiently larger scale on a sheet."""
         found = [(self._scale(tall[-1], sheet), tall)]
         limit = tall[-1].height
         tries = max(FEWEST, min(TRIED, WORK // max(len(self.plan.items), 1)))
@@ -255,46 +255,46 @@ class _Placing:
         """Width and height on the paper."""
         return (root.height, root.width) if self.turned else (root.width, root.height)
 
-    def _room(self, header: tuple[float, float] | None) -> Room:
+    def _header_space(self, header: tuple[float, float] | None) -> HeaderSpace:
         if header is None:
-            return Room()
+            return HeaderSpace()
         width, height = header
         if self.turned:
-            return Room(beside=height + BELOW - PAD / 2, length=width + 2 * PAD)
-        return Room(before=height + BELOW, least=width + 2 * PAD, clear=width + 2 * PAD)
+            return HeaderSpace(beside=height + BELOW - PAD / 2, length=width + 2 * PAD)
+        return HeaderSpace(before=height + BELOW, least=width + 2 * PAD, clear=width + 2 * PAD)
 
     def _spread(self, composed: dict[int, Composed]) -> Picture:
         root = composed[-1]
-        turn = self._turning(root)
+        to_paper = self._to_paper(root)
         boxes: list[Drawn] = []
         pieces: list[Piece] = []
         waiting = [(-1, 0.0, 0.0)]
         while waiting:
             scope, across, along = waiting.pop()
             here = composed[scope]
-            pieces += self._pieces(scope, here, partial(_moved, turn, across, along))
+            pieces += self._pieces(scope, here, partial(_moved, to_paper, across, along))
             inside = []
             for place, child in enumerate(self.children[scope + 1]):
                 frame = here.frames[place]
                 at = (frame.across + across, frame.along + along)
                 opened = place in here.inner
                 up = opened and composed[child].up
-                boxes.append(Drawn(child, *turn(*at, frame.width, frame.height), opened, up))
+                boxes.append(Drawn(child, *to_paper(*at, frame.width, frame.height), opened, up))
                 if opened:
                     inside.append((child, *at))
             waiting.extend(reversed(inside))
         return Picture(*self._size(root), tuple(boxes), tuple(pieces))
 
-    def _turning(self, root: Composed) -> Turn:
+    def _to_paper(self, root: Composed) -> ToPaper:
         back, length, turned = self.plan.direction in ("BT", "RL"), root.height, self.turned
 
-        def turn(
+        def to_paper(
             across: float, along: float, width: float, height: float
         ) -> tuple[float, float, float, float]:
             along = length - along - height if back else along
             return (along, across, height, width) if turned else (across, along, width, height)
 
-        return turn
+        return to_paper
 
     def _pieces(
         self, scope: int, here: Composed, moved: Callable[[Point], Point]
@@ -318,8 +318,8 @@ class _Placing:
         return found
 
 
-def _moved(turn: Turn, across: float, along: float, point: Point) -> Point:
-    x, y, _, _ = turn(point[0] + across, point[1] + along, 0.0, 0.0)
+def _moved(to_paper: ToPaper, across: float, along: float, point: Point) -> Point:
+    x, y, _, _ = to_paper(point[0] + across, point[1] + along, 0.0, 0.0)
     return x, y
 
 

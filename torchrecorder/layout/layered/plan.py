@@ -1,4 +1,4 @@
-"""Plan: every distinct scope of a tree of items laid out once."""
+"""Plan: lay out every distinct scope of a tree of items once."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Plan:
     """Scopes laid out with everything in them closed.
 
     Attributes:
-        items: What was laid out.
-        direction: Where the flow runs to.
+        items: The items.
+        direction: The direction of the flow.
         templates: The distinct scopes.
-        template: For the paper and then each item, the number of its template; -1 if it has
-            nothing in it.
+        template: For the paper and then each item, the number of its template; -1 without
+            children.
         carried: For the paper and then each item, the tensor of each trunk of its template.
     """
 
@@ -54,11 +54,11 @@ def plan(
     """Lay out every distinct scope of *items*.
 
     Args:
-        items: What can be drawn, each after the item around it.
-        links: Lines between items that have nothing in them.
-        direction: Where the flow runs to.
-        timeout: Seconds that all of Graphviz' work may take; if it takes longer, boxes are
-            ordered without it.
+        items: The items, each after the item around it.
+        links: Edges between items without children.
+        direction: The direction of the flow.
+        timeout: The maximum time of all runs of Graphviz, in seconds; after it, boxes are
+            ordered without Graphviz.
     """
     turned = direction in ("LR", "RL")
     found = levels(items, links)
@@ -92,7 +92,8 @@ def _templates(
     drafts: Sequence[Draft],
     places: Sequence[Sequence[float]],
 ) -> tuple[Template, ...]:
-    """The templates of all scopes, inner ones first; *number* of drafts becomes that of these."""
+    """The templates of all scopes, inner ones first. Numbers of drafts in *number* are replaced by
+    those of templates."""
     known: dict[object, int] = {}
     templates: list[Template] = []
     for scope in sorted(scopes, reverse=True):

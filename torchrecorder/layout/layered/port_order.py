@@ -15,12 +15,12 @@ from torchrecorder.layout.layered.ports import OUTSIDE, Level
 
 
 class Loose(NamedTuple):
-    """Boxes tied to one child and to nothing else, in the row next to it.
+    """Boxes that are connected to one child only, in a neighbouring row of it.
 
     Attributes:
         child: The child.
-        exits: Whether they read what it gives; else they feed it.
-        ends: For each box the port that it is tied to, and its number.
+        exits: Whether they read outputs of the child; else they feed it.
+        ends: For each box the port of the child, and the number of the box.
     """
 
     child: int
@@ -29,7 +29,7 @@ class Loose(NamedTuple):
 
 
 def loose(level: Level, row: Sequence[int]) -> list[Loose]:
-    """The loose boxes of a scope, where there is something to choose."""
+    """The loose boxes of a scope, if there are several at one child."""
     read: Counter[int] = Counter()
     made: Counter[int] = Counter()
     for net in level.nets:
@@ -54,7 +54,7 @@ def loose(level: Level, row: Sequence[int]) -> list[Loose]:
 
 
 def in_order(across: Sequence[float], each: Loose, ports: Sequence[float]) -> list[float]:
-    """*across* with loose boxes in the order of the *ports* that they are tied to."""
+    """*across* with loose boxes in the order of the *ports* that they are connected to."""
     found = list(across)
     boxes = [box for _, box in sorted(each.ends, key=lambda end: (ports[end[0]], end[0]))]
     for box, place in zip(boxes, sorted(across[box] for box in boxes)):

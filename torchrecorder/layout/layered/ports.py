@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 from torchrecorder.layout.layered.items import Item, Link
 
 OUTSIDE = -1
-"""In the place of a child: the scope's own entries or exits."""
+"""Stands for the entries or exits of the scope instead of a child."""
 
 Carried = tuple[int, str]
 """The item that made a tensor, and the tensor."""
@@ -23,11 +23,11 @@ _KeyT = TypeVar("_KeyT", bound=Hashable)
 
 
 class End(NamedTuple):
-    """Where a net begins or ends: a child and one of its ports.
+    """One end of a net: a child and one of its ports.
 
     Attributes:
         child: Its number among its siblings; `OUTSIDE` for an entry or exit of the scope.
-        port: The number of the exit it leaves by, or of the entry it goes in by.
+        port: The number of the exit or entry.
     """
 
     child: int
@@ -45,13 +45,13 @@ class Net:
 
 @dataclass
 class Level:
-    """What is directly in one scope.
+    """The children of one scope, and the nets between them.
 
     Attributes:
-        children: Numbers of the items in it, in their order.
-        nets: What joins them, in the order of the links.
-        entries: How many tensors come in.
-        exits: How many tensors leave.
+        children: The numbers of its items, in their order.
+        nets: The nets, in the order of the links.
+        entries: The number of tensors that enter.
+        exits: The number of tensors that leave.
     """
 
     children: list[int] = field(default_factory=list)
@@ -61,10 +61,10 @@ class Level:
 
 
 class Joined:
-    """What is directly in one scope, in plain numbers: most scopes equal one seen before.
+    """A `Level` in plain numbers, which are fast to compare: most scopes equal a known one.
 
     Attributes:
-        children: Numbers of the items in it, in their order.
+        children: The numbers of its items, in their order.
         nets: For the number of each tensor, the child and port of its source, then of each sink.
         carried: The tensors that the numbers stand for.
         entries: The port by which each tensor comes in.
@@ -81,15 +81,15 @@ class Joined:
         self.carried, self.entries, self.exits = carried, entries, exits
 
     def values(self) -> tuple[Carried, ...]:
-        """What each of the nets is."""
+        """The tensor of each net."""
         return tuple([self.carried[number] for number in self.nets])
 
     def key(self) -> object:
-        """Equal for scopes that are joined alike."""
+        """A key that is equal for scopes with the same nets."""
         return tuple(map(tuple, self.nets.values())), len(self.entries), len(self.exits)
 
     def level(self) -> Level:
-        """The same with names."""
+        """The level with objects in place of numbers."""
         nets = [
             Net(carried, End(*ends[:2]), [End(*ends[at:at + 2]) for at in range(2, len(ends), 2)])
             for carried, ends in zip(self.values(), self.nets.values())
@@ -98,7 +98,7 @@ class Joined:
 
 
 def levels(items: Sequence[Item], links: Iterable[Link]) -> dict[int, Joined]:
-    """What is in each scope, by the scope's number; -1 is the paper."""
+    """The level of each scope, by the number of the scope; -1 is the paper."""
     return _Levels(items).joined(links)
 
 
@@ -132,7 +132,7 @@ class _Levels:
     def _join(self, link: Link, copy: int) -> None:
         """Add a link to a net in every scope on its way: up to the common one, and down.
 
-        What has its port on the way down got its sink there together with it.
+        A scope that already has a port for the tensor already has the sink too.
         """
         parent, depth, downs = self.parent, self.depth, []
         one, other, carried = link.tail, link.head, self._number((link.tail, link.value))
@@ -153,7 +153,8 @@ class _Levels:
             source = OUTSIDE, entries[key]
 
     def _leave(self, item: int, carried: int, bundles: Mapping[int, str]) -> int:
-        """Lead a tensor from an item out of the scope around it; what it is part of outside."""
+        """Lead a tensor from an item out of the scope around it; return its tensor or bundle
+        outside."""
         around = self.parent[item]
         ends = self._ends(around, carried, (self.place[item], _port(self.exit[item], carried)))
         outer, exits = carried, self.exit[around]

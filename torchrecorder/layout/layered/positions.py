@@ -14,7 +14,7 @@ Point = tuple[float, float]
 
 
 class Frame(NamedTuple):
-    """Where a child is.
+    """The position and size of a child.
 
     Attributes:
         across: Its near side, across the flow.
@@ -35,7 +35,7 @@ class Frame(NamedTuple):
 
 
 class Path(NamedTuple):
-    """A branch of a trunk: corners of its way, across and along."""
+    """The corners of a branch of a trunk, each across and along the flow."""
 
     trunk: int
     branch: int
@@ -48,12 +48,12 @@ class Composed(NamedTuple):
     Attributes:
         width: Its size across the flow.
         height: Its size along the flow.
-        entries: Where tensors come in, across the flow.
-        exits: Where they leave.
-        frames: Where its children are.
-        paths: The lines between them.
+        entries: The positions across the flow at which tensors enter.
+        exits: Those at which they leave.
+        frames: The positions of its children.
+        paths: The edges between them.
         inner: The composed scopes of the open children, by the child's number.
-        through: The entry and the exit of what runs through it.
+        through: The entry and the exit of the main path through it.
         up: Whether its flow runs against that around it.
     """
 
@@ -69,19 +69,19 @@ class Composed(NamedTuple):
 
     @property
     def anchor(self) -> float:
-        """The place that stays where the closed box had its middle."""
+        """The position across the flow that is aligned with the middle of the closed box."""
         return self.entries[0] if self.entries else self.width / 2
 
 
-class Room(NamedTuple):
-    """What is kept free for the text in the corner of a scope.
+class HeaderSpace(NamedTuple):
+    """The space that is kept free for the header, the text in the corner of an open scope.
 
     Attributes:
         before: Along the flow, before the first row.
         beside: Across the flow, at the near side.
-        least: Width across that the whole scope needs at least.
-        length: Height along that the whole scope needs at least.
-        clear: Across the flow, up to where no tensor comes in.
+        least: The minimum width of the scope across the flow.
+        length: The minimum height of the scope along the flow.
+        clear: The width across the flow in which no tensor may enter.
     """
 
     before: float = 0.0
@@ -91,11 +91,11 @@ class Room(NamedTuple):
     clear: float = 0.0
 
     def offset(self, begin: float, entries: Sequence[float]) -> float:
-        """How far what is in a scope moves across, to begin beside the text, with no entry in it.
+        """The shift across the flow after which nothing overlaps the header, entries included.
 
         Args:
-            begin: Where boxes and lines begin.
-            entries: Where tensors come in.
+            begin: The smallest position of boxes and edges.
+            entries: The positions at which tensors enter.
         """
         first = min(entries, default=begin + self.clear)
         return max(PAD + self.beside - begin, self.clear - first)

@@ -1,4 +1,4 @@
-"""Draft: one scope with its rows known, on the way to a template."""
+"""Draft: one scope with known rows, from which a template is made."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from torchrecorder.layout.layered.ports import OUTSIDE, End, Level, Net
 from torchrecorder.layout.layered.template import Branch, Spot, Stem, Template, Trunk
 
 BESIDE = 3
-"""Rows that lines pass, for each box of a scope, before the longest lines go into lanes."""
+"""The number of rows per box of a scope that lines may pass before the longest use lanes."""
 
 PASSED = 24
-"""Rows that a line passes at most without going into a lane."""
+"""The maximum number of rows that a line passes without a lane."""
 
 STEP, PASS, TURN = 20, 4, 1
 """Weights of alignment: of a box and its only reader in the next row, of two nodes of one passing
@@ -28,7 +28,7 @@ class Draft:
     """A scope whose boxes have rows, and the grid in which their columns are to be found.
 
     Args:
-        level: What is in the scope.
+        level: The children of the scope, and its nets.
         items: All items.
         turned: Whether the flow runs to a side.
     """
@@ -49,18 +49,18 @@ class Draft:
         can_open = [items[child].header is not None for child in level.children]
         self.reach = self._reach(level, can_open)
         self.below: dict[int, dict[int, list[int]]] = {}
-        self.ways = [_Way(self, net) for net in level.nets]
+        self.routes = [_NetRoute(self, net) for net in level.nets]
 
     def begin(self, source: End) -> int:
-        """The row of what a net comes from; -1 for an entry."""
+        """The row of the source of a net; -1 for an entry."""
         return -1 if source.child == OUTSIDE else self.row[source.child]
 
     def end(self, sink: End) -> int:
-        """The row of what a net goes to; that after the last for an exit."""
+        """The row of a sink of a net; the one after the last for an exit."""
         return self.rows if sink.child == OUTSIDE else self.row[sink.child]
 
     def _longest(self, nets: Sequence[Net]) -> int:
-        """How many rows a line may pass without going into a lane."""
+        """The number of rows that a line of these nets may pass without a lane."""
         spans = sorted(
             max(self.end(sink) for sink in net.sinks) - self.begin(net.source) - 1
             for net in nets
@@ -73,7 +73,7 @@ class Draft:
         return PASSED
 
     def _reach(self, level: Level, can_open: Sequence[bool]) -> list[int]:
-        """For each child the row before that of the first which reads it, if it can open."""
+        """For each child that can open, the row before its first reader; else its own row."""
         found = [self.rows] * len(self.row)
         for net in level.nets:
             if net.source.child != OUTSIDE:
@@ -85,7 +85,7 @@ class Draft:
         ]
 
     def passing(self, child: int, row: int) -> int:
-        """A new node in a row for a line that comes from a child."""
+        """A new dummy node in a row for a line from *child*."""
         width = PASSING
         if child != OUTSIDE and row <= self.reach[child]:
             rows = self.below.setdefault(child, {})
@@ -94,7 +94,7 @@ class Draft:
         return self.grid.add(width, row)
 
     def template(self, across: Sequence[float]) -> Template:
-        """The template, once it is known where the nodes of the grid are."""
+        """The template, for known positions of the nodes of the grid."""
         lane = _lanes(self.lanes)
         last = self._last(across)
         return Template(
@@ -105,7 +105,7 @@ class Draft:
             self.rows,
             tuple(across[node] for node in self.entry),
             tuple(across[node] for node in self.exit),
-            tuple(way.trunk(across, lane, last) for way in self.ways),
+            tuple(route.trunk(across, lane, last) for route in self.routes),
             max(lane, default=-1) + 1,
         )
 
@@ -113,7 +113,8 @@ class Draft:
         """The last row that each child may fill."""
         if self.reach == self.row:
             return list(self.row)
-        spans = Spans(self.grid, across, [detour for way in self.ways for detour in way.detours()])
+        detours = [item for route in self.routes for item in route.detours()]
+        spans = Spans(self.grid, across, detours)
         return [
             spans.last(child, row, reach, self.below.get(child, {})) if reach > row else row
             for child, (row, reach) in enumerate(zip(self.row, self.reach))
@@ -133,11 +134,11 @@ def _rows(level: Level, first: Sequence[bool]) -> list[int]:
     return rows(len(level.children), pairs, anchored)
 
 
-class _Way:
-    """How a net runs: past rows, by a node of the grid in each, or by a lane.
+class _NetRoute:
+    """The route of a net: past rows, with a dummy node in each, or over a lane.
 
-    Its stems are a node, or the bitwise complement of a lane, and the gaps in which they
-    begin and end; its branches are sinks and the stems on the way to them.
+    A stem is a node, or the bitwise complement of a lane, with the gaps in which it begins and
+    ends. A branch is a sink with the stems that lead to it.
     """
 
     def __init__(self, draft: Draft, net: Net) -> None:
@@ -154,7 +155,7 @@ class _Way:
         ]
 
     def _to(self, sink: End, end: int) -> tuple[int, ...]:
-        """The stems on the way to a sink in row *end*."""
+        """The stems that lead to a sink in row *end*."""
         if end <= self.row:
             return (self._by_lane(end, (end, self.row + 1)),)
         if self.farthest - self.row - 1 > self.draft.longest and end > self.row + 1:
@@ -170,17 +171,17 @@ class _Way:
     def _past_rows(self, sink: End, end: int) -> tuple[int, ...]:
         grid = self.draft.grid
         last = self._node(self.net.source, self.draft.entry)
-        way: list[int] = []
+        route: list[int] = []
         for row in range(self.row + 1, end):
             if row not in self.passed:
                 node = self.draft.passing(self.net.source.child, row)
                 self.passed[row] = self._stem(node, row, row + 1)
-                grid.edges.append((last, node, PASS if way else TURN))
-            way.append(self.passed[row])
+                grid.edges.append((last, node, PASS if route else TURN))
+            route.append(self.passed[row])
             last = self.stems[self.passed[row]][0]
-        weight = TURN if way else STEP if self.near == 1 else PASS
+        weight = TURN if route else STEP if self.near == 1 else PASS
         grid.edges.append((last, self._node(sink, self.draft.exit), weight))
-        return tuple(way)
+        return tuple(route)
 
     def _node(self, end: End, ports: Sequence[int]) -> int:
         return ports[end.port] if end.child == OUTSIDE else end.child
@@ -190,22 +191,24 @@ class _Way:
         return len(self.stems) - 1
 
     def detours(self) -> Iterator[tuple[int, int]]:
-        """The gaps in which it runs to a lane and from there, and the node at the other end."""
-        for sink, way in self.branches:
-            if self.stems[way[0]][0] < 0 if way else False:
+        """The gaps in which it runs to and from a lane, each with the node at the other end."""
+        for sink, route in self.branches:
+            if self.stems[route[0]][0] < 0 if route else False:
                 yield self.row + 1, self._node(self.net.source, self.draft.entry)
                 yield self.draft.end(sink), self._node(sink, self.draft.exit)
 
     def trunk(
         self, across: Sequence[float], lane: Sequence[int], last: Sequence[int]
     ) -> Trunk:
-        """The net with its places, from the last row that its source fills; stems in line
-        joined to one."""
+        """The net with positions, from the last row that its source fills; aligned stems are
+        joined."""
         child = self.net.source.child
         start = self.row + 1 if child == OUTSIDE else last[child] + 1
         stems: list[Stem] = []
         joined: dict[int, int] = {}
-        before = {way[at]: way[at - 1] for _, way in self.branches for at in range(1, len(way))}
+        before = {
+            stem: earlier for _, route in self.branches for earlier, stem in zip(route, route[1:])
+        }
         for number, (node, begin, end) in enumerate(self.stems):
             if node < 0:
                 joined[number] = len(stems)
@@ -221,8 +224,8 @@ class _Way:
                 joined[number] = len(stems)
                 stems.append(Stem(across[node], begin, end))
         branches = tuple(
-            Branch(sink, tuple(dict.fromkeys(joined[item] for item in way if item in joined)))
-            for sink, way in self.branches
+            Branch(sink, tuple(dict.fromkeys(joined[item] for item in route if item in joined)))
+            for sink, route in self.branches
         )
         return Trunk(self.net.source, tuple(stems), branches)
 
@@ -245,26 +248,26 @@ def _lanes(spans: Sequence[tuple[int, int]]) -> list[int]:
 
 
 def _fits(used: Sequence[tuple[int, int]], span: tuple[int, int]) -> bool:
-    """Whether *span* meets none of the spans *used*, which are in order and do not meet."""
+    """Whether *span* overlaps none of *used*, which are sorted and do not overlap."""
     place = bisect_right(used, (span[1], inf))
     return place == 0 or used[place - 1][1] < span[0]
 
 
 Own = Mapping[int, Sequence[int]]
-"""For each row the nodes of the lines that come from one box."""
+"""For each row, the dummy nodes of the lines from one box."""
 
 
 class Spans:
-    """What is where in the grid of a scope: how many rows a box of it may fill when it is open.
+    """Finds how many rows each box of a grid may fill when it is open.
 
-    What leaves a box and is read only some rows further down keeps a column free below it.
-    Unless others stand in that column, or run through it sideways, the open box can have it:
-    then what stands beside the box need not wait for its end.
+    A line from a box that is first read some rows later keeps the space below the box free. If no
+    other box is there, and no other line crosses it, an open box may fill that space. Then the
+    boxes beside it need not be placed after its end.
 
     Args:
         grid: Boxes and passing lines.
-        across: Where they are.
-        detours: Nodes from or to which a line runs through a gap to a lane on the right.
+        across: Their positions across the flow.
+        detours: The nodes from or to which a line runs through a gap to a lane on the right.
     """
 
     def __init__(
@@ -282,14 +285,14 @@ class Spans:
             self.detours.setdefault(gap, []).append(node)
 
     def last(self, box: int, row: int, reach: int, own: Own) -> int:
-        """The last row up to *reach* that a box in *row* can fill."""
+        """The last row, up to *reach*, that a box in *row* can fill."""
         mine = {box, *(node for nodes in own.values() for node in nodes)}
         while row < reach and row + 1 in own and self._is_free(box, row + 1, own[row + 1], mine):
             row += 1
         return row
 
     def _is_free(self, box: int, row: int, own: Sequence[int], mine: set[int]) -> bool:
-        """Whether everything in a row, and in the gap before it, is on one side of a box."""
+        """Whether nothing else is, in a row and in the gap before it, on both sides of a box."""
         middle = self.across[box]
         places = [middle, *(self.across[node] for node in own)]
         low, high = min(places), max(places)

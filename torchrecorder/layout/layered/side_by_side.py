@@ -1,5 +1,8 @@
-"""Where a scope is cut to stand side by side: between stacks that are joined only across, such as
-encoder and decoder, and at the bottom of a U, whose levels are joined across in reverse order."""
+"""The positions at which a scope is cut, so that its parts can be side by side.
+
+Such cuts are between stacks that only skip connections join, such as an encoder and a decoder, and
+at the bottom of a U, whose levels are joined in reverse order.
+"""
 
 from __future__ import annotations
 
@@ -10,37 +13,37 @@ from typing import NamedTuple
 
 from torchrecorder.layout.layered.cuts import SAME, crossing, row_ends
 from torchrecorder.layout.layered.ports import OUTSIDE
-from torchrecorder.layout.layered.positions import Composed, Room
+from torchrecorder.layout.layered.positions import Composed, HeaderSpace
 from torchrecorder.layout.layered.template import Template
 
 STACK = 250.0
-"""Points that an open module is long, at least, to count as a stack."""
+"""The minimum length of an open module that counts as a stack, in points."""
 
 ALIKE = 0.4
-"""How long one of two stacks is, at least, as a share of the other."""
+"""The minimum length of a stack, as a share of the length of the other one."""
 
 LEVELS = 2
-"""The fewest levels of a U above its bottom."""
+"""The minimum number of levels of a U above its bottom."""
 
 STRAYS = 2
-"""The most other tensors that cross the bottom, for each level."""
+"""The maximum number of other tensors that cross the bottom, per level."""
 
 LONG = 120.0
-"""Points that the longer side is long, at least."""
+"""The minimum length of the longer side, in points."""
 
 TRIED = 8
-"""How many rows are tried as the bottom of a U."""
+"""The number of rows that are tried as the bottom of a U."""
 
 
 def beginnings(template: Template, scope: Composed, inputs: Collection[int]) -> list[float]:
-    """Where stacks begin that are to stand beside the one before, along the flow.
+    """The beginnings, along the flow, of stacks that are placed beside the previous stack.
 
-    Such a stack reads the output of the one before, but also its own input, on which the other does
-    not depend.
+    Such a stack reads the output of the previous one, but also its own input, on which the previous
+    one does not depend.
 
     Args:
         template: The template of a scope.
-        scope: It with what is open in it.
+        scope: The scope with its open children.
         inputs: The children that are inputs of the run.
     """
     long = [child for child in scope.inner if scope.frames[child].height >= STACK]
@@ -58,7 +61,7 @@ def beginnings(template: Template, scope: Composed, inputs: Collection[int]) -> 
 
 
 def _sources(template: Template, inputs: Collection[int]) -> dict[int, set[tuple[str, int]]]:
-    """For each child the entries of the scope and the inputs that it depends on."""
+    """For each child, the entries of the scope and the inputs on which it depends."""
     reads: dict[int, list[tuple[int, int]]] = {}
     for trunk in template.trunks:
         for branch in trunk.branches:
@@ -71,16 +74,17 @@ def _sources(template: Template, inputs: Collection[int]) -> dict[int, set[tuple
     return found
 
 
-class Across(NamedTuple):
-    """A line from the one side of a fold to the other.
+class CutEdge(NamedTuple):
+    """An edge that crosses the cut, from the left side of a U to the right one.
 
     Attributes:
         path: Its number among the paths of the scope.
         trunk: The number of its trunk.
         source: The child it leaves; `OUTSIDE` for an entry of the scope.
         sink: The child it enters.
-        leaves: The level, along the flow, at which it can turn off: after its source.
-        arrives: The level at which it can turn in: before its sink.
+        leaves: The first level, along the flow, at which it can leave the left side: after its
+            source.
+        arrives: The last level at which it can enter the right side: before its sink.
     """
 
     path: int
@@ -91,64 +95,64 @@ class Across(NamedTuple):
     arrives: float
 
 
-class Fold(NamedTuple):
-    """A U in a scope.
+class UShape(NamedTuple):
+    """The levels of a scope that can be drawn as a U, as a U-Net is.
 
     Attributes:
-        bottom: The level, along the flow, at which it turns back.
-        skips: The lines of each level of the U, the outermost first.
-        others: The other lines that cross the bottom; one at least, which runs through it.
+        bottom: The position along the flow at which the scope is cut.
+        skips: The skip connections of each level of the U, the outermost first.
+        others: The other edges that cross the cut; at least one, which runs through it.
     """
 
     bottom: float
-    skips: tuple[tuple[Across, ...], ...]
-    others: tuple[Across, ...]
+    skips: tuple[tuple[CutEdge, ...], ...]
+    others: tuple[CutEdge, ...]
 
     @property
-    def through(self) -> list[Across]:
-        """The other lines that only run through the bottom, from just above it to just below."""
+    def through(self) -> list[CutEdge]:
+        """Other edges that only run through the bottom, from just above it to just below."""
         return [line for line in self.others if line.leaves == line.arrives == self.bottom]
 
     @property
     def strays(self) -> int:
-        """How many tensors cross the bottom that are neither of a level nor run through it."""
+        """The number of tensors of the other edges, without those that run through the bottom."""
         return len({line.trunk for line in set(self.others).difference(self.through)})
 
 
-def u_fold(
-    template: Template, scope: Composed, modules: Collection[int], room: Room
-) -> Fold | None:
-    """The fold of a scope whose levels are joined across; None if it is none.
+def find_u_shape(
+    template: Template, scope: Composed, modules: Collection[int], space: HeaderSpace
+) -> UShape | None:
+    """The U that a scope can be drawn as; None if there is none.
 
-    The lines between two levels leave one child and enter one other. Each level lies inside the one
-    before it: there is a module between them on both sides. Few other lines cross the bottom, and
+    The skip connections of a level all join the same two children. Each level lies inside the
+    previous one, with a module between them on both sides. Few other edges cross the bottom, and
     both sides are long.
 
     Args:
         template: The template of a scope.
-        scope: It with what is open in it.
+        scope: The scope with its open children.
         modules: The children that are modules.
-        room: What is kept free in the scope for the text in its corner.
+        space: The space for the header of the scope.
     """
-    levels = [room.before, *row_ends(scope)]
+    levels = [space.before, *row_ends(scope)]
     bottoms = _bottoms(scope, levels)
     if not bottoms:
         return None
-    flow = _Flow(template, scope, modules)
-    found = (_fold(flow, list(_across(template, scope, levels, at)), at) for at in bottoms)
-    folds = [fold for fold in found if fold is not None]
-    return max(folds, key=_worth, default=None)
+    depends = _Dependencies(template, scope, modules)
+    found = (_u_shape(depends, list(_cut_edges(template, scope, levels, at)), at) for at in bottoms)
+    shapes = [shape for shape in found if shape is not None]
+    return max(shapes, key=_worth, default=None)
 
 
-def _worth(fold: Fold) -> tuple[int, int, float]:
-    """Many levels, few other lines, and a bottom in the middle."""
-    inner = fold.skips[-1][0]
-    rest = max(fold.bottom - inner.leaves, inner.arrives - fold.bottom)
-    return len(fold.skips), -len(fold.others), -rest
+def _worth(shape: UShape) -> tuple[int, int, float]:
+    """A key that is largest for many levels, few other edges, and a bottom in the middle."""
+    inner = shape.skips[-1][0]
+    rest = max(shape.bottom - inner.leaves, inner.arrives - shape.bottom)
+    return len(shape.skips), -len(shape.others), -rest
 
 
 def _bottoms(scope: Composed, levels: Sequence[float]) -> list[float]:
-    """The levels with two long sides that the most lines cross, those in the middle first."""
+    """The positions with two long sides, those that most edges cross first."""
     crossed = dict(zip(levels, crossing(scope, levels)))
     sides = {level: (level - levels[0], scope.height - level) for level in levels}
     long = [
@@ -160,24 +164,24 @@ def _bottoms(scope: Composed, levels: Sequence[float]) -> list[float]:
     return long[:TRIED]
 
 
-def _fold(flow: _Flow, lines: Sequence[Across], bottom: float) -> Fold | None:
-    """The fold at a level that these lines cross."""
+def _u_shape(depends: _Dependencies, lines: Sequence[CutEdge], bottom: float) -> UShape | None:
+    """The U with its bottom at a position that these edges cross."""
     if any(line.sink == OUTSIDE for line in lines):
         return None
-    skips = _skips((line for line in lines if line.source != OUTSIDE), flow)
+    skips = _skips((line for line in lines if line.source != OUTSIDE), depends)
     if len(skips) < LEVELS or skips[-1][0].leaves >= bottom:
         return None
     nested = {line.path for level in skips for line in level}
-    fold = Fold(bottom, skips, tuple(line for line in lines if line.path not in nested))
-    ends = (line.source for line in fold.through if line.source != OUTSIDE)
-    runs = any(flow.reaches(skips[-1][0].source, end) for end in ends)
-    return fold if runs and fold.strays <= STRAYS * len(skips) else None
+    shape = UShape(bottom, skips, tuple(line for line in lines if line.path not in nested))
+    ends = (line.source for line in shape.through if line.source != OUTSIDE)
+    runs = any(depends.reaches(skips[-1][0].source, end) for end in ends)
+    return shape if runs and shape.strays <= STRAYS * len(skips) else None
 
 
-def _across(
+def _cut_edges(
     template: Template, scope: Composed, levels: Sequence[float], bottom: float
-) -> Iterator[Across]:
-    """The lines that cross a level."""
+) -> Iterator[CutEdge]:
+    """The edges that cross a position along the flow."""
     for number, path in enumerate(scope.paths):
         trunk = template.trunks[path.trunk]
         source, sink = trunk.source.child, trunk.branches[path.branch].sink.child
@@ -187,11 +191,11 @@ def _across(
         if sink != OUTSIDE:
             arrives = levels[bisect_right(levels, scope.frames[sink].along) - 1]
         if leaves <= bottom <= arrives:
-            yield Across(number, path.trunk, source, sink, leaves, arrives)
+            yield CutEdge(number, path.trunk, source, sink, leaves, arrives)
 
 
-class _Flow:
-    """Which children of a scope depend on which, and where its modules are."""
+class _Dependencies:
+    """The dependencies between the children of a scope, and the positions of its modules."""
 
     def __init__(
         self, template: Template, scope: Composed, modules: Collection[int]
@@ -204,7 +208,7 @@ class _Flow:
             self.readers.setdefault(trunk.source.child, []).extend(heads)
 
     def reaches(self, one: int, other: int) -> bool:
-        """Whether *other* is *one*, or depends on it."""
+        """Whether *other* depends on *one*, or is the same child."""
         seen, waiting = {one}, [one]
         while waiting and other not in seen:
             for reader in self.readers.get(waiting.pop(), ()):
@@ -213,9 +217,9 @@ class _Flow:
                     waiting.append(reader)
         return other in seen
 
-    def encloses(self, outer: Across, inner: Across) -> bool:
-        """Whether one level lies inside another: on the same way down, and on that back up, each
-        time with a module between them."""
+    def encloses(self, outer: CutEdge, inner: CutEdge) -> bool:
+        """Whether the level of *inner* lies inside that of *outer*: there is a path between them,
+        and a module, on both sides."""
         if outer.leaves >= inner.leaves or inner.arrives >= outer.arrives:
             return False
         if not any(outer.leaves - SAME <= begin < inner.leaves for begin in self.modules):
@@ -225,13 +229,13 @@ class _Flow:
         return self.reaches(outer.source, inner.source) and self.reaches(inner.sink, outer.sink)
 
 
-def _skips(lines: Iterable[Across], flow: _Flow) -> tuple[tuple[Across, ...], ...]:
-    """The lines that pair up children in reverse order, by pairs, the outermost first."""
+def _skips(lines: Iterable[CutEdge], depends: _Dependencies) -> tuple[tuple[CutEdge, ...], ...]:
+    """The edges that join children in reverse order, grouped by level, the outermost first."""
     ordered = sorted(lines, key=lambda line: (-line.leaves, line.source, line.arrives, line.sink))
-    found: list[tuple[Across, ...]] = []
+    found: list[tuple[CutEdge, ...]] = []
     for _, each in groupby(ordered, key=lambda line: (line.source, line.sink)):
         pair = tuple(each)
         first = pair[0]
-        if first.leaves < first.arrives and (not found or flow.encloses(first, found[-1][0])):
+        if first.leaves < first.arrives and (not found or depends.encloses(first, found[-1][0])):
             found.append(pair)
     return tuple(reversed(found))

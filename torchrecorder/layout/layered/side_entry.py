@@ -13,7 +13,7 @@ from typing import NamedTuple
 from torchrecorder.layout.layered.place import Drawn
 from torchrecorder.layout.layered.positions import Point
 
-Way = tuple[Point, ...]
+Route = tuple[Point, ...]
 
 FREE = 12.0
 """The minimum length of the last segment of an edge before the circle, in points."""
@@ -38,7 +38,7 @@ class Segment(NamedTuple):
     end: float
 
     def overlaps(self, other: Segment) -> bool:
-        """Whether they are closer to each other than `CLEAR`."""
+        """Whether the distance to *other* is smaller than `CLEAR`."""
         return (
             self.left - CLEAR < other.right
             and other.left - CLEAR < self.right
@@ -48,12 +48,12 @@ class Segment(NamedTuple):
 
 
 def side_entries(
-    ways: Sequence[Way],
+    ways: Sequence[Route],
     carried: Sequence[Hashable],
     circles: Mapping[int, Drawn],
     boxes: Sequence[Drawn],
     upright: bool,
-) -> list[Way]:
+) -> list[Route]:
     """*ways*, changed so that edges from the side enter circles at their sides.
 
     Args:
@@ -88,7 +88,7 @@ class _Routes:
     """The paths of all edges, with a spatial index of their segments and of all boxes."""
 
     def __init__(
-        self, ways: list[Way], carried: Sequence[Hashable], boxes: Sequence[Segment]
+        self, ways: list[Route], carried: Sequence[Hashable], boxes: Sequence[Segment]
     ) -> None:
         self.ways, self.carried = ways, carried
         self.cells: dict[int, list[Segment]] = {}
@@ -97,7 +97,7 @@ class _Routes:
         for number in range(len(ways)):
             self._note_way(number)
 
-    def from_side(self, number: int, circle: Segment) -> Way | None:
+    def from_side(self, number: int, circle: Segment) -> Route | None:
         """The path of an edge into the side of its circle; None if it cannot change."""
         way = self.ways[number]
         if len(way) < 4 or way[-3][1] != way[-2][1] or way[-4][0] != way[-3][0]:
@@ -112,7 +112,7 @@ class _Routes:
             return None
         return (*way[:-3], (at, middle), (side, middle))
 
-    def replace(self, number: int, way: Way) -> None:
+    def replace(self, number: int, way: Route) -> None:
         """Set the path of an edge."""
         self.ways[number] = way
         self._note_way(number)
@@ -129,7 +129,7 @@ class _Routes:
         for segment in self._segments(number, self.ways[number]):
             self._note(segment)
 
-    def _segments(self, number: int, way: Way) -> list[Segment]:
+    def _segments(self, number: int, way: Route) -> list[Segment]:
         """The segments of the path of an edge."""
         return [
             Segment(self.carried[number], min(x, to_x), max(x, to_x), min(y, to_y), max(y, to_y))
@@ -141,7 +141,7 @@ class _Routes:
             self.cells.setdefault(cell, []).append(segment)
 
 
-def _straight(way: Way, circle: Segment) -> Way:
+def _straight(way: Route, circle: Segment) -> Route:
     """The only edge from the previous layer: straight if possible, else to the centre."""
     if len(way) < 4 or way[-3][1] != way[-2][1]:
         return way

@@ -11,11 +11,11 @@ class Spot(NamedTuple):
     """A closed child.
 
     Attributes:
-        across: Where its centre is, across the flow.
-        row: The row it stands in.
+        across: The position of its centre, across the flow.
+        row: Its row.
         width: Its size across the flow.
         height: Its size along the flow.
-        last: The last row into which it may reach when it is open.
+        last: The last row that it may fill when it is open.
     """
 
     across: float
@@ -31,7 +31,7 @@ class Stem(NamedTuple):
     Gap *n* is the space before row *n*; the last gap follows the last row.
 
     Attributes:
-        across: Where it is, across the flow; -1 and less are lanes beside everything.
+        across: Its position across the flow; -1 and less are lanes beside everything.
         begin: The gap in which it begins.
         end: The gap in which it ends; before *begin* for a line that runs back.
     """
@@ -42,14 +42,14 @@ class Stem(NamedTuple):
 
 
 class Branch(NamedTuple):
-    """The way of a net to one of its sinks: through these of its stems, in this order."""
+    """The route of a net to one of its sinks: the numbers of its stems, in order."""
 
     sink: End
     stems: tuple[int, ...]
 
 
 class Trunk(NamedTuple):
-    """A net with its way."""
+    """A net with its route."""
 
     source: End
     stems: tuple[Stem, ...]
@@ -61,11 +61,11 @@ class Template(NamedTuple):
 
     Attributes:
         spots: Its children.
-        rows: How many rows there are.
-        entries: Where tensors come in, across the flow.
-        exits: Where they leave.
+        rows: The number of rows.
+        entries: The positions across the flow at which tensors enter.
+        exits: Those at which they leave.
         trunks: The nets that join the children.
-        lanes: How many lanes there are.
+        lanes: The number of lanes.
     """
 
     spots: tuple[Spot, ...]

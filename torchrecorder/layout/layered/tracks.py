@@ -20,7 +20,7 @@ from torchrecorder.layout.layered.constants import (
 
 
 class Run(NamedTuple):
-    """The extent of one net in a gap: where it comes from, and how far it goes to both sides."""
+    """The extent of one net in a gap: its origin, and its ends on both sides."""
 
     origin: float
     left: float
@@ -49,33 +49,34 @@ def tracks(runs: Mapping[int, Run]) -> dict[int, int]:
 
 
 def _meet(run: Run, others: Iterable[Run]) -> bool:
-    """Whether a line would run into one of *others* on the same track."""
+    """Whether *run* overlaps one of *others*, so that they cannot share a track."""
     left, right = run.left - 2, run.right + 2
     return any(other.right >= left and other.left <= right for other in others)
 
 
 def _order(run: Run, net: int) -> tuple[float, ...]:
-    """To the right: what comes from furthest right first; to the left: from furthest left."""
+    """The sort key: lines to the right first, the rightmost before others; then lines to the left,
+    the leftmost before others."""
     rightwards = run.right - run.origin >= run.origin - run.left
     return (0, -run.origin, net) if rightwards else (1, run.origin, net)
 
 
 def height(track: Mapping[int, int], straight: float = GAP) -> float:
-    """How high a gap with these tracks is; *straight* if there are none."""
+    """The height of a gap with these tracks; *straight* if there are none."""
     count = max(track.values(), default=-1) + 1
     return BEFORE + pitch(count) * (count - 1) + ARROW if count else straight
 
 
 def pitch(count: int) -> float:
-    """Points from one to the next of *count* tracks."""
+    """The distance between neighbours of *count* tracks, in points."""
     return min(TRACK, BAND / max(count, 1))
 
 
 def slots(wanted: Sequence[float], center: float, width: float) -> list[float]:
-    """Where lines that come from *wanted* meet a side of a box, in the same order.
+    """The ports of lines on a side of a box, in the order of their positions *wanted*.
 
-    Where all of them can, they come straight. Else the one that comes nearest to the middle
-    takes it, or a place near it to be straight, and the others stand beside it.
+    If possible, all lines are straight. Otherwise the line nearest to the middle gets the middle,
+    or a position near it at which it is straight, and the others are beside it.
     """
     if not wanted:
         return []
@@ -96,7 +97,7 @@ def slots(wanted: Sequence[float], center: float, width: float) -> list[float]:
 
 
 def _fits(wanted: Sequence[float], center: float, width: float) -> bool:
-    """Whether lines can meet a side just where they come from: around its middle, and apart."""
+    """Whether all lines can be straight: around the middle of the side, and apart."""
     middle = (wanted[0] + wanted[-1]) / 2
     return (
         abs(middle - center) <= ASIDE

@@ -1,13 +1,11 @@
-"""Open scopes turned over: mirrored, upside down, and with what they give above them."""
+"""Open scopes turned over: mirrored, upside down, or with their reader above them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from torchrecorder.layout.layered.constants import APART, ARROW, PAD
 from torchrecorder.layout.layered.cuts import SAME
-from torchrecorder.layout.layered.positions import Composed, Point, Room
-from torchrecorder.layout.layered.template import Branch, Template
+from torchrecorder.layout.layered.positions import Composed, Point, HeaderSpace
+from torchrecorder.layout.layered.template import Template
 
 
 def mirrored(scope: Composed) -> Composed:
@@ -26,19 +24,19 @@ def mirrored(scope: Composed) -> Composed:
     )
 
 
-def upside_down(scope: Composed, room: Room) -> Composed:
-    """*scope* with its flow running up; the text in its corner stays at the top."""
+def upside_down(scope: Composed, space: HeaderSpace) -> Composed:
+    """*scope* with its flow running up; its header stays at the top."""
     high = scope.height
 
     def turned(point: Point) -> Point:
         x, y = point
         if y <= SAME:
             return x, high
-        return (x, 0.0) if y >= high - SAME else (x, high - y + room.before)
+        return (x, 0.0) if y >= high - SAME else (x, high - y + space.before)
 
     return scope._replace(
         frames=tuple(
-            frame._replace(along=high - frame.along - frame.height + room.before)
+            frame._replace(along=high - frame.along - frame.height + space.before)
             for frame in scope.frames
         ),
         paths=tuple(path._replace(points=tuple(map(turned, path.points))) for path in scope.paths),
@@ -47,25 +45,25 @@ def upside_down(scope: Composed, room: Room) -> Composed:
 
 
 def reader_above(template: Template, child: int) -> int | None:
-    """The child that may stand above another one: the only one after it, which reads the only
-    tensor that it gives, and nothing else. None without one."""
+    """The child that may be placed above another one: the only one after it, if the only tensor
+    between them is its only input. None without one."""
     row = template.spots[child].row
     after = [place for place, spot in enumerate(template.spots) if spot.row > row]
     if len(after) != 1 or row == 0:
         return None
     trunks = [(trunk.source.child, trunk.branches) for trunk in template.trunks]
-    reads = [(source, each) for source, each in trunks if after[0] in _sinks(each)]
+    reads = [
+        (source, branches)
+        for source, branches in trunks
+        if any(branch.sink.child == after[0] for branch in branches)
+    ]
     gives = [(source, each) for source, each in trunks if source in (child, after[0])]
     alone = reads == gives and len(reads) == 1 and len(reads[0][1]) == 1
     return after[0] if alone and reads[0][0] == child else None
 
 
-def _sinks(branches: Iterable[Branch]) -> list[int]:
-    return [branch.sink.child for branch in branches]
-
-
 def risen(scope: Composed, template: Template, child: int, reader: int) -> Composed:
-    """*scope* with a reader above the child that it reads, beside what is there."""
+    """*scope* with a reader above the child that it reads, beside the boxes there."""
     here, frames, paths = scope.frames[child], list(scope.frames), list(scope.paths)
     trunks = [template.trunks[path.trunk].source.child for path in paths]
     number = trunks.index(child)

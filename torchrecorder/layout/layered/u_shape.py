@@ -1,8 +1,8 @@
-"""A scope as a U: down on the left, back up on the right, with level lines from side to side.
+"""A scope as a U: down on the left, back up on the right, with horizontal skip connections.
 
-The scope is cut at its bottom. What comes before stays as it is; what comes after stands beside it,
-upside down, so that its flow runs up. Both sides are stretched until each pair of levels is at one
-height.
+The scope is cut at its bottom. The part before the cut stays as it is; the part after it is placed
+beside it, upside down, so that its flow runs up. Both sides are stretched until the ends of each
+skip connection are at the same height.
 """
 
 from __future__ import annotations
@@ -14,39 +14,39 @@ from typing import NamedTuple
 from torchrecorder.layout.layered.constants import BEFORE, PAD, TRACK
 from torchrecorder.layout.layered.cuts import SAME
 from torchrecorder.layout.layered.ports import OUTSIDE
-from torchrecorder.layout.layered.positions import Composed, Frame, Path, Point, Room
-from torchrecorder.layout.layered.side_by_side import Across, Fold
+from torchrecorder.layout.layered.positions import Composed, Frame, Path, Point, HeaderSpace
+from torchrecorder.layout.layered.side_by_side import CutEdge, UShape
 
 BETWEEN = 44.0
-"""Points between the two sides, at least."""
+"""The minimum distance between the two sides, in points."""
 
 BESIDE = 12.0
-"""Points between a side and the lines beside it."""
+"""The distance between a side and the edges beside it, in points."""
 
 MARGIN = 8.0
-"""Points between a line that enters a side of a box and the corners there, at least."""
+"""The minimum distance of an edge that enters the side of a box from its corners, in points."""
 
 
 def u_shape(
-    scope: Composed, fold: Fold, room: Room, *, risen: bool, mirror: bool
+    scope: Composed, shape: UShape, space: HeaderSpace, *, risen: bool, mirror: bool
 ) -> Composed | None:
     """*scope* as a U; None if a line would run through a box.
 
     Args:
-        scope: What to fold.
-        fold: Where.
-        room: What is kept free in the scope for the text in its corner.
-        risen: Whether what leaves the scope leaves it at the top, where the right side ends, and
-            not below everything.
+        scope: The scope.
+        shape: Its levels and its cut.
+        space: The space for the header of the scope.
+        risen: Whether edges leave the scope at the top, where the right side ends, and not at the
+            bottom.
         mirror: Whether left and right are exchanged on the right side.
     """
-    return _Shape(scope, fold, room, risen, mirror).composed()
+    return _UShapeLayout(scope, shape, space, risen, mirror).composed()
 
 
-def comes_from_right(scope: Composed, fold: Fold) -> bool:
-    """Whether the lines between levels enter most children to the right of their other lines."""
+def comes_from_right(scope: Composed, shape: UShape) -> bool:
+    """Whether skip connections enter most children to the right of their other inputs."""
     votes = 0
-    for pair in fold.skips:
+    for pair in shape.skips:
         sink = pair[0].sink
         reads = [path for path in scope.paths if _enters(path, scope.frames[sink])]
         skips = [scope.paths[line.path].points[-1][0] for line in pair]
@@ -61,13 +61,13 @@ def _enters(path: Path, frame: Frame) -> bool:
     return abs(y - frame.along) < SAME and 0 < x - frame.across < frame.width
 
 
-def right_side(scope: Composed, fold: Fold) -> list[int]:
-    """The children after the bottom."""
-    return [child for child, frame in enumerate(scope.frames) if frame.along > fold.bottom - SAME]
+def right_side(scope: Composed, shape: UShape) -> list[int]:
+    """The children after the cut."""
+    return [child for child, frame in enumerate(scope.frames) if frame.along > shape.bottom - SAME]
 
 
 class _Side:
-    """Positions along the flow on one side, with space put in at some levels."""
+    """Positions along the flow on one side, with space inserted at some levels."""
 
     def __init__(self) -> None:
         self.tracks: dict[float, int] = {}
@@ -79,39 +79,39 @@ class _Side:
         return self.tracks[level] - 1
 
     def grown(self, level: float) -> float:
-        """What is put in at a level."""
+        """The space inserted at a level."""
         count = self.tracks.get(level, 0)
         return self.more.get(level, 0.0) + (BEFORE + TRACK * (count - 1) if count else 0.0)
 
     def at(self, y: float) -> float:
-        """Where a place comes to be."""
+        """The new position of *y*."""
         return y + sum(self.grown(level) for level in {*self.tracks, *self.more} if level < y)
 
 
 class _Ends(NamedTuple):
-    """How a line between two levels runs.
+    """The ends of a skip connection.
 
     Attributes:
-        beside: Whether it leaves its source at the side; otherwise at the end, on a track.
-        into: Whether it enters its sink at the side; otherwise at the end, from a track.
+        beside: Whether it leaves its source at the side; otherwise at the end, over a track.
+        into: Whether it enters its sink at the side; otherwise at the end, over a track.
     """
 
     beside: bool
     into: bool
 
 
-class _Shape:
-    """A scope with its fold, on the way to a U."""
+class _UShapeLayout:
+    """Computes the positions of a scope as a U."""
 
     def __init__(
-        self, scope: Composed, fold: Fold, room: Room, risen: bool, mirror: bool
+        self, scope: Composed, shape: UShape, space: HeaderSpace, risen: bool, mirror: bool
     ) -> None:
-        self.scope, self.room, self.risen = scope, room, risen
+        self.scope, self.space, self.risen = scope, space, risen
         self.sign = -1 if mirror else 1
-        self.fold = fold._replace(skips=tuple(map(self._in_order, fold.skips)))
-        self.right = set(right_side(scope, fold))
-        self.across = {line.path for line in (*chain(*fold.skips), *fold.others)}
-        self.ends = [self._ends(pair) for pair in fold.skips]
+        self.shape = shape._replace(skips=tuple(map(self._in_order, shape.skips)))
+        self.right = set(right_side(scope, shape))
+        self.across = {line.path for line in (*chain(*shape.skips), *shape.others)}
+        self.ends = [self._ends(pair) for pair in shape.skips]
         self.left_side, self.right_side = _Side(), _Side()
         self.away: dict[int, int] = {}
         self.into: dict[int, int] = {}
@@ -120,15 +120,15 @@ class _Shape:
         self._level()
         self._sideways()
 
-    # Which lines run on which tracks
+    # Tracks
 
-    def _in_order(self, pair: tuple[Across, ...]) -> tuple[Across, ...]:
-        """The lines between two levels, so that those that end nearer run above the others."""
+    def _in_order(self, pair: tuple[CutEdge, ...]) -> tuple[CutEdge, ...]:
+        """The skip connections of a level, in the order in which they run from top to bottom."""
         paths = self.scope.paths
         return tuple(sorted(pair, key=lambda line: self.sign * paths[line.path].points[-1][0]))
 
-    def _ends(self, pair: Sequence[Across]) -> _Ends:
-        """How the lines between two levels run: straight from side to side where that is free."""
+    def _ends(self, pair: Sequence[CutEdge]) -> _Ends:
+        """The ends of the skip connections of a level: at the sides of boxes where that is free."""
         frames, first = self.scope.frames, pair[0]
         source, sink = frames[first.source], frames[first.sink]
         wide = TRACK * (len(pair) - 1) + 2 * MARGIN
@@ -139,7 +139,7 @@ class _Shape:
         )
 
     def _beside(self, child: int, right: bool) -> bool:
-        """Whether something stands between a child and the other side."""
+        """Whether another box is between a child and the other side of the U."""
         frames = self.scope.frames
         here = frames[child]
         return any(
@@ -150,8 +150,8 @@ class _Shape:
         )
 
     def _find_tracks(self) -> None:
-        left, right, bottom = self.left_side, self.right_side, self.fold.bottom
-        for pair, ends in zip(self.fold.skips, self.ends):
+        left, right, bottom = self.left_side, self.right_side, self.shape.bottom
+        for pair, ends in zip(self.shape.skips, self.ends):
             for line in pair:
                 if not ends.beside:
                     self.away[line.path] = left.track(line.leaves)
@@ -160,7 +160,7 @@ class _Shape:
                     self.into[line.path] = right.track(line.arrives)
         leaving: dict[int, int] = {}
         self.below = _Side()
-        for line in self.fold.others:
+        for line in self.shape.others:
             side = self.below if line.leaves == bottom else left
             if line.trunk not in leaving:
                 leaving[line.trunk] = side.track(line.leaves)
@@ -172,28 +172,29 @@ class _Shape:
     # Along the flow
 
     def _level(self) -> None:
-        """Stretch both sides until pairs of levels are at one height, and the ends, too."""
-        ends = [self._anchors(*item) for item in zip(self.fold.skips, self.ends)]
-        left, right, bottom = self.left_side, self.right_side, self.fold.bottom
+        """Stretch both sides until both ends of each level are at the same height."""
+        ends = [self._anchors(*item) for item in zip(self.shape.skips, self.ends)]
+        left, right, bottom = self.left_side, self.right_side, self.shape.bottom
         first = min(self.scope.frames[child].along for child in self.right)
         first = bottom if bottom in right.tracks else first
         ends.append((left.at(bottom), right.at(first)))
-        for pair, (one, other), (after, before) in zip(self.fold.skips, ends, ends[1:]):
+        for pair, (one, other), (after, before) in zip(self.shape.skips, ends, ends[1:]):
             more = (other - before) - (after - one)
             line = pair[0]
             if more > 0:
                 left.more[line.leaves] = more
             elif line.arrives > bottom:
                 right.more[line.arrives] = -more
-        self.top = self.room.before + (0.0 if self.risen else BEFORE + TRACK * len(self._exits()))
-        here, there = self._anchors(self.fold.skips[0], self.ends[0])
+        self.top = self.space.before + (0.0 if self.risen else BEFORE + TRACK * len(self._exits()))
+        here, there = self._anchors(self.shape.skips[0], self.ends[0])
         self.down = max(0.0, self.top + right.at(self.scope.height) - there - here)
         self.turn = here + self.down + there
         self.low = max(left.at(bottom) + self.down, self.turn - right.at(first))
         self.height = self.low + self.below.grown(bottom) + PAD
 
-    def _anchors(self, pair: Sequence[Across], ends: _Ends) -> tuple[float, float]:
-        """Where the first line between two levels leaves the left and enters the right side."""
+    def _anchors(self, pair: Sequence[CutEdge], ends: _Ends) -> tuple[float, float]:
+        """The positions at which the first skip connection of a level leaves the left side, and
+        enters the right one."""
         line, frames = pair[0], self.scope.frames
         spread = TRACK * (len(pair) - 1) / 2
         if ends.beside:
@@ -209,12 +210,12 @@ class _Shape:
         return leaves, arrives
 
     def _track(self, side: _Side, level: float, track: int, last: bool = False) -> float:
-        """Where a track is; the *last* ones come at the end of what is put in."""
+        """The position of a track; the *last* ones are at the end of the inserted space."""
         begin = side.at(level) + (side.more.get(level, 0.0) if last else 0.0)
         return begin + BEFORE + TRACK * track
 
     def _on_left(self, y: float) -> float:
-        return self.left_side.at(y) + (self.down if y > self.room.before else 0.0)
+        return self.left_side.at(y) + (self.down if y > self.space.before else 0.0)
 
     def _on_right(self, y: float) -> float:
         return self.turn - self.right_side.at(y)
@@ -222,14 +223,14 @@ class _Shape:
     # Across the flow
 
     def _over(self, x: float) -> float:
-        """Where a place across comes to be on the right side."""
+        """The new position across the flow of *x* on the right side."""
         return self.there + self.sign * x
 
     def _sideways(self) -> None:
-        """Where both sides and the lanes between them stand."""
-        room = self.room
+        """Find the positions of both sides, and of the lanes between them, across the flow."""
+        space = self.space
         left, right = self._extent(False), self._extent(True)
-        self.here = room.offset(left[0], self.scope.entries)
+        self.here = space.offset(left[0], self.scope.entries)
         begin = left[1] + self.here
         between = max(BETWEEN, 2 * BESIDE + TRACK * (len(self.lanes) - 1))
         self.lane = begin + BESIDE
@@ -240,7 +241,7 @@ class _Shape:
             self.width += BESIDE + TRACK * (len(self._exits()) - 1)
 
     def _extent(self, right: bool) -> tuple[float, float]:
-        """The least and the largest place across, of boxes and lines of one side."""
+        """The minimum and maximum position across the flow, of boxes and edges of one side."""
         found = [] if right else list(self.scope.entries)
         for child, frame in enumerate(self.scope.frames):
             if (child in self.right) == right:
@@ -253,10 +254,10 @@ class _Shape:
         return min(found), max(found)
 
     def _is_right(self, path: Path) -> bool:
-        return path.points[0][1] > self.fold.bottom
+        return path.points[0][1] > self.shape.bottom
 
     def _exits(self) -> list[float]:
-        """Where lines leave the scope."""
+        """The positions at which edges leave the scope, across the flow."""
         high = self.scope.height - SAME
         ends = [path.points[-1] for path in self.scope.paths]
         return sorted({round(x, 2) for x, y in ends if y >= high})
@@ -264,11 +265,11 @@ class _Shape:
     # Together
 
     def composed(self) -> Composed | None:
-        """The scope in its shape."""
+        """The scope as a U; None if an edge would run through a box."""
         scope = self.scope
         frames = tuple(self._frame(*item) for item in enumerate(scope.frames))
-        lines = {line.path: line for line in (*chain(*self.fold.skips), *self.fold.others)}
-        ends = {line.path: kind for pair, kind in zip(self.fold.skips, self.ends) for line in pair}
+        lines = {line.path: line for line in (*chain(*self.shape.skips), *self.shape.others)}
+        ends = {line.path: kind for pair, kind in zip(self.shape.skips, self.ends) for line in pair}
         found = []
         for number, path in enumerate(scope.paths):
             if number in ends:
@@ -282,8 +283,8 @@ class _Shape:
             found.append(path._replace(points=tuple(points)))
         exits = self._leaving()
         return scope._replace(
-            width=max(self.width, self.room.least),
-            height=max(self.height, self.room.length),
+            width=max(self.width, self.space.least),
+            height=max(self.height, self.space.length),
             entries=tuple(at + self.here for at in scope.entries),
             exits=tuple(exits.get(round(at, 2), self._over(at)) for at in scope.exits),
             frames=frames,
@@ -300,9 +301,9 @@ class _Shape:
             )
         return frame._replace(across=frame.across + self.here, along=self._on_left(frame.along))
 
-    def _levelled(self, line: Across, ends: _Ends, frames: Sequence[Frame]) -> list[Point]:
-        """The way of a line between two levels."""
-        pair = next(each for each in self.fold.skips if line in each)
+    def _levelled(self, line: CutEdge, ends: _Ends, frames: Sequence[Frame]) -> list[Point]:
+        """The corners of a skip connection."""
+        pair = next(each for each in self.shape.skips if line in each)
         level = self._anchors(pair, ends)[0] + self.down + TRACK * pair.index(line)
         points = self.scope.paths[line.path].points
         source, sink = frames[line.source], frames[line.sink]
@@ -314,19 +315,19 @@ class _Shape:
             return [*found, (sink.across, level)]
         return [*found, (end, level), (end, sink.end)]
 
-    def _crossing(self, line: Across) -> list[Point]:
-        """The way of another line to the right side: by the bottom, or by a lane."""
+    def _crossing(self, line: CutEdge) -> list[Point]:
+        """The corners of another edge to the right side: through the bottom, or over a lane."""
         path = self.scope.paths[line.path]
         (x, y), (to_x, to_y) = path.points[0], path.points[-1]
         begin = (x + self.here, 0.0 if line.source == OUTSIDE else self._on_left(y))
         end = self._over(to_x), self._on_right(to_y)
-        bottom = self.fold.bottom
+        bottom = self.shape.bottom
         track = self.away[line.path]
         if line.leaves == bottom:
             away = self.low + BEFORE + TRACK * track
         else:
             away = self._track(self.left_side, line.leaves, track)
-            away += self.down if line.leaves > self.room.before else 0.0
+            away += self.down if line.leaves > self.space.before else 0.0
         if line.leaves == line.arrives:
             return [begin, (begin[0], away), (end[0], away), end]
         lane = self.lane + TRACK * self.lanes[line.trunk]
@@ -349,12 +350,12 @@ class _Shape:
             return [*found[:-1], (x, 0.0)]
         at = round(path.points[-1][0], 2)
         order = self._exits().index(at)
-        level = self.room.before + BEFORE + TRACK * order
+        level = self.space.before + BEFORE + TRACK * order
         lane = self._leaving()[at]
         return [*found[:-1], (x, level), (lane, level), (lane, self.height)]
 
     def _leaving(self) -> Mapping[float, float]:
-        """Where what leaves the scope comes to leave it."""
+        """The new position of each exit of the scope, across the flow."""
         exits = self._exits()
         if self.risen:
             return {at: self._over(at) for at in exits}
@@ -363,7 +364,7 @@ class _Shape:
 
 
 def _hits(points: Sequence[Point], frames: Sequence[Frame]) -> bool:
-    """Whether a way runs through the inside of a box."""
+    """Whether an edge runs through a box."""
     return any(
         max(ax, bx) > frame.across + SAME
         and min(ax, bx) < frame.across + frame.width - SAME

@@ -1,7 +1,7 @@
 """Blocks: siblings that repeat as a group, such as alternating layers, or the ops of a loop.
 
-Taken singly they are not repeats of each other; block by block they are. Blocks are found here
-by the fold keys of their members; their wiring is compared when they fold (see `equal`).
+Neighbouring siblings differ, but the blocks are equal. Blocks are found by the fold keys of their
+members; their connections are compared when they fold (see `equal`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SAVED = 6
 CONTAINERS = ("Sequential", "ModuleList", "ModuleDict")
 
 _LEVELS = 4
-"""How many levels of nested loops are found."""
+"""The maximum number of levels of nested loops that are found."""
 
 
 def is_block(item: str) -> bool:
@@ -60,12 +60,12 @@ class Unit(NamedTuple):
     pools: bool = False
 
 
-Parts = tuple[tuple[Unit, ...], ...]
+BlockRun = tuple[tuple[Unit, ...], ...]
 """The blocks of a run; their units are pairwise equal."""
 
 
 def unit_of(recording: RecordedRun, item: str) -> Unit:
-    """The unit that a scope or op is."""
+    """The unit of a scope or op."""
     scope = recording.scopes.get(ScopeId(item))
     if scope is not None:
         children = recording.children[scope.id]
@@ -84,7 +84,7 @@ def unit_of(recording: RecordedRun, item: str) -> Unit:
 
 
 def _pools(recording: RecordedRun, given: Sequence[Slot], made: Sequence[ValueId]) -> bool:
-    """Whether there is one input and one smaller output."""
+    """Whether there is one input, and one output that is smaller."""
     if len(given) != 1 or len(made) != 1:
         return False
     values = recording.values
@@ -92,9 +92,9 @@ def _pools(recording: RecordedRun, given: Sequence[Slot], made: Sequence[ValueId
 
 
 def loose_unit(recording: RecordedRun, item: str) -> Unit:
-    """The unit that a scope or op is if sizes and settings may differ.
+    """The unit of a scope or op if sizes and settings may differ.
 
-    Ops are then the same step of a loop if the same line of the program called them.
+    Then ops are equal if the same line of the program called them.
     """
     unit, op = unit_of(recording, item), recording.ops.get(OpId(item))
     if op is not None:
@@ -116,8 +116,8 @@ def _contents(recording: RecordedRun, item: str) -> Hashable:
 def op_key(recording: RecordedRun, op: Op) -> Hashable:
     """The fold key of an op.
 
-    Numbers in its arguments do not count: the ops of a loop may be given the index. Nor do the
-    gradients that a backward pass adds to, which the first of several does not find.
+    Numbers in its arguments do not count: in a loop, an argument may be the index. Nor do the
+    gradients to which a backward pass adds: the first of several has none.
     """
     values = recording.values
     return (
@@ -145,10 +145,10 @@ def items_of(part: Sequence[Unit]) -> tuple[str, ...]:
 
 
 Readers = Mapping[str, Sequence[str]]
-"""For each sibling, those that read one of its outputs."""
+"""For each sibling, the siblings that read one of its outputs."""
 
 
-def blocks(units: Sequence[Unit], readers: Callable[[], Readers] = dict) -> Iterator[Parts]:
+def blocks(units: Sequence[Unit], readers: Callable[[], Readers] = dict) -> Iterator[BlockRun]:
     """The runs of blocks among siblings; nested runs come before those that contain them.
 
     If a run can be cut into blocks in several ways, the cut is chosen that the fewest edges
@@ -156,7 +156,7 @@ def blocks(units: Sequence[Unit], readers: Callable[[], Readers] = dict) -> Iter
 
     Args:
         units: The siblings.
-        readers: Gives for each sibling those that read it; it is asked only if there are runs.
+        readers: Returns for each sibling those that read it; only called if there are runs.
     """
     row = list(units)
     for _ in range(_LEVELS):
@@ -167,7 +167,7 @@ def blocks(units: Sequence[Unit], readers: Callable[[], Readers] = dict) -> Iter
         row = list(_collapsed(row, found))
 
 
-def _runs(row: Sequence[Unit], readers: Callable[[], Readers]) -> Iterator[tuple[int, Parts]]:
+def _runs(row: Sequence[Unit], readers: Callable[[], Readers]) -> Iterator[tuple[int, BlockRun]]:
     """The start of each run, and its blocks; runs of single scopes need no blocks."""
 
     def wanted(run: Repetition) -> bool:
@@ -181,10 +181,10 @@ def _runs(row: Sequence[Unit], readers: Callable[[], Readers]) -> Iterator[tuple
 
 
 def _beginning(row: Sequence[Unit], run: Repetition, readers: Readers) -> int:
-    """Where the first block begins: where the fewest values pass to the second block.
+    """The start of the first block, chosen so that the fewest values pass to the second block.
 
-    Ties are broken by a jump back to an earlier source line, then by a pooling at the end of
-    the first block.
+    Ties are broken by a jump back to an earlier source line, then by a pooling at the end of the
+    first block.
     """
     part = row[run.start : run.start + 2 * run.period + run.spare]
     place = {item: number for number, unit in enumerate(part) for item in unit.items}
@@ -206,7 +206,7 @@ def _beginning(row: Sequence[Unit], run: Repetition, readers: Readers) -> int:
 
 
 def _goes_back(units: Sequence[Unit]) -> bool:
-    """Whether the second of two units was called from a line above that of the first."""
+    """Whether the second of two units was called from a line above the line of the first."""
     one, other = (unit.source for unit in units)
     if one is None or other is None or one[::2] != other[::2]:
         return False
@@ -224,7 +224,7 @@ def _is_worth(row: Sequence[Unit], run: Repetition) -> bool:
     return run.times > 2 and (run.times - 1) * sum(len(unit.items) for unit in part) >= SAVED
 
 
-def _collapsed(row: Sequence[Unit], found: Mapping[int, Parts]) -> Iterator[Unit]:
+def _collapsed(row: Sequence[Unit], found: Mapping[int, BlockRun]) -> Iterator[Unit]:
     """*row* with each run as one unit."""
     place = 0
     for start, parts in found.items():
@@ -245,26 +245,26 @@ def repeated(
 
     Args:
         recording: The recording.
-        unit: Gives what a scope or op has in common with others.
-        micro_batches: Siblings that repeat wherever they stand in a row.
+        unit: Returns the unit of a scope or op.
+        micro_batches: Siblings that repeat, adjacent or not.
     """
     again = {item for row in micro_batches.values() for group in row for item in group[1:]}
-    gone: set[str | None] = {*again}
+    undrawn: set[str | None] = {*again}
     for around, children in recording.children.items():
-        if around in gone:
-            gone.update(child.id for child in children if isinstance(child, Scope))
+        if around in undrawn:
+            undrawn.update(child.id for child in children if isinstance(child, Scope))
             continue
         units = [unit(recording, child.id) for child in children if child.id not in again]
-        gone.update(_later(recording, units))
+        undrawn.update(_later(recording, units))
         inner: dict[str, tuple[str, ...]] = {}
         for parts in blocks(units):
             inner.update((block_id(items_of(part)), items_of(part)) for part in parts)
             waiting = [item for part in parts[1:] for item in items_of(part)]
             while waiting:
                 item = waiting.pop()
-                gone.add(item)
+                undrawn.add(item)
                 waiting.extend(inner.get(item, ()))
-    return frozenset(item for item in gone if item is not None)
+    return frozenset(item for item in undrawn if item is not None)
 
 
 def _later(recording: RecordedRun, units: Sequence[Unit]) -> Iterator[str]:

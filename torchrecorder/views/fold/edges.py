@@ -1,8 +1,8 @@
 """The arrows of a view in which siblings are folded.
 
-All arrows of all siblings are kept, each once; those from one sibling to the next are implied
-by the count. Where siblings differ, an edge between consecutive siblings may have no drawn
-counterpart that leaves or enters the fold: it is drawn parallel to that of the other siblings.
+All arrows of all siblings are kept, without duplicates; those from one sibling to the next are
+implied by the count. If siblings differ, an edge between consecutive siblings may have no drawn
+counterpart that leaves or enters the fold. Then it is drawn parallel to that of other siblings.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from torchrecorder.views.fold.siblings import SiblingRows
 from torchrecorder.views.view import Arrow
 
 Ends = tuple[str, str, int]
-"""Tail and head, and which of the arrows between them."""
+"""Tail, head, and the number of the arrow among those between them."""
 
-Entry = tuple[str, str]
-"""A box inside a sibling, and the argument that something enters as."""
+BoxInput = tuple[str, str]
+"""A box inside a sibling, and one of its arguments."""
 
 
 FoldedArrows = tuple[Iterable[Arrow], Mapping[str, tuple[Arrow, ...]]]
@@ -31,19 +31,19 @@ class FoldedItems(Protocol):
 
     rows: SiblingRows
     groups: list[tuple[str, ...]]
-    stands: dict[str, str]
+    counterparts: dict[str, str]
 
     def representative(self, item: str) -> str:
         """The representative of *item* after all folds."""
 
     def instances(self, item: str) -> int:
-        """How many boxes a box stands for."""
+        """The number of boxes that a box stands for."""
 
     def around(self, item: str) -> Iterator[str]:
-        """What stays, and the clusters around it in the end, innermost first."""
+        """*item* and the clusters around it after all folds, innermost first."""
 
     def part(self, item: str) -> str | None:
-        """The innermost thing around *item*, itself included, that only some repeats have."""
+        """The innermost item that only some repeats have, among *item* and those around it."""
 
 
 @dataclass
@@ -56,14 +56,14 @@ class _Gate:
         exits: Arrows drawn to the outside, by their tail.
     """
 
-    joins: dict[tuple[str, Entry], Arrow] = field(default_factory=dict)
-    entries: dict[Entry, Arrow] = field(default_factory=dict)
+    joins: dict[tuple[str, BoxInput], Arrow] = field(default_factory=dict)
+    entries: dict[BoxInput, Arrow] = field(default_factory=dict)
     exits: dict[str, list[Arrow]] = field(default_factory=dict)
 
     def missing(self) -> Iterator[Arrow]:
-        """Arrows into and out of the fold for what only connects two siblings."""
+        """Arrows into and out of the fold that represent edges between two siblings only."""
         origin: dict[str, Arrow] = {}
-        exits: dict[Entry, list[Arrow]] = {}
+        exits: dict[BoxInput, list[Arrow]] = {}
         for tail, entry in self.joins:
             if entry in self.entries:
                 origin.setdefault(tail, self.entries[entry])
@@ -79,13 +79,13 @@ class _Gate:
 def folded_arrows(tree: FoldedItems) -> FoldedArrows:
     """The arrows of the view in which the siblings of *tree* are joined.
 
-    If siblings may differ, arrows that all repeats have come first: where several arrows share a
-    trunk, it looks like theirs.
+    If siblings may differ, arrows that all repeats have come first: if several arrows share a
+    trunk, the first of them determines its look.
     """
     found = _Arrows(tree)
     if not tree.rows.similar:
         return found.drawn.values(), found.carried()
-    return sorted(found.united(), key=attrgetter("some")), found.carried()
+    return sorted(found.with_marks(), key=attrgetter("some")), found.carried()
 
 
 class _Arrows:
@@ -98,7 +98,7 @@ class _Arrows:
             self.seat.update((item, (number, place)) for place, item in enumerate(group))
         self.drawn: dict[Ends, Arrow] = {}
         self.heads: dict[Ends, set[str]] = {}
-        self.joined: dict[Entry, set[str]] = {}
+        self.joined: dict[BoxInput, set[str]] = {}
         self.gates: dict[str, _Gate] = {}
         self._seats: dict[str | None, Mapping[int, int]] = {None: {}}
         self._around: dict[str | None, tuple[tuple[int, int], ...]] = {None: ()}
@@ -131,14 +131,14 @@ class _Arrows:
                     self.heads.setdefault(ends, set()).add(arrow.head)
 
     def _crossed(self, arrow: Arrow) -> int | None:
-        """The innermost group that *arrow* leads from one sibling to another of, if any."""
+        """The innermost group in which *arrow* leads from one sibling to another; else None."""
         tails, heads = self._seated(arrow.tail), self._seated(arrow.head)
         if tails is heads or tails == heads:
             return None
         return next((n for n, place in heads.items() if tails.get(n, place) != place), None)
 
     def _moved(self, arrow: Arrow) -> Arrow:
-        """*arrow* between what stays; itself if both of its ends do."""
+        """*arrow* between the representatives of its ends; itself if both remain."""
         tail, head = self.tree.representative(arrow.tail), self.tree.representative(arrow.head)
         if (tail, head) == (arrow.tail, arrow.head):
             return arrow
@@ -158,11 +158,11 @@ class _Arrows:
         return self._seats[box]
 
     def _seats_of(self, item: str) -> Mapping[int, int]:
-        """The same; what is in equal siblings, and is none itself, has the seats around it."""
+        """The same, not cached; an item that is no sibling of a group has the seats around it."""
         tree, parents = self.tree, self.tree.rows.items.parent
         chain = [item]
-        while chain[-1] in tree.stands:
-            chain.append(tree.stands[chain[-1]])
+        while chain[-1] in tree.counterparts:
+            chain.append(tree.counterparts[chain[-1]])
         if not tree.rows.similar and self.seat.keys().isdisjoint(chain):
             return self._seats[parents[item]]
         seats: dict[int, int] = {}
@@ -172,12 +172,12 @@ class _Arrows:
         return seats
 
     def _with(self, item: str, parent: str | None) -> tuple[tuple[int, int], ...]:
-        """The seats of what lies around an item, after its own."""
+        """The seats of an item and of those around it, its own first."""
         around = self._around[parent]
         return (self.seat[item], *around) if item in self.seat else around
 
-    def united(self) -> Iterator[Arrow]:
-        """Each arrow once, marked where only some of the repeats have it."""
+    def with_marks(self) -> Iterator[Arrow]:
+        """The arrows without duplicates, marked if only some of the repeats have them."""
         for arrow in self.drawn.values():
             self._pass(arrow)
         for ends, arrow in self.drawn.items():

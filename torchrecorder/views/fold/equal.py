@@ -1,8 +1,8 @@
-"""Equal siblings fold if they are wired alike: in a chain, or side by side.
+"""Equal siblings fold if their connections are equal: in a chain, or side by side.
 
-In a chain each feeds the next; side by side they have the same boxes before and after them.
-What else they read or feed must be the same for all of them, or their counterparts in a parallel
-row.
+In a chain, each sibling feeds the next; side by side, all have the same boxes before and after
+them. Their other inputs and readers must be the same for all of them, or their counterparts in a
+parallel row.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torchrecorder.views.view import Arrow, BoxKind
 
 
 class Equal:
-    """Finds siblings of equal structure that are wired alike.
+    """Finds siblings of equal structure with equal connections.
 
     Args:
         items: The items to fold.
@@ -38,11 +38,11 @@ class Equal:
         self.connections = Connections(items)
 
     def alike(self, first: str, second: str) -> bool:
-        """Whether two items show the same."""
+        """Whether two items show the same boxes and clusters."""
         return self.connections.alike(first, second)
 
     def key(self, item: str) -> None:
-        """Counterparts in equal siblings are found by their places, not by keys."""
+        """Counterparts in equal siblings are found by their positions, not by keys."""
 
     def groups(self, around: str | None) -> Iterator[tuple[str, ...]]:
         """The groups of siblings in a cluster that may be drawn as one."""
@@ -55,19 +55,19 @@ class Equal:
 
     @cached_property
     def has_parallel_rows(self) -> bool:
-        """Whether there are parallel rows; searched if a row does not fold as a whole without."""
+        """Whether there are parallel rows; only searched if a row does not fold as a whole."""
         clusters = (None, *self.items.view.clusters)
         rows = [row for around in clusters for row in _rows(self.items, around, self.keys)]
         self.connections.parallel.find(rows, self.connections.stored)
-        self.connections.parallel.settle(self._worthy)
+        self.connections.parallel.settle(self._worth_folding)
         return bool(self.connections.parallel.pairs)
 
-    def _worthy(self, row: Sequence[str]) -> list[tuple[int, int]]:
-        """Place and length of what folds of a row."""
+    def _worth_folding(self, row: Sequence[str]) -> list[tuple[int, int]]:
+        """The start and length of each group of a row that is worth a fold."""
         return [(start, len(group)) for start, group in self._split(row) if self.worth(group)]
 
     def _split(self, row: Sequence[str]) -> list[tuple[int, tuple[str, ...]]]:
-        """The groups in a row, each with its place."""
+        """The groups in a row, each with its start."""
         found, start = list[tuple[int, tuple[str, ...]]](), 0
         while start < len(row):
             end = _chain(self.connections, row, start)
@@ -93,7 +93,7 @@ def _rows(items: Items, around: str | None, keys: Mapping[str, object]) -> list[
 
 
 def _chain(connections: Connections, row: Sequence[str], start: int) -> int:
-    """Where the chain that begins at *start* ends."""
+    """The end of the chain that begins at *start*."""
     end = start + 1
     pattern: Any = None
     while end < len(row) and connections.alike(row[start], row[end]):
@@ -104,13 +104,13 @@ def _chain(connections: Connections, row: Sequence[str], start: int) -> int:
             break
         pattern = link.pattern
         end += 1
-    while end > start + 1 and not _leads_where(connections, row[end - 1], pattern[2]):
+    while end > start + 1 and not _feeds_like_others(connections, row[end - 1], pattern[2]):
         end -= 1
     return end
 
 
-def _leads_where(connections: Connections, last: str, leaves: Mapping[Any, int]) -> bool:
-    """Whether the last of a chain feeds all boxes beside the chain that the others feed."""
+def _feeds_like_others(connections: Connections, last: str, leaves: Mapping[Any, int]) -> bool:
+    """Whether the last sibling of a chain feeds all boxes outside it that the others feed."""
     at, start = connections.items.at, connections.items.at[last]
     own = _counted(
         (connections.end(arrow.head, last), at[arrow.tail] - start)
@@ -120,7 +120,7 @@ def _leads_where(connections: Connections, last: str, leaves: Mapping[Any, int])
 
 
 class Connections:
-    """The arrows into and out of siblings, and the places where they end inside."""
+    """The arrows into and out of siblings, and the positions of their ends inside."""
 
     def __init__(self, items: Items) -> None:
         self.items = items
@@ -134,29 +134,25 @@ class Connections:
     def into(self, item: str) -> Sequence[Arrow]:
         """The arrows that enter an item from outside."""
         if item not in self._into:
-            span, at, entering = self.items.span(item), self.items.at, self.items.entering
-            self._into[item] = [
-                arrow
-                for box in self.items.inside(item)
-                for arrow in entering.get(box, ())
-                if at[arrow.tail] not in span
-            ]
+            span, at = self.items.span(item), self.items.at
+            arrows = self._inside(item, self.items.entering)
+            self._into[item] = [arrow for arrow in arrows if at[arrow.tail] not in span]
         return self._into[item]
 
     def out_of(self, item: str) -> Sequence[Arrow]:
         """The arrows that leave an item."""
         if item not in self._out_of:
-            span, at, leaving = self.items.span(item), self.items.at, self.items.leaving
-            self._out_of[item] = [
-                arrow
-                for box in self.items.inside(item)
-                for arrow in leaving.get(box, ())
-                if at[arrow.head] not in span
-            ]
+            span, at = self.items.span(item), self.items.at
+            arrows = self._inside(item, self.items.leaving)
+            self._out_of[item] = [arrow for arrow in arrows if at[arrow.head] not in span]
         return self._out_of[item]
 
+    def _inside(self, item: str, arrows: Mapping[str, Sequence[Arrow]]) -> Iterator[Arrow]:
+        """Those of *arrows*, by box, that belong to the boxes of an item."""
+        return (arrow for box in self.items.inside(item) for arrow in arrows.get(box, ()))
+
     def alike(self, first: str, second: str) -> bool:
-        """Whether two items show the same boxes and clusters in the same places."""
+        """Whether two items show the same boxes and clusters, at the same positions."""
         here, there = self.items.span(first), self.items.span(second)
         return self.sorts[here.start:here.stop] == self.sorts[there.start:there.stop]
 
@@ -174,8 +170,8 @@ class Connections:
         return box.kind, box.count, step.name if step is not None else ""
 
     def end(self, box: str, item: str = "") -> object:
-        """Where an arrow out of *item* ends: in a box, or in the counterpart of *item* in a
-        parallel row; outputs of the run are all alike."""
+        """The end of an arrow from *item* to a box: the box, or a position in the counterpart of
+        *item* in a parallel row. All outputs of the run are equal."""
         if self.view.boxes[box].kind is BoxKind.OUTPUT:
             return "out"
         return self.parallel.spot(box, item) or box
@@ -183,7 +179,7 @@ class Connections:
     def start(self, arrow: Arrow, item: str) -> tuple[object, ...]:
         """The origin of an arrow into *item*; each repeat may read its own parameter.
 
-        This also holds for parameters that an optimizer step has updated, and for outputs of its
+        It may also read a parameter that an optimizer step has updated, or an output of its
         counterpart in a parallel row.
         """
         stored = self.stored(arrow)
@@ -208,7 +204,7 @@ class Connections:
         return role.value, self.view.recording.values[value].shape
 
     def slots(self, arrow: Arrow) -> set[str]:
-        """All arguments of its head that an arrow is; it is drawn with the first of them."""
+        """All arguments of its head that have the value of an arrow; the first of them is drawn."""
         recording, head = self.view.recording, arrow.head
         step = recording.ops.get(OpId(head)) or recording.scopes.get(ScopeId(head))
         inputs = step.inputs if step is not None else ()
@@ -265,10 +261,10 @@ class _ChainLink:
         self.pattern = (self.joins, self.beside, leaves)
 
     def begins_at(self, first: str) -> bool:
-        """Whether *first* has inputs where the others read the sibling before them.
+        """Whether *first* has an input for each value that the others read from the previous one.
 
-        It need not have them for values that the sibling before has updated: weights, which a
-        module has from the beginning, gradients, or the state that the first step creates.
+        Values that the previous sibling has updated are excepted: weights, which a module has from
+        the beginning, gradients, or the state that the first step creates.
         """
         entries: set[tuple[int, str]] = set()
         for arrow in self.connections.into(first):
@@ -289,7 +285,7 @@ class _ChainLink:
 
 
 def _counted(things: Iterable[Any]) -> dict[Any, int]:
-    """The number of each; a plain dict, because thousands of these are compared."""
+    """The number of equal *things*; a plain dict, because thousands of these are compared."""
     found: dict[Any, int] = {}
     for thing in things:
         found[thing] = found.get(thing, 0) + 1
@@ -297,7 +293,7 @@ def _counted(things: Iterable[Any]) -> dict[Any, int]:
 
 
 def _side_by_side(connections: Connections, row: Sequence[str], start: int) -> int:
-    """Where the siblings that stand beside the one at *start* end."""
+    """The end of the siblings that are side by side with the one at *start*."""
     wanted = _surroundings(connections, row[start])
     end = start + 1
     while end < len(row) and connections.alike(row[start], row[end]):

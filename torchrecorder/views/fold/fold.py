@@ -1,10 +1,10 @@
 """Fold: repeated siblings into one box or cluster with a count.
 
-A rule says which siblings repeat: those of equal structure that are wired alike (`equal`), or
-those of one class whatever else differs (`similar`). The first of them stays and stands for
-the others, and so does everything in it for its counterpart in the others; where siblings
-differ, what only the others have is moved into it. Blocks of several siblings, such as the ops
-of a loop, fold in the same way.
+A rule defines which siblings repeat: those of equal structure with equal connections (`equal`), or
+those of one class, whatever else differs (`similar`). The first of them represents the others, and
+its contents represent their counterparts in the others. Where siblings differ, the parts that only
+others have are moved into the first. Blocks of several siblings, such as the ops of a loop, fold in
+the same way.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from torchrecorder.views.view import Cluster, View
 
 @dataclass(frozen=True)
 class Fold:
-    """Fold repeated siblings, at every level; two plain ones stay two boxes.
+    """Fold repeated siblings at every level; two siblings without scopes in them are not folded.
 
     Attributes:
         similar: Whether siblings of one class fold even if they differ.
@@ -43,7 +43,7 @@ class Fold:
 def repeats(view: View, similar: bool = False) -> tuple[View, tuple[tuple[str, ...], ...]]:
     """*view* with its blocks as clusters, and the groups of siblings that fold.
 
-    Those inside siblings that fold themselves are among them.
+    Groups inside siblings that fold are among them.
     """
     rows = SiblingRows(view, similar)
     groups = tuple(FoldTree(rows).groups if similar else rows.every_group())
@@ -74,9 +74,9 @@ def names_of(
     """The names in the title of a fold: of siblings, or of the scopes in blocks.
 
     Args:
-        recording: Where they are from.
+        recording: Their recording.
         group: The siblings, or blocks of siblings.
-        children: Gives what lies in a block.
+        children: Returns the contents of a block.
     """
     if not is_block(group[0]):
         scopes = (recording.scopes.get(ScopeId(item)) for item in group)
@@ -94,9 +94,9 @@ def names_of(
 
 
 def _names_inside(recording: RecordedRun, instances: Iterable[str]) -> tuple[str, ...]:
-    """The different names of counterparts in siblings, if they are scopes or values with several.
+    """The names of counterparts in siblings, if they are scopes or values with different names.
 
-    In a region or a loop, modules are called after their places in the module around it.
+    In a region or a loop, modules are named by their position in the module around it.
     """
     names: dict[str, None] = {}
     for item in instances:
@@ -108,7 +108,7 @@ def _names_inside(recording: RecordedRun, instances: Iterable[str]) -> tuple[str
     return tuple(names) if len(names) > 1 else ()
 
 
-class Node:
+class FoldNode:
     """A box or cluster, and its counterparts in joined siblings.
 
     Attributes:
@@ -117,28 +117,28 @@ class Node:
         parent: The node around it.
         children: The nodes directly inside it.
         instances: All boxes or clusters that it stands for, itself first.
-        homes: How many of the instances of its parent have it, if siblings may differ.
-        count: How many siblings it folds, at most.
+        present_in: The number of instances of its parent that have it, if siblings may differ.
+        count: The maximum number of siblings that it folds.
         names: The names of these siblings.
     """
 
-    __slots__ = ("id", "key", "parent", "children", "instances", "homes", "count", "names")
+    __slots__ = ("id", "key", "parent", "children", "instances", "present_in", "count", "names")
 
-    def __init__(self, item: str, key: Hashable, parent: Node | None) -> None:
+    def __init__(self, item: str, key: Hashable, parent: FoldNode | None) -> None:
         self.id = item
         self.key = key
         self.parent = parent
-        self.children: list[Node] = []
+        self.children: list[FoldNode] = []
         self.instances = [item]
-        self.homes = 1
+        self.present_in = 1
         self.count = 1
         self.names: tuple[str, ...] = ()
 
     @property
     def share(self) -> tuple[int, int] | None:
-        """In how many of the repeats around it is, and of how many; None if in all."""
+        """The number of repeats around it that have it, and of all repeats; None if all have it."""
         there = 1 if self.parent is None else len(self.parent.instances)
-        return (self.homes, there) if self.homes < there else None
+        return (self.present_in, there) if self.present_in < there else None
 
 
 class FoldTree:
@@ -151,22 +151,22 @@ class FoldTree:
     Attributes:
         rows: The siblings.
         groups: The siblings that are joined, in the order of joining.
-        stands: For each item that goes, its counterpart in an earlier sibling.
-        nodes: Each item by its id, those that go included.
-        roots: The items that stay at the top.
+        counterparts: For each removed item, its counterpart in an earlier sibling.
+        nodes: Each item by its id, removed ones included.
+        roots: The remaining items at the top.
     """
 
     def __init__(self, rows: SiblingRows) -> None:
         self.rows = rows
         self.groups: list[tuple[str, ...]] = []
-        self.stands: dict[str, str] = {}
-        self.nodes: dict[str, Node] = {}
-        self.roots: list[Node] = []
+        self.counterparts: dict[str, str] = {}
+        self.nodes: dict[str, FoldNode] = {}
+        self.roots: list[FoldNode] = []
         self._names: dict[str, tuple[str, ...]] = {}
         self._grow()
         outside_in = (None, *rows.view.clusters)
         for around in reversed(outside_in) if rows.similar else outside_in:
-            if around not in self.stands:
+            if around not in self.counterparts:
                 self._fold(around)
 
     def view(self) -> View:
@@ -175,18 +175,18 @@ class FoldTree:
         boxes = {
             box.id: box.replace(cluster=self._home(box.id), **self._folded(box.id))
             for box in old.boxes.values()
-            if box.id not in self.stands
+            if box.id not in self.counterparts
         }
         members: dict[str, list[str]] = {}
         for box in old.boxes.values():
-            if box.id in self.stands:
+            if box.id in self.counterparts:
                 members.setdefault(self.representative(box.id), []).extend(box.members)
         for name, more in members.items():
             boxes[name] = boxes[name].replace(members=(*boxes[name].members, *more))
         clusters = {
             cluster.id: cluster.replace(parent=self._home(cluster.id), **self._folded(cluster.id))
             for cluster in old.clusters.values()
-            if cluster.id not in self.stands
+            if cluster.id not in self.counterparts
         }
         arrows, carried = folded_arrows(self)
         for item, joins in carried.items():
@@ -199,21 +199,21 @@ class FoldTree:
 
     def representative(self, item: str) -> str:
         """The representative of *item* after all folds."""
-        while item in self.stands:
-            item = self.stands[item]
+        while item in self.counterparts:
+            item = self.counterparts[item]
         return item
 
     def instances(self, item: str) -> int:
-        """How many boxes a box stands for."""
+        """The number of boxes that a box stands for."""
         return len(self.nodes[item].instances)
 
     def part(self, item: str) -> str | None:
-        """The innermost thing around *item*, itself included, that only some repeats have."""
+        """The innermost item that only some repeats have, among *item* and those around it."""
         return next((outer for outer in self.around(item) if self.nodes[outer].share), None)
 
     def around(self, item: str) -> Iterator[str]:
-        """What stays, and the clusters around it in the end, innermost first."""
-        node: Node | None = self.nodes[item]
+        """*item* and the clusters around it after all folds, innermost first."""
+        node: FoldNode | None = self.nodes[item]
         while node is not None:
             yield node.id
             node = node.parent
@@ -237,12 +237,12 @@ class FoldTree:
         return fields
 
     def _grow(self) -> None:
-        waiting: list[tuple[str | None, Node | None]] = [(None, None)]
+        waiting: list[tuple[str | None, FoldNode | None]] = [(None, None)]
         while waiting:
             around, parent = waiting.pop()
             row = self.roots if parent is None else parent.children
             for item in self.rows.items.children(around):
-                node = self.nodes[item] = Node(item, self.rows.rule.key(item), parent)
+                node = self.nodes[item] = FoldNode(item, self.rows.rule.key(item), parent)
                 row.append(node)
                 if item in self.rows.view.clusters:
                     waiting.append((item, node))
@@ -263,33 +263,33 @@ class FoldTree:
         if groups:
             self.groups += groups
             row = self.roots if around is None else self.nodes[around].children
-            row[:] = [node for node in row if node.id not in self.stands]
+            row[:] = [node for node in row if node.id not in self.counterparts]
 
     def _varies(self, item: str) -> bool:
         """Whether scopes in *item* may have other names than their counterparts in siblings."""
         scope = self.rows.recording.scopes.get(ScopeId(item))
         return scope is None or scope.module is None
 
-    def _join(self, first: Node, sibling: Node) -> None:
+    def _join(self, first: FoldNode, sibling: FoldNode) -> None:
         """Let *first* represent *sibling*, and its contents those of *sibling*."""
         self._unite(first, sibling)
         waiting = [(first, sibling)]
         while waiting:
             first, sibling = waiting.pop()
-            row: list[Node] = []
-            for mine, yours in self._counterparts(first, sibling):
-                if mine is not None and yours is not None:
-                    mine.homes += yours.homes
-                    self._unite(mine, yours)
-                    waiting.append((mine, yours))
-                elif yours is not None:
-                    yours.parent = first
-                row.extend(filter(None, (mine or yours,)))
+            row: list[FoldNode] = []
+            for node, counterpart in self._aligned_children(first, sibling):
+                if node is not None and counterpart is not None:
+                    node.present_in += counterpart.present_in
+                    self._unite(node, counterpart)
+                    waiting.append((node, counterpart))
+                elif counterpart is not None:
+                    counterpart.parent = first
+                row.extend(filter(None, (node or counterpart,)))
             first.children = row
 
-    def _counterparts(
-        self, first: Node, second: Node
-    ) -> Iterable[tuple[Node | None, Node | None]]:
+    def _aligned_children(
+        self, first: FoldNode, second: FoldNode
+    ) -> Iterable[tuple[FoldNode | None, FoldNode | None]]:
         """The contents of two siblings in order, as pairs of counterparts."""
         if not self.rows.similar:
             return zip(first.children, second.children)
@@ -302,8 +302,8 @@ class FoldTree:
             for here, there in aligned(*keys)
         )
 
-    def _unite(self, first: Node, sibling: Node) -> None:
-        self.stands[sibling.id] = first.id
+    def _unite(self, first: FoldNode, sibling: FoldNode) -> None:
+        self.counterparts[sibling.id] = first.id
         first.instances.extend(sibling.instances)
         if sibling.count > first.count:
             first.count, first.names = sibling.count, sibling.names

@@ -9,7 +9,7 @@ from torchrecorder.graph.structural_hash import without_numbers
 
 
 def fold_key(recording: RecordedRun, item: str) -> tuple[str, str] | None:
-    """What equal repeats have in common: structure, and names without their numbers.
+    """The common facts of equal repeats: structure, and names without their numbers.
 
     None if *item* is not a scope. ``fc1`` and ``fc2`` may fold, ``query`` and ``key`` may not.
     """
@@ -20,7 +20,7 @@ def fold_key(recording: RecordedRun, item: str) -> tuple[str, str] | None:
 
 
 def loose_fold_key(recording: RecordedRun, item: str) -> tuple[object, ...] | None:
-    """What similar repeats have in common: class, and names without their numbers.
+    """The common facts of similar repeats: class, and names without their numbers.
 
     Sizes, wiring and optional parts may differ. None if *item* is not a scope.
     """

@@ -17,12 +17,11 @@ from torchrecorder.views.fold.blocks import op_key
 
 CALLS = (ScopeKind.MODULE, ScopeKind.FUNCTION)
 
-Step = Union[Scope, Op]
-Groups = Mapping[Union[ScopeId, None], tuple[tuple[str, ...], ...]]
+RepeatedChildren = Mapping[Union[ScopeId, None], tuple[tuple[str, ...], ...]]
 """For each scope, the groups of its children that repeat for each micro-batch."""
 
 
-def micro_batches(recording: RecordedRun) -> Groups:
+def micro_batches(recording: RecordedRun) -> RepeatedChildren:
     """The groups of each scope that sends or receives messages."""
     sent = {
         message.op: message
@@ -42,7 +41,7 @@ class _Steps:
         self.recording = recording
         self.sent = sent
         self.backwards = {run.op for run in recording.backward_runs}
-        self.steps: dict[str, Step] = {step.id: step for step in recording.children[around]}
+        self.steps: dict[str, Scope | Op] = {step.id: step for step in recording.children[around]}
         self.anchors: dict[str, Hashable] = {
             step.id: key for step in self.steps.values() if (key := self._anchor(step)) is not None
         }
@@ -68,7 +67,7 @@ class _Steps:
             if 1 < len(names) <= largest.get(found, len(names)):
                 yield tuple(names)
 
-    def _anchor(self, step: Step) -> Hashable:
+    def _anchor(self, step: Scope | Op) -> Hashable:
         """The key that a call, a message or a backward pass shares with its repetitions."""
         if isinstance(step, Scope):
             if step.kind is ScopeKind.PIPELINE_BACKWARD:
@@ -105,7 +104,7 @@ class _Steps:
     def _homes(self) -> Iterator[tuple[str, str]]:
         """Each op, with the step that contains it."""
         for name, step in self.steps.items():
-            waiting: list[Step] = [step]
+            waiting: list[Scope | Op] = [step]
             while waiting:
                 inner = waiting.pop()
                 if isinstance(inner, Op):

@@ -1,8 +1,8 @@
-"""Parallel rows: siblings of which each is connected to its counterpart in another row.
+"""Parallel rows: rows of siblings in which each is connected to its counterpart in the other row.
 
-When a language model makes token after token, each layer reads the keys and values that the same
-layer has kept in the step before: layer 3 those of layer 3. Where both rows fold, and alike, one
-line between the two folds stands for all of them.
+When a language model generates tokens, each layer reads the keys and values that the same layer
+cached in the previous step: layer 3 reads those of layer 3. If both rows fold in the same way, one
+line between the two folds represents all these edges.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Parallel:
         items: The nesting and order of boxes and clusters.
 
     Attributes:
-        pairs: The rows that are parallel: of one length, with arrows between counterparts.
+        pairs: The parallel rows: of equal length, with arrows only between counterparts.
     """
 
     def __init__(self, items: Items) -> None:
@@ -54,8 +54,8 @@ class Parallel:
             item = parent[item]
 
     def _found(self, stored: Callable[[Arrow], object]) -> set[Pair]:
-        """The rows of one length with arrows only between counterparts, and from the end of one to
-        the beginning of the other."""
+        """The rows of equal length with arrows only between counterparts, and from the end of one
+        to the start of the other."""
         own, parent = self._own, self.items.parent
         innermost: dict[str | None, int] = {None: -1}
         for item in self.items.order:
@@ -96,7 +96,7 @@ class Parallel:
             changed = {row for pair in wrong for row in pair}
 
     def spot(self, box: str, item: str) -> tuple[int, int] | None:
-        """The place of *box* in the counterpart of *item* in a parallel row; None in no other."""
+        """The position of *box* in the counterpart of *item* in a parallel row, if it is in one."""
         own = self._own.get(item) if self.pairs else None
         if own is not None:
             for row, place, member in self._seats(box):

@@ -1,4 +1,4 @@
-"""Periods: where a sequence repeats itself, block after block, in time linear in its length."""
+"""Periods: equal consecutive blocks of a sequence, found in time linear in its length."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ LONGEST = 256
 """The maximum number of elements in a block."""
 
 _TRIES = 12
-"""How many periods are tried at each position: distances to the next equal elements."""
+"""The number of periods that are tried at each position: distances to the next equal elements."""
 
 _BASE, _PRIME = 1_000_003, (1 << 61) - 1
 
 
 class Repetition(NamedTuple):
-    """Equal blocks one after the other.
+    """Equal consecutive blocks.
 
     Attributes:
-        start: Where the first block begins.
+        start: The start of the first block.
         period: The number of elements in a block.
         times: The number of blocks.
-        spare: How many elements after the last block continue the pattern: the blocks may as
-            well begin up to so many elements later.
+        spare: The number of elements after the last block that continue the pattern. The blocks
+            could also start up to as many elements later.
     """
 
     start: int
@@ -33,7 +33,7 @@ class Repetition(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Where the last block ends."""
+        """The end of the last block."""
         return self.start + self.period * self.times
 
 

@@ -31,10 +31,10 @@ def with_block_clusters(
 
     Args:
         view: The view to fold.
-        unit: Gives what a scope or op has in common with others.
+        unit: Returns the unit of a scope or op.
 
     Returns:
-        The items, and what scopes and blocks that may repeat have in common.
+        The items, and the fold keys of scopes and blocks.
     """
     items = Items(view)
     parents: dict[str, str | None] = {}
@@ -57,13 +57,13 @@ class _BlockPosition(NamedTuple):
     levels: int
 
     def item(self, row: Sequence[str]) -> str:
-        """The id of what has this place in a row."""
+        """The id of the sibling or block in *row*."""
         return PREFIX * self.levels + row[self.position]
 
 
 @dataclass
 class _Repeats:
-    """What may repeat in a row of siblings: scopes, and blocks of siblings, each with its key."""
+    """The scopes and blocks of siblings in a row that may repeat, each with its fold key."""
 
     scopes: list[tuple[int, Hashable]]
     blocks: list[tuple[Hashable, list[_BlockPosition]]]
@@ -72,7 +72,7 @@ class _Repeats:
 def _repeats(
     items: Items, unit: Callable[[RecordedRun, str], Unit]
 ) -> Iterator[tuple[str | None, list[str], _Repeats]]:
-    """What may repeat in each cluster; computed once for all clusters of equal structure."""
+    """The scopes and blocks of each cluster that may repeat, computed once for equal clusters."""
     known: dict[Hashable, _Repeats] = {}
     recording = items.view.recording
     for around in (None, *items.view.clusters):
@@ -87,7 +87,7 @@ def _repeats(
 
 
 def _signature(recording: RecordedRun, around: str | None, row: Sequence[str]) -> Hashable:
-    """Equal for scopes of equal structure that show the same of it."""
+    """A key that is equal for scopes of equal structure with the same visible steps."""
     scope = recording.scopes.get(ScopeId(around or ""))
     steps = [recording.scopes.get(ScopeId(item)) or recording.ops.get(OpId(item)) for item in row]
     if scope is None or None in steps:
@@ -140,7 +140,7 @@ def without_single_blocks(view: View, kept: Collection[str] = ()) -> View:
 
 
 def _moved(view: View, parents: Mapping[str, str | None], keys: Mapping[str, object]) -> View:
-    """*view* with the clusters that *parents* names, around what they are named for."""
+    """*view* with blocks as clusters; *parents* has the new cluster around each item."""
     boxes = {
         name: box.moved(parents[name]) if name in parents else box
         for name, box in view.boxes.items()
@@ -157,11 +157,11 @@ def _moved(view: View, parents: Mapping[str, str | None], keys: Mapping[str, obj
 
 
 def _in_order(
-    clusters: Mapping[str, Cluster], met: Sequence[str | None]
+    clusters: Mapping[str, Cluster], first: Sequence[str | None]
 ) -> Iterator[tuple[str, Cluster]]:
-    """Clusters as they are met, each after the one around it."""
+    """Clusters in the order of the boxes in them, each after the one around it."""
     done: set[str] = set()
-    for start in (*met, *clusters):
+    for start in (*first, *clusters):
         chain: list[str] = []
         around = start
         while around is not None and around not in done:
@@ -173,11 +173,12 @@ def _in_order(
 
 
 def _own_sources(view: View, keys: Mapping[str, object]) -> Mapping[str, Box]:
-    """Constants that only one block reads, and inputs of which each block reads its own, inside it.
+    """The boxes of inputs and constants that move into a block: constants that only it reads, and
+    inputs if each of the equal blocks reads its own.
 
     Args:
-        view: Where they lie outside.
-        keys: What blocks that may repeat have in common.
+        view: The view, with these boxes outside.
+        keys: The fold keys of blocks.
     """
     readers: dict[str, list[str | None]] = {}
     for arrow in view.arrows:

@@ -14,13 +14,15 @@ from torchrecorder.events import OpId, ScopeId
 from torchrecorder.views.fold.equal import Connections
 from torchrecorder.views.view import Arrow
 
-Groups = Sequence[tuple[str, ...]]
+SiblingGroups = Sequence[tuple[str, ...]]
 
-Find = Callable[[Optional[str]], Groups]
+Find = Callable[[Optional[str]], SiblingGroups]
 """Returns the groups of siblings in a cluster."""
 
 
-def every_group(connections: Connections, keys: Mapping[str, object], find: Find) -> list[Groups]:
+def every_group(
+    connections: Connections, keys: Mapping[str, object], find: Find
+) -> list[SiblingGroups]:
     """The groups of siblings in each cluster, in the order of the clusters; the top first.
 
     Args:
@@ -34,9 +36,11 @@ def every_group(connections: Connections, keys: Mapping[str, object], find: Find
     return found
 
 
-def _shared(connections: Connections, keys: Mapping[str, object], find: Find) -> Iterator[Groups]:
+def _shared(
+    connections: Connections, keys: Mapping[str, object], find: Find
+) -> Iterator[SiblingGroups]:
     alike = _Alike(connections, keys).found()
-    found: dict[str | None, Groups] = {}
+    found: dict[str | None, SiblingGroups] = {}
     for around in (None, *connections.view.clusters):
         first, places = alike.get(around, (around, {}))
         if first in found:
@@ -47,7 +51,7 @@ def _shared(connections: Connections, keys: Mapping[str, object], find: Find) ->
 
 
 class _Alike:
-    """Finds clusters that have the same in them, wired in the same way inside and outside."""
+    """Finds clusters with equal contents, and equal connections inside and outside."""
 
     def __init__(self, connections: Connections, keys: Mapping[str, object]) -> None:
         self.connections = connections
@@ -111,7 +115,7 @@ class _Alike:
         return None if row is None else others.setdefault(row, len(others))
 
     def _what(self, arrow: Arrow) -> Hashable:
-        """What matters of the tensor on an arrow, but for which one it is."""
+        """A key of the tensor on an arrow that is equal for tensors of the same kind and form."""
         op = self.recording.ops.get(OpId(arrow.tail))
         if op is None or len(op.outputs) < 2:
             return self.connections.stored(arrow)

@@ -25,12 +25,12 @@ class Items:
             **{box.id: box.cluster for box in view.boxes.values()},
         }
         self._children: dict[str | None, dict[str, None]] = {None: {}}
-        # Values that are only read have no place in the run order: they come last.
+        # Values that are only read have no position in the run order: they come last.
         self._place(box for box in view.boxes.values() if box.kind not in SOURCES)
         self._place(box for box in view.boxes.values() if box.kind in SOURCES)
 
     def _place(self, boxes: Iterable[Box]) -> None:
-        """Put boxes into their clusters, and clusters into others where the first box is met."""
+        """Put boxes into their clusters, and each cluster into its parent at its first box."""
         children = self._children
         for box in boxes:
             item, around = box.id, box.cluster
@@ -48,7 +48,7 @@ class Items:
         return [item for item in self.children(cluster) if not self.is_source(item)]
 
     def is_source(self, item: str) -> bool:
-        """Whether an item is a value that is only read."""
+        """Whether *item* is an input, parameter, buffer or constant."""
         return item in self.view.boxes and self.view.boxes[item].kind in SOURCES
 
     @cached_property
@@ -92,25 +92,21 @@ class Items:
     @cached_property
     def leaving(self) -> Mapping[str, Sequence[Arrow]]:
         """The arrows of the view by their tail."""
-        if self._before is not None:
-            return self._before.leaving
-        found: dict[str, list[Arrow]] = {}
-        for arrow in self.view.arrows:
-            found.setdefault(arrow.tail, []).append(arrow)
-        return found
+        return self._by_end("tail") if self._before is None else self._before.leaving
 
     @cached_property
     def entering(self) -> Mapping[str, Sequence[Arrow]]:
         """The arrows of the view by their head."""
-        if self._before is not None:
-            return self._before.entering
+        return self._by_end("head") if self._before is None else self._before.entering
+
+    def _by_end(self, end: str) -> Mapping[str, Sequence[Arrow]]:
         found: dict[str, list[Arrow]] = {}
         for arrow in self.view.arrows:
-            found.setdefault(arrow.head, []).append(arrow)
+            found.setdefault(getattr(arrow, end), []).append(arrow)
         return found
 
     def readers(self, row: Iterable[str]) -> Mapping[str, Sequence[str]]:
-        """For each of these siblings, those of them that read something computed in it."""
+        """For each sibling in *row*, those in *row* that read one of its results."""
         home: dict[str, str] = {}
         for item in row:
             home.update(dict.fromkeys(self.inside(item), item))

@@ -18,7 +18,7 @@ from torchrecorder.views.view import View
 
 
 class SiblingRows:
-    """The rows of siblings in a view, and which of them repeat.
+    """The rows of siblings in a view, and those of them that repeat.
 
     Attributes:
         similar: Whether siblings that repeat may differ.
@@ -38,7 +38,7 @@ class SiblingRows:
         self.rule = Similar(self.items, keys) if similar else Equal(self.items, keys, self._folds)
 
     def groups(self, around: str | None) -> list[tuple[str, ...]]:
-        """The siblings in a cluster that fold."""
+        """The siblings that fold in a cluster."""
         rest = (
             tuple(item for item in group if item not in self._parts)
             for group in self.rule.groups(around)
@@ -47,7 +47,7 @@ class SiblingRows:
         return [*self._parts_of_batches(around), *found]
 
     def every_group(self) -> Iterator[tuple[str, ...]]:
-        """The siblings in all clusters that fold."""
+        """The siblings that fold in any cluster."""
         if isinstance(self.rule, Equal) and not self.micro_batches:
             shared = every_group(self.rule.connections, self.rule.keys, self.groups)
             return chain.from_iterable(shared)
@@ -68,7 +68,7 @@ class SiblingRows:
         return unit if self._parts.isdisjoint(unit.items) else Unit(None, unit.items)
 
     def _folds(self, group: Sequence[str]) -> bool:
-        """Whether this number of siblings, or blocks of siblings, is folded."""
+        """Whether there are enough siblings, or blocks of siblings, to fold."""
         if len(group) < 2:
             return False
         first = group[0]

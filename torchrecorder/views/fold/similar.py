@@ -1,7 +1,7 @@
-"""Similar siblings: of one class, although sizes, wiring or an optional part differ.
+"""Similar siblings: of one class, although sizes, connections or optional parts differ.
 
-Siblings that differ in their wiring alone fold too: they are adjacent in the run, so an arrow
-into or out of one of them is drawn to the box of all.
+Siblings that differ only in their connections fold too: they are adjacent in the run, so an arrow
+into or out of one of them is drawn at the box of all.
 """
 
 from __future__ import annotations
@@ -10,19 +10,18 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 
 from torchrecorder.events import GradId, OpId, ScopeId, ValueId
-from torchrecorder.graph.nodes import Op, Scope
-from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.nodes import Op
 from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.fold.sibling_index import Items
 from torchrecorder.views.fold.fold_key import loose_fold_key
 
 
 class Similar:
-    """Finds siblings that mostly do the same.
+    """Finds adjacent siblings with mostly the same operations.
 
     Args:
         items: The items to fold.
-        keys: What scopes and blocks that repeat have in common.
+        keys: The fold keys of scopes and blocks.
     """
 
     def __init__(self, items: Items, keys: Mapping[str, object]) -> None:
@@ -51,7 +50,7 @@ class Similar:
         return "value", box.kind, name
 
     def groups(self, around: str | None) -> Iterator[tuple[str, ...]]:
-        """Siblings in a cluster next to each other that are similar to the first of them."""
+        """Adjacent siblings in a cluster that are similar to the first of them."""
         group: list[str] = []
         for item in self.items.siblings(around):
             if group and not self._are_similar(group[0], item):
@@ -71,18 +70,15 @@ class Similar:
         return 2 * (first & second).total() > smaller or first == second
 
     def _profile(self, item: str) -> Counter[Hashable]:
-        """What runs directly in a scope; siblings of one class in a row count once."""
+        """The ops and scopes directly in a scope; adjacent scopes of one class count once."""
         if item not in self._profiles:
             found: Counter[Hashable] = Counter()
             last: Hashable = None
             for child in self.recording.children[ScopeId(item)]:
-                key = _step(self.recording, child)
-                if key != last or isinstance(child, Op):
+                is_op = isinstance(child, Op)
+                key = child.name if is_op else loose_fold_key(self.recording, child.id)
+                if key != last or is_op:
                     found[key] += 1
                 last = key
             self._profiles[item] = found
         return self._profiles[item]
-
-
-def _step(recording: RecordedRun, child: Scope | Op) -> Hashable:
-    return child.name if isinstance(child, Op) else loose_fold_key(recording, child.id)
