@@ -1,5 +1,8 @@
 """Custom autograd functions are recognised, or no alias of ours comes near them."""
 
+import gc
+import weakref
+
 import pytest
 import torch
 from torch import nn
@@ -136,3 +139,17 @@ def test_what_a_backward_makes_is_no_constant():
     assert (part.kind, part.name) == ("hidden", "AdjointBackward")
     assert (state.name, state.inputs[0].value) == ("alias", part.outputs[0])
     assert all(scope.recompute for scope in again)
+
+
+def test_the_trial_keeps_no_frames():
+    """The first recorder of a process lets the model go with the last reference to it."""
+    model = nn.Linear(2, 2)
+    released = weakref.ref(model)
+    gc.disable()
+    try:
+        with Recorder(model):
+            model(torch.ones(1, 2))
+        del model
+        assert released() is None
+    finally:
+        gc.enable()

@@ -192,7 +192,6 @@ def _tried(recognise: Recognise) -> bool:
         found: list[list[Any]] = []
         with torch.inference_mode(False):
             for call in (_Trial.apply, _look):
-                call(lambda: found.append(recognise(get_frame())))
-        inside, outside = found
-        _known.append([class_of(item) for item in inside] == [_Trial] and not outside)
+                call(lambda: found.append([class_of(item) for item in recognise(get_frame())]))
+        _known.append(found == [[_Trial], []])
     return _known[0]
