@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from torch.utils.checkpoint import checkpoint
 
 import torchrecorder as tr
 from torchrecorder.capture.internals.table import BACKWARD_CALLS
-from torchrecorder.events import OpKind, ScopeKind
+from torchrecorder.events import OpKind, Role, ScopeKind
 from torchrecorder.testing.inert import assert_inert
 
 
@@ -26,7 +27,7 @@ def inputs():
 
 def recorded(model, run):
     """The recording of a step that *run* makes."""
-    with tr.Recorder(model) as recorder:
+    with tr.Recorder(model if isinstance(model, nn.Module) else None) as recorder:
         run(model)
     recording = recorder.recording
     assert not recording.run.lost
@@ -126,6 +127,41 @@ def test_operation_of_a_hook_reads_from_the_pass(add_hook):
     assert value.shape == tuple(made[0].shape)
     assert all(scope.kind is ScopeKind.MODULE or scope.kind is ScopeKind.CUSTOM_FUNCTION
                for scope in recording.scopes.values())
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize("packed", [False, True])
+def test_hook_of_a_sum(create_graph, packed):
+    """No node has seen the sum of two gradients when a hook is given it; a mask is no gradient."""
+    made, mask = [], torch.ones(2)
+
+    def hook(gradient, mask=mask):
+        made.append(gradient * mask)
+
+    def run(_):
+        y = torch.ones(2, requires_grad=True).sin()
+        y.register_hook((lambda *given: hook(*given)) if packed else hook)
+        (y.exp() + y).sum().backward(create_graph=create_graph)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of create_graph
+        recording = recorded(None, run)
+    product = called(recording, "mul")[-1]
+    assert maker(recording, product) == called(recording, "backward")[0]
+    assert recording.values[product.inputs[1].value].role is Role.CONSTANT
+
+
+def test_pass_that_is_not_seen():
+    """Neither are its hooks."""
+    model, made = mlp(), []
+    on_parameters(model, lambda g: made.append(g.norm()))
+
+    def run(model):
+        with torch._C.DisableTorchFunction():
+            step(model)
+
+    assert not called(recorded(model, run), "norm")
+    assert len(made) == 4
 
 
 def test_gradient_that_a_hook_replaces_is_its_result():
@@ -300,6 +336,7 @@ def test_pass_that_a_hook_runs_is_a_pass_of_its_own():
     def hook(gradient):
         with torch.enable_grad():
             z = torch.ones(2, requires_grad=True)
+            z.register_hook(lambda gradient: made.append(gradient.exp()))
             (z * z).sum().backward()
         made.append(z.grad * gradient.sum())
 
@@ -312,6 +349,7 @@ def test_pass_that_a_hook_runs_is_a_pass_of_its_own():
     outer, inner = called(recording, "backward")
     product = called(recording, "mul")[-1]
     assert maker(recording, product, 0) == inner
+    assert maker(recording, called(recording, "exp")[0]) == inner
     assert maker(recording, maker_of_sum(recording, product)) == outer
 
 
@@ -376,9 +414,7 @@ def test_recorder_that_a_hook_starts_records_the_hook():
     model, inner = mlp(), []
 
     def hook(gradient):
-        with tr.Recorder() as recorder:
-            gradient.norm().exp()
-        inner.append(recorder.recording)
+        inner.append(recorded(gradient, lambda gradient: gradient.norm().exp()))
 
     model[2].weight.register_hook(hook)
     step(model)

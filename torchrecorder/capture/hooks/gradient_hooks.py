@@ -126,7 +126,7 @@ def _engine(*args: Any, **kwargs: Any) -> Any:
     try:
         return run_engine(*args, **kwargs)
     finally:
-        for item in reversed(begun):
+        for item in begun:
             leave_function_mode(item.functions)
 
 
