@@ -105,7 +105,7 @@ def _gradients(hook: FrameType, *, after_node: bool) -> list[Tensor] | None:
     hook of gradients.
 
     One tensor, or tuples of them, after the module if the hook has one; the hook after
-    accumulation is given the parameter. Further arguments have values of the program. While a node
+    accumulation is given the parameter; autograd tells of gradients that have a graph. Further arguments have values of the program. While a node
     runs and directly *after* it, the hooks of gradients are those of nodes, which are given two
     tuples; other functions unpack saved tensors.
     """
@@ -116,8 +116,7 @@ def _gradients(hook: FrameType, *, after_node: bool) -> list[Tensor] | None:
     if after_node and len(tuples) < 2:
         return None
     found = given[:1] if not tuples else itertools.chain(*tuples)
-    tensors = [item for item in found if isinstance(item, Tensor)]
-    return [item for item in tensors if not (item.is_leaf and item.requires_grad)]
+    return [item for item in found if isinstance(item, Tensor) and not item.requires_grad]
 
 
 def _engine(*args: Any, **kwargs: Any) -> Any:
