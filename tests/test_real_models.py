@@ -7,10 +7,12 @@ import functools
 import pytest
 
 import torchrecorder
+from torchrecorder.annotations.parameters import BUFFER_BYTES, PARAMETER_BYTES
 from torchrecorder.testing.inert import assert_inert
 
 from tests import real_models
 from tests.agreement import Agreement
+from tests.export.test_text import total
 from tests.reach import disagreements
 from tests.replay import Replay, kept_run
 from tests.structure import structure
@@ -80,6 +82,25 @@ def test_reaches_what_gradients_reach(name):
     """Recorded paths lead from output to leaf exactly where autograd finds a gradient."""
     if name not in OWN_BACKWARD:
         assert disagreements(_recorded(name), real_models.make(name)) == []
+
+
+FUNCTIONS = {"beam_search", "generation"}
+"""Methods of models: whose weights they use is not asked."""
+
+
+@each_model
+def test_counts(name):
+    """Weights, trained and not, and the bytes of all that is stored are those of the model."""
+    if name not in FUNCTIONS:
+        recording, model = _recorded(name), real_models.make(name).model
+        weights = list(model.parameters())
+        trained = sum(each.numel() for each in weights if each.requires_grad)
+        count = sum(each.numel() for each in weights)
+        assert total(recording, "Total params") == f"{count:,}"
+        assert total(recording, "Trainable params") == f"{trained:,}"
+        assert total(recording, "Non-trainable params") == f"{count - trained:,}"
+        assert PARAMETER_BYTES.on(recording).total() == sum(each.nbytes for each in weights)
+        assert BUFFER_BYTES.on(recording).total() == sum(each.nbytes for each in model.buffers())
 
 
 @each_model
