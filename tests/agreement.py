@@ -45,7 +45,6 @@ class Agreement:
         self.call_of: dict[OpId, Call] = {}
         self.edges = 0
         self._align()
-        self._behind: dict[OpId, frozenset[OpId]] = {}
 
     def _align(self) -> None:
         """Match the recorded ops with the witnessed calls, both in order."""
@@ -122,9 +121,8 @@ class Agreement:
         allowed = {*read.own, *read.writes, *read.writers}
         if calls - allowed and (read.own or BEFORE in read.writers):
             return f"recorded as made by {self._told(calls)}, made by {self._told(allowed)}"
-        behind = calls | self._ancestors(ends)
-        missing = seen - behind
-        if missing and not hidden:
+        missing = seen - calls
+        if missing and not hidden and (missing := missing - self._ancestors(ends)):
             return f"the writes by {self._told(missing)} are not behind it"
         if not calls and seen and ends <= {None}:
             return f"recorded as there from the start, written by {self._told(seen)}"

@@ -22,7 +22,7 @@ from torchrecorder.recording import Recording
 
 from tests.agreement import Agreement
 from tests.callers import ATTENTION, heard_inside, is_of_attention, is_of_checkpoint
-from tests.witness import Witness, innermost, name_of, tensors_of
+from tests.witness import Read, Witness, innermost, name_of, results_of, tensors_of
 
 _CANNOT = {"backward", "grad", "run_backward"}
 """Functions that need the autograd graph of the run: their results are taken as given."""
@@ -124,13 +124,30 @@ def _copy(tensor: Tensor) -> Tensor:
         return made.requires_grad_() if tensor.requires_grad and not _within() else made
 
 
-def kept_run(run: Any) -> tuple[Witness, Keeper, list[Any]]:
-    """Run a model under a witness and a keeper; also reads of what it returned."""
+@dataclass(frozen=True)
+class KeptRun:
+    """One run of a model under a witness and a keeper.
+
+    Attributes:
+        read: What the witness reads of the outputs.
+        outputs: Copies of them.
+    """
+
+    witness: Witness
+    keeper: Keeper
+    read: list[Read]
+    outputs: list[Tensor]
+
+
+def kept_run(run: Any) -> KeptRun:
+    """Run a model under a witness and a keeper."""
     witness = Witness(run.model)
     keeper = Keeper(witness)
+    witness.meet(run)
     with witness, keeper:
         output = run.model(*run.args, **(run.kwargs or {}))
-    return witness, keeper, [_copy(each) for each in tensors_of(output)]
+    read = [witness.read(each) for each in results_of(output)]
+    return KeptRun(witness, keeper, read, [_copy(each) for each in tensors_of(output)])
 
 
 class Replay:

@@ -15,7 +15,15 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 
 
-def _built(folder: Path, *options: str) -> Path:
+@pytest.fixture(scope="module")
+def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the extension keeps what it recorded and drew: the pages of both sites have it once."""
+    return tmp_path_factory.mktemp("recordings")
+
+
+def _built(folder: Path, recordings: Path, *options: str) -> Path:
+    (folder / ".doctrees").mkdir(parents=True)
+    (folder / ".doctrees" / "torchrecorder").symlink_to(recordings)
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "-n", *options, str(DOCS), str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder.parent)
     assert done.returncode == 0, done.stderr
@@ -24,11 +32,11 @@ def _built(folder: Path, *options: str) -> Path:
 
 
 @pytest.mark.slow
-def test_site(tmp_path):
+def test_site(tmp_path, recordings):
     """All pages, from nothing: every gallery entry has a figure, for light pages and for dark."""
     for needed in ("sphinx", "myst_parser", "furo", "transformers", "torch_geometric"):
         pytest.importorskip(needed)
-    out = _built(tmp_path / "html")
+    out = _built(tmp_path / "html", recordings)
     entries = [each for each in (DOCS / "gallery").glob("*.md") if each.stem != "index"]
     assert len(entries) >= 12
     for entry in entries:
@@ -38,13 +46,16 @@ def test_site(tmp_path):
 
 
 @pytest.mark.slow
-def test_site_without_libraries_of_models(tmp_path):
-    """The quick build, for machines that have nothing but the extra."""
+def test_site_without_libraries_of_models(tmp_path, recordings):
+    """The quick build, for machines that have nothing but the extra.
+
+    Its pages are those of the whole site, which are written there; here all are read and linked.
+    """
     for needed in ("sphinx", "myst_parser", "furo"):
         pytest.importorskip(needed)
-    out = _built(tmp_path / "html", "-t", "quick")
-    assert (out / "guide" / "first-picture.html").exists()
-    assert not (out / "gallery").exists()
+    read = _built(tmp_path / "quick", recordings, "-t", "quick", "-b", "dummy") / ".doctrees"
+    assert (read / "guide" / "first-picture.doctree").exists()
+    assert not (read / "gallery").exists()
 
 
 def test_every_public_name_is_in_the_reference():

@@ -1,11 +1,13 @@
 """Every example runs, and leaves the pictures it prints or promises."""
 
+import functools
 import runpy
 import sys
 from pathlib import Path
 
 import pytest
 
+import torchrecorder
 from tests import torchvision_shim
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -17,6 +19,8 @@ NEEDS = {
         "bert clip gpt2 llama mixtral saved_bytes swin t5 vit whisper".split(), "transformers"
     ),
 }
+FEWER = {"plan_llama": {"layers": 8}}
+"""Arguments of what a script plans: 80 equal layers take a minute, and say no more than eight."""
 
 
 @pytest.mark.slow
@@ -28,6 +32,15 @@ def test_example_runs(path, tmp_path, monkeypatch, capsys):
         pytest.importorskip(NEEDS[path.stem])
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(EXAMPLES), *sys.path])
+    if path.stem in FEWER:
+        planned, fewer = torchrecorder.plan, FEWER[path.stem]
+        monkeypatch.setattr(
+            torchrecorder,
+            "plan",
+            lambda factory, *args, **options: planned(
+                functools.partial(factory, **fewer), *args, **options
+            ),
+        )
     runpy.run_path(str(path), run_name="__main__")
     written = [each for each in tmp_path.iterdir() if each.stat().st_size]
     named = [line for line in capsys.readouterr().out.split() if line.endswith(".svg")]

@@ -7,14 +7,15 @@ import functools
 import pytest
 
 import torchrecorder
+from torchrecorder.annotations.parameters import BUFFER_BYTES, PARAMETER_BYTES
 from torchrecorder.testing.inert import assert_inert
 
 from tests import real_models
 from tests.agreement import Agreement
+from tests.export.test_text import total
 from tests.reach import disagreements
 from tests.replay import Replay, kept_run
 from tests.structure import structure
-from tests.witness import witnessed
 
 SLOW = {"faster_rcnn", "faster_rcnn_training", "raft", "vgg11", "inception_v3", "timm_levit"}
 SLOW |= {"timm_efficientnet", "densenet121_checkpointed", "timm_resnest"}
@@ -44,15 +45,20 @@ def _recorded(name):
     return torchrecorder.record(run.model, run.args, run.kwargs)
 
 
+@functools.lru_cache(maxsize=1)
+def _kept(name):
+    """A run of the model under a witness, which two tests compare with the recording."""
+    return kept_run(real_models.make(name))
+
+
 @each_model
 def test_agrees_with_the_witness(name):
     """Every tensor argument of every op, and every result, has the right origin."""
     recording = _recorded(name)
     assert structure(recording) == []
     assert recording.run.lost == 0
-    witness, outputs = witnessed(real_models.make(name))
-    agreement = Agreement(recording, witness)
-    assert agreement.flow(outputs) == []
+    agreement = Agreement(recording, _kept(name).witness)
+    assert agreement.flow(_kept(name).read) == []
     assert agreement.modules() == []
     assert agreement.edges > 0
 
@@ -61,10 +67,9 @@ def test_agrees_with_the_witness(name):
 def test_replays(name):
     """Run again along its edges only, the recording gives every result bit for bit."""
     recording = _recorded(name)
-    witness, keeper, outputs = kept_run(real_models.make(name))
-    agreement = Agreement(recording, witness)
-    replay = Replay(recording, agreement, keeper)
-    assert replay.run(outputs) == []
+    kept = _kept(name)
+    replay = Replay(recording, Agreement(recording, kept.witness), kept.keeper)
+    assert replay.run(kept.outputs) == []
     assert replay.ran > 0
 
 
@@ -77,6 +82,25 @@ def test_reaches_what_gradients_reach(name):
     """Recorded paths lead from output to leaf exactly where autograd finds a gradient."""
     if name not in OWN_BACKWARD:
         assert disagreements(_recorded(name), real_models.make(name)) == []
+
+
+FUNCTIONS = {"beam_search", "generation"}
+"""Methods of models: whose weights they use is not asked."""
+
+
+@each_model
+def test_counts(name):
+    """Weights, trained and not, and the bytes of all that is stored are those of the model."""
+    if name not in FUNCTIONS:
+        recording, model = _recorded(name), real_models.make(name).model
+        weights = list(model.parameters())
+        trained = sum(each.numel() for each in weights if each.requires_grad)
+        count = sum(each.numel() for each in weights)
+        assert total(recording, "Total params") == f"{count:,}"
+        assert total(recording, "Trainable params") == f"{trained:,}"
+        assert total(recording, "Non-trainable params") == f"{count - trained:,}"
+        assert PARAMETER_BYTES.on(recording).total() == sum(each.nbytes for each in weights)
+        assert BUFFER_BYTES.on(recording).total() == sum(each.nbytes for each in model.buffers())
 
 
 @each_model

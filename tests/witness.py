@@ -293,6 +293,11 @@ class Witness(TorchFunctionMode):
         with torch._C.DisableTorchFunction():
             self.stack.pop()[2].extend(self.read(each) for each in results_of(output))
 
+    def meet(self, run: Any) -> None:
+        """What the model is called with is there before it runs."""
+        for tensor in tensors_of((run.args, run.kwargs or {})):
+            self.memory.born(tensor, BEFORE)
+
     def read(self, tensor: Tensor) -> Read:
         """What is known of *tensor* now."""
         tensor = innermost(tensor)
@@ -379,13 +384,3 @@ def name_of(func: Any) -> str:
     if name in ("__get__", "__set__"):
         return f"{name.strip('_')}_{getattr(func.__self__, '__name__', '')}"
     return str(name).split(".")[0].strip("_")
-
-
-def witnessed(run: Any) -> tuple[Witness, Any]:
-    """Run a model under a witness; the witness, and reads of what it returned."""
-    witness = Witness(run.model)
-    for tensor in tensors_of((run.args, run.kwargs or {})):
-        witness.memory.born(tensor, BEFORE)
-    with witness:
-        output = run.model(*run.args, **(run.kwargs or {}))
-    return witness, [witness.read(tensor) for tensor in results_of(output)]

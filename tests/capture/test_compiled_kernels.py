@@ -10,7 +10,6 @@ from torch import nn
 
 import torchrecorder as tr
 from torchrecorder.capture.internals.inductor import MadeKernel, tracks_kernels
-from torchrecorder.capture.internals.table import KERNEL_PROVENANCE
 
 pytest.importorskip("torch._dynamo")
 
@@ -40,7 +39,14 @@ def check_kernels(recording):
     assert f"kernel 2: {fused.name}" in shapes["relu"].tooltip
 
 
-@pytest.mark.skipif(not tracks_kernels(), reason="this PyTorch does not tell of kernels")
+@pytest.fixture
+def told_kernels():
+    """A PyTorch that tells of kernels; to ask it imports Inductor, which takes seconds."""
+    if not tracks_kernels():
+        pytest.skip("this PyTorch does not tell of kernels")
+
+
+@pytest.mark.usefixtures("told_kernels")
 def test_ops_of_one_kernel(monkeypatch, tmp_path):
     """By the names of nodes that Inductor gives; here those that it was seen to give."""
 
@@ -61,7 +67,7 @@ def test_ops_of_one_kernel(monkeypatch, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not tracks_kernels(), reason="this PyTorch does not tell of kernels")
+@pytest.mark.usefixtures("told_kernels")
 @pytest.mark.skipif(shutil.which("g++") is None, reason="there is no C++ compiler")
 @pytest.mark.parametrize("grad", [True, False])
 def test_ops_of_one_kernel_of_the_real_inductor(grad):
@@ -71,9 +77,7 @@ def test_ops_of_one_kernel_of_the_real_inductor(grad):
     check_kernels(recording)
 
 
-@pytest.mark.skipif(
-    not KERNEL_PROVENANCE.present, reason="Inductor of this PyTorch does not tell of its kernels"
-)
+@pytest.mark.usefixtures("told_kernels")
 def test_without_kernels_graphs_are_left(monkeypatch):
     """Where Inductor fails, as without a C++ compiler, the graphs are there, and a note."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 
 import pytest
 import torch
@@ -22,7 +23,8 @@ RACES = {"script_forks"}
 """Two threads at once in one fake mode: now and then PyTorch fails by itself, also unrecorded."""
 
 each_case = pytest.mark.parametrize(
-    "case", [each for each in zoo.CASES if each.name not in RACES], ids=lambda case: case.name
+    "case", [each for each in zoo.CASES if each.name not in RACES], ids=lambda case: case.name,
+    scope="module",  # both tests of a case come one after the other
 )
 
 OTHERWISE = {"made_during_run", "parameter_made_anew"}
@@ -42,6 +44,12 @@ def _recorded(case, **options):
         _called(case.make())
     run = case.make()
     return torchrecorder.record(run.model, run.args, run.kwargs, **options)
+
+
+@functools.lru_cache(maxsize=1)
+def _flow(case):
+    """The graph of the case with real inputs."""
+    return flow(_recorded(case))
 
 
 def _refused(case):
@@ -70,7 +78,7 @@ def test_fake_inputs(case):
     recording = _recorded(case, fake=True)
     assert structure(recording) == []
     if case.name not in OTHERWISE:
-        assert flow(recording) == flow(_recorded(case))
+        assert flow(recording) == _flow(case)
 
 
 @each_case
@@ -92,7 +100,7 @@ def test_in_a_fake_world(case):
         assert_inert(make, backward=case.backward, lasting=case.lasting)
     assert structure(recording) == []
     if case.name not in OTHERWISE:
-        assert flow(recording) == flow(_recorded(case))
+        assert flow(recording) == _flow(case)
 
 
 def test_real_weights_stay_real():

@@ -1,6 +1,8 @@
 """No instrument that fails reaches the model: a fact is lost, and the run goes on."""
 
+import contextlib
 import copy
+import functools
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
@@ -84,32 +86,35 @@ class Step:
         self.state = copy.deepcopy(self.model.state_dict())
         self.plain = self.run()
 
-    def run(self):
-        """Every number that the step leaves behind."""
+    def run(self, *listening):
+        """Every number that the step leaves behind; only the step itself is listened to."""
         torch.manual_seed(0)
         self.model.load_state_dict(self.state)
         self.model.zero_grad()
-        x = torch.randn(3, 4, requires_grad=True)
         optimizer = torch.optim.SGD(self.model.parameters(), 0.1)
-        output = self.model(x, scale=torch.tensor(2.0))
-        output.sum().backward()
+        with contextlib.ExitStack() as around:
+            for each in listening:
+                around.enter_context(each)
+            x = torch.randn(3, 4, requires_grad=True)
+            output = self.model(x, scale=torch.tensor(2.0))
+            output.sum().backward()
+            optimizer.step()
         gradients = [each.grad for each in self.model.parameters() if each.grad is not None]
-        found = [output, x.grad, *(each.clone() for each in gradients)]
-        optimizer.step()
-        return [each.detach() for each in (*found, *self.model.parameters(), *self.model.buffers())]
+        found = [output, x.grad, *gradients, *self.model.parameters(), *self.model.buffers()]
+        return [each.detach().clone() for each in found]
 
     def recorder(self):
         """A recorder with all that there is."""
         options = {"stats": True, "keep": ["*fc*"], "flops": True, "replay": True}
         return torchrecorder.Recorder(self.model, **options)
 
+    @functools.cache  # callbacks are functions, too: two tests ask for a fault in each of them
     def with_fault(self, place, nth):
         """What is wrong with a fault at one place, in what the model gives and in the recording."""
         faults, recorder = Faults(place, nth), self.recorder()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            with recorder, faults.hearing():
-                found = self.run()
+            found = self.run(recorder, faults.hearing())
         ours = [str(each.message) for each in caught if "torchrecorder" in str(each.message)]
         wrong = [] if len(ours) == faults.raised else [f"{len(ours)} warnings: {ours}"]
         if nth == 1 and not faults.raised:
@@ -128,8 +133,7 @@ def step():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         made = Step()
-        with made.recorder():
-            made.run()
+        made.run(made.recorder())
     return made
 
 
@@ -137,8 +141,7 @@ def step():
 def faults(step):
     """Where faults can be put while the model runs."""
     found = Faults()
-    with step.recorder(), found.hearing():
-        step.run()
+    step.run(step.recorder(), found.hearing())
     return found
 
 
@@ -199,8 +202,8 @@ def test_interrupts_stay_the_users(step, faults):
     for place in _in_callbacks(faults):
         if place.code.co_name not in elsewhere:
             recorder, fault = step.recorder(), Faults(place, error=KeyboardInterrupt)
-            with pytest.raises(KeyboardInterrupt), recorder, fault.hearing():
-                step.run()
+            with pytest.raises(KeyboardInterrupt):
+                step.run(recorder, fault.hearing())
             assert recorder.recording.run.failure.error == "KeyboardInterrupt"
 
 
@@ -208,8 +211,8 @@ def test_strict_tapes_raise(step, faults, monkeypatch):
     """Under test, what an instrument fails with is an error."""
     monkeypatch.setattr(Tape, "strict", True)
     place = next(each for each in faults.passed if each.code.co_name == "before")
-    with pytest.raises(LookupError), step.recorder(), Faults(place).hearing():
-        step.run()
+    with pytest.raises(LookupError):
+        step.run(step.recorder(), Faults(place).hearing())
 
 
 def _train(place=None):

@@ -16,7 +16,6 @@ from tests.notation import flow
 from tests.reach import disagreements
 from tests.replay import Replay, kept_run
 from tests.structure import structure
-from tests.witness import witnessed
 
 
 def _each(*cases):
@@ -42,6 +41,12 @@ _recorded = functools.lru_cache(maxsize=1)(_record)
 """The same for the tests that only read it: they share one recording of a case."""
 
 
+@functools.lru_cache(maxsize=1)
+def _kept(case):
+    """A run of the case under a witness, which two tests compare with the recording."""
+    return kept_run(case.make())
+
+
 @_each(*(each for each in zoo.CASES if each.graph))
 def test_graph(case):
     """The graph is exactly the one written beside the model."""
@@ -60,9 +65,8 @@ def test_structure(case):
 def test_agrees_with_the_witness(case):
     """Each argument and each result comes from where an outside witness saw it come from."""
     recording = _recorded(case)
-    witness, outputs = witnessed(case.make())
-    agreement = Agreement(recording, witness)
-    assert agreement.flow(outputs) == []
+    agreement = Agreement(recording, _kept(case).witness)
+    assert agreement.flow(_kept(case).read) == []
     if case.modules:
         assert agreement.modules() == []
 
@@ -71,10 +75,10 @@ def test_agrees_with_the_witness(case):
 def test_replays(case):
     """Run again along its edges only, the recording gives every result bit for bit."""
     recording = _recorded(case)
-    witness, keeper, outputs = kept_run(case.make())
-    agreement = Agreement(recording, witness)
+    kept = _kept(case)
+    agreement = Agreement(recording, kept.witness)
     assert agreement.problems == []
-    assert Replay(recording, agreement, keeper).run(outputs) == []
+    assert Replay(recording, agreement, kept.keeper).run(kept.outputs) == []
 
 
 OWN_BACKWARD = {"backward_inside", "checkpoint_reentrant", "checkpoint_reentrant_dropout"}

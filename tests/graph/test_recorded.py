@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import Any
 
@@ -19,7 +20,9 @@ from torchrecorder.views.auto_depth import max_depth
 from torchrecorder.views.pipeline import ViewOptions, make_view
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the warnings of the models are not ours
-each_case = pytest.mark.parametrize("case", zoo.CASES, ids=lambda case: case.name)
+each_case = pytest.mark.parametrize(
+    "case", zoo.CASES, ids=lambda case: case.name, scope="module"  # one after the other for a case
+)
 LAID_OUT = (".svg", ".pdf", ".png", ".html")
 
 
@@ -29,19 +32,29 @@ def recorded(case: Any) -> Any:
     return torchrecorder.record(run.model, run.args, run.kwargs, backward=case.backward)
 
 
+shared = functools.lru_cache(maxsize=1)(recorded)
+"""The same for the tests that only read it."""
+
+
+@pytest.fixture(scope="module")
+def validator() -> jsonschema.Draft202012Validator:
+    """What checks a file against the schema."""
+    return jsonschema.Draft202012Validator(schema())
+
+
 @each_case
-def test_comes_back(case: Any) -> None:
+def test_comes_back(case: Any, validator: jsonschema.Draft202012Validator) -> None:
     """Every odd model's recording is saved, valid by the schema, and loaded equal."""
-    recording = recorded(case)
+    recording = shared(case)
     text = dumps(recording)
     assert loads(text, Recording) == recording
-    jsonschema.Draft202012Validator(schema()).validate(json.loads(text))
+    validator.validate(json.loads(text))
 
 
 @each_case
 def test_every_format(case: Any) -> None:
     """Every format that needs no layout is written, at the least and the largest depth."""
-    recording = recorded(case)
+    recording = shared(case)
     for depth in (0, max_depth(recording)):
         view = make_view(recording, ViewOptions(depth=depth, grad_nodes=depth > 0))
         for suffix, exporter in known().items():

@@ -1,6 +1,9 @@
 """The tool that changes the package to see whether a test notices."""
 
 import ast
+import contextlib
+import io
+import shutil
 import subprocess
 
 import pytest
@@ -109,34 +112,59 @@ ALL = 22
 """Mutants of the small package."""
 
 
+def _written(folder):
+    """A small package with tests."""
+    for name, text in {"__init__": '"""A package."""\n', "sums": SUMS}.items():
+        path = folder / "torchrecorder" / f"{name}.py"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    (folder / "tests").mkdir()
+    (folder / "tests" / "test_sums.py").write_text(TESTS)
+    (folder / "conftest.py").touch()
+    subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
+
+
+def _take_the_place(folder, monkeypatch):
+    """The tool works on the package in *folder*."""
+    monkeypatch.setattr(tool, "ROOT", folder)
+    for name, inside in {"COVERAGE": "coverage", "SURVIVORS": "survivors.txt"}.items():
+        monkeypatch.setattr(tool, name, folder / ".mutation" / inside)
+    monkeypatch.setattr(tool, "EQUIVALENT", folder / "equivalent.txt")
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+
+
+def _prints(*arguments):
+    """Run the tool, and give what it prints."""
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as told:
+        patch.setattr("sys.argv", ["mutation", *arguments])
+        tool.main()
+    return told.getvalue()
+
+
+@pytest.fixture(scope="module")
+def first_run(tmp_path_factory):
+    """The package after all its mutants were tried once, and what the tool printed."""
+    folder = tmp_path_factory.mktemp("first")
+    _written(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        _take_the_place(folder, patch)
+        return folder, _prints()
+
+
 @pytest.fixture
 def project(tmp_path, monkeypatch):
     """A small package with tests, in the place of this one."""
-    for name, text in {"__init__": '"""A package."""\n', "sums": SUMS}.items():
-        path = tmp_path / "torchrecorder" / f"{name}.py"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text)
-    (tmp_path / "tests").mkdir()
-    (tmp_path / "tests" / "test_sums.py").write_text(TESTS)
-    (tmp_path / "conftest.py").touch()
-    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
-    monkeypatch.setattr(tool, "ROOT", tmp_path)
-    for name, inside in {"COVERAGE": "coverage", "SURVIVORS": "survivors.txt"}.items():
-        monkeypatch.setattr(tool, name, tmp_path / ".mutation" / inside)
-    monkeypatch.setattr(tool, "EQUIVALENT", tmp_path / "equivalent.txt")
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    _written(tmp_path)
+    _take_the_place(tmp_path, monkeypatch)
     return tmp_path
 
 
 @pytest.fixture
-def run(project, monkeypatch, capfd):
-    """Run the tool on it, and give what it prints."""
-    def tool_prints(*arguments):
-        monkeypatch.setattr("sys.argv", ["mutation", *arguments])
-        tool.main()
-        return capfd.readouterr().out
-
-    return tool_prints
+def tried(tmp_path, monkeypatch, first_run):
+    """The same, all mutants tried already."""
+    shutil.copytree(first_run[0], tmp_path, dirs_exist_ok=True)
+    _take_the_place(tmp_path, monkeypatch)
+    return tmp_path
 
 
 def _survivors(project):
@@ -144,9 +172,9 @@ def _survivors(project):
     return sorted(line.removeprefix("torchrecorder/sums.py ") for line in text.splitlines())
 
 
-def test_survivors_are_what_no_test_looks_at(project, run):
+def test_survivors_are_what_no_test_looks_at(first_run):
     """Functions, methods, decorated functions and what runs at import are changed."""
-    out = run()
+    project, out = first_run
     assert _survivors(project) == SURVIVORS
     assert "-        value for value in values if value < LIMIT\n+ " in out
     assert f"{ALL - len(SURVIVORS)} of {ALL} noticed" in out
@@ -155,38 +183,37 @@ def test_survivors_are_what_no_test_looks_at(project, run):
 
 
 @pytest.mark.parametrize("text", [TEST_OF_UNUSED, TEST_IN_A_CHILD], ids=["here", "in a child"])
-def test_survivors_again_after_a_new_test(project, run, text):
+def test_survivors_again_after_a_new_test(tried, text):
     """Only the survivors run again, and coverage is measured of the file that changed."""
-    run()
-    (project / "tests" / "test_unused.py").write_text(text)
-    out = run("--again", "--tests", "tests/test_unused.py")
+    (tried / "tests" / "test_unused.py").write_text(text)
+    out = _prints("--again", "--tests", "tests/test_unused.py")
     assert "coverage of 1 test files" in out
-    assert _survivors(project) == SURVIVORS[:-2]
+    assert _survivors(tried) == SURVIVORS[:-2]
     assert f"2 of {len(SURVIVORS)} noticed" in out
 
 
-def test_coverage_of_tests_that_could_not_be_imported_is_measured_again(project, run):
+def test_coverage_of_tests_that_could_not_be_imported_is_measured_again(project):
     """What was wrong may lie elsewhere."""
     (project / "tests" / "test_unused.py").write_text("import helper\n" + TEST_OF_UNUSED)
     with pytest.raises(FileNotFoundError):
-        run()
+        _prints()
     (project / "helper.py").touch()
-    assert "coverage of 2 test files" in run()
+    assert "coverage of 2 test files" in _prints()
 
 
-def test_equivalent_mutants_are_left_out(project, run):
+def test_equivalent_mutants_are_left_out(project):
     """One that is listed does not run; one that is listed and gone is told."""
     listed = [f"torchrecorder/sums.py {key}" for key in ("gone off_by_one: 1 -> 2", SURVIVORS[0])]
     (project / "equivalent.txt").write_text("# Why\n" + "\n    A reason.\n".join([*listed, ""]))
-    out = run("--folder", "sums.py")
+    out = _prints("--folder", "sums.py")
     assert _survivors(project) == SURVIVORS[1:]
     assert f"not found any more: {listed[0]}" in out and listed[1] not in out
 
 
-def test_unknown_folder(run):
+def test_unknown_folder(project):
     """A folder that is not there is an error, not an empty sample."""
     with pytest.raises(SystemExit, match="no such folder or file.*nowhere"):
-        run("--folder", "nowhere")
+        _prints("--folder", "nowhere")
 
 
 def test_every_mutant_changes_one_place(project):
