@@ -105,9 +105,10 @@ def _gradients(hook: FrameType, *, after_node: bool) -> list[Tensor] | None:
     hook of gradients.
 
     One tensor, or tuples of them, after the module if the hook has one; the hook after
-    accumulation is given the parameter; autograd tells of gradients that have a graph. Further arguments have values of the program. While a node
-    runs and directly *after* it, the hooks of gradients are those of nodes, which are given two
-    tuples; other functions unpack saved tensors.
+    accumulation is given the parameter. Further arguments have values of the program. Gradients
+    with a graph of their own are left out: autograd tells what made them. While a node runs and
+    directly *after* it, the hooks of gradients are those of nodes, which are given two tuples;
+    other functions unpack saved tensors.
     """
     names, rest, _, held = inspect.getargvalues(hook)
     given: list[Any] = [held.get(name) for name in names] + [*held.get(rest or "", ())]
