@@ -389,6 +389,36 @@ def test_hook_that_fails_is_named(add_hook, of):
     assert re.search(f"raised {line}op `matmul`, {line}inputs", note)
 
 
+def test_module_that_fails_in_a_hook_is_named():
+    """Also without an operation that fails."""
+
+    class Fails(nn.Module):
+        def forward(self, x):
+            raise ValueError("not today")
+
+    model, fails = mlp(), Fails()
+    model[2].weight.register_hook(lambda gradient: fails(gradient))
+    with pytest.raises(ValueError, match="not today") as caught:
+        recorded(model, step)
+    (note, *_) = caught.value.__notes__
+    assert re.match(r"torchrecorder: in backward, in a hook, raised at \S+:\d+, `Fails` ", note)
+
+
+def test_node_of_a_hidden_operation_that_fails_is_no_hook():
+    """The hidden operation that made the node has no time either; it is not what failed."""
+
+    def run(_):
+        x = torch.ones(2, requires_grad=True)
+        with torch._C.DisableTorchFunction():
+            y = x.tanh()
+        y.grad_fn.register_prehook(lambda gradients: (torch.ones(3),))
+        y.backward(torch.ones(2))
+
+    with pytest.raises(RuntimeError) as caught:
+        recorded(None, run)
+    assert "made by op `tanh`" in caught.value.__notes__[0]
+
+
 def test_exception_that_a_hook_handles_leaves_the_pass_whole():
     """After it, operations of hooks and of the program are recorded as before."""
     model, made = mlp(), []

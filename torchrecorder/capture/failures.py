@@ -8,7 +8,7 @@ from typing import Protocol
 
 from torchrecorder.build import Event
 from torchrecorder.checks import Check, check_one
-from torchrecorder.events import GradId, ScopeId, ScopeKind, SourceLine, ValueId
+from torchrecorder.events import GradId, OpKind, ScopeId, ScopeKind, SourceLine, ValueId
 from torchrecorder.graph.nodes import GradNode, GradRun, Op, Scope, Value
 from torchrecorder.graph.recording import Failure
 from torchrecorder.recording import Recording
@@ -103,8 +103,9 @@ def describe(
     scope = scopes.get(failure.scope) if failure.scope is not None else None
     if scope is None and op is None:
         return ""
-    in_hook = failure.backward and op is not None and op.seconds is None
-    parts = [] if in_hook else list(_describe_scopes(scope, scopes))
+    raises = op is not None and op.kind is OpKind.CALLED and op.seconds is None
+    in_hook = failure.backward and (raises or failure.grad is None)
+    parts = [] if in_hook and raises else list(_describe_scopes(scope, scopes))
     if op is not None:
         parts.append(f"op `{op.name}`")
     called = op.source if op is not None else scope.source if scope is not None else None
