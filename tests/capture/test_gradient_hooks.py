@@ -8,6 +8,7 @@ import warnings
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
 import torchrecorder as tr
@@ -292,8 +293,43 @@ def _pairs(model):
     y.sum().backward()
 
 
+class Listens(TorchDispatchMode):
+    """Calls functions of PyTorch for each operator that runs."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        torch.ones(2).neg()
+        return result
+
+
+def _dispatch_mode(model):
+    loss = model(inputs()).sum()
+    with Listens():
+        loss.backward()
+
+
+class Wraps(torch.Tensor):
+    """A subclass of tensors that runs each operator on what it wraps."""
+
+    @staticmethod
+    def __new__(cls, inside):
+        return torch.Tensor._make_wrapper_subclass(cls, inside.shape, dtype=inside.dtype)
+
+    def __init__(self, inside):
+        self.inside = inside
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        def inside(x):
+            return x.inside if isinstance(x, Wraps) else x
+
+        found = func(*map(inside, args), **(kwargs or {}))
+        return Wraps(found.mul(1)) if isinstance(found, torch.Tensor) else found
+
+
 @pytest.mark.parametrize(
-    "run", [_custom_function, _checkpoint, _reentrant_checkpoint, _on_cpu, _half, _pairs]
+    "run",
+    [_custom_function, _checkpoint, _reentrant_checkpoint, _on_cpu, _half, _pairs, _dispatch_mode],
 )
 def test_parts_of_the_pass_are_no_operations(run):
     """Custom functions, recomputation and unpacking are not hooks; hooks beside them are."""
@@ -304,6 +340,22 @@ def test_parts_of_the_pass_are_no_operations(run):
     later = [op for op in recording.ops.values() if op.index > backward.index]
     assert [op.name for op in later if op.kind is OpKind.CALLED] == ["norm"] * 4
     assert {maker(recording, op).id for op in called(recording, "norm")} == {backward.id}
+
+
+def test_operators_of_a_subclass_are_no_operations():
+    """Its method runs for the operators of nodes; it is no hook."""
+
+    made = []
+
+    def run(_):
+        x = Wraps(torch.ones(2)).requires_grad_()
+        x.register_hook(lambda gradient: made.append(gradient.exp()))
+        x.sin().sum().backward()
+
+    recording = recorded(None, run)
+    (backward,) = called(recording, "backward")
+    later = [op.name for op in recording.ops.values() if op.index > backward.index]
+    assert later == ["exp"]
 
 
 def test_nodes_that_a_hook_creates_are_of_its_operation():

@@ -97,6 +97,8 @@ class GradientHooks:
         return gradients is not None
 
     def _is_hook(self, frame: FrameType) -> bool:
+        if frame.f_code.co_name == "__torch_dispatch__":
+            return False  # of a mode or a subclass, for an operator that the node runs
         return frame.f_code.co_filename == _OPTIMIZERS or self.sources.is_user(frame)
 
 

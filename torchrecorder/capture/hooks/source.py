@@ -41,8 +41,10 @@ from torchrecorder.events import OF_WEIGHTS, ScopeKind, SourceLine
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 _AUTOGRAD = os.path.join(_TORCH, "autograd", "")
-_OURS = str(Path(os.path.abspath(__file__)).parents[2]) + os.sep
-_ENTRY = os.path.join(_OURS, "integrations", "targets.py")
+OURS = str(Path(os.path.abspath(__file__)).parents[2]) + os.sep
+"""The folder of this package."""
+
+_ENTRY = os.path.join(OURS, "integrations", "targets.py")
 _END = "-"
 """Code of torchrecorder that runs scripts for the shell or documentation: the walk ends there,
 because frames outside are not the user's."""
@@ -260,7 +262,7 @@ class Sources:
     def _of_file(self, filename: str) -> object:
         if filename == _ENTRY:
             return _END
-        if filename.startswith((_TORCH, _OURS, "<frozen")):
+        if filename.startswith((_TORCH, OURS, "<frozen")):
             return _INSIDE
         return self._relative(filename)
 

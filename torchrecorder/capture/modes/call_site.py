@@ -15,6 +15,8 @@ from typing import Any
 
 from torch.overrides import handle_torch_function
 
+from torchrecorder.capture.hooks.source import OURS
+
 Caller = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 
 _HANDLE = handle_torch_function.__code__
@@ -67,6 +69,8 @@ def _call(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
 
 def _caller(frame: FrameType) -> Caller:
     code = frame.f_code
+    if code.co_filename.startswith(OURS):
+        return _call
     changes: dict[str, Any] = {}
     if sys.version_info >= (3, 11):
         lines = _one_line(len(_CALL.co_code) // 2)
