@@ -1,4 +1,4 @@
-"""Tensors inside tensors: DTensors on a mesh of one process, and a user's own wrapper."""
+"""Tensors inside tensors: DTensors, buckets of gradients, and a wrapper of the user's own."""
 
 from __future__ import annotations
 
@@ -149,6 +149,24 @@ class Boxed(torch.Tensor):
         bare = torch.utils._pytree.tree_map_only(Boxed, lambda each: each.inner, (args, kwargs))
         made = func(*bare[0], **(bare[1] or {}))
         return torch.utils._pytree.tree_map_only(torch.Tensor, Boxed, made)
+
+
+def test_hook_of_communication_is_a_part_of_the_pass(mesh):
+    """The buckets of gradients that it is given are memory of PyTorch, and no constants."""
+    model = nn.parallel.DistributedDataParallel(nn.Linear(3, 2))
+    ran = []
+
+    def hook(state, bucket):
+        ran.append(bucket.buffer().div_(2))
+        work = dist.all_reduce(ran[-1], async_op=True)
+        return work.get_future().then(lambda done: done.value()[0])
+
+    model.register_comm_hook(None, hook)
+    with torchrecorder.Recorder(model) as recorder:
+        model(torch.ones(4, 3)).sum().backward()
+    assert ran
+    ops = [op.name for op in recorder.recording.ops.values()]
+    assert ops[-1] == "backward"
 
 
 def test_a_wrapper_of_the_users():

@@ -114,6 +114,8 @@ def _gradients(hook: FrameType, *, after_node: bool) -> list[Tensor] | None:
     """
     names, rest, _, held = inspect.getargvalues(hook)
     given: list[Any] = [held.get(name) for name in names] + [*held.get(rest or "", ())]
+    if any(type(item).__name__ == "GradBucket" for item in given):
+        return None  # communication of DistributedDataParallel, which is a part of the pass
     given = [item for item in given if isinstance(item, (Tensor, tuple, list))]
     tuples = [*itertools.takewhile(lambda item: not isinstance(item, Tensor), given)]
     if after_node and len(tuples) < 2:
