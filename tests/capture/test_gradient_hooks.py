@@ -1,59 +1,17 @@
-"""What hooks compute while a backward pass runs is recorded; what the pass itself runs is not."""
+"""What hooks of gradients compute while a backward pass runs is recorded."""
 
 from __future__ import annotations
 
-import re
 import warnings
 
 import pytest
 import torch
-from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.checkpoint import checkpoint
 
-import torchrecorder as tr
 from torchrecorder.capture.internals.table import BACKWARD_CALLS
 from torchrecorder.events import OpKind, Role, ScopeKind
 from torchrecorder.testing.inert import assert_inert
 
-
-def mlp():
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
-
-
-def inputs():
-    return torch.linspace(-1, 1, 6).view(2, 3).requires_grad_()
-
-
-def recorded(model, run):
-    """The recording of a step that *run* makes."""
-    with tr.Recorder(model if isinstance(model, nn.Module) else None) as recorder:
-        run(model)
-    recording = recorder.recording
-    assert not recording.run.lost
-    return recording
-
-
-def step(model):
-    model(inputs()).square().sum().backward()
-
-
-def called(recording, name):
-    """The calls of this function, in the order of the run."""
-    ops = recording.ops.values()
-    return [op for op in ops if op.name == name and op.kind is OpKind.CALLED]
-
-
-def maker(recording, op, place=0):
-    """The operation that made an input of *op*, seen through aliases."""
-    made = recording.ops[recording.values[op.inputs[place].value].producer]
-    return maker(recording, made) if made.kind is OpKind.PASS else made
-
-
-def on_parameters(model, hook):
-    for parameter in model.parameters():
-        parameter.register_hook(hook)
+from tests.capture.hooked import called, inputs, maker, mlp, on_parameters, recorded, step
 
 
 def _on_tensor(model, made):
@@ -251,113 +209,6 @@ def test_optimizers_of_weights_of_any_size_fold(tmp_path):
         assert "4 gradients" in svg
 
 
-class Doubled(torch.autograd.Function):
-    """Its backward calls functions of PyTorch."""
-
-    @staticmethod
-    def forward(ctx, x):
-        return x * 2
-
-    @staticmethod
-    def backward(ctx, gradient):
-        return gradient.add(gradient)
-
-
-def _custom_function(model):
-    Doubled.apply(model(inputs())).sum().backward()
-
-
-def _checkpoint(model):
-    checkpoint(model, inputs(), use_reentrant=False).sum().backward()
-
-
-def _reentrant_checkpoint(model):
-    checkpoint(model, inputs(), use_reentrant=True).sum().backward()
-
-
-def _on_cpu(model):
-    with torch.autograd.graph.save_on_cpu():
-        y = model(inputs())
-    y.sum().backward()
-
-
-def _half(model):
-    with torch.autograd.graph.saved_tensors_hooks(lambda x: x.half(), lambda x: x.float()):
-        y = model(inputs())
-    y.sum().backward()
-
-
-def _pairs(model):
-    with torch.autograd.graph.saved_tensors_hooks(lambda x: (x, 2), lambda pair: pair[0].add(0)):
-        y = model(inputs())
-    y.sum().backward()
-
-
-class Listens(TorchDispatchMode):
-    """Calls functions of PyTorch for each operator that runs."""
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        result = func(*args, **(kwargs or {}))
-        torch.ones(2).neg()
-        return result
-
-
-def _dispatch_mode(model):
-    loss = model(inputs()).sum()
-    with Listens():
-        loss.backward()
-
-
-class Wraps(torch.Tensor):
-    """A subclass of tensors that runs each operator on what it wraps."""
-
-    @staticmethod
-    def __new__(cls, inside):
-        return torch.Tensor._make_wrapper_subclass(cls, inside.shape, dtype=inside.dtype)
-
-    def __init__(self, inside):
-        self.inside = inside
-
-    @classmethod
-    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
-        def inside(x):
-            return x.inside if isinstance(x, Wraps) else x
-
-        found = func(*map(inside, args), **(kwargs or {}))
-        return Wraps(found.mul(1)) if isinstance(found, torch.Tensor) else found
-
-
-@pytest.mark.parametrize(
-    "run",
-    [_custom_function, _checkpoint, _reentrant_checkpoint, _on_cpu, _half, _pairs, _dispatch_mode],
-)
-def test_parts_of_the_pass_are_no_operations(run):
-    """Custom functions, recomputation and unpacking are not hooks; hooks beside them are."""
-    model, made = mlp(), []
-    on_parameters(model, lambda g: made.append(g.norm()))
-    recording = recorded(model, run)
-    (backward,) = called(recording, "backward")
-    later = [op for op in recording.ops.values() if op.index > backward.index]
-    assert [op.name for op in later if op.kind is OpKind.CALLED] == ["norm"] * 4
-    assert {maker(recording, op).id for op in called(recording, "norm")} == {backward.id}
-
-
-def test_operators_of_a_subclass_are_no_operations():
-    """Its method runs for the operators of nodes; it is no hook."""
-
-    made = []
-
-    def run(_):
-        x = Wraps(torch.ones(2)).requires_grad_()
-        x.register_hook(lambda gradient: made.append(gradient.exp()))
-        x.sin().sum().backward()
-
-    recording = recorded(None, run)
-    (backward,) = called(recording, "backward")
-    later = [op.name for op in recording.ops.values() if op.index > backward.index]
-    assert later == ["exp"]
-
-
 def test_nodes_that_a_hook_creates_are_of_its_operation():
     """With ``create_graph``, the pass owns the nodes that it creates, and the hook its own."""
     model = mlp()
@@ -410,85 +261,6 @@ def maker_of_sum(recording, product):
     total = maker(recording, product, 1)
     assert total.name == "sum"
     return total
-
-
-def _fails_on_module(model, hook):
-    model[2].register_full_backward_hook(lambda module, given, of: hook(of[0]))
-
-
-def _fails_on_weight(model, hook):
-    model[2].weight.register_hook(hook)
-
-
-@pytest.mark.parametrize(
-    "add_hook, of",
-    [(_fails_on_module, " of `BackwardHookFunctionBackward`"), (_fails_on_weight, "")],
-)
-def test_hook_that_fails_is_named(add_hook, of):
-    """The note says with which operation, at which line, and at which node if one runs."""
-    model = mlp()
-    add_hook(model, lambda gradient: gradient @ torch.ones(7, 7))
-    with pytest.raises(RuntimeError, match="shapes cannot be multiplied") as caught:
-        recorded(model, step)
-    recording = tr.recording_of(caught.value)
-    failure = recording.run.failure
-    assert failure.backward
-    assert (failure.grad is not None) == bool(of)
-    assert recording.ops[failure.op].name == "matmul"
-    (note, *_) = caught.value.__notes__
-    assert note.startswith(f"torchrecorder: in backward, in a hook{of}, ")
-    line = r"at \S*test_gradient_hooks\.py:\d+, "
-    assert re.search(f"raised {line}op `matmul`, {line}inputs", note)
-
-
-def test_module_that_fails_in_a_hook_is_named():
-    """Also without an operation that fails."""
-
-    class Fails(nn.Module):
-        def forward(self, x):
-            raise ValueError("not today")
-
-    model, fails = mlp(), Fails()
-    model[2].weight.register_hook(lambda gradient: fails(gradient))
-    with pytest.raises(ValueError, match="not today") as caught:
-        recorded(model, step)
-    (note, *_) = caught.value.__notes__
-    assert re.match(r"torchrecorder: in backward, in a hook, raised at \S+:\d+, `Fails` ", note)
-
-
-def test_node_of_a_hidden_operation_that_fails():
-    """The hidden operation that made the node has no time either, but it has not failed."""
-
-    def run(_):
-        x = torch.ones(2, requires_grad=True)
-        with torch._C.DisableTorchFunction():
-            y = x.tanh()
-        y.grad_fn.register_hook(lambda given, of: 1 / 0)
-        y.backward(torch.ones(2))
-
-    with pytest.raises(ZeroDivisionError) as caught:
-        recorded(None, run)
-    assert "made by op `tanh`" in caught.value.__notes__[0]
-
-
-def test_exception_that_a_hook_handles_leaves_the_pass_whole():
-    """After it, operations of hooks and of the program are recorded as before."""
-    model, made = mlp(), []
-
-    def hook(gradient):
-        with pytest.raises(RuntimeError):
-            gradient @ torch.ones(7, 7)
-        made.append(gradient.norm())
-
-    model[2].weight.register_hook(hook)
-
-    def run(model):
-        step(model)
-        made[0].exp()
-
-    recording = recorded(model, run)
-    assert maker(recording, called(recording, "exp")[0]) == called(recording, "norm")[0]
-    assert maker(recording, called(recording, "norm")[0]).name == "backward"
 
 
 def test_recorder_that_a_hook_starts_records_the_hook():

@@ -12,12 +12,10 @@ from __future__ import annotations
 
 import inspect
 import itertools
-import os
 import threading
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor
 
 from torchrecorder.capture.internals.access import (
@@ -25,22 +23,19 @@ from torchrecorder.capture.internals.access import (
     leave_function_mode,
     push_function_mode,
 )
-from torchrecorder.capture.internals.engine import engine_replaced, run_engine
+from torchrecorder.capture.internals.engine import (
+    AROUND_HOOKS,
+    BUCKET,
+    OPTIMIZERS_IN_BACKWARD,
+    engine_replaced,
+    run_engine,
+)
 from torchrecorder.capture.state.shared import Shared
 
 if TYPE_CHECKING:
     from torchrecorder.capture.hooks.backward import BackwardRuns
     from torchrecorder.capture.hooks.source import Sources
     from torchrecorder.capture.modes.function_mode import FunctionCalls
-
-_TORCH = os.path.dirname(torch.__file__)
-_OPTIMIZERS = os.path.join(_TORCH, "distributed", "optim", "apply_optimizer_in_backward.py")
-"""Hooks of PyTorch that the program asks for."""
-
-_AROUND_HOOKS = frozenset(
-    os.path.join(_TORCH, *path) for path in (("utils", "hooks.py"), ("autograd", "graph.py"))
-)
-"""Functions of PyTorch that the engine calls, and that call hooks of the program."""
 
 
 class GradientHooks:
@@ -85,7 +80,7 @@ class GradientHooks:
             frame = frame.f_back
         if frame is None or not self.backward.running:
             return True
-        while inside and inside[-1].f_code.co_filename in _AROUND_HOOKS:
+        while inside and inside[-1].f_code.co_filename in AROUND_HOOKS:
             inside.pop()
         if not inside or not self._is_hook(inside[-1]):
             return False
@@ -99,7 +94,7 @@ class GradientHooks:
     def _is_hook(self, frame: FrameType) -> bool:
         if frame.f_code.co_name == "__torch_dispatch__":
             return False  # of a mode or a subclass, for an operator that the node runs
-        return frame.f_code.co_filename == _OPTIMIZERS or self.sources.is_user(frame)
+        return frame.f_code.co_filename == OPTIMIZERS_IN_BACKWARD or self.sources.is_user(frame)
 
 
 def _gradients(hook: FrameType, *, after_node: bool) -> list[Tensor] | None:
@@ -114,7 +109,7 @@ def _gradients(hook: FrameType, *, after_node: bool) -> list[Tensor] | None:
     """
     names, rest, _, held = inspect.getargvalues(hook)
     given: list[Any] = [held.get(name) for name in names] + [*held.get(rest or "", ())]
-    if any(type(item).__name__ == "GradBucket" for item in given):
+    if any(type(item).__name__ == BUCKET for item in given):
         return None  # communication of DistributedDataParallel, which is a part of the pass
     given = [item for item in given if isinstance(item, (Tensor, tuple, list))]
     tuples = [*itertools.takewhile(lambda item: not isinstance(item, Tensor), given)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,6 +15,21 @@ from torchrecorder.capture.state.shared import replaced
 
 COMPILED_BACKWARD = "CompiledFunctionBackward"
 """The node of a compiled graph, whose backward may be compiled when it runs."""
+
+BUCKET = "GradBucket"
+"""What ``DistributedDataParallel`` passes to hooks of communication."""
+
+_TORCH = os.path.dirname(torch.__file__)
+
+AROUND_HOOKS = frozenset(
+    os.path.join(_TORCH, *path) for path in (("utils", "hooks.py"), ("autograd", "graph.py"))
+)
+"""Files with functions that the engine calls, and that call hooks of the program."""
+
+OPTIMIZERS_IN_BACKWARD = os.path.join(
+    _TORCH, "distributed", "optim", "apply_optimizer_in_backward.py"
+)
+"""The file with hooks that the program asks for: optimizers of single parameters."""
 
 _PATH = ENGINE_CALLS.paths[0]
 

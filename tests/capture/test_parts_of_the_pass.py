@@ -1,0 +1,88 @@
+"""What a backward pass itself runs in Python is no operation; hooks beside it are."""
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import checkpoint
+
+from torchrecorder.events import OpKind
+
+from tests.capture.hooked import called, inputs, maker, mlp, on_parameters, recorded
+from tests.capture.test_wrappers import Boxed
+from tests.zoo.functions import Same
+
+
+def _custom_function(model):
+    Same.apply(model(inputs())).sum().backward()
+
+
+def _checkpoint(model):
+    checkpoint(model, inputs(), use_reentrant=False).sum().backward()
+
+
+def _reentrant_checkpoint(model):
+    checkpoint(model, inputs(), use_reentrant=True).sum().backward()
+
+
+def _on_cpu(model):
+    with torch.autograd.graph.save_on_cpu():
+        y = model(inputs())
+    y.sum().backward()
+
+
+def _half(model):
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: x.half(), lambda x: x.float()):
+        y = model(inputs())
+    y.sum().backward()
+
+
+def _pairs(model):
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: (x, 2), lambda pair: pair[0].add(0)):
+        y = model(inputs())
+    y.sum().backward()
+
+
+class Listens(TorchDispatchMode):
+    """Calls functions of PyTorch for each operator that runs."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        torch.ones(2).neg()
+        return result
+
+
+def _dispatch_mode(model):
+    loss = model(inputs()).sum()
+    with Listens():
+        loss.backward()
+
+
+@pytest.mark.parametrize(
+    "run",
+    [_custom_function, _checkpoint, _reentrant_checkpoint, _on_cpu, _half, _pairs, _dispatch_mode],
+)
+def test_parts_of_the_pass_are_no_operations(run):
+    """Custom functions, recomputation and unpacking are not hooks; hooks beside them are."""
+    model, made = mlp(), []
+    on_parameters(model, lambda g: made.append(g.norm()))
+    recording = recorded(model, run)
+    (backward,) = called(recording, "backward")
+    later = [op for op in recording.ops.values() if op.index > backward.index]
+    assert [op.name for op in later if op.kind is OpKind.CALLED] == ["norm"] * 4
+    assert {maker(recording, op).id for op in called(recording, "norm")} == {backward.id}
+
+
+def test_operators_of_a_subclass_are_no_operations():
+    """Its method runs for the operators of nodes; it is no hook."""
+
+    made = []
+
+    def run(_):
+        x = Boxed(torch.ones(2)).requires_grad_()
+        x.register_hook(lambda gradient: made.append(gradient.exp()))
+        x.sin().sum().backward()
+
+    recording = recorded(None, run)
+    (backward,) = called(recording, "backward")
+    later = [op.name for op in recording.ops.values() if op.index > backward.index]
+    assert later == ["exp"]
