@@ -40,6 +40,7 @@ class ScopeKind(str, Enum):
     CONSTRUCTION = "construction"
     TRANSFER = "transfer"
     SCALER = "scaler"
+    DATA_LOADER = "data loader"
     PIPELINE_SETUP = "pipeline setup"
     PIPELINE_BACKWARD = "pipeline backward"
 
@@ -61,9 +62,12 @@ TRAINING = (
     ScopeKind.AVERAGING,
     *OF_WEIGHTS,
     ScopeKind.SCALER,
+    ScopeKind.DATA_LOADER,
     ScopeKind.PIPELINE_BACKWARD,
 )
-"""Regions of a program outside the model: they make or update weights and gradients."""
+"""Regions of a program outside the model: they load batches, or make or update weights and
+gradients.
+"""
 
 
 class OpKind(str, Enum):

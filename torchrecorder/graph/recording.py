@@ -19,6 +19,7 @@ from torchrecorder.events import (
     GradId, GraphBreak, ModuleId, NodeId, OpId, Rank, Role, ScopeId, ScopeKind, Shard, Slot,
     Statistics, ValueId,
 )
+from torchrecorder.graph.data_loaders import calls_of_kind
 from torchrecorder.graph.retained_tensors import Kept, Replay, Tensors
 from torchrecorder.graph.nodes import (
     BackwardRun, Flow, GradFlow, GradNode, GradRun, Module, Op, Scope, Value,
@@ -250,13 +251,7 @@ class RecordedRun:
     @cached_property
     def optimizer_steps(self) -> Mapping[ScopeId, ScopeId]:
         """For each scope in a step of an optimizer, itself included, that step."""
-        found: dict[ScopeId, ScopeId] = {}
-        for scope in self.scopes.values():
-            if scope.parent in found:
-                found[scope.id] = found[scope.parent]
-            elif scope.kind is ScopeKind.OPTIMIZER:
-                found[scope.id] = scope.id
-        return found
+        return calls_of_kind(self.scopes, ScopeKind.OPTIMIZER)
 
     @cached_property
     def bookkeeping(self) -> frozenset[OpId]:

@@ -15,6 +15,7 @@ from hashlib import blake2b
 from typing import Any, Protocol
 
 from torchrecorder.events import GRAD_SUFFIX, OpId, Role, ScopeId, ScopeKind, ValueId
+from torchrecorder.graph.data_loaders import DataLoaders
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
 
 
@@ -56,7 +57,8 @@ def structures(recording: HashedRun, *, exact: bool = True) -> dict[ScopeId, str
         exact: Whether all settings count. Otherwise those of inactive modules do not, such as the
             rate of a dropout in evaluation mode, which often differs between layers; and of steps
             of optimizers only the weights and gradients count, because the first step of many
-            makes the state that the others read. And it does not count whether two
+            makes the state that the others read; of data loaders only what is read of a batch,
+            because the first call shuffles. And it does not count whether two
             arguments of a scope are one value: the first round of a loop may be given one tensor
             as all state.
     """
@@ -76,11 +78,12 @@ class _Form:
     use, or of each use where one value may stand for several.
 
     Attributes:
-        start: The number of values that were made before.
+        start: The number of values that were made before: of those that count everywhere, and of
+            those that count only inside a part of a training step.
         outside: The values from outside by their numbers.
     """
 
-    def __init__(self, start: int) -> None:
+    def __init__(self, start: tuple[int, int]) -> None:
         self.start = start
         self.outside: list[ValueId] = []
         self.digest = ""
@@ -102,7 +105,8 @@ class _Forms:
         self.recording = recording
         self.exact = exact
         self.stored = recording.stored
-        self.rank: dict[ValueId, int] = {}
+        self.loaders = None if exact else DataLoaders(recording)
+        self.rank: dict[ValueId, tuple[bool, int]] = {}
         self.found: dict[ScopeId, _Form] = {}
         self.digests: dict[tuple[Any, ...], str] = {}  # most scopes equal one before
         self._run_through()
@@ -112,13 +116,27 @@ class _Forms:
     def _run_through(self) -> None:
         """Number the values in the order of creation, and note where each scope starts."""
         steps: list[Scope | Op] = [*self.recording.scopes.values(), *self.recording.ops.values()]
+        counts = [0, 0]
         for step in sorted(steps, key=lambda step: step.index):
             if isinstance(step, Scope):
-                self.found[step.id] = _Form(len(self.rank))
+                self.found[step.id] = _Form((counts[0], counts[1]))
                 continue
             for value in step.outputs:
-                if self.recording.values[value].producer == step.id:
-                    self.rank.setdefault(value, len(self.rank))
+                if self.recording.values[value].producer == step.id and value not in self.rank:
+                    within = self._is_within(step, value)
+                    self.rank[value] = within, counts[within]
+                    counts[within] += 1
+
+    def _is_within(self, op: Op, value: ValueId) -> bool:
+        """Whether a *value* of *op* counts only inside a part of a training step.
+
+        So does the state that an optimizer makes, and what a data loader does to make a batch.
+        """
+        if self.loaders is None or op.scope is None:
+            return False
+        if op.scope in self.recording.optimizer_steps:
+            return value not in self.stored
+        return self.loaders.is_within(op, value)
 
     def _complete(self, scope: Scope) -> None:
         """Join the steps of a scope; its children are complete, because they come later."""
@@ -136,6 +154,10 @@ class _Forms:
         if module is not None:
             yield module.qualname, "" if off else module.detail, module.training
         off = off or not self.exact and scope.id in self.recording.optimizer_steps
+        if self.loaders is not None and scope.id in self.loaders.batches:
+            batch = self.loaders.batches[scope.id]
+            yield tuple([self._look(self.recording.values[value]) for value in batch])
+            return
         children = self.recording.children[scope.id]
         if not self.exact and scope.kind is ScopeKind.OPTIMIZER:
             ops = [step for step in children if isinstance(step, Op)]
@@ -163,9 +185,8 @@ class _Forms:
         read = {slot.value: values[slot.value].names for op in ops for slot in op.inputs}
         given: list[ValueId] = []
         for value in sorted(read, key=lambda value: read[value]):
-            made_here = self.rank.get(value, -1) >= form.start
             gradient = read[value] and read[value][0].endswith(GRAD_SUFFIX)
-            if not made_here and (gradient or value in self.stored):
+            if not self._is_made_in(value, form) and (gradient or value in self.stored):
                 given.append(value)
         single = sum(value in self.stored for value in given) == 1
         for value in given:
@@ -177,11 +198,16 @@ class _Forms:
         yield tuple([(name, place(value, form)) for name, value in op.inputs])
         yield tuple([self._look(values[value]) for value in op.outputs])
 
-    def _place(self, value: ValueId, form: _Form) -> int:
+    def _is_made_in(self, value: ValueId, form: _Form) -> bool:
+        within, rank = self.rank.get(value, (False, -1))
+        return rank >= form.start[within]
+
+    def _place(self, value: ValueId, form: _Form) -> int | tuple[int]:
         """The number of a value: 0 or more for values made inside, negative for others."""
-        rank = self.rank.get(value, -1)
-        if rank >= form.start:
-            return rank - form.start
+        within, rank = self.rank.get(value, (False, -1))
+        if rank >= form.start[within]:
+            place = rank - form.start[within]
+            return (place,) if within else place
         return -1 - form.number(value, again=not self.exact and value not in self.stored)
 
     def _look(self, value: Value) -> tuple[Any, ...]:

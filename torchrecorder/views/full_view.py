@@ -7,6 +7,7 @@ from functools import cached_property
 from operator import itemgetter
 
 from torchrecorder.events import OpKind, Role, ScopeId, ScopeKind, Slot, ValueId
+from torchrecorder.graph.data_loaders import DataLoaders
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.nesting import Nesting
@@ -158,13 +159,47 @@ class _Whole:
                     self.arrows.append(Arrow(op.id, value, value, ""))
 
     def _inner(self, empty: Iterable[Scope]) -> list[Box]:
-        """Boxes of ops and empty scopes, in run order."""
-        indexed = [(op.index, self._op(op)) for op in self.ops.values()]
+        """Boxes of ops and empty scopes, in run order; batches right before their first reader.
+
+        Many programs load a batch ahead. The rounds of their loops are equal in this order.
+        """
+        loaders = DataLoaders(self.recording)
+        read_at = {call: self._first_reader(call, batch) for call, batch in loaders.batches.items()}
+        indexed: list[tuple[tuple[int, ...], Box]] = []
+        for op in self.ops.values():
+            call = loaders.call_of(op)
+            reader = read_at[call] if call is not None else None
+            place = (op.index, 1) if reader is None else (reader, 0, op.index)
+            indexed.append((place, self._op(op)))
         indexed.extend(
-            (scope.index, Box(scope.id, scope_kind(scope), scope.parent, (scope.id,)))
+            ((scope.index, 1), Box(scope.id, scope_kind(scope), scope.parent, (scope.id,)))
             for scope in empty
         )
         return [box for _, box in sorted(indexed, key=itemgetter(0))]
+
+    def _first_reader(self, call: ScopeId, batch: Iterable[ValueId]) -> int | None:
+        """The position of the first sibling of a data loader's *call* that reads its *batch*.
+
+        None if something reads it that is no sibling, nor in one.
+        """
+        found: list[int] = []
+        for value in batch:
+            for reader in self.recording.consumers[value]:
+                position = self._position_beside(call, self.recording.ops[reader])
+                if position is None:
+                    return None
+                found.append(position)
+        return min(found, default=None)
+
+    def _position_beside(self, call: ScopeId, op: Op) -> int | None:
+        """The position of *op*, or of the scope around it that is a sibling of *call*."""
+        around, position = op.scope, op.index
+        while around != self.scopes[call].parent:
+            if around is None:
+                return None
+            position = self.recording.scopes[around].index
+            around = self.recording.scopes[around].parent
+        return position
 
     def _op(self, op: Op) -> Box:
         kind = BoxKind.HIDDEN if op.kind is OpKind.HIDDEN else BoxKind.OP

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 
 from torchrecorder.checks import warn_unmatched
 from torchrecorder.events import MODES, STORED, OpId, OpKind, ScopeId, ScopeKind, ValueId
+from torchrecorder.graph.data_loaders import DataLoaders
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.recording import RecordedRun
@@ -27,6 +28,9 @@ DECISIONS = frozenset(("bool()", "is_nonzero"))
 """Ops whose result Python uses in a condition."""
 
 STORED_KINDS = (BoxKind.PARAMETER, BoxKind.BUFFER)
+
+HIDDEN_IF_QUIET = (*MODES, ScopeKind.DATA_LOADER)
+"""The kinds of regions that are hidden if all of their ops are."""
 
 WEIGHTS = frozenset(
     """
@@ -83,6 +87,15 @@ def comparisons(
     return frozenset(found)
 
 
+def idle_loads(recording: RecordedRun) -> frozenset[OpId]:
+    """The ops of data loaders that start a pass over the data, or load what nothing reads."""
+    loaders = DataLoaders(recording)
+    return frozenset(
+        op.id for op in recording.ops.values()
+        if (call := loaders.call_of(op)) is not None and not loaders.batches[call]
+    )
+
+
 def is_send(op: Op) -> bool:
     """Whether it only sends a tensor to another process."""
     return op.name in ("send", "isend") and op.qualname.startswith("torch.distributed.")
@@ -97,8 +110,8 @@ def is_reshape(op: Op) -> bool:
 class HideOps:
     """Hide the op boxes for which *quiet* holds; arrows go through them.
 
-    A closed ``no_grad`` or other mode in which nothing else ran is hidden as well, unless the
-    cluster around it would be empty without it.
+    A closed ``no_grad``, other mode or data loader in which nothing else ran is hidden as well,
+    unless the cluster around it would be empty without it.
     """
 
     quiet: Callable[[Op], bool]
@@ -112,7 +125,7 @@ class HideOps:
         ops, scopes = view.recording.ops, view.recording.scopes
         if box.kind is BoxKind.REGION and box.id in scopes:
             inside = [scopes[ScopeId(member)] for member in box.members if member in scopes]
-            if any(scope.kind not in MODES or scope.failed for scope in inside):
+            if any(scope.kind not in HIDDEN_IF_QUIET or scope.failed for scope in inside):
                 return False
             return all(self.quiet(ops[OpId(member)]) for member in box.members if member in ops)
         return box.id in ops and self.quiet(ops[OpId(box.id)])

@@ -19,6 +19,7 @@ from torchrecorder.checks import (
     whole_number,
     words,
 )
+from torchrecorder.events import OpId
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun, check_recording
@@ -39,6 +40,7 @@ from torchrecorder.views.hide import (
     HideStored,
     NamedScopes,
     comparisons,
+    idle_loads,
     is_pass,
     is_query,
     is_reshape,
@@ -82,9 +84,9 @@ class ViewOptions(Checked):
         "``nn.MultiheadAttention`` stay boxes until the last level, which shows every op in its "
         "module. ``\"ops\"`` shows every op of all levels, and no frame around a single one. "
         "None opens as many levels as *max_boxes* allows: all ops of a small network, the blocks "
-        "of a ResNet; fewer if the figure would not *fit* its place. Optimizer steps, gradient "
-        "clipping, averaging, gradient scalers and calls that create, move, copy or load a model "
-        "are then one box each.",
+        "of a ResNet; fewer if the figure would not *fit* its place. Batches of data loaders, "
+        "optimizer steps, gradient clipping, averaging, gradient scalers and calls that create, "
+        "move, copy or load a model are then one box each.",
         number_or(whole_number(0), OPS).or_none(),
         default=None,
         flag="-d",
@@ -187,8 +189,8 @@ class ViewOptions(Checked):
         default=False,
     )
     queries: bool = option(
-        "Draw operations that return no tensor, such as ``item``, and comparisons that only an "
-        "``if`` of Python reads.",
+        "Draw operations that return no tensor, such as ``item``, comparisons that only an ``if`` "
+        "of Python reads, and what data loaders load or shuffle that no operation reads.",
         FLAG,
         default=False,
     )
@@ -318,7 +320,9 @@ def choice_of(recording: RecordedRun, options: ViewOptions) -> DepthChoice:
 def _quiet(recording: RecordedRun, options: ViewOptions) -> Quiet:
     """The condition under which an op is not shown."""
     needed = {item.op for item in recording.graph_breaks} | {*drawn_backwards(recording)}
-    decided = frozenset() if options.queries else comparisons(recording, needed)
+    decided = frozenset[OpId]()
+    if not options.queries:
+        decided = comparisons(recording, needed) | idle_loads(recording)
 
     def quiet(op: Op) -> bool:
         if is_pass(op) or not options.reshapes and is_reshape(op):

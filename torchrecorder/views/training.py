@@ -7,10 +7,10 @@ from torchrecorder.graph.recording import RecordedRun
 
 
 def training_steps(recording: RecordedRun) -> frozenset[str]:
-    """Steps of optimizers, clipping, averaging, gradient scalers, and regions that create, move,
-    copy or load the weights of a model; with all scopes in them.
+    """Calls of data loaders, steps of optimizers, clipping, averaging, gradient scalers, and
+    regions that create, move, copy or load the weights of a model; with all scopes in them.
 
-    Steps that run a module, such as those of LBFGS, are left out.
+    Those that run a module, such as steps of LBFGS, are left out.
     """
     if not any(scope.kind in TRAINING for scope in recording.scopes.values()):
         return frozenset()

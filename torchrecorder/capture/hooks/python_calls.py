@@ -173,7 +173,13 @@ class PythonCalls:
         return seen.running if seen is not None and seen.code is frame.f_code else None
 
     def _known(self, frame: FrameType) -> tuple[PythonCall | None] | None:
-        """The call of *frame* in a tuple; None if the frame is new."""
+        """The call of *frame* in a tuple; None if the frame is new.
+
+        Each call of ``next`` may run a generator in another call, so that only a generator around
+        the block is known.
+        """
+        if frame.f_code.co_flags & _GENERATOR_FLAGS:
+            return (_OUTSIDE,) if self._last_in(frame) is _OUTSIDE else None
         mark = frame.f_trace
         if type(mark) is FrameMark:
             return (mark[self],) if self in mark else None

@@ -212,6 +212,9 @@ def _name_of(region: Region) -> str:
     if region.kind is ScopeKind.SCALER:
         name = str(region.key.f_code.co_name)
         return name if name == PIPELINE_SCALING else f"GradScaler.{name}"
+    if region.kind is ScopeKind.DATA_LOADER:
+        name = str(region.key.f_code.co_name)
+        return "DataLoader" if name == "__next__" else f"DataLoader.{name}"
     return str(region.kind.value)
 
 

@@ -25,6 +25,7 @@ from torchrecorder.capture.internals.access import (
     CALL_CODE,
     CHECKPOINT_CODE,
     CLIPPING_FUNCTIONS,
+    LOADER_METHODS,
     PIPELINE_BACKWARD,
     PIPELINE_SCALING,
     SCALER_METHODS,
@@ -78,6 +79,7 @@ def _pytorch_codes() -> dict[CodeType, object]:
         (AVERAGING_METHODS, ScopeKind.AVERAGING),
         (TRANSFERS, ScopeKind.TRANSFER),
         (SCALER_METHODS, ScopeKind.SCALER),
+        (LOADER_METHODS, ScopeKind.DATA_LOADER),
         (pretending, _PRETENDED),
     ):
         codes.update(dict.fromkeys([inspect.unwrap(item).__code__ for item in functions], place))

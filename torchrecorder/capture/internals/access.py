@@ -40,6 +40,7 @@ from torchrecorder.capture.internals.table import (
     BACKWARD_CALLS,
     CHECKPOINT_FRAMES,
     CLIPPING,
+    DATA_LOADERS,
     GRADIENT_BUFFERS,
     GRADIENT_SCALERS,
     OPERATOR_MODES,
@@ -308,6 +309,9 @@ TRANSFERS = (
 
 SCALER_METHODS = tuple(filter(callable, map(find, GRADIENT_SCALERS.paths)))
 """Methods of gradient scalers that run operations."""
+
+LOADER_METHODS = tuple(filter(callable, map(find, DATA_LOADERS.paths)))
+"""Methods of data loaders that start a pass over the data, and that load a batch."""
 
 
 def pipeline_functions() -> tuple[Any, ...]:

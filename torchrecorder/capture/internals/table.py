@@ -237,6 +237,15 @@ GRADIENT_SCALERS = Internal(
     "operations of gradient scalers are in no region",
     tuple(f"torch.amp.GradScaler.{name}" for name in ("scale", "unscale_", "update")),
 )
+DATA_LOADERS = Internal(
+    "methods of data loaders",
+    "regions of data loaders",
+    "operations of data loaders are in no region",
+    (
+        "torch.utils.data.DataLoader.__iter__",
+        "torch.utils.data.dataloader._BaseDataLoaderIter.__next__",
+    ),
+)
 PIPELINES = Internal(
     "methods of pipelines",
     "regions of the setup of pipelines before the first micro-batch, of gradient scaling, and of "

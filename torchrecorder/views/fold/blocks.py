@@ -171,7 +171,9 @@ def _runs(row: Sequence[Unit], readers: Callable[[], Readers]) -> Iterator[tuple
     """The start of each run, and its blocks; runs of single scopes need no blocks."""
 
     def wanted(run: Repetition) -> bool:
-        return _is_alone(row, run) or _is_worth(row, run)
+        if _is_alone(row, run):
+            return row[run.start].composed or run.times > 2
+        return _is_worth(row, run)
 
     for run in runs([unit.key for unit in row], wanted):
         if not _is_alone(row, run):
@@ -183,24 +185,27 @@ def _runs(row: Sequence[Unit], readers: Callable[[], Readers]) -> Iterator[tuple
 def _beginning(row: Sequence[Unit], run: Repetition, readers: Readers) -> int:
     """The start of the first block, chosen so that the fewest values pass to the second block.
 
-    Ties are broken by a jump back to an earlier source line, then by a pooling at the end of the
+    No value should pass the whole second block. Ties are broken by a jump back to an earlier source line, then by a pooling at the end of the
     first block.
     """
     part = row[run.start : run.start + 2 * run.period + run.spare]
     place = {item: number for number, unit in enumerate(part) for item in unit.items}
     change = [0] * (len(part) + 1)
+    long: list[tuple[int, int]] = []
     for item, number in place.items():
         reads = [place[reader] - number for reader in readers.get(item, ()) if reader in place]
+        long += [(number, far) for far in reads if far > run.period]
         reach = max((far for far in reads if 0 < far <= run.period), default=0)
         change[number + 1] += 1  # the value is alive from here on ...
         change[number + reach + 1] -= 1  # ... to its last reader
     passing = list(accumulate(change))
     starts = range(run.spare + 1)
 
-    def worth(start: int) -> tuple[int, bool, bool, int]:
+    def worth(start: int) -> tuple[int, int, bool, bool, int]:
         there = start + run.period
         back, pooled = _goes_back(part[there - 1 : there + 1]), part[there - 1].pools
-        return passing[there], not back, not pooled, start
+        skipping = sum((at - start) % run.period + far >= 2 * run.period for at, far in long)
+        return skipping, passing[there], not back, not pooled, start
 
     return run.start + min(starts, key=worth)
 

@@ -1,0 +1,73 @@
+"""Calls of data loaders, and the batches that they return."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from torchrecorder.events import OpId, ScopeId, ScopeKind, ValueId
+from torchrecorder.graph.nodes import Op, Scope, Value
+
+
+class LoadedRun(Protocol):
+    """The part of a recording that batches depend on."""
+
+    @property
+    def scopes(self) -> Mapping[ScopeId, Scope]: ...
+
+    @property
+    def ops(self) -> Mapping[OpId, Op]: ...
+
+    @property
+    def values(self) -> Mapping[ValueId, Value]: ...
+
+
+def calls_of_kind(scopes: Mapping[ScopeId, Scope], kind: ScopeKind) -> dict[ScopeId, ScopeId]:
+    """For each scope in an outermost scope of this *kind*, itself included, that scope."""
+    found: dict[ScopeId, ScopeId] = {}
+    for scope in scopes.values():
+        if scope.parent in found:
+            found[scope.id] = found[scope.parent]
+        elif scope.kind is kind:
+            found[scope.id] = scope.id
+    return found
+
+
+class DataLoaders:
+    """The calls of data loaders in a recording; those that run modules or fail are left out.
+
+    Attributes:
+        calls: For each scope in such a call, itself included, that call.
+        batches: For each call, the values made in it that operations outside of it read.
+    """
+
+    def __init__(self, recording: LoadedRun) -> None:
+        self.calls = calls_of_kind(recording.scopes, ScopeKind.DATA_LOADER)
+        if self.calls:
+            self._leave_out(recording)
+        self.batches: dict[ScopeId, dict[ValueId, None]] = {
+            call: {} for call in self.calls.values()
+        }
+        for op in recording.ops.values() if self.calls else ():
+            for slot in op.inputs:
+                producer = recording.values[slot.value].producer
+                made_in = self.call_of(recording.ops[producer]) if producer is not None else None
+                if made_in is not None and made_in != self.call_of(op):
+                    self.batches[made_in].setdefault(slot.value)
+
+    def _leave_out(self, recording: LoadedRun) -> None:
+        shown = {
+            self.calls.get(scope.id) for scope in recording.scopes.values()
+            if scope.kind is ScopeKind.MODULE or scope.failed
+        }
+        shown.update(self.call_of(op) for op in recording.ops.values() if op.failed)
+        self.calls = {scope: call for scope, call in self.calls.items() if call not in shown}
+
+    def call_of(self, op: Op) -> ScopeId | None:
+        """The call that ran *op*."""
+        return self.calls.get(op.scope) if op.scope is not None else None
+
+    def is_within(self, op: Op, value: ValueId) -> bool:
+        """Whether a *value* of *op* is used only inside of one call."""
+        call = self.call_of(op)
+        return call is not None and value not in self.batches[call]
