@@ -283,6 +283,30 @@ def test_a_block_in_a_generator_that_others_resume():
     assert first.scope is None and recording.scopes[last.scope].kind.value == "optimizer"
 
 
+def _ones() -> Iterator[torch.Tensor]:
+    """Each tensor is computed when it is asked for."""
+    while True:
+        yield torch.ones(2) * 3
+
+
+def _first(tensors: Iterator[torch.Tensor]) -> torch.Tensor:
+    return next(tensors) + 1
+
+
+def _second(tensors: Iterator[torch.Tensor]) -> torch.Tensor:
+    return next(tensors) + 2
+
+
+def test_operations_of_a_generator_are_in_the_call_that_asks_for_them():
+    """Not in the one that asked first."""
+    tensors = _ones()
+    with torchrecorder.Recorder() as recorder:
+        _first(tensors), _second(tensors), _first(tensors)
+    found = [(name, names) for name, _, names in shown(recorder.recording)]
+    made = ["ones", "mul", "add"]
+    assert found == [("_first", made), ("_second", made), ("_first", made)]
+
+
 def test_a_block_inside_a_region():
     """A region that was running when the block began is around what runs in the block."""
     recorder = torchrecorder.Recorder()

@@ -299,3 +299,28 @@ def test_odd_runs(recording: Recording, depth: int | None) -> None:
     view = view_of(recording, depth=depth)
     assert len(draw(view).shapes) == len(view.boxes)
     assert all(each.count > 1 for each in view.clusters.values() if each.id.startswith("block:"))
+
+
+def test_a_round_that_prepares_the_next_one_folds() -> None:
+    """Blocks are cut so that nothing passes a whole block."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        h, now, following = run.input("h"), run.input("now"), run.input("following")
+        h = run.op("add", h, now)
+        for place in range(3):
+            now = following
+            following = block(run, f"prepare.{place}", now)
+            h = run.op("add", h, now)
+    view = view_of(run.recording())
+    assert [count for count, _ in folds(view)] == [3]
+
+
+def test_two_scopes_before_blocks_that_begin_with_their_like() -> None:
+    """Two boxes alone do not fold, so that the second belongs to the first block."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        h = linear(run, "a.0", run.input())
+        for place in range(4):
+            h = block(run, f"b.{place}", linear(run, f"a.{place + 1}", h))
+    view = view_of(run.recording())
+    assert [count for count, _ in folds(view)] == [4]

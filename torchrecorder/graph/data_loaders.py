@@ -34,7 +34,7 @@ def calls_of_kind(scopes: Mapping[ScopeId, Scope], kind: ScopeKind) -> dict[Scop
 
 
 class DataLoaders:
-    """The calls of data loaders in a recording; those that run modules or fail are left out.
+    """The calls of data loaders in a recording; those that run modules are left out.
 
     Attributes:
         calls: For each scope in such a call, itself included, that call.
@@ -42,9 +42,12 @@ class DataLoaders:
     """
 
     def __init__(self, recording: LoadedRun) -> None:
-        self.calls = calls_of_kind(recording.scopes, ScopeKind.DATA_LOADER)
-        if self.calls:
-            self._leave_out(recording)
+        calls = calls_of_kind(recording.scopes, ScopeKind.DATA_LOADER)
+        running = {
+            calls.get(scope.id) for scope in recording.scopes.values()
+            if scope.kind is ScopeKind.MODULE
+        }
+        self.calls = {scope: call for scope, call in calls.items() if call not in running}
         self.batches: dict[ScopeId, dict[ValueId, None]] = {
             call: {} for call in self.calls.values()
         }
@@ -54,14 +57,6 @@ class DataLoaders:
                 made_in = self.call_of(recording.ops[producer]) if producer is not None else None
                 if made_in is not None and made_in != self.call_of(op):
                     self.batches[made_in].setdefault(slot.value)
-
-    def _leave_out(self, recording: LoadedRun) -> None:
-        shown = {
-            self.calls.get(scope.id) for scope in recording.scopes.values()
-            if scope.kind is ScopeKind.MODULE or scope.failed
-        }
-        shown.update(self.call_of(op) for op in recording.ops.values() if op.failed)
-        self.calls = {scope: call for scope, call in self.calls.items() if call not in shown}
 
     def call_of(self, op: Op) -> ScopeId | None:
         """The call that ran *op*."""

@@ -28,6 +28,7 @@ from torchrecorder.capture.internals.access import (
     LOADER_METHODS,
     PIPELINE_BACKWARD,
     PIPELINE_SCALING,
+    RECEIVING_FUNCTIONS,
     SCALER_METHODS,
     TRANSFERS,
     WRAPPED_CALL_CODE,
@@ -80,7 +81,7 @@ def _pytorch_codes() -> dict[CodeType, object]:
         (TRANSFERS, ScopeKind.TRANSFER),
         (SCALER_METHODS, ScopeKind.SCALER),
         (LOADER_METHODS, ScopeKind.DATA_LOADER),
-        (pretending, _PRETENDED),
+        ((*pretending, *RECEIVING_FUNCTIONS), _PRETENDED),
     ):
         codes.update(dict.fromkeys([inspect.unwrap(item).__code__ for item in functions], place))
     for function in pipeline_functions():
@@ -92,8 +93,8 @@ def _pytorch_codes() -> dict[CodeType, object]:
 
 
 class InternalWork(Exception):
-    """The op is internal to PyTorch, not the user's: on the shape of a fake tensor, or on the saved
-    state of a checkpoint.
+    """The op is internal to PyTorch, not the user's: on the shape of a fake tensor, on the saved
+    state of a checkpoint, or for a tensor that another process has sent.
     """
 
 

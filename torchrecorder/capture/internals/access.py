@@ -46,6 +46,7 @@ from torchrecorder.capture.internals.table import (
     OPERATOR_MODES,
     PIPELINES,
     PROFILER_RANGES,
+    RECEIVED,
     SAVED_TENSORS,
     STORAGE_ENDS,
 )
@@ -312,6 +313,9 @@ SCALER_METHODS = tuple(filter(callable, map(find, GRADIENT_SCALERS.paths)))
 
 LOADER_METHODS = tuple(filter(callable, map(find, DATA_LOADERS.paths)))
 """Methods of data loaders that start a pass over the data, and that load a batch."""
+
+RECEIVING_FUNCTIONS = tuple(filter(callable, map(find, RECEIVED.paths)))
+"""Functions that make the tensors that another process has sent."""
 
 
 def pipeline_functions() -> tuple[Any, ...]:

@@ -208,10 +208,8 @@ COMPILED_CALLS = Internal(
     "calls of compiled functions",
     "compiled steps of optimizers stay compiled while they are recorded",
     "they run eagerly: weights may differ in their last bits, and a note says so",
-    (
-        "torch._dynamo.eval_frame._callback_from_stance",
-        "torch._dynamo.eval_frame._maybe_set_eval_frame",
-    ),
+    tuple(f"torch._dynamo.eval_frame.{name}"
+          for name in ("_callback_from_stance", "_maybe_set_eval_frame")),
 )
 OPTIMIZER_FRAMES = Internal(
     "frames of an optimizer's step",
@@ -246,18 +244,25 @@ DATA_LOADERS = Internal(
         "torch.utils.data.dataloader._BaseDataLoaderIter.__next__",
     ),
 )
+RECEIVED = Internal(
+    "functions that make tensors of other processes",
+    "tensors that were received from other processes, such as workers of data loaders",
+    "such a tensor is an empty one, written by a hidden operation",
+    tuple(
+        f"torch.multiprocessing.reductions.rebuild_{kind}tensor"
+        for kind in ("", "meta_", "cuda_", "nested_", "sparse_coo_", "sparse_compressed_")
+    ),
+)
 PIPELINES = Internal(
     "methods of pipelines",
     "regions of the setup of pipelines before the first micro-batch, of gradient scaling, and of "
     "backward passes for inputs or weights alone",
     "these operations are in no region, and figures of joined runs show them",
-    (
-        "torch.distributed.pipelining.stage._PipelineStageBase.scale_grads",
-        "torch.distributed.pipelining.stage.stage_backward_input",
-        "torch.distributed.pipelining.stage.stage_backward_weight",
-        "torch.distributed.pipelining.schedules.PipelineScheduleSingle._initialize_stage",
-        "torch.distributed.pipelining.schedules.PipelineScheduleMulti._initialize_stages",
-    ),
+    tuple(f"torch.distributed.pipelining.{name}" for name in (
+        "stage._PipelineStageBase.scale_grads", "stage.stage_backward_input",
+        "stage.stage_backward_weight", "schedules.PipelineScheduleSingle._initialize_stage",
+        "schedules.PipelineScheduleMulti._initialize_stages",
+    )),
 )
 DEFAULT_DEVICE = Internal(
     "the mode of torch.set_default_device",
@@ -269,11 +274,8 @@ SCRIPT_FUSERS = Internal(
     "fusers of TorchScript",
     "the inside of scripted modules, if no kernels are fused",
     "a scripted module is one box",
-    (
-        "torch._C._jit_llga_enabled",
-        "torch._C._jit_can_fuse_on_cpu",
-        "torch._C._jit_can_fuse_on_gpu",
-    ),
+    tuple(f"torch._C._jit_{name}"
+          for name in ("llga_enabled", "can_fuse_on_cpu", "can_fuse_on_gpu")),
 )
 DTENSORS = Internal(
     "local tensors of DTensors",

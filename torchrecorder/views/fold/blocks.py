@@ -185,8 +185,8 @@ def _runs(row: Sequence[Unit], readers: Callable[[], Readers]) -> Iterator[tuple
 def _beginning(row: Sequence[Unit], run: Repetition, readers: Readers) -> int:
     """The start of the first block, chosen so that the fewest values pass to the second block.
 
-    No value should pass the whole second block. Ties are broken by a jump back to an earlier source line, then by a pooling at the end of the
-    first block.
+    No value should pass a whole block. Ties are broken by a jump back to an earlier source line,
+    then by a pooling at the end of the first block.
     """
     part = row[run.start : run.start + 2 * run.period + run.spare]
     place = {item: number for number, unit in enumerate(part) for item in unit.items}
