@@ -133,3 +133,24 @@ def test_a_name_stands_clear_of_other_lines() -> None:
     ((number, mark),) = head_marks(figure, ways).items()
     own, other = ways[number][-1][0], ways[1 - number][-1][0]
     assert mark.text == "key = value" and (mark.at[0] < own) == (own < other)
+
+
+@pytest.mark.parametrize("function, marks", [
+    (lambda x, y: torch.nn.functional.cross_entropy(x * 2, y.argmax(1)), ["", "target"]),
+    (lambda x, y: torch.nn.functional.linear(x, y * 2), ["", "w"]),
+    (lambda x, y: torch.where(x > 0, x, y), ["if", "then", "else"]),
+    (lambda x, y: torch.cat([x * 2, y * 2]), ["1", "2"]),
+])
+def test_the_first_argument_needs_no_number_beside_one_with_a_name(
+    function: Any, marks: list[str]
+) -> None:
+    """Numbers are for arguments that have no name among others that have none."""
+    run = torchrecorder.record(function, (torch.ones(2, 4), torch.ones(2, 4)))
+    view = make_view(run, ViewOptions())
+    last = [*run.ops.values()][-1]
+    drawn = bundles(view)
+    found = argument_marks(view, drawn)
+    arguments = [slot.name for slot in last.inputs]
+    entering = sorted((arguments.index(bundle.first.slot), number)
+                      for number, bundle in enumerate(drawn) if bundle.first.head == last.id)
+    assert [found[number].text for _, number in entering] == marks

@@ -36,7 +36,8 @@ SHORT = {
     "key_padding_mask": "mask", "bias": "b", "condition": "if", "index": "index",
     "target": "target", "indices": "index", "source": "source", "src": "source",
 }
-"""Marks of arguments by name; others are marked by their number."""
+"""Marks of arguments by name; others are marked by their number. The first argument has no mark
+beside one with a name."""
 
 CHOICE = {"condition": "if", "self": "then", "input": "then", "other": "else"}
 """Marks of the arguments of ``where``."""
@@ -120,6 +121,8 @@ def _mark(name: str, slots: Sequence[Slot], bundle: Bundle) -> Mark:
     if len(bundle.arrows) > 1 or arrow.slot not in names:
         return Mark()
     place = names.index(arrow.slot)
+    if place == 0 and arrow.slot not in SHORT and name != "where" and SHORT.keys() & {*names}:
+        return Mark("", place)
     return Mark(_text(name, arrow.slot, place), place)
 
 
