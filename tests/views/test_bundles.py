@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import torchrecorder
 from tests.test_properties import RUNS
-from torchrecorder.events import ValueId
+from torchrecorder.events import OpId, ValueId
 from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.style.line_labels import line_tooltip
@@ -98,6 +98,25 @@ def test_a_step_says_how_many_gradients_and_weights() -> None:
     trunks = {line.value for line, bundle in zip(figure.lines, bundles(view))
               if bundle.flow is FlowKind.WEIGHT}
     assert len(trunks) == 1  # one line from the optimizer, which branches to the layers
+
+
+def test_gradients_that_are_read_after_a_loop_are_not_counted_twice() -> None:
+    """They are those of its last round; each round has as many."""
+    model = torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(5)))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with torchrecorder.Recorder(model) as recorder:
+        for _ in range(4):
+            optimizer.zero_grad()
+            model(torch.ones(2, 4)).sum().backward()
+            optimizer.step()
+        torch.stack([weight.grad.norm() for weight in model.parameters()])
+    view = make_view(recorder.recording)
+    (backward,) = [box for box in view.boxes.values() if box.id in view.recording.ops
+                   and view.recording.ops[OpId(box.id)].name == "backward"]
+    assert view.copies(backward) == 4
+    assert {line.label for line in draw(view).lines if "gradients" in line.label} == {
+        "10 gradients"
+    }
 
 
 def test_updated_weights_without_a_name_are_weights() -> None:

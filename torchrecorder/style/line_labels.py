@@ -91,16 +91,24 @@ def counted(flow: FlowKind, number: int) -> str:
 
 
 def _numbers(view: View, drawn: Iterable[Bundle]) -> dict[tuple[str, FlowKind], int]:
-    """The number of values of each flow from one repeat of a box to all repeats of its readers."""
-    found: dict[tuple[str, FlowKind], set[ValueId]] = {}
+    """The number of values of each flow from one repeat of a box to all repeats of its readers.
+
+    The weights and gradients of several repeats are told by their names: a reader after a loop may
+    be given those of its last round.
+    """
+    found: dict[tuple[str, FlowKind], set[object]] = {}
+    values = view.recording.values
     folded: set[tuple[str, FlowKind]] = set()
     for bundle in drawn:
         key = bundle.first.tail, bundle.flow
-        found.setdefault(key, set()).update(values_of(bundle.arrows))
+        carried = values_of(bundle.arrows)
         tail, head = view.boxes[bundle.first.tail], view.boxes[bundle.first.head]
+        named = bundle.flow in _COUNTED and view.copies(tail) > 1
+        items = found.setdefault(key, set())
+        items.update(named and values[value].names or value for value in carried)
         if bundle.flow in _COUNTED and view.copies(head) > view.copies(tail):
             folded.add(key)
-    numbers = {key: len(values) for key, values in found.items()}
+    numbers = {key: len(items) for key, items in found.items()}
     for key in folded:
         box = view.boxes[key[0]]
         given = _given(view.recording, box.members, key[1])
