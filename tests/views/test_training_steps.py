@@ -20,7 +20,7 @@ from torchrecorder.recording import Recording
 from torchrecorder.select.functions import WithFunctions
 from torchrecorder.testing import Builder
 from torchrecorder.views.pipeline import ViewOptions, make_view
-from torchrecorder.views.view import BoxKind
+from torchrecorder.views.view import BoxKind, View
 
 
 class Block(torch.nn.Module):
@@ -355,3 +355,38 @@ def test_steps_of_a_model_with_such_weights_are_one_cluster() -> None:
     view.check()
     counts = Counter(cluster.count for cluster in view.clusters.values())
     assert counts[4] == 1 and counts[3] == 1, counts
+
+
+class Classifier(torch.nn.Module):
+    """Returns logits and scores, of one shape each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Tanh())
+
+    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Both by name."""
+        logits = self.layers(x)
+        return {"logits": logits, "scores": logits.softmax(-1)}
+
+
+@pytest.mark.parametrize("rounds", [2, 3, 6])
+def test_outputs_of_the_rounds_of_a_loop_are_one_box_for_each_name(rounds: int) -> None:
+    """In a page as well; without folds each has its own."""
+    model = Classifier()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with torchrecorder.Recorder(model) as recorder:
+        for _ in range(rounds):
+            optimizer.zero_grad()
+            (model(torch.ones(2, 4))["scores"] * 2).sum().backward()
+            optimizer.step()
+    recording = recorder.recording
+
+    def outputs(view: View) -> list[tuple[int, tuple[str, ...]]]:
+        return [(box.count, box.names) for box in view.boxes.values()
+                if box.kind is BoxKind.OUTPUT]
+
+    view = make_view(recording, ViewOptions(depth=0))
+    assert outputs(view) == [(rounds, ("logits",) * rounds)]
+    assert view.unfolded is not None and outputs(view.unfolded().view) == outputs(view)
+    assert len(outputs(make_view(recording, ViewOptions(depth=0, fold=False)))) == rounds

@@ -58,7 +58,8 @@ def read_later(recording: RecordedRun) -> set[ValueId]:
 
 @dataclass(frozen=True)
 class GroupOutputs:
-    """Group outputs of one shape that come from the same box, such as those of a cache."""
+    """Group outputs of one shape that come from the same box, such as those of a cache or of the
+    rounds of a loop."""
 
     def __call__(self, view: View) -> View:
         large = large_groups(view)
@@ -70,17 +71,26 @@ def large_groups(
 ) -> list[list[str]]:
     """Groups of at least `LEAST` outputs of one shape that come from the same box.
 
+    Two outputs of one name are enough if the box stands for several.
+
     Args:
         view: The view with them.
         origin: For a box, another box that represents it.
     """
     groups: dict[Any, list[str]] = {}
+    rounds: dict[Any, list[str]] = {}
     for arrow in view.arrows:
         if view.boxes[arrow.head].kind is BoxKind.OUTPUT and arrow.value is not None:
             value = view.recording.values[arrow.value]
             tail = origin.get(arrow.tail, arrow.tail)
-            groups.setdefault((tail, value.shape, value.dtype), []).append(arrow.head)
-    return [group for group in groups.values() if len(group) >= LEAST]
+            key = tail, value.shape, value.dtype
+            groups.setdefault(key, []).append(arrow.head)
+            if arrow.tail in origin or view.copies(view.boxes[arrow.tail]) > 1:
+                name = view.recording.outputs[_number(arrow.head)].name
+                rounds.setdefault((*key, name), []).append(arrow.head)
+    large = [group for group in groups.values() if len(group) >= LEAST]
+    taken = {head for group in large for head in group}
+    return large + [group for group in rounds.values() if len(group) > 1 and group[0] not in taken]
 
 
 def joined(view: View, first_of: Mapping[str, str]) -> View:
