@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 
 import pytest
 import torch
@@ -187,3 +188,32 @@ def test_a_loader_that_fails_is_drawn() -> None:
         batches = DataLoader(Broken(X), batch_size=1)
         list(batches)
     assert len(loaders(make_view(recorder.recording, ViewOptions(fold=False)))) == 2
+
+
+@pytest.mark.parametrize("started_early", [True, False])
+def test_a_batch_is_in_the_round_that_reads_it(started_early: bool) -> None:
+    """Training and evaluation fold apart, although both begin with a batch. A recording may begin
+    between a batch and its step."""
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    data = DataLoader(TensorDataset(X, Y), batch_size=4)
+    recorder, stack = Recorder(net), ExitStack()
+    with stack:
+        if started_early:
+            stack.enter_context(recorder)
+        for number, (x, y) in enumerate(data):
+            if not started_early and number == 0:
+                stack.enter_context(recorder)
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(net(x), y).backward()
+            optimizer.step()
+        with torch.no_grad():
+            for x, y in data:
+                (net(x).argmax(1) == y).sum().item()
+    view = make_view(recorder.recording)
+    assert sorted(counts(view)) == ([5, 5] if started_early else [4, 5])
+    scopes = view.recording.scopes
+    for arrow in view.arrows:
+        if arrow.tail in scopes and scopes[arrow.tail].kind is ScopeKind.DATA_LOADER:
+            home = view.boxes[arrow.tail].cluster
+            assert home in view.nesting.around(view.boxes[arrow.head].cluster)

@@ -11,7 +11,7 @@ from itertools import accumulate, groupby
 from math import prod
 from typing import NamedTuple
 
-from torchrecorder.events import GRAD_SUFFIX, OpId, ScopeId, Slot, SourceLine, ValueId
+from torchrecorder.events import GRAD_SUFFIX, OpId, ScopeId, ScopeKind, Slot, SourceLine, ValueId
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.structural_hash import without_numbers
@@ -50,6 +50,7 @@ class Unit(NamedTuple):
         alone: Whether it is a single scope, which folds without a block.
         source: The line that called it.
         pools: Whether it reduces the size of one tensor, without weights.
+        loads: Whether it is a call of a data loader.
     """
 
     key: Hashable
@@ -58,6 +59,7 @@ class Unit(NamedTuple):
     alone: bool = False
     source: SourceLine | None = None
     pools: bool = False
+    loads: bool = False
 
 
 BlockRun = tuple[tuple[Unit, ...], ...]
@@ -75,7 +77,10 @@ def unit_of(recording: RecordedRun, item: str) -> Unit:
         pools = plain and _pools(
             recording, scope.inputs, [output.value for output in scope.outputs]
         )
-        return Unit(fold_key(recording, item), (item,), composed, True, scope.source, pools)
+        return Unit(
+            fold_key(recording, item), (item,), composed, True, scope.source, pools,
+            scope.kind is ScopeKind.DATA_LOADER,
+        )
     op = recording.ops.get(OpId(item))
     if op is None:
         return Unit(None, (item,))
@@ -152,19 +157,31 @@ def blocks(units: Sequence[Unit], readers: Callable[[], Readers] = dict) -> Iter
     """The runs of blocks among siblings; nested runs come before those that contain them.
 
     If a run can be cut into blocks in several ways, the cut is chosen that the fewest edges
-    cross.
+    cross. A batch is in the block of the sibling after it.
 
     Args:
         units: The siblings.
         readers: Returns for each sibling those that read it; only called if there are runs.
     """
-    row = list(units)
+    row = _with_batches(units)
     for _ in range(_LEVELS):
         found = dict(_runs(row, readers))
         yield from found.values()
         if not found:
             return
         row = list(_collapsed(row, found))
+
+
+def _with_batches(units: Sequence[Unit]) -> list[Unit]:
+    """*units*, in which calls of data loaders are one unit with the sibling after them."""
+    row: list[Unit] = []
+    for unit in reversed(units):
+        if unit.loads and row and row[-1].key is not None:
+            after = row.pop()
+            key, items = ("batch", unit.key, after.key), unit.items + after.items
+            unit = Unit(key, items, after.composed, source=unit.source, pools=after.pools)
+        row.append(unit)
+    return row[::-1]
 
 
 def _runs(row: Sequence[Unit], readers: Callable[[], Readers]) -> Iterator[tuple[int, BlockRun]]:
