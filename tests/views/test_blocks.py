@@ -324,3 +324,20 @@ def test_two_scopes_before_blocks_that_begin_with_their_like() -> None:
             h = block(run, f"b.{place}", linear(run, f"a.{place + 1}", h))
     view = view_of(run.recording())
     assert [count for count, _ in folds(view)] == [4]
+
+
+@pytest.mark.parametrize("rounds", [2, 3])
+def test_a_loop_that_begins_with_a_loop(rounds: int) -> None:
+    """Both fold, although the run of the outer one is longer and begins where the inner one does.
+
+    Rounds of an outer loop are composed if those of the inner one are.
+    """
+    run = Builder("Net")
+    with run.scope("Net"):
+        h = run.input()
+        for _ in range(rounds):
+            for place in range(4):
+                h = block(run, f"b.{place}", linear(run, f"a.{place}", h))
+            h = run.op("relu", h)
+    view = view_of(run.recording())
+    assert sorted(count for count, _ in folds(view)) == [rounds, 4]

@@ -217,3 +217,21 @@ def test_a_batch_is_in_the_round_that_reads_it(started_early: bool) -> None:
         if arrow.tail in scopes and scopes[arrow.tail].kind is ScopeKind.DATA_LOADER:
             home = view.boxes[arrow.tail].cluster
             assert home in view.nesting.around(view.boxes[arrow.head].cluster)
+
+
+def test_epochs_of_training_and_evaluation_fold() -> None:
+    """Three loops: one of epochs, with one of steps and one of batches to evaluate."""
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+    data = DataLoader(TensorDataset(X, Y), batch_size=4, shuffle=True)
+    with Recorder(net) as recorder:
+        for _ in range(2):
+            for x, y in data:
+                optimizer.zero_grad()
+                nn.functional.cross_entropy(net(x), y).backward()
+                optimizer.step()
+            with torch.no_grad():
+                for x, _ in DataLoader(TensorDataset(X, Y), batch_size=10):
+                    net(x).argmax(1).sum().item()
+    view = make_view(recorder.recording)
+    assert sorted(counts(view)) == [2, 2, 5] and loaders(view) == ["DataLoader"] * 2

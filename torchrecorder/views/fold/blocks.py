@@ -7,7 +7,7 @@ members; their connections are compared when they fold (see `equal`).
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, product
 from math import prod
 from typing import NamedTuple
 
@@ -185,7 +185,10 @@ def _with_batches(units: Sequence[Unit]) -> list[Unit]:
 
 
 def _runs(row: Sequence[Unit], readers: Callable[[], Readers]) -> Iterator[tuple[int, BlockRun]]:
-    """The start of each run, and its blocks; runs of single scopes need no blocks."""
+    """The start of each run, and its blocks; runs of single scopes need no blocks.
+
+    Of a run with other runs in its blocks, those are given.
+    """
 
     def wanted(run: Repetition) -> bool:
         if _is_alone(row, run):
@@ -193,10 +196,21 @@ def _runs(row: Sequence[Unit], readers: Callable[[], Readers]) -> Iterator[tuple
         return _is_worth(row, run)
 
     for run in runs([unit.key for unit in row], wanted):
-        if not _is_alone(row, run):
+        if _is_alone(row, run):
+            continue
+        inner = dict(_runs(row[run.start : run.start + run.period], readers))
+        for place, (start, parts) in product(range(run.times if inner else 0), inner.items()):
+            at = run.start + place * run.period + start
+            yield at, _blocks(row, at, len(parts[0]), len(parts))
+        if not inner:
             start = _beginning(row, run, readers())
-            ends = range(start, start + run.period * run.times, run.period)
-            yield start, tuple(tuple(row[at : at + run.period]) for at in ends)
+            yield start, _blocks(row, start, run.period, run.times)
+
+
+def _blocks(row: Sequence[Unit], start: int, length: int, times: int) -> BlockRun:
+    """So many blocks of one length, from *start* on."""
+    ends = range(start, start + length * times, length)
+    return tuple(tuple(row[at : at + length]) for at in ends)
 
 
 def _beginning(row: Sequence[Unit], run: Repetition, readers: Readers) -> int:

@@ -74,7 +74,13 @@ class SiblingRows:
         first = group[0]
         if not is_block(first):
             return len(group) >= enough(self.recording, first)
-        units = [unit_of(self.recording, item) for item in self.items.children(first)]
-        if any(unit.composed for unit in units):
+        if self._is_composed(first):
             return True
-        return len(group) > 2 and (len(group) - 1) * len(units) >= SAVED
+        inside = [*self.items.children(first)]
+        return len(group) > 2 and (len(group) - 1) * len(inside) >= SAVED
+
+    def _is_composed(self, item: str) -> bool:
+        """Whether *item* is a scope that contains scopes, or a block with one."""
+        if is_block(item):
+            return any(map(self._is_composed, self.items.children(item)))
+        return unit_of(self.recording, item).composed
