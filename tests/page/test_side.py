@@ -79,7 +79,7 @@ def test_the_tree_can_be_walked_by_keys(visit: Visiting) -> None:
 def test_siblings_of_a_fold_are_rows_of_the_tree(visit: Visiting) -> None:
     """A click on one shows it in the fold."""
     seen = visit(stack(6), hash="#side=tree")
-    seen.page.locator("#tree .row .twist:not(.none)").last.click()
+    seen.page.locator("#tree .row .expander:not(.none)").last.click()
     assert sum("Block" in row for row in rows(seen, "tree")) == 7
     seen.page.locator("#tree .row", has_text="layers.4").last.click()
     seen.settle()
@@ -114,7 +114,7 @@ def test_costs_are_those_of_the_recording_in_order(visit: Visiting) -> None:
 def test_only_rows_in_sight_are_in_the_document(visit: Visiting) -> None:
     """However many there are; scrolling brings the others."""
     seen = visit(deep(900), hash="#side=tree", depth=0)
-    seen.page.evaluate("page.actions.go(page.model.find('layers.700'))")
+    seen.page.evaluate("page.actions.goTo(page.model.find('layers.700'))")
     seen.settle()
     assert any(row.startswith("layers.700") for row in rows(seen, "tree"))
     assert len(rows(seen, "tree")) < 60
@@ -133,8 +133,8 @@ def test_equal_boxes_light_up_together(visit: Visiting) -> None:
             h = run.op("relu", h) if number else h
     seen = visit(run.recording(), hash="#side=tree", depth=1, fold=False)
     a, b, c = (find(seen, name) for name in "abc")
-    seen.page.evaluate(f"page.actions.go({a})")
-    assert seen.page.evaluate(f"page.types.equal({a})") == [a, b]
+    seen.page.evaluate(f"page.actions.goTo({a})")
+    assert seen.page.evaluate(f"page.types.equalTo({a})") == [a, b]
     seen.settle()
     rings = seen.page.locator(".ring.equal")
     assert rings.count() == 1
@@ -150,7 +150,7 @@ def test_equal_boxes_light_up_together(visit: Visiting) -> None:
 def test_all_of_a_type_are_shown(visit: Visiting) -> None:
     """What is around them is opened, everything else is faint, until that is cleared."""
     seen = visit(network(), depth=0)
-    seen.page.evaluate("page.actions.ofType('Linear')")
+    seen.page.evaluate("page.actions.highlightType('Linear')")
     seen.page.evaluate("page.stage.fit()")
     seen.settle()
     expected = seen.page.evaluate(

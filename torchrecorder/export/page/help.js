@@ -1,8 +1,8 @@
-// Help: how to read the picture, and the keys.
+// Help: how to read the picture, and its keys.
 
 "use strict";
 
-const createHelp = (dialog, model, told) => {
+const createHelp = (dialog, model, currentStyling) => {
   const SHAPES = [
     ["input", "An input of the run"], ["output", "An output of the run"],
     ["module", "A module; double-click to open it"],
@@ -24,35 +24,25 @@ const createHelp = (dialog, model, told) => {
     ["tap", "what a click does"], ["double tap", "expand or collapse a box"],
     ["touch and hold", "what can be done with a box"], ["drag, pinch", "move, zoom"],
   ];
-  const fingers = window.matchMedia("(any-pointer: coarse)");
+  const touch = window.matchMedia("(any-pointer: coarse)");
 
-  const make = (tag, said, ...inside) => {
-    const made = document.createElement(tag);
-    if (said) made.textContent = said;
-    made.append(...inside);
-    return made;
-  };
-
-  // A small box with this look.
-  function sample(found) {
-    const look = found?.[told().palette.theme];
-    if (!look) return null;
-    const svg = paint.element(document, "svg", { viewBox: "-2 -2 44 24", width: 44, height: 24 });
-    svg.append(paint.element(document, "path", {
-      d: shapes.outline(look.outline, 40, 20), fill: look.fill, ...paint.stroked(look) }));
-    return svg;
+  // A small box with this look, if there is one.
+  function sample(looks) {
+    const look = looks?.[currentStyling().palette.theme];
+    return look ? paint.swatch(look, 40, 20, 2) : null;
   }
 
-  // The look of this recording's boxes of a kind, if any.
+  // The look of the boxes of a kind in this recording, if there are any.
   function lookOf(kind) {
     for (let item = 0; item < model.count; item++) {
-      if (kind === "failed" ? model.failed(item) : model.kind(item) === kind) return model.look(item);
+      const isOfKind = kind === "failed" ? model.failed(item) : model.kind(item) === kind;
+      if (isOfKind) return model.look(item);
     }
     return null;
   }
 
-  // Operations by look, with their most frequent names: [look, names].
-  function sorts() {
+  // The looks of operations with their most frequent names: [look, names] each.
+  function operationLooks() {
     const byLook = new Map();
     for (let item = 0; item < model.count; item++) {
       if (model.kind(item) !== "op" || model.failed(item)) continue;
@@ -60,38 +50,30 @@ const createHelp = (dialog, model, told) => {
       if (!byLook.has(look)) byLook.set(look, new Map());
       byLook.get(look).set(name, (byLook.get(look).get(name) ?? 0) + 1);
     }
-    const most = counts => [...counts].sort((a, b) => b[1] - a[1]).slice(0, 4).map(each => each[0]);
-    return [...byLook].slice(0, 8).map(([look, counts]) => [look, most(counts).join(", ") +
-      (counts.size > 4 ? " …" : "")]);
+    const namesOf = counts => [...counts].sort((a, b) => b[1] - a[1]).slice(0, 4)
+      .map(each => each[0]).join(", ") + (counts.size > 4 ? " …" : "");
+    return [...byLook].slice(0, 8).map(([look, counts]) => [look, namesOf(counts)]);
   }
 
-  function rows(pairs) {
-    const list = make("dl");
-    for (const [one, other] of pairs) {
-      list.append(make("dt", typeof one === "string" ? one : "", ...(typeof one === "string" ? [] : [one])),
-        make("dd", other));
-    }
-    return list;
-  }
+  // Terms, texts or elements, with their descriptions.
+  const listOf = pairs => createElement("dl", "", null, ...pairs.flatMap(([term, text]) =>
+    [createElement("dt", "", null, term), createElement("dd", "", text)]));
 
   function content() {
-    const close = make("button");
-    close.type = "button";
-    close.className = "close";
+    const close = createButton("close", null, () => dialog.close());
     close.setAttribute("aria-label", "Close");
-    close.addEventListener("click", () => dialog.close());
-    const title = make("h2", "How to read this");
+    const title = createElement("h2", "", "How to read this");
     title.id = "help-title";
-    const known = [...SHAPES.map(([kind, said]) => [lookOf(kind), said]), ...sorts()]
-      .map(([look, said]) => [sample(look), said]).filter(([svg]) => svg);
+    const looks = [...SHAPES.map(([kind, text]) => [lookOf(kind), text]), ...operationLooks()]
+      .map(([look, text]) => [sample(look), text]).filter(([svg]) => svg);
     return [title, close,
-      make("p", "Each box is something that ran, in the order in which it ran; each line is a " +
+      createElement("p", "", "Each box is something that ran, in the order in which it ran; each line is a " +
         "tensor on its way from what made it to what read it. A box within a box is a call " +
         "within a call. A double outline with ×N stands for N equal boxes, one after another or " +
         "side by side: it expands to the first, and “1 of N” in its corner leads to the others. A dashed " +
         "line back beside it is a value that a loop passes to its next round. A dot is a hidden box."),
-      rows(known), ...(fingers.matches ? [make("h3", "Touch"), rows(TOUCH)] : []),
-      make("h3", "Mouse and keys"), rows(KEYS)];
+      listOf(looks), ...(touch.matches ? [createElement("h3", "", "Touch"), listOf(TOUCH)] : []),
+      createElement("h3", "", "Mouse and keys"), listOf(KEYS)];
   }
 
   function show() {

@@ -2,7 +2,7 @@
 
 The order in each row is kept; only positions change. Bodies are moved towards their neighbours
 along lines, alone and in groups that are in line, as far as there is room. The page has the same
-code in ``settle.js``.
+code in ``compaction.js``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Across: positions across the flow in a scope with some of its children open.
 
-The page has the same code in ``across.js``.
+The page has the same code in ``coordinate_assignment.js``.
 """
 
 from __future__ import annotations
