@@ -95,12 +95,14 @@ def test_texts_on_every_colour_of_a_scale_have_contrast(seen: Visit) -> None:
             " annotation.sum = false; annotation.log = false;"
             " annotation.values = annotation.values.map((_, item) => item % 2 ? share : 50 * item);"
             " page.model.data.color_range = [0, 100]; page.model.data.color_by = annotation.key;"
-            " page.actions.colourBy(null); page.actions.colourBy(annotation.key); }", share)
+            " page.actions.colourBy(null);"
+            " page.actions.colourBy(annotation.key); }", share)
         seen.page.evaluate("page.stage.showBeginning()")
         assert faint(seen) == [], share
 
 
-OUTSIDE = """() => [...document.querySelectorAll(".breadcrumbs button, .chips button, .tools button")]
+OUTSIDE = """() => [...document.querySelectorAll(
+    ".breadcrumbs button, .chips button, .tools button")]
   .filter(button => button.checkVisibility()).filter(button => {
     const { left, right } = button.getBoundingClientRect(), around = button.closest("nav, div");
     const room = around.getBoundingClientRect();
