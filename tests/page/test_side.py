@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from tests.figures import linear, network
@@ -186,3 +189,39 @@ def test_long_paths_in_costs_are_cut_in_front(visit: Visiting) -> None:
         " return [range.toString(), room.left <= left && right <= room.right + 1]; })")
     assert ["uery", True] in ends and ["alue", True] in ends
     assert all(is_seen for _, is_seen in ends)
+
+
+def test_nothing_moves_under_the_pointer(visit: Visiting) -> None:
+    """Buttons stay where they are while the pointer is over them, and can be clicked."""
+    seen = visit(stack(3), hash="#scope=layers.1&side=tree")
+    buttons = seen.page.locator("#panel button:enabled, #side button, .tools button")
+    assert buttons.count() > 10
+    for number in range(buttons.count()):
+        button = buttons.nth(number)
+        if button.is_visible():
+            button.scroll_into_view_if_needed()
+            before = button.bounding_box()
+            x, y = before["x"] + before["width"] / 2, before["y"] + before["height"] / 2
+            seen.page.mouse.move(x, y)
+            assert button.bounding_box() == before, button.evaluate("each => each.outerHTML")
+    seen.page.locator("#side-close").click()
+    assert seen.page.locator("#side").is_hidden() and seen.state("side") is None
+
+
+@pytest.mark.parametrize("side", ["tree", "costs"])
+@pytest.mark.parametrize("width", [850, 1050, 1150, 1250])
+def test_chips_do_not_cover_the_sidebar(
+    program: Any, tmp_path: Path, side: str, width: int
+) -> None:
+    """Where the window is too narrow for them in the bar, they are beside it."""
+    path = stack(3).render(tmp_path / "page.html")
+    seen = Visit(program, viewport={"width": width, "height": 700}).open(path, f"#side={side}")
+    seen.page.evaluate("page.actions.highlightType('Linear')")
+    for item in (-1, 0):
+        seen.page.evaluate(f"page.actions.select({item})")
+        seen.settle()
+        chip = seen.page.locator("#type").bounding_box()
+        sidebar = seen.page.locator("#side").bounding_box()
+        assert chip["x"] >= sidebar["x"] + sidebar["width"] or chip["y"] < sidebar["y"]
+    assert seen.troubles == []
+    seen.window.close()

@@ -17,7 +17,7 @@ const createBoxMenu = (host, stage, model, types, state, actions) => {
         act: () => actions.showSibling(fold, ALL_SIBLINGS) },
       ...listed.map(item => ({ text: model.title(item), chosen: !more.length && item === shown,
         act: () => actions.showSibling(fold, item) })),
-      ...(rest ? [{ title: `${rest} more: Find leads to them` }] : []),
+      ...(rest ? [{ title: `${rest} more: use Find` }] : []),
     ];
   }
 

@@ -64,7 +64,7 @@ const createCostTable = ({ table, head, kinds }, model, types, state, actions) =
     const element = createElement("span", "number", isType(row)
       ? numbers.format(value, annotation.format) : numbers.textOf(annotation, row, model));
     element.setAttribute("role", "cell");
-    if (share !== null) element.title = `${numbers.percent(share)} of the whole`;
+    if (share !== null) element.title = `${numbers.percent(share)} of the total`;
     return element;
   }
 

@@ -40,7 +40,7 @@ const createFinder = (dialog, { input, list, status }, stage, model, actions) =>
     if (!input.value.trim()) {
       return "Try a name (layers.3), a class (Conv2d), an op (add) or a shape (64x56)";
     }
-    if (!count) return "Nothing is called that";
+    if (!count) return "No box found";
     if (count > hits.length) return `The first ${hits.length} of ${count}`;
     return count === 1 ? "1 box" : `${count} boxes`;
   }

@@ -4,26 +4,45 @@
 
 const createHelp = (dialog, model, currentStyling) => {
   const SHAPES = [
-    ["input", "An input of the run"], ["output", "An output of the run"],
-    ["module", "A module; double-click to open it"],
-    ["parameter", "A parameter"], ["buffer", "A buffer"], ["constant", "A constant"],
+    ["input", "An input of the run"],
+    ["output", "An output of the run"],
+    ["module", "A module; double-click to expand it"],
+    ["parameter", "A parameter"],
+    ["buffer", "A buffer"],
+    ["constant", "A constant"],
     ["failed", "Where the run failed"],
   ];
   const KEYS = [
     ["double-click, Enter", "expand or collapse a box"],
-    ["click", "show what was recorded about it and highlight its lines: inputs blue, outputs orange"],
-    ["drag, wheel", "move"], ["Ctrl + wheel, + and −", "zoom"], ["f or 0", "fit the whole graph"],
-    ["Tab, Shift + Tab", "next box, previous box"], ["arrows", "the next box in that direction; move if none is selected"],
-    ["u", "the module around it"], ["right-click, m", "what can be done with a box"],
-    ["h, i", "hide or isolate the box"], ["[ and ], s", "another sibling of ×N; a list of them"],
-    ["o", "modules and costs beside the picture"], ["p", "to the panel; Esc returns"], ["1 … 9", "expand that many levels"], ["x", "collapse all"],
-    ["/ or Ctrl + K", "find"], ["t", "light or dark"], ["Esc", "clear selection"],
+    ["click", "show all facts about a box or line; inputs become blue, outputs orange"],
+    ["drag, wheel", "move the picture"],
+    ["Ctrl + wheel, + and −", "zoom"],
+    ["f or 0", "fit the picture to the window"],
+    ["Tab, Shift + Tab", "select the next or previous box"],
+    ["arrows", "select the next box in that direction; move the picture if none is selected"],
+    ["u", "select the enclosing module"],
+    ["right-click, m", "menu of the box"],
+    ["h, i", "hide or isolate the box"],
+    ["[ and ], s", "show another sibling of ×N; list all of them"],
+    ["o", "tree of modules and table of costs"],
+    ["p", "go to the panel; Esc returns"],
+    ["1 … 9", "expand that many levels"],
+    ["x", "collapse all"],
+    ["/ or Ctrl + K", "find a box"],
+    ["t", "light or dark theme"],
+    ["Esc", "clear the selection"],
   ];
-
   const TOUCH = [
-    ["tap", "what a click does"], ["double tap", "expand or collapse a box"],
-    ["touch and hold", "what can be done with a box"], ["drag, pinch", "move, zoom"],
+    ["tap", "like a click"],
+    ["double tap", "expand or collapse a box"],
+    ["touch and hold", "menu of the box"],
+    ["drag, pinch", "move, zoom"],
   ];
+  const INTRODUCTION = "Each box is a module or an operation, in the order in which they ran; each " +
+    "line is a tensor, from what produced it to what reads it. A box in a box is a call in a call. " +
+    "A double outline with ×N stands for N equal boxes, one after another or side by side: it " +
+    "expands to the first one, and “1 of N” in its corner lists the others. A dashed line beside " +
+    "it is a value that a loop passes to its next iteration. A dot is a hidden box.";
   const touch = window.matchMedia("(any-pointer: coarse)");
 
   // A small box with this look, if there is one.
@@ -67,11 +86,7 @@ const createHelp = (dialog, model, currentStyling) => {
     const looks = [...SHAPES.map(([kind, text]) => [lookOf(kind), text]), ...operationLooks()]
       .map(([look, text]) => [sample(look), text]).filter(([svg]) => svg);
     return [title, close,
-      createElement("p", "", "Each box is something that ran, in the order in which it ran; each line is a " +
-        "tensor on its way from what made it to what read it. A box within a box is a call " +
-        "within a call. A double outline with ×N stands for N equal boxes, one after another or " +
-        "side by side: it expands to the first, and “1 of N” in its corner leads to the others. A dashed " +
-        "line back beside it is a value that a loop passes to its next round. A dot is a hidden box."),
+      createElement("p", "", INTRODUCTION),
       listOf(looks), ...(touch.matches ? [createElement("h3", "", "Touch"), listOf(TOUCH)] : []),
       createElement("h3", "", "Mouse and keys"), listOf(KEYS)];
   }

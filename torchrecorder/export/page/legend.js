@@ -19,12 +19,12 @@ const createLegend = (element, model, state, currentStyling) => {
 
   function ofAnnotation({ annotation, scale, ramp, hasMeans }) {
     const title = createElement("h3", "", annotation.title);
-    if (scale.low === null) return [title, createElement("p", "", "no box has a number for it")];
+    if (scale.low === null) return [title, createElement("p", "", "no box shown has this number")];
     const values = scale.low === scale.high ? [scale.high] : [scale.low, middle(scale), scale.high];
     const ends = createElement("div", "ends", null, ...values.map(value =>
       createElement("span", "", numbers.format(value, annotation.format))));
     const text = `of the boxes shown${hasMeans ? " (mean for ×N)" : ""}` +
-      (scale.log ? ", equal steps are equal factors" : "");
+      (scale.log ? ", on a logarithmic scale" : "");
     return [title, strip(ramp), ends, createElement("p", "", text)];
   }
 

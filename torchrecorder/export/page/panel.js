@@ -71,7 +71,7 @@ const createPanel = (element, stage, model, types, state, actions) => {
       const bar = createElement("i", "bar");
       bar.style.setProperty("--share", `${(100 * share).toFixed(1)}%`);
       row.append(bar);
-      row.title = `${numbers.percent(share)} of the whole`;
+      row.title = `${numbers.percent(share)} of the total`;
     }
     return [row];
   }

@@ -70,10 +70,10 @@ const attachToolbar = (byId, model, types, state, stage, styling, actions) => {
     saving.croppedTo(camera.visibleArea(stage.view(), stage.freeSize()), stage.picture());
   const wholeArea = () => saving.wholeArea(stage.picture());
   const saveEntries = () => [
-    { title: "What is in the window" },
+    { title: "Visible part" },
     { text: "SVG", act: () => saveSvg(windowArea()) },
     { text: "PNG", act: () => savePng(windowArea()) },
-    { title: "All that is open" },
+    { title: "Whole picture" },
     { text: "SVG", act: () => saveSvg(wholeArea()) },
     { text: "PNG", act: () => savePng(wholeArea()) },
   ];

@@ -17,7 +17,7 @@ const createTooltip = (element, stage, model, state) => {
       path && path !== title && row("path", path),
       ...model.details(item).slice(0, 8).map(text => row("line", text)),
       number && row("number", `${annotation.title}: ${number}`),
-      model.canOpen(item) && row("hint", `double-click to ${open ? "close" : "open"}`),
+      model.canOpen(item) && row("hint", `double-click to ${open ? "collapse" : "expand"}`),
     ].filter(Boolean);
   }
 
