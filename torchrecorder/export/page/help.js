@@ -38,11 +38,11 @@ const createHelp = (dialog, model, currentStyling) => {
     ["touch and hold", "menu of the box"],
     ["drag, pinch", "move, zoom"],
   ];
-  const INTRODUCTION = "Each box is a module or an operation, in the order in which they ran; each " +
-    "line is a tensor, from what produced it to what reads it. A box in a box is a call in a call. " +
-    "A double outline with ×N stands for N equal boxes, one after another or side by side: it " +
-    "expands to the first one, and “1 of N” in its corner lists the others. A dashed line beside " +
-    "it is a value that a loop passes to its next iteration. A dot is a hidden box.";
+  const INTRODUCTION = "Each box is a module or an operation, in the order in which they ran; " +
+    "each line is a tensor, from what produced it to what reads it. A box in a box is a call in " +
+    "a call. A double outline with ×N stands for N equal boxes, one after another or side by " +
+    "side: it expands to the first one, and “1 of N” in its corner lists the others. A dashed " +
+    "line beside it is a value that a loop passes to its next iteration. A dot is a hidden box.";
   const touch = window.matchMedia("(any-pointer: coarse)");
 
   // A small box with this look, if there is one.

@@ -2,7 +2,7 @@
 
 "use strict";
 
-const attachKeys = (host, stage, model, state, actions, boxMenu, sidebar) => {
+const attachKeys = (host, stage, state, actions, boxMenu, sidebar) => {
   const STEP = 90;
   const ARROWS = { ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] };
   const zoomIn = () => stage.zoom(1.25), zoomOut = () => stage.zoom(0.8);

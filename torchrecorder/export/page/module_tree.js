@@ -2,7 +2,7 @@
 
 "use strict";
 
-const createModuleTree = (element, model, types, state, actions) => {
+const createModuleTree = (element, model, types, actions) => {
   const INDENT = 14;
   const expanded = new Set(model.children[0]);
   const inner = new Map();

@@ -104,8 +104,8 @@ const motion = (() => {
     return { ...line, points, arrowhead, d: straight(points) };
   }
 
-  // The view that shows the box `after` in the place of `before`: its beginning stays in place, unless
-  // the box would not be at the pixel px, py any more.
+  // The view that shows the box `after` in the place of `before`: its beginning stays in place,
+  // unless the box would not be at the pixel px, py any more.
   function anchored(view, before, after, px, py, horizontal) {
     const [wx, wy] = camera.toWorld(view, px, py);
     const across = (at, begin, size, next, nextSize) =>

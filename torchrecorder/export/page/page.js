@@ -37,7 +37,7 @@ const startPage = () => {
   const boxMenu = createBoxMenu(byId("stage"), stage, model, types, state, actions);
   const sidebar = createSidebar(byId, model, types, state, actions);
   attachPointer(byId("stage"), stage, tooltip, actions, boxMenu);
-  attachKeys(byId("stage"), stage, model, state, actions, boxMenu, sidebar);
+  attachKeys(byId("stage"), stage, state, actions, boxMenu, sidebar);
   attachToolbar(byId, model, types, state, stage, styling, actions);
   printing.attach(byId, model, state, stage, styling);
   attachHistory(model, state, stage);

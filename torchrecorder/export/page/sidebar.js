@@ -7,7 +7,7 @@ const createSidebar = (byId, model, types, state, actions) => {
 
   // Parts are created when they are first shown, to save time for all other readers.
   function createPart(name) {
-    if (name === "tree") return createModuleTree(byId("tree"), model, types, state, actions);
+    if (name === "tree") return createModuleTree(byId("tree"), model, types, actions);
     const elements = { table: byId("costs"), head: byId("costs-head"), kinds: byId("costs-kind") };
     return createCostTable(elements, model, types, state, actions);
   }

@@ -6,18 +6,18 @@ const createTooltip = (element, stage, model, state) => {
   const DELAY = 350, DISTANCE = 14;
   let timer = 0;
 
-  const row = (name, text) => createElement("div", `tooltip-${name}`, text);
+  const row = (className, text) => createElement("div", className, text);
 
   function ofBox({ item, open }) {
     const title = model.title(item), path = model.path(item);
     const annotation = layoutInputs.annotation(model, state.get());
     const number = annotation && numbers.textOf(annotation, item, model);
     return [
-      row("title", title),
-      path && path !== title && row("path", path),
-      ...model.details(item).slice(0, 8).map(text => row("line", text)),
-      number && row("number", `${annotation.title}: ${number}`),
-      model.canOpen(item) && row("hint", `double-click to ${open ? "collapse" : "expand"}`),
+      row("tooltip-title", title),
+      path && path !== title && row("tooltip-path", path),
+      ...model.details(item).slice(0, 8).map(text => row("tooltip-line", text)),
+      number && row("tooltip-number", `${annotation.title}: ${number}`),
+      model.canOpen(item) && row("tooltip-hint", `double-click to ${open ? "collapse" : "expand"}`),
     ].filter(Boolean);
   }
 
@@ -26,10 +26,10 @@ const createTooltip = (element, stage, model, state) => {
     const consumers = model.data.tensors.consumers[line.tensor], rest = consumers.length - 4;
     const text = line.bundled ? `${line.count} tensors` : model.tensorText(line.tensor);
     return [
-      row("title", text || "tensor"),
-      producer >= 0 && row("line", `from ${model.title(producer)}`),
-      ...consumers.slice(0, 4).map(item => row("line", `to ${model.title(item)}`)),
-      rest > 0 && row("line", `and ${rest} more`),
+      row("tooltip-title", text || "tensor"),
+      producer >= 0 && row("tooltip-line", `from ${model.title(producer)}`),
+      ...consumers.slice(0, 4).map(item => row("tooltip-line", `to ${model.title(item)}`)),
+      rest > 0 && row("tooltip-line", `and ${rest} more`),
     ].filter(Boolean);
   }
 
