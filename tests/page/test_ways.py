@@ -341,7 +341,7 @@ def test_a_large_name_is_not_written_over_the_small_one(visit: Visiting) -> None
     assert own.is_visible()
     seen.page.evaluate("page.stage.zoom(0.35)")
     seen.page.wait_for_function("document.querySelector('.zoom-label')")
-    on = seen.page.locator(".box.signed")
+    on = seen.page.locator(".box.labelled")
     for number in range(on.count()):
         assert not on.nth(number).locator("text").first.is_visible()
     assert on.count()

@@ -84,18 +84,16 @@ const createArgumentMarks = model => {
     isVertical = !isHorizontal(direction);
     axis = isVertical ? 0 : 1;
     if (!marks.size && !closed.size) return lines;
-    const groups = new Map(), leaving = new Map(), copies = new Map();
+    const copies = new Map();
     for (const line of lines) {
-      if (!leaving.has(line.tail)) leaving.set(line.tail, []);
-      leaving.get(line.tail).push(line);
       const key = `${line.tensor} ${line.head}`, copy = copies.get(key) ?? 0;
       copies.set(key, copy + 1);
       const hasHead = !line.exits && !line.continues && !line.loop;
       line.mark = hasHead ? markOf(line.tensor, line.head, copy) : null;
-      if (line.exits || line.loop) continue;
-      if (!groups.has(line.head)) groups.set(line.head, []);
-      groups.get(line.head).push(line);
     }
+    const leaving = Map.groupBy(lines, line => line.tail);
+    const entering = lines.filter(line => !line.exits && !line.loop);
+    const groups = Map.groupBy(entering, line => line.head);
     for (const group of groups.values()) {
       if (group.some(line => line.mark)) placeMarks(group, leaving);
     }

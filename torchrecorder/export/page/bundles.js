@@ -32,14 +32,10 @@ const createBundles = model => {
   }
 
   function bundled(lines, isOpen, direction) {
-    const groups = new Map();
-    for (const line of lines) {
-      line.count = countOf(line);
-      const alone = line.enters || line.exits || isOpen(line.tail) || isOpen(line.head);
-      const key = alone ? line : `${line.tail} ${line.head} ${look[line.tensor]}`;
-      if (!groups.has(key)) groups.set(key, []);
-      groups.get(key).push(line);
-    }
+    for (const line of lines) line.count = countOf(line);
+    const isAlone = line => line.enters || line.exits || isOpen(line.tail) || isOpen(line.head);
+    const groups = Map.groupBy(lines, line =>
+      (isAlone(line) ? line : `${line.tail} ${line.head} ${look[line.tensor]}`));
     return marks.marked([...groups.values()].flatMap(group =>
       (group.length > MOST ? [merged(group)] : group)), direction);
   }
@@ -47,18 +43,10 @@ const createBundles = model => {
   // `picture` with bundles and marks; the lines of a part are created on demand.
   function of(picture, open, direction) {
     const isOpen = item => open.has(item);
-    const parts = picture.parts.map(part => {
-      let lines = null;
-      return {
-        area: part.area, boxes: part.boxes,
-        get lines() { return lines ??= bundled(part.lines, isOpen, direction); },
-      };
-    });
-    let lines = null;
-    return {
-      width: picture.width, height: picture.height, parts, boxes: picture.boxes,
-      get lines() { return lines ??= parts.flatMap(part => part.lines); },
-    };
+    const parts = picture.parts.map(part => withLines(
+      { area: part.area, boxes: part.boxes }, () => bundled(part.lines, isOpen, direction)));
+    const { width, height, boxes } = picture;
+    return withLines({ width, height, parts, boxes }, () => parts.flatMap(part => part.lines));
   }
 
   return { of };

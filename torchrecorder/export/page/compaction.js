@@ -179,13 +179,7 @@ const createCompaction = constants => {
         return body;
       };
       for (const [one, , other] of some) leader[root(one)] = root(other);
-      const members = new Map();
-      for (const body of order) {
-        const key = root(body);
-        if (!members.has(key)) members.set(key, []);
-        members.get(key).push(body);
-      }
-      return [...members.values()];
+      return [...Map.groupBy(order, root).values()];
     }
 
     // Two and more bodies that are tied and in line, but for at most some points.

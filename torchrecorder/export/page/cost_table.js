@@ -41,7 +41,7 @@ const createCostTable = ({ table, head, kinds }, model, types, state, actions) =
 
   function rowsOfKind() {
     if (kind === "Types") return [...types.itemsByType().keys()];
-    return Array.from({ length: model.count }, (_, item) => item).filter(KINDS[kind]);
+    return model.all.filter(KINDS[kind]);
   }
 
   // Rows without a number come last in both orders; equal rows stay in the order of the run.

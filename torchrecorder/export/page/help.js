@@ -53,25 +53,22 @@ const createHelp = (dialog, model, currentStyling) => {
 
   // The look of the boxes of a kind in this recording, if there are any.
   function lookOf(kind) {
-    for (let item = 0; item < model.count; item++) {
-      const isOfKind = kind === "failed" ? model.failed(item) : model.kind(item) === kind;
-      if (isOfKind) return model.look(item);
-    }
-    return null;
+    const item = model.all.find(each =>
+      (kind === "failed" ? model.failed(each) : model.kind(each) === kind));
+    return item === undefined ? null : model.look(item);
   }
 
   // The looks of operations with their most frequent names: [look, names] each.
   function operationLooks() {
-    const byLook = new Map();
-    for (let item = 0; item < model.count; item++) {
-      if (model.kind(item) !== "op" || model.failed(item)) continue;
-      const look = model.look(item), name = model.op(item) || model.title(item);
-      if (!byLook.has(look)) byLook.set(look, new Map());
-      byLook.get(look).set(name, (byLook.get(look).get(name) ?? 0) + 1);
-    }
-    const namesOf = counts => [...counts].sort((a, b) => b[1] - a[1]).slice(0, 4)
-      .map(each => each[0]).join(", ") + (counts.size > 4 ? " …" : "");
-    return [...byLook].slice(0, 8).map(([look, counts]) => [look, namesOf(counts)]);
+    const ops = model.all.filter(item => model.kind(item) === "op" && !model.failed(item));
+    const nameOf = item => model.op(item) || model.title(item);
+    const namesOf = items => {
+      const names = [...Map.groupBy(items, nameOf)].sort((a, b) => b[1].length - a[1].length)
+        .map(([name]) => name);
+      return names.slice(0, 4).join(", ") + (names.length > 4 ? " …" : "");
+    };
+    return [...Map.groupBy(ops, item => model.look(item))].slice(0, 8)
+      .map(([look, items]) => [look, namesOf(items)]);
   }
 
   // Terms, texts or elements, with their descriptions.

@@ -5,6 +5,12 @@
 
 "use strict";
 
+// `object` with `lines`, which are computed on demand.
+function withLines(object, compute) {
+  let lines = null;
+  return Object.defineProperty(object, "lines", { get: () => lines ??= compute() });
+}
+
 const createLayout = (data, children = childrenOf(data.items.parent)) => {
   const { PAD, BELOW, TRACK, BAND, BEFORE, ARROW, GAP, EDGE, LEVEL, CORNER } = data.layout;
   const TURN = 12, assignCoordinates = createCoordinateAssignment(data.layout);
@@ -289,13 +295,11 @@ const createLayout = (data, children = childrenOf(data.items.parent)) => {
       parts.push(partOf(scope, here, scopes.get(scope), boxes, { across, along, turn }, hidden));
       waiting.push(...opened.reverse());
     }
-    let lines = null;
     const width = outer.width + 2 * edge;
-    return {
+    return withLines({
       width: horizontal ? length : width, height: horizontal ? width : length,
       parts, boxes: parts.flatMap(part => part.boxes),
-      get lines() { return lines ??= parts.flatMap(part => part.lines); },
-    };
+    }, () => parts.flatMap(part => part.lines));
   }
 
   // A part with nothing but the frame of the root.
@@ -305,11 +309,8 @@ const createLayout = (data, children = childrenOf(data.items.parent)) => {
   // One open scope as part of a picture; its lines are computed on demand.
   function partOf(scope, here, variant, boxes, move, hidden) {
     const [x, y, w, h] = move.turn(move.across, move.along, here.width, here.height);
-    let lines = null;
-    return {
-      area: { x, y, w, h }, boxes,
-      get lines() { return lines ??= linesOf(scope, here, variant, move, hidden); },
-    };
+    return withLines({ area: { x, y, w, h }, boxes },
+      () => linesOf(scope, here, variant, move, hidden));
   }
 
   // Whether a line continues at its end, in an open box or behind a hidden one.

@@ -13,12 +13,12 @@ function memoizeLast(compute) {
 
 const createModel = data => {
   const { items, strings, tensors } = data;
-  const count = items.parent.length;
+  const all = [...items.parent.keys()], count = all.length;
   const text = index => (index >= 0 ? strings[index] : "");
   const children = childrenOf(items.parent);
   const level = new Int32Array(count);
   const end = new Int32Array(count);  // the index after the last item in each item
-  for (let item = 0; item < count; item++) {
+  for (const item of all) {
     const parent = items.parent[item];
     level[item] = parent < 0 ? 0 : level[parent] + 1;
   }
@@ -29,8 +29,7 @@ const createModel = data => {
   }
 
   const canOpen = item => item >= 0 && items.header[item] >= 0 && items.template[item] >= 0;
-  const openable = [];
-  for (let item = 0; item < count; item++) if (canOpen(item)) openable.push(item);
+  const openable = all.filter(canOpen);
 
   // Whether `item` is `scope` or in it; everything is in the root, -1.
   const within = (item, scope) => scope < 0 || (item >= scope && item < end[scope]);
@@ -61,7 +60,7 @@ const createModel = data => {
   }
 
   const byPath = new Map(), byId = new Map();
-  for (let item = 0; item < count; item++) {
+  for (const item of all) {
     const key = pathAndCall(item);
     if (path(item) && !byPath.has(key)) byPath.set(key, item);
     byId.set(items.id[item], item);
@@ -147,7 +146,7 @@ const createModel = data => {
   const facts = index => data.facts[index].map(row => row.map(text));
 
   return {
-    data, count, text, children, level, end, canOpen, openable, within, ancestors, label, title,
+    data, all, count, text, children, level, end, canOpen, openable, within, ancestors, label, title,
     members, carries, details, look, path, find, linkName, inputs, outputs, slot, shareOf,
     isOtherSibling,
     shownChildren: (scope, siblings) => shownChildren(items, children, scope, siblings),

@@ -131,18 +131,16 @@ const createScene = (host, model) => {
   // One path for all lines with the same look, and one for their arrowheads. Returns the lines to
   // highlight, [line, relation] each.
   function drawLines(list, relation) {
-    const groups = new Map(), highlighted = [];
+    const plain = [], highlighted = [];
     for (const line of list) {
-      const related = relation?.(line) ?? null;
-      if (related && !(line.alpha < 0.7)) {
-        highlighted.push([line, related]);
-        continue;
-      }
-      const look = paint.lineLook(model, palette, line), alpha = line.alpha ?? 1;
-      const key = `${look.stroke} ${look.dash} ${look.width} ${alpha}`;
-      if (!groups.has(key)) groups.set(key, { look, alpha, lines: [] });
-      groups.get(key).lines.push(line);
+      const related = line.alpha < 0.7 ? null : relation?.(line);
+      if (related) highlighted.push([line, related]);
+      else plain.push(line);
     }
+    const groups = Map.groupBy(plain, line => {
+      const { stroke, dash, width } = paint.lineLook(model, palette, line);
+      return [stroke, dash, width, line.alpha].join();
+    });
     lines.setAttribute("class", relation ? "lines dim" : "lines");
     lines.replaceChildren(...[...groups.values()].flatMap(linePaths));
     lines.append(...list.filter(line => line.mark && !(line.alpha < 0.7)).map(line =>
@@ -154,7 +152,8 @@ const createScene = (host, model) => {
   const arrowheadsOf = list => list.filter(line => line.arrowhead)
     .map(line => shapes.arrowhead(line.arrowhead)).join("");
 
-  function linePaths({ look, alpha, lines: list }) {
+  function linePaths(list) {
+    const look = paint.lineLook(model, palette, list[0]), { alpha } = list[0];
     const opacity = alpha < 1 ? alpha.toFixed(2) : null;
     return [
       createSvgElement("path", { d: pathOf(list), fill: "none", opacity, ...paint.stroked(look) }),

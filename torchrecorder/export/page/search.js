@@ -7,7 +7,7 @@ const search = (() => {
 
   // The searchable texts of all items.
   function index(model) {
-    return Array.from({ length: model.count }, (_, item) => {
+    return model.all.map(item => {
       const title = model.title(item), path = model.path(item);
       const last = path === model.path(model.parent(item)) ? "" : path.split(".").pop();
       const texts = [title, path, model.cls(item), model.op(item), ...model.details(item)];

@@ -80,10 +80,8 @@ const attachToolbar = (byId, model, types, state, stage, styling, actions) => {
 
   // The button to the innermost box that failed.
   function attachFailure() {
-    let failed = -1;
-    for (let item = 0; item < model.count; item++) {
-      if (model.failed(item) && model.within(item, failed)) failed = item;
-    }
+    const failed = model.all.filter(model.failed).reduce((outer, item) =>
+      (model.within(item, outer) ? item : outer), -1);
     byId("failure").hidden = failed < 0;
     if (failed < 0) return;
     byId("failure").textContent = `Failed in ${model.title(failed)}`;

@@ -14,14 +14,8 @@ const createTypes = model => {
 
   // A map from each type to its items, in the order of the run.
   function itemsByType() {
-    if (byType) return byType;
-    byType = new Map();
-    for (let item = 0; item < model.count; item++) {
-      const type = typeOf(item);
-      if (!type || !(isCall(item) || isLeaf(item))) continue;
-      if (!byType.has(type)) byType.set(type, []);
-      byType.get(type).push(item);
-    }
+    byType ??= Map.groupBy(
+      model.all.filter(item => typeOf(item) && (isCall(item) || isLeaf(item))), typeOf);
     return byType;
   }
 
@@ -31,16 +25,14 @@ const createTypes = model => {
     if (keys) return keys;
     const known = new Map();
     keys = new Int32Array(model.count);
-    groups = new Map();
     for (let item = model.count - 1; item >= 0; item--) {
       const inner = model.children[item + 1].map(child => keys[child]).join();
       const { facts, kind, cls, op } = items;
       const key = [facts[item], kind[item], cls[item], op[item], inner].join("/");
       if (!known.has(key)) known.set(key, known.size);
       keys[item] = known.get(key);
-      if (!groups.has(keys[item])) groups.set(keys[item], []);
-      groups.get(keys[item]).push(item);
     }
+    groups = Map.groupBy(model.all, item => keys[item]);
     return keys;
   }
 
@@ -48,7 +40,7 @@ const createTypes = model => {
   function equalTo(item) {
     if (!typeOf(item) || model.isFold(item)) return [item];
     const key = equalityKeys()[item];
-    return [...groups.get(key)].reverse();
+    return groups.get(key);
   }
 
   const areEqual = (one, other) => equalityKeys()[one] === keys[other];
