@@ -115,7 +115,7 @@ def _panning(visit: Visit) -> float:
 
 
 def _panning_all(visit: Visit) -> float:
-    visit.page.evaluate("page.actions.everything()")
+    visit.page.evaluate("page.actions.expandAll()")
     visit.page.wait_for_timeout(800)
     visit.page.evaluate("page.stage.zoom(6)")
     visit.page.wait_for_timeout(300)

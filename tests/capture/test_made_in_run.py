@@ -219,7 +219,7 @@ def test_copies_and_loads_of_a_model_are_one_region_each():
 def test_the_weights_of_a_region_are_counted_behind_folds():
     """A box says how many weights it makes, however many of their readers are drawn.
 
-    In a page, too, where all of them can be drawn; but not what counts batches, which is hidden.
+    In a page, too, where all of them can be drawn but what counts batches.
     """
 
     class Outer(nn.Module):
@@ -234,7 +234,7 @@ def test_the_weights_of_a_region_are_counted_behind_folds():
     recording = torchrecorder.record(lambda x: Outer()(x), torch.ones(2, 3))
     figure = dot_text(draw(torchrecorder.view(recording), Style()))
     assert "→ 20 weights, 15 buffers" in figure
-    assert Page(data_of(recording)).box("Outer.__init__")[1:] == ["→ 20 weights, 10 buffers"]
+    assert Page(data_of(recording)).box("Outer.__init__")[1:] == ["→ 20 weights, 15 buffers"]
 
 
 def test_the_size_of_the_forward_pass_has_no_weights_in_it():

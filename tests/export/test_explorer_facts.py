@@ -241,7 +241,7 @@ def test_a_closed_module_says_which_of_its_inputs_is_the_query() -> None:
     strings, rows_of, items = data["strings"], data["tensors"]["producer"], data["items"]
     first = [strings[data["labels"][label][0][0]] for label in items["label"]]
     marks = {(first[item], first[rows_of[row]], strings[text], place)
-             for item, row, text, place in data["closedmarks"]}
+             for item, row, text, place in data["closed_marks"]}
     assert marks == {("attend: Attend", made, mark, place)
                      for place, (made, mark) in enumerate(zip(("exp", "neg", "sin"), "qkv"))}
-    assert page_data(make_view(network()), Style())["closedmarks"] == []
+    assert page_data(make_view(network()), Style())["closed_marks"] == []

@@ -145,7 +145,7 @@ def test_a_hidden_box_is_passed_by_its_lines(visit: Visiting) -> None:
     seen.settle()
     lines = "page.stage.picture().lines"
     assert seen.page.evaluate(f"{lines}.length") == before
-    tips = seen.page.evaluate(f"{lines}.filter(line => line.head === {item} && line.tip)")
+    tips = seen.page.evaluate(f"{lines}.filter(line => line.head === {item} && line.arrowhead)")
     assert tips == []
     assert seen.box(item).locator("circle").count() == 1 and "hidden" in seen.page.url
     chip = seen.page.locator("#left-out")
@@ -178,7 +178,7 @@ def test_a_box_is_isolated_and_hidden_from_its_menu(visit: Visiting) -> None:
     assert seen.titles() == start
     choose("Hide")
     assert seen.state("hidden.has(page.model.find('body'))")
-    seen.page.evaluate("page.actions.go(page.model.find('body.0'))")
+    seen.page.evaluate("page.actions.goTo(page.model.find('body.0'))")
     seen.settle()
     assert not seen.state("hidden.size") and "0: Linear" in seen.titles()
 
@@ -186,7 +186,7 @@ def test_a_box_is_isolated_and_hidden_from_its_menu(visit: Visiting) -> None:
 def test_the_menu_of_a_box_opens_by_keys(visit: Visiting) -> None:
     """And gives the focus back to the picture."""
     seen = visit(network(), depth=1)
-    seen.page.evaluate("page.actions.go(page.model.find('body'))")
+    seen.page.evaluate("page.actions.goTo(page.model.find('body'))")
     seen.page.locator("#stage").focus()
     seen.page.keyboard.press("m")
     assert seen.page.evaluate("document.activeElement.textContent").startswith("Expand")
@@ -206,7 +206,7 @@ def test_lines_of_a_sibling_are_what_it_reads_and_makes(
     seen.page.evaluate(f"page.actions.toggle({fold})")
     members = seen.page.evaluate(f"page.model.children[{fold} + 1]")
     for member in members:
-        seen.page.evaluate(f"page.actions.sibling({fold}, {member})")
+        seen.page.evaluate(f"page.actions.showSibling({fold}, {member})")
         shown = seen.page.evaluate(
             f"page.stage.picture().boxes.map(box => box.item).filter(item =>"
             f" page.model.parent(item) === {fold})"
@@ -215,10 +215,10 @@ def test_lines_of_a_sibling_are_what_it_reads_and_makes(
         reads, makes, drawn_in, drawn_out = seen.page.evaluate(
             f"(() => {{ const {{ model, stage }} = page, lines = stage.picture().lines"
             f"   .filter(line => line.scope === {fold});"
-            f" return [model.inputs({member}).map(each => each.value),"
-            f"  [...new Set(model.outputs({member}).map(each => each.value))],"
-            f"  lines.filter(line => line.enters).map(line => line.value),"
-            f"  lines.filter(line => line.exits).map(line => line.value)]; }})()"
+            f" return [model.inputs({member}).map(each => each.tensor),"
+            f"  [...new Set(model.outputs({member}).map(each => each.tensor))],"
+            f"  lines.filter(line => line.enters).map(line => line.tensor),"
+            f"  lines.filter(line => line.exits).map(line => line.tensor)]; }})()"
         )
         assert sorted(drawn_in) == sorted(reads) and len(reads) > 0
         assert sorted(set(drawn_out)) == sorted(makes) and len(makes) > 0
@@ -237,7 +237,7 @@ def test_lines_go_on_into_the_sibling_that_is_shown(visit: Visiting) -> None:
     seen.page.evaluate(f"page.actions.toggle({fold})")
     tips = seen.page.evaluate(
         f"page.stage.picture().lines.filter(line => line.head === {fold})"
-        ".filter(line => !line.exits && !line.loop).map(line => Boolean(line.tip))"
+        ".filter(line => !line.exits && !line.loop).map(line => Boolean(line.arrowhead))"
     )
     assert tips == [False, False, False]
 
@@ -257,16 +257,16 @@ def test_a_loop_has_a_dashed_line_back(visit: Visiting) -> None:
         }
         for line in lines:
             ends = [{"x": x, "y": y, "w": 0, "h": 0} for x, y in line["points"]]
-            assert line["tip"] and all(is_inside(end, boxes[fold]) for end in ends)
+            assert line["arrowhead"] and all(is_inside(end, boxes[fold]) for end in ends)
             assert line["points"][0][1] > line["points"][-1][1]
             inner = [box for item, box in boxes.items() if item > fold]
             inner = [box for box in inner if is_inside(box, boxes[fold])]
             assert inner and all(is_apart(end, box) for end in ends for box in inner)
             made_in = seen.page.evaluate(
-                f"page.model.data.tensors.producer[{line['value']}]"
+                f"page.model.data.tensors.producer[{line['tensor']}]"
             )
             assert seen.page.evaluate(f"page.model.within({made_in}, {fold})")
-        seen.page.evaluate("page.actions.unfold()")
+        seen.page.evaluate("page.actions.expandFolds()")
         assert seen.page.evaluate(f"{back}.length") == 0
 
 
@@ -301,9 +301,9 @@ def test_what_is_arranged_is_in_the_link(visit: Visiting) -> None:
     seen = visit(stack(6))
     fold = fold_of(seen)
     seen.page.evaluate(f"page.actions.toggle({fold})")
-    seen.page.evaluate(f"page.actions.sibling({fold}, page.model.find('layers.2'))")
+    seen.page.evaluate(f"page.actions.showSibling({fold}, page.model.find('layers.2'))")
     seen.page.evaluate("page.actions.hide(page.model.find('stem'))")
-    seen.page.evaluate("page.actions.direct('LR')")
+    seen.page.evaluate("page.actions.setDirection('LR')")
     seen.page.locator("#outline").click()
     told = (
         "(({ open, hidden, siblings, direction, side }) => [[...open].sort(), [...hidden],"

@@ -147,7 +147,7 @@ def test_a_fold_opens_to_its_first_sibling(visit: Visiting) -> None:
     seen.double_click(fold)
     blocks = [title for title in seen.titles() if title.endswith(": Block")]
     assert blocks == ["layers.0: Block"] and seen.is_open(page.find("layers.0: Block"))
-    seen.page.evaluate("page.actions.unfold()")
+    seen.page.evaluate("page.actions.expandFolds()")
     seen.settle()
     assert sum(title.endswith(": Block") for title in seen.titles()) == 5
 
@@ -313,8 +313,8 @@ def test_a_large_page_is_quick(program: Any, tmp_path: Path) -> None:
     seen = Visit(program).open(path)
     paint = seen.page.evaluate("performance.getEntriesByType('paint')[0].startTime")
     took = seen.page.evaluate(
-        "() => { const t = performance.now(); page.actions.toLevel(2);"
-        " page.stage.begin(); return performance.now() - t; }"
+        "() => { const t = performance.now(); page.actions.expandLevels(2);"
+        " page.stage.showBeginning(); return performance.now() - t; }"
     )
     assert seen.troubles == [] and paint < 5000 and took < 2500
     seen.window.close()
@@ -325,6 +325,6 @@ def test_the_path_to_a_lane_has_its_name(visit: Visiting) -> None:
     run = torchrecorder.merge(recorded(lambda rank: torch.ones(2), world=2))
     seen = visit(run.recording)
     assert "ones" in seen.panel(1)
-    seen.page.wait_for_function("document.querySelectorAll('#crumbs button').length > 2")
-    crumbs = seen.page.locator("#crumbs button").all_inner_texts()
+    seen.page.wait_for_function("document.querySelectorAll('#breadcrumbs button').length > 2")
+    crumbs = seen.page.locator("#breadcrumbs button").all_inner_texts()
     assert crumbs == ["job", "ranks 0–1", "ones"]

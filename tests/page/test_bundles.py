@@ -21,7 +21,7 @@ pytestmark = pytest.mark.page
 LINES = (
     "page.stage.picture().lines.map(line => [line.tail, line.head, line.count,"
     " paint.lineLook(page.model, { theme: 'light', colours: {} }, line).width,"
-    " page.model.tensorText(line.value), line.mark?.[0] ?? ''])"
+    " page.model.tensorText(line.tensor), line.mark?.[0] ?? ''])"
 )
 
 
@@ -74,7 +74,7 @@ def test_more_than_three_between_closed_boxes_are_one(program: Any, tmp_path: Pa
     seen = Visit(program).open(path)
     closed = seen.page.evaluate(LINES)
     assert [each[2] for each in closed if each[2] > 1] == [5]
-    seen.page.evaluate("page.actions.everything()")
+    seen.page.evaluate("page.actions.expandAll()")
     seen.settle()
     assert {each[2] for each in seen.page.evaluate(LINES)} == {1}
     assert seen.troubles == []
@@ -108,7 +108,7 @@ def test_arrowheads_are_at_the_ends_of_lines(program: Any, tmp_path: Path) -> No
     path = torchrecorder.record(model, torch.ones(1, 2)).render(tmp_path / "a.html", depth=2)
     seen = Visit(program).open(path)
     ends = seen.page.evaluate(
-        "page.stage.picture().lines.map(line => [!line.tip, line.exits ||"
+        "page.stage.picture().lines.map(line => [!line.arrowhead, line.exits ||"
         " page.stage.picture().boxes.some(box => box.item === line.head && box.open)])"
     )
     assert all(bare == goes_on for bare, goes_on in ends)

@@ -117,13 +117,13 @@ def test_marks_at_what_is_closed() -> None:
     producer = page.data["tensors"]["producer"]
     closed = {
         (ids[item], ids[producer[row]], strings[text], place)
-        for item, row, text, place in page.data["closedmarks"]
+        for item, row, text, place in page.data["closed_marks"]
     }
     assert closed == {("s1", "o0", "q", 0), ("s1", "o1", "key = value", -1)}
     inside = {(ids[producer[row]], strings[text]) for row, _, text, _ in page.data["marks"]}
     assert inside == {("o1", "key = value")}
     plain = data_of(network())
-    assert plain["closedmarks"] == plain["marks"] == []
+    assert plain["closed_marks"] == plain["marks"] == []
 
 
 def mine(merge: Any = None, **numbers: float) -> dict[str, Any]:

@@ -98,9 +98,9 @@ def test_what_can_be_opened_has_a_header_and_a_template() -> None:
     """And nothing else has."""
     items = data_of(stack(3))["items"]
     can = [header >= 0 for header in items["header"]]
-    assert can == [size is not None for size in items["headersize"]]
+    assert can == [size is not None for size in items["header_size"]]
     assert can == [number >= 0 for number in items["template"]]
-    assert can == [look >= 0 for look in items["openlook"]]
+    assert can == [look >= 0 for look in items["open_look"]]
     assert can == [item in items["parent"] for item in range(len(can))]
 
 
@@ -111,7 +111,7 @@ def test_layout_is_that_of_its_parts() -> None:
     assert data["root"] not in data["items"]["template"]
     scopes = [number for number in data["items"]["template"] if number >= 0]
     assert all(
-        len(data["values"][item + 1]) == len(data["templates"][number]["trunks"])
+        len(data["carried"][item + 1]) == len(data["templates"][number]["trunks"])
         for item, number in enumerate(data["items"]["template"]) if number >= 0
     )
     assert len(scopes) == 5
@@ -240,7 +240,7 @@ def test_the_plan_places_all() -> None:
     sizes = [(29.0, 21.0)] * len(items["id"])
     given = [
         Item(str(n), parent, *sizes[n], header=tuple(size) if size else None)
-        for n, (parent, size) in enumerate(zip(items["parent"], items["headersize"]))
+        for n, (parent, size) in enumerate(zip(items["parent"], items["header_size"]))
     ]
     tensors = data["tensors"]
     links = [
@@ -371,14 +371,14 @@ def test_what_a_fold_gives_to_one_box_is_one_line() -> None:
     data = data_of(collected(12), depth=1)
     page = Page(data)
     fold, cat = page.find("layers.0 … layers.11: Block  ×12"), page.find("cat")
-    (members,), row = data["bundles"], len(data["tensors"]["text"]) - 1
+    (members,), row = data["tensor_trunks"], len(data["tensors"]["text"]) - 1
     assert len(members) == 12 and row not in members
     assert data["strings"][data["tensors"]["text"][row]] == "12 × 2×4 float32"
     assert (data["tensors"]["producer"][row], data["tensors"]["consumers"][row]) == (fold, [cat])
     around = page.items["parent"][fold]
-    assert data["values"][around + 1].count(row) == 1
-    assert not set(members) & set(data["values"][around + 1])
-    assert set(members) <= set(data["values"][fold + 1])
+    assert data["carried"][around + 1].count(row) == 1
+    assert not set(members) & set(data["carried"][around + 1])
+    assert set(members) <= set(data["carried"][fold + 1])
 
 
 def test_what_several_boxes_read_is_not_joined_with_the_rest() -> None:
@@ -391,4 +391,4 @@ def test_what_several_boxes_read_is_not_joined_with_the_rest() -> None:
         linear(run, "head", run.op("cat", *made))
         run.op("neg", made[3])
     data = data_of(run.recording(), depth=1)
-    assert [len(members) for members in data["bundles"]] == [3]
+    assert [len(members) for members in data["tensor_trunks"]] == [3]

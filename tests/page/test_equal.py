@@ -54,7 +54,7 @@ def described(recording: Recording, style: Style, **options: Any) -> dict[str, A
             return parts
         return [[strings[a], b if table == "labels" else strings[b]] for a, b in parts]
 
-    tables = {"label": "labels", "header": "labels", "look": "looks", "openlook": "looks"}
+    tables = {"label": "labels", "header": "labels", "look": "looks", "open_look": "looks"}
     tables["facts"] = "facts"
     columns = {
         name: [rows(tables[name], each) for each in column] if name in tables else column
@@ -212,7 +212,7 @@ def test_equal_modules_at_several_depths_look_as_each_does(deeper: int) -> None:
     recording = run.recording()
     shared = described(recording, Style(), fold=False)
     assert shared == described(recording, one_by_one(), fold=False)
-    looks = {str(look) for look in shared["openlook"] if look is not None}
+    looks = {str(look) for look in shared["open_look"] if look is not None}
     assert len(looks) > 2
 
 

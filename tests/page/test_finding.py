@@ -29,7 +29,7 @@ def test_any_link_leads_somewhere(deep: Any, hash: str) -> None:
     state = deep("hash => { const s = link.decode(page.model, hash);"
                  " return { ...s, open: [...s.open] }; }", hash)
     count = deep("page.model.count")
-    assert state["selected"] == -1 and state["value"] == -1 and state["colour"] is None
+    assert state["selected"] == -1 and state["tensor"] == -1 and state["colour"] is None
     assert all(0 <= item < count for item in state["open"])
     assert state["direction"] == "TB" and state["root"] == -1 and state["side"] is None
 
@@ -38,14 +38,16 @@ def test_links_keep_the_state(deep: Any) -> None:
     """For every box selected, and with all, some or nothing open."""
     wrong = deep(
         "() => { const { model } = page, opens = [new Set(), new Set(model.data.open),"
-        "   opening.everything(model), new Set(model.openable.filter((_, at) => at % 2))];"
+        "   openItems.all(model), new Set(model.openable.filter((_, at) => at % 2))];"
         " const keys = [null, ...model.data.annotations.map(each => each.key)];"
-        " const first = arrangement.first(model), wrong = []; for (const open of opens)"
+        " const first = layoutInputs.initial(model), wrong = []; for (const open of opens)"
         " for (let item = -1; item < model.count; item++)"
         " { const colour = keys[(item + 1) % keys.length];"
-        "   const said = link.encode(model, { ...first, open, selected: item, value: -1, colour });"
+        "   const said = link.encode(model,"
+        "     { ...first, open, selected: item, tensor: -1, colour });"
         "   const read = link.decode(model, '#' + said);"
-        "   if (read.selected !== item || read.colour !== colour || !opening.same(read.open, open))"
+        "   if (read.selected !== item || read.colour !== colour ||"
+        "     !openItems.areEqualSets(read.open, open))"
         "     wrong.push(said); } return wrong; }"
     )
     assert wrong == []
@@ -57,7 +59,7 @@ def test_a_short_link_opens_what_is_around(deep: Any) -> None:
         "() => { const found = link.decode(page.model, '#scope=layers.3');"
         " const { selected, open } = found;"
         " return [page.model.title(selected),"
-        "   opening.isRevealed(page.model, open, selected),"
+        "   openItems.isRevealed(page.model, open, selected),"
         "   open.has(selected), link.encode(page.model, found)]; }"
     )
     assert shown == ["layers.3: Block", True, True, "scope=layers.3"]
@@ -66,11 +68,11 @@ def test_a_short_link_opens_what_is_around(deep: Any) -> None:
 def test_folds_are_no_level(deep: Any) -> None:
     """Levels leave them as they are; they open and close together."""
     counts = deep(
-        "() => { const { model } = page, folds = opening.folds(model);"
+        "() => { const { model } = page, folds = openItems.folds(model);"
         " const has = open => folds.filter(item => open.has(item)).length;"
-        " const all = opening.unfolded(model, new Set());"
-        " return [folds.length, has(opening.toLevel(model, new Set(), 9)), has(all),"
-        "   has(opening.toLevel(model, all, 1)), has(opening.folded(model, all))]; }"
+        " const all = openItems.withFolds(model, new Set());"
+        " return [folds.length, has(openItems.toLevel(model, new Set(), 9)), has(all),"
+        "   has(openItems.toLevel(model, all, 1)), has(openItems.withoutFolds(model, all))]; }"
     )
     assert counts == [1, 0, 1, 1, 0]
 
@@ -95,8 +97,8 @@ def test_modules_are_found_before_what_is_in_them(deep: Any) -> None:
 def test_what_can_be_seen(deep: Any) -> None:
     """The boxes that are drawn, each once."""
     same = deep(
-        "() => { const { model, stage } = page, open = opening.everything(model);"
-        " const seen = opening.seen(model, open);"
+        "() => { const { model, stage } = page, open = openItems.all(model);"
+        " const seen = openItems.visible(model, open);"
         " const drawn = stage.layout.place(open).boxes.map(box => box.item);"
         " return [seen.length, new Set(seen).size,"
         "   drawn.filter(item => seen.includes(item)).length]; }"
@@ -115,7 +117,7 @@ def test_search_puts_names_before_what_is_in_them(deep: Any) -> None:
 
 def test_search_knows_shapes_as_people_type_them(flat: Any) -> None:
     """An x is as good as a multiplication sign, and other words keep theirs."""
-    assert flat("search.words('1 x 64x56 MaxPool2d box')") == ["1×64×56", "maxpool2d", "box"]
+    assert flat("search.queryWords('1 x 64x56 MaxPool2d box')") == ["1×64×56", "maxpool2d", "box"]
     assert flat("search.find(search.index(page.model), '2x4').count") > 1
 
 
@@ -136,7 +138,7 @@ def test_arrows_lead_to_the_box_that_way(
     flat: Any, item: int, way: tuple[int, int], goal: int | None
 ) -> None:
     """An open box is where its title is."""
-    found = flat("([boxes, item, [dx, dy]]) => walk.toward(boxes, item, dx, dy)",
+    found = flat("([boxes, item, [dx, dy]]) => keyNavigation.toward(boxes, item, dx, dy)",
                  [BOXES, item, list(way)])
     assert found in ((goal,) if goal != 2 and goal != 3 else (2, 3))
 
@@ -146,7 +148,7 @@ def test_arrows_lead_to_the_box_that_way(
 ])
 def test_tab_follows_the_run(flat: Any, item: int, step: int, goal: int | None) -> None:
     """And leaves the picture past its ends."""
-    assert flat("([boxes, item, step]) => walk.next(boxes, item, step)",
+    assert flat("([boxes, item, step]) => keyNavigation.next(boxes, item, step)",
                 [BOXES[::-1], item, step]) == goal
 
 
@@ -155,11 +157,12 @@ def test_lines_light_up_between_a_box_and_its_neighbours(deep: Any) -> None:
     feeds it; with anything open."""
     wrong = deep(
         "() => { const { model, stage } = page, wrong = [];"
-        " const opens = [new Set(model.data.open), opening.everything(model)];"
+        " const opens = [new Set(model.data.open), openItems.all(model)];"
         " for (const open of opens) { const { lines } = stage.layout.place(open);"
-        "  for (const item of opening.seen(model, open)) {"
+        "  for (const item of openItems.visible(model, open)) {"
         "   const test = relations.ofItem(model, item);"
-        "   const near = relations.neighbours(model, { open }, item);"
+        "   const near = relations.neighbours(model,"
+        "     { open, siblings: openItems.allSiblings(model) }, item);"
         "   const heads = new Set(), tails = new Set();"
         "   for (const line of lines) { const way = test(line);"
         "     if (way === 'out') heads.add(line.head); if (way === 'in') tails.add(line.tail); }"

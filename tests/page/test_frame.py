@@ -94,7 +94,7 @@ def test_follows_the_notebook_when_it_turns_dark(notebook: Opening) -> None:
     seen = notebook('<body data-jp-theme-light="true">')
     frame = _inside(seen)
     seen.page.evaluate("document.body.dataset.jpThemeLight = 'false'")
-    frame.evaluate("page.stage.later()")
+    frame.evaluate("page.stage.requestDraw()")
     _until(frame, "document.documentElement.dataset.theme === 'dark'")
     paper = "getComputedStyle(document.body).backgroundColor"
     _until(frame, f"{paper} === 'rgb(21, 24, 29)'")

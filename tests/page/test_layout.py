@@ -57,11 +57,11 @@ def as_data(planned: Plan) -> dict[str, Any]:
         "items": {
             "parent": [item.parent for item in planned.items],
             "template": planned.template[1:],
-            "headersize": [item.header for item in planned.items],
+            "header_size": [item.header for item in planned.items],
         },
         "templates": [each.to_json() for each in planned.templates],
         "root": planned.template[0],
-        "values": planned.carried,
+        "carried": planned.carried,
     }
 
 

@@ -40,7 +40,7 @@ def test_all_that_is_open_is_on_one_sheet(visit: Visiting) -> None:
 def test_what_is_long_goes_on_several_sheets(visit: Visiting) -> None:
     """Each closed box is whole on one of them."""
     seen = visit(stack(12))
-    seen.page.evaluate("page.actions.everything()")
+    seen.page.evaluate("page.actions.expandAll()")
     assert 1 < len(printed(seen)) < 12
     closed = "page.stage.picture().boxes.filter(box => !box.open)"
     ends = ".map(({ y, h }) => [y, y + h])"

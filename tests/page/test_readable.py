@@ -67,7 +67,7 @@ def faint(seen: Visit) -> list[str]:
 def test_texts_of_bars_and_boxes_have_contrast(seen: Visit) -> None:
     """Also in the panel, the tree and the costs, with a row chosen in each."""
     assert faint(seen) == []
-    seen.page.evaluate("page.actions.go(page.model.find('layers.0'))")
+    seen.page.evaluate("page.actions.goTo(page.model.find('layers.0'))")
     for side in ("tree", "costs"):
         seen.page.evaluate(f"page.state.set({{ side: '{side}' }})")
         assert faint(seen) == []
@@ -88,19 +88,21 @@ def test_texts_in_dialogs_and_menus_have_contrast(seen: Visit) -> None:
 
 def test_texts_on_every_colour_of_a_scale_have_contrast(seen: Visit) -> None:
     """Small print on boxes that are coloured by a number, and the legend."""
-    seen.page.evaluate("page.actions.everything()")
+    seen.page.evaluate("page.actions.expandAll()")
     for share in range(0, 101, 10):
         seen.page.evaluate(
             "share => { const annotation = page.model.data.annotations[0];"
             " annotation.sum = false; annotation.log = false;"
             " annotation.values = annotation.values.map((_, item) => item % 2 ? share : 50 * item);"
             " page.model.data.color_range = [0, 100]; page.model.data.color_by = annotation.key;"
-            " page.actions.colour(null); page.actions.colour(annotation.key); }", share)
-        seen.page.evaluate("page.stage.begin()")
+            " page.actions.colourBy(null);"
+            " page.actions.colourBy(annotation.key); }", share)
+        seen.page.evaluate("page.stage.showBeginning()")
         assert faint(seen) == [], share
 
 
-OUTSIDE = """() => [...document.querySelectorAll(".crumbs button, .chips button, .tools button")]
+OUTSIDE = """() => [...document.querySelectorAll(
+    ".breadcrumbs button, .chips button, .tools button")]
   .filter(button => button.checkVisibility()).filter(button => {
     const { left, right } = button.getBoundingClientRect(), around = button.closest("nav, div");
     const room = around.getBoundingClientRect();
@@ -125,7 +127,7 @@ def test_the_bar_fits_into_every_window(program: Any, tmp_path: Path, width: int
     path = run.recording().render(tmp_path / "page.html")
     seen = Visit(program, viewport={"width": width, "height": 800}).open(path)
     for act in ("select(-1)", "isolate(page.model.find('decoder_of_sequences'))",
-                "ofType('Linear')", "hide(page.model.find('encoder_of_images'))"):
+                "highlightType('Linear')", "hide(page.model.find('encoder_of_images'))"):
         seen.page.evaluate(f"page.actions.{act}")
         seen.settle()
         seen.page.wait_for_timeout(120)
@@ -147,7 +149,7 @@ def test_the_chosen_entry_of_a_menu_has_a_ring(seen: Visit) -> None:
 
 def test_targets_are_large_enough(seen: Visit) -> None:
     """At least 24 pixels either way (WCAG 2.5.8), in the panel and the costs as well."""
-    seen.page.evaluate("page.actions.go(page.model.find('layers.0'))")
+    seen.page.evaluate("page.actions.goTo(page.model.find('layers.0'))")
     seen.page.evaluate("page.state.set({ side: 'costs' })")
     small = seen.page.evaluate(
         "() => [...document.querySelectorAll('button, select')]"

@@ -29,13 +29,13 @@ pytestmark = pytest.mark.page
 )
 def test_numbers_read_as_people_write_them(flat: Any, value: Any, form: str, text: str) -> None:
     """A few digits and a unit of a fitting size."""
-    assert flat("([value, form]) => numbers.said(value, form)", [value, form]) == text
+    assert flat("([value, form]) => numbers.format(value, form)", [value, form]) == text
 
 
 @pytest.mark.parametrize("text, value", [("nan", "NaN"), ("∞", "Infinity"), ("−∞", "-Infinity")])
 def test_numbers_that_are_none(flat: Any, text: str, value: str) -> None:
     """They are said, in whatever format."""
-    assert flat(f"numbers.said({value}, 'bytes')") == text
+    assert flat(f"numbers.format({value}, 'bytes')") == text
 
 
 def test_ramp_goes_through_its_stops_evenly(flat: Any) -> None:
@@ -101,7 +101,7 @@ def test_fit_shows_all_of_it(flat: Any) -> None:
 def test_signs_end_where_the_window_ends(deep: Any) -> None:
     """In dots, if that leaves something of the name; the others are whole."""
     signs = (
-        "width => { const { model, stage } = page, open = opening.everything(model);"
+        "width => { const { model, stage } = page, open = openItems.all(model);"
         " const { boxes } = stage.layout.place(open), view = { x: 0, y: 0, k: .3 };"
         " return zoomLabels.choose(boxes, view, 3, model, { width }).map(({ text, x, y }) =>"
         "   [Math.round(y), text, x * .3 + text.length * 11 * 0.58]); }"
@@ -127,7 +127,7 @@ def test_the_first_view_of_a_wide_picture_has_the_first_box_in_its_middle(
         "([wide, at]) => { const room = { width: 400, height: 400 };"
         f" const area = {{ x: 0, y: 0, {across}: wide, {flow}: 9000 }};"
         f" const box = {{ x: 0, y: 0, w: 20, h: 20, {axis}: at }};"
-        f" const view = camera.beginning(area, room, '{direction}', box);"
+        f" const view = camera.initial(area, room, '{direction}', box);"
         f" return [view.{axis}, view.{axis} + 400 / view.k]; }}"
     )
     low, high = flat(begin, [3000, 990])
@@ -148,7 +148,7 @@ def test_overview_of_a_thread_is_its_beginning(flat: Any) -> None:
 
 def test_the_middle_of_the_window_stays_on_the_picture(flat: Any) -> None:
     """One cannot get lost."""
-    view = flat("camera.kept({ x: 5000, y: -9000, k: 1 }, { width: 400, height: 300 },"
+    view = flat("camera.clamped({ x: 5000, y: -9000, k: 1 }, { width: 400, height: 300 },"
                 " { width: 800, height: 600 })")
     assert 0 <= view["x"] + 400 <= 400 and 0 <= view["y"] + 300 <= 300
 
@@ -165,7 +165,7 @@ def test_showing_moves_no_more_than_needed(flat: Any) -> None:
 @pytest.mark.parametrize("share", [0, 0.3, 1])
 def test_views_between_two_views_end_at_them(flat: Any, share: float) -> None:
     """And the size changes in even factors."""
-    view = flat("share => camera.between({ x: 0, y: 0, k: 1 }, { x: 90, y: 50, k: 4 }, share,"
+    view = flat("share => camera.interpolated({ x: 0, y: 0, k: 1 }, { x: 90, y: 50, k: 4 }, share,"
                 " { width: 800, height: 600 })", share)
     assert view["k"] == pytest.approx(4 ** share)
     if share in (0, 1):
@@ -192,7 +192,7 @@ def test_motion_begins_and_ends_at_the_two_pictures(deep: Any) -> None:
     """Whatever opens grows out of the box that it was in."""
     found = deep(
         "(() => { const { model, stage } = page, fold = model.openable.find(model.isFold);"
-        " const open = new Set(model.data.open), next = opening.toggled(open, fold);"
+        " const open = new Set(model.data.open), next = openItems.toggledItem(open, fold);"
         " const [one, other] = [open, next].map(stage.layout.place);"
         " const at = motion.between(one, other, model.parent, () => true);"
         " const frames = list => list.filter(box => (box.alpha ?? 1) > 0.001).map(box =>"
@@ -220,7 +220,7 @@ def test_outlines_fill_their_box(flat: Any) -> None:
     boxes = flat(
         "() => ['box', 'rounded', 'ellipse', 'cylinder', 'note', 'parallelogram', 'octagon',"
         " 'plain', 'unheard of'].map(name => {"
-        " const path = paint.element(document, 'path', { d: shapes.outline(name, 90, 40) });"
+        " const path = createSvgElement('path', { d: shapes.outline(name, 90, 40) });"
         " document.querySelector('svg.picture').append(path); const { x, y, width, height } ="
         "   path.getBBox(); path.remove(); return [x, y, width, height]; })"
     )
@@ -248,7 +248,7 @@ def test_distance_to_a_line(flat: Any) -> None:
 def test_signs_do_not_cover_each_other(deep: Any) -> None:
     """Names of boxes too small to be read stand beside them."""
     signs = deep(
-        "() => { const { model, stage } = page, open = opening.everything(model);"
+        "() => { const { model, stage } = page, open = openItems.all(model);"
         " const { boxes } = stage.layout.place(open), view = { x: 0, y: 0, k: .3 };"
         " return zoomLabels.choose(boxes, view, 3, model).map(({ text, x, y, size }) =>"
         "   [text, x * .3, y * .3, size * .3]); }"
@@ -263,7 +263,7 @@ def test_signs_do_not_cover_each_other(deep: Any) -> None:
 
 def test_a_saved_picture_is_trimmed_to_what_is_on_it(flat: Any) -> None:
     """The window beyond the picture is not saved, and files have harmless names."""
-    area = flat("saving.trimmed({ x: -500, y: -500, w: 5000, h: 5000 },"
+    area = flat("saving.croppedTo({ x: -500, y: -500, w: 5000, h: 5000 },"
                 " { width: 200, height: 100 })")
     assert area == {"x": -12, "y": -12, "w": 224, "h": 124}
     assert flat("saving.fileName('a/b:c <d>', 'svg')") == "a_b_c_d_.svg"
@@ -280,15 +280,15 @@ def test_parts_in_sight_have_all_that_is_in_sight(deep: Any) -> None:
     """Scopes that do not meet an area are not looked at, and nothing is missed by that."""
     missed, looked, all_lines = deep(
         "() => { const picture = page.stage.layout.place(new Set(page.model.openable));"
-        " const meets = (line, area) => camera.meets("
+        " const meets = (line, area) => camera.overlaps("
         "  { x: line.x0, y: line.y0, w: line.x1 - line.x0, h: line.y1 - line.y0 }, area);"
         " let missed = 0, looked = 0, all = 0;"
         " const { width, height } = picture;"
         " for (let y = 0; y < height; y += 37) for (let x = 0; x < width; x += 37) {"
-        "  const area = { x, y, w: 30, h: 30 }, parts = camera.parts(picture, area);"
+        "  const area = { x, y, w: 30, h: 30 }, parts = camera.visibleParts(picture, area);"
         "  const boxes = new Set(parts.flatMap(part => part.boxes));"
         "  const lines = new Set(parts.flatMap(part => part.lines));"
-        "  const near = picture.boxes.filter(box => camera.meets(box, area));"
+        "  const near = picture.boxes.filter(box => camera.overlaps(box, area));"
         "  missed += near.filter(box => !boxes.has(box)).length;"
         "  missed += picture.lines.filter(line => meets(line, area) && !lines.has(line)).length;"
         "  looked += lines.size; all += picture.lines.length; }"

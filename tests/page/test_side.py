@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from tests.figures import linear, network
@@ -79,7 +82,7 @@ def test_the_tree_can_be_walked_by_keys(visit: Visiting) -> None:
 def test_siblings_of_a_fold_are_rows_of_the_tree(visit: Visiting) -> None:
     """A click on one shows it in the fold."""
     seen = visit(stack(6), hash="#side=tree")
-    seen.page.locator("#tree .row .twist:not(.none)").last.click()
+    seen.page.locator("#tree .row .expander:not(.none)").last.click()
     assert sum("Block" in row for row in rows(seen, "tree")) == 7
     seen.page.locator("#tree .row", has_text="layers.4").last.click()
     seen.settle()
@@ -114,7 +117,7 @@ def test_costs_are_those_of_the_recording_in_order(visit: Visiting) -> None:
 def test_only_rows_in_sight_are_in_the_document(visit: Visiting) -> None:
     """However many there are; scrolling brings the others."""
     seen = visit(deep(900), hash="#side=tree", depth=0)
-    seen.page.evaluate("page.actions.go(page.model.find('layers.700'))")
+    seen.page.evaluate("page.actions.goTo(page.model.find('layers.700'))")
     seen.settle()
     assert any(row.startswith("layers.700") for row in rows(seen, "tree"))
     assert len(rows(seen, "tree")) < 60
@@ -133,8 +136,8 @@ def test_equal_boxes_light_up_together(visit: Visiting) -> None:
             h = run.op("relu", h) if number else h
     seen = visit(run.recording(), hash="#side=tree", depth=1, fold=False)
     a, b, c = (find(seen, name) for name in "abc")
-    seen.page.evaluate(f"page.actions.go({a})")
-    assert seen.page.evaluate(f"page.types.equal({a})") == [a, b]
+    seen.page.evaluate(f"page.actions.goTo({a})")
+    assert seen.page.evaluate(f"page.types.equalTo({a})") == [a, b]
     seen.settle()
     rings = seen.page.locator(".ring.equal")
     assert rings.count() == 1
@@ -150,7 +153,7 @@ def test_equal_boxes_light_up_together(visit: Visiting) -> None:
 def test_all_of_a_type_are_shown(visit: Visiting) -> None:
     """What is around them is opened, everything else is faint, until that is cleared."""
     seen = visit(network(), depth=0)
-    seen.page.evaluate("page.actions.ofType('Linear')")
+    seen.page.evaluate("page.actions.highlightType('Linear')")
     seen.page.evaluate("page.stage.fit()")
     seen.settle()
     expected = seen.page.evaluate(
@@ -186,3 +189,39 @@ def test_long_paths_in_costs_are_cut_in_front(visit: Visiting) -> None:
         " return [range.toString(), room.left <= left && right <= room.right + 1]; })")
     assert ["uery", True] in ends and ["alue", True] in ends
     assert all(is_seen for _, is_seen in ends)
+
+
+def test_nothing_moves_under_the_pointer(visit: Visiting) -> None:
+    """Buttons stay where they are while the pointer is over them, and can be clicked."""
+    seen = visit(stack(3), hash="#scope=layers.1&side=tree")
+    buttons = seen.page.locator("#panel button:enabled, #side button, .tools button")
+    assert buttons.count() > 10
+    for number in range(buttons.count()):
+        button = buttons.nth(number)
+        if button.is_visible():
+            button.scroll_into_view_if_needed()
+            before = button.bounding_box()
+            x, y = before["x"] + before["width"] / 2, before["y"] + before["height"] / 2
+            seen.page.mouse.move(x, y)
+            assert button.bounding_box() == before, button.evaluate("each => each.outerHTML")
+    seen.page.locator("#side-close").click()
+    assert seen.page.locator("#side").is_hidden() and seen.state("side") is None
+
+
+@pytest.mark.parametrize("side", ["tree", "costs"])
+@pytest.mark.parametrize("width", [850, 1050, 1150, 1250])
+def test_chips_do_not_cover_the_sidebar(
+    program: Any, tmp_path: Path, side: str, width: int
+) -> None:
+    """Where the window is too narrow for them in the bar, they are beside it."""
+    path = stack(3).render(tmp_path / "page.html")
+    seen = Visit(program, viewport={"width": width, "height": 700}).open(path, f"#side={side}")
+    seen.page.evaluate("page.actions.highlightType('Linear')")
+    for item in (-1, 0):
+        seen.page.evaluate(f"page.actions.select({item})")
+        seen.settle()
+        chip = seen.page.locator("#type").bounding_box()
+        sidebar = seen.page.locator("#side").bounding_box()
+        assert chip["x"] >= sidebar["x"] + sidebar["width"] or chip["y"] < sidebar["y"]
+    assert seen.troubles == []
+    seen.window.close()

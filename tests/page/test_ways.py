@@ -66,9 +66,9 @@ def test_back_and_forward_go_through_what_was_opened(visit: Visiting) -> None:
 def test_a_reload_shows_the_same(visit: Visiting) -> None:
     """All that matters is in the address."""
     seen = visit(stack(6))
-    seen.page.evaluate("page.actions.everything()")
-    seen.page.evaluate("page.actions.go(page.model.find('layers.4'))")
-    seen.page.evaluate("page.actions.colour('parameters')")
+    seen.page.evaluate("page.actions.expandAll()")
+    seen.page.evaluate("page.actions.goTo(page.model.find('layers.4'))")
+    seen.page.evaluate("page.actions.colourBy('parameters')")
     told = "(({ selected, colour, open }) => [selected, colour, [...open].sort()])"
     before = seen.page.evaluate(f"{told}(page.state.get())")
     seen.page.reload()
@@ -120,7 +120,7 @@ def test_escape_lets_tab_leave(visit: Visiting) -> None:
 def test_what_is_selected_is_said_aloud(visit: Visiting) -> None:
     """Name, what stands on it, whether it is open, and how much is in it."""
     seen = visit(network(), depth=1)
-    seen.page.evaluate("page.actions.go(page.model.find('body'))")
+    seen.page.evaluate("page.actions.goTo(page.model.find('body'))")
     said = seen.page.locator("#live").inner_text()
     assert said.startswith("body: Sequential, 32 params") and "closed, " in said
     active = seen.page.locator("#stage").get_attribute("aria-activedescendant")
@@ -140,11 +140,11 @@ def test_a_click_on_a_line_selects_its_tensor(visit: Visiting) -> None:
     )
     stage = seen.page.locator("#stage").bounding_box()
     seen.page.mouse.click(stage["x"] + x, stage["y"] + y)
-    assert seen.state("value") >= 0 and seen.state("selected") == -1
+    assert seen.state("tensor") >= 0 and seen.state("selected") == -1
     panel = seen.page.locator("#panel")
     panel.wait_for()
     assert "Made by" in panel.inner_text() and "Read by" in panel.inner_text()
-    assert seen.page.locator(".lit").count() > 0
+    assert seen.page.locator(".related").count() > 0
 
 
 def test_a_failed_run_leads_to_its_failure(visit: Visiting) -> None:
@@ -179,15 +179,15 @@ def test_only_what_is_near_the_window_is_in_the_document(visit: Visiting) -> Non
         for _ in range(1500):
             h = run.op("add", h)
     seen = visit(run.recording())
-    seen.page.evaluate("page.actions.everything()")
+    seen.page.evaluate("page.actions.expandAll()")
     seen.settle()
     for move in ("page.stage.zoom(6)", "page.stage.pan(0, -20000)", "page.stage.pan(0, -90)"):
         seen.page.evaluate(move)
         seen.settle()
         assert 0 < seen.page.evaluate("page.stage.scene.count()") < 200
         missing = seen.page.evaluate(
-            "() => { const { stage } = page, area = camera.area(stage.view(), stage.room());"
-            " return stage.picture().boxes.filter(box => camera.meets(box, area) &&"
+            "() => { const { stage } = page, area = camera.visibleArea(stage.view(), stage.size());"
+            " return stage.picture().boxes.filter(box => camera.overlaps(box, area) &&"
             "   !document.getElementById(`box-${box.item}`)).length; }"
         )
         assert missing == 0
@@ -218,9 +218,9 @@ def test_the_panel_does_not_cover_what_was_found(visit: Visiting) -> None:
     seen = visit(stack(6))
     for width, height in ((1200, 800), (400, 500)):
         seen.page.set_viewport_size({"width": width, "height": height})
-        seen.page.evaluate("page.actions.nothing()")
+        seen.page.evaluate("page.actions.clearSelection()")
         seen.settle()
-        seen.page.evaluate("page.actions.go(page.model.find('layers.4'))")
+        seen.page.evaluate("page.actions.goTo(page.model.find('layers.4'))")
         seen.settle()
         item = seen.state("selected")
         box, panel = seen.box(item).bounding_box(), seen.page.locator("#panel").bounding_box()
@@ -258,16 +258,16 @@ def test_the_panel_names_the_boxes_that_are_seen(visit: Visiting) -> None:
     assert boxes.all_inner_texts() == ["x", "+"]
     assert "weight" not in said.split("Recorded")[0]
     before = seen.titles()
-    seen.page.evaluate(f"page.actions.go({skip})")
+    seen.page.evaluate(f"page.actions.goTo({skip})")
     assert boxes.all_inner_texts() == ["x", "+"]
-    seen.page.evaluate("page.actions.go(page.model.inputs(page.model.find('skip'))[0].item)")
+    seen.page.evaluate("page.actions.goTo(page.model.inputs(page.model.find('skip'))[0].item)")
     assert boxes.all_inner_texts() == ["body: Sequential", "skip: Identity"]
     boxes.first.click()
     seen.settle()
     assert seen.titles() == before
     assert seen.state("selected") == seen.page.evaluate("page.model.find('body')")
     seen.double_click(seen.state("selected"))
-    seen.page.evaluate("page.actions.go(page.model.inputs(page.model.find('skip'))[0].item)")
+    seen.page.evaluate("page.actions.goTo(page.model.inputs(page.model.find('skip'))[0].item)")
     assert boxes.first.inner_text() == "0: Linear"
 
 
@@ -328,7 +328,7 @@ def test_many_tensors_of_one_neighbour_are_one_link(visit: Visiting) -> None:
             run.op("cat", *tensors)
     seen = visit(run.recording(), depth=1)
     for name, texts in [("few", ["2×4 float32"] * 2), ("many", ["7 tensors"])]:
-        seen.page.evaluate(f"page.actions.go(page.model.find('{name}'))")
+        seen.page.evaluate(f"page.actions.goTo(page.model.find('{name}'))")
         assert seen.page.locator("#panel .link small").all_inner_texts()[: len(texts)] == texts
         assert seen.page.locator("#panel .link b").all_inner_texts()[: len(texts)] == [
             "made: Split"] * len(texts)
@@ -340,8 +340,8 @@ def test_a_large_name_is_not_written_over_the_small_one(visit: Visiting) -> None
     own = seen.page.locator("#box-1 text, #box-0 text").first
     assert own.is_visible()
     seen.page.evaluate("page.stage.zoom(0.35)")
-    seen.page.wait_for_function("document.querySelector('.sign')")
-    on = seen.page.locator(".box.signed")
+    seen.page.wait_for_function("document.querySelector('.zoom-label')")
+    on = seen.page.locator(".box.labelled")
     for number in range(on.count()):
         assert not on.nth(number).locator("text").first.is_visible()
     assert on.count()

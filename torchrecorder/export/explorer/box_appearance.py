@@ -11,6 +11,7 @@ from typing import NamedTuple
 from torchrecorder.events import ScopeId
 from torchrecorder.export.dot import output_labels, in_two
 from torchrecorder.export.explorer.equal import representatives
+from torchrecorder.export.explorer.hidden_updates import hidden_updates
 from torchrecorder.export.nested import closed_size, header_size
 from torchrecorder.style.captions import Captions
 from torchrecorder.style.draw import draw, finished, repainted
@@ -21,6 +22,7 @@ from torchrecorder.style.legend import legend
 from torchrecorder.style.loops import module_around, next_round, runs_again
 from torchrecorder.style.style import Style
 from torchrecorder.style.themes import DARK, LIGHT
+from torchrecorder.style import labels
 from torchrecorder.style.labels import in_a_line
 from torchrecorder.style.merge_captions import result, same
 from torchrecorder.style.unread import unread
@@ -61,6 +63,7 @@ class TreeAppearance:
     Attributes:
         equal: For each place the first one that is equal to it, but for its title.
         flows: The kind of each arrow of the tree's view.
+        updates: Buffers that no arrow of the view carries.
     """
 
     def __init__(self, tree: Tree, style: Style) -> None:
@@ -69,6 +72,7 @@ class TreeAppearance:
         own = style.theme not in (LIGHT, DARK)
         self.themes = (style.theme, style.theme) if own else (LIGHT, DARK)
         self.flows = FlowClassifier(tree.view).all()
+        self.updates = hidden_updates(tree)
         self.equal = representatives(tree, self.style, self.flows, self._unused)
         self.closed_boxes = tree.closed
         self.fold_boxes = {box.id: box for box in tree.folds()}
@@ -246,6 +250,13 @@ class TreeAppearance:
                     outputs[value] = _Output(which, len(outputs), text, final, flow)
                 elif not final:
                     outputs[value] = outputs[value]._replace(final=False)
+        for update in self.updates if self.style.shapes else ():
+            text = labels.shape(view.recording.values[update.value].shape)
+            for around in tree.apart(update.around, update.head):
+                outputs = found.setdefault(around, {})
+                which = result(view.recording, places[around].id, update.value)
+                output = _Output(which, len(outputs), text, False, FlowKind.BUFFER)
+                outputs.setdefault(update.value, output)
         lines = ((number, _line(tuple(outputs.values()))) for number, outputs in found.items())
         return {number: text for number, text in lines if text}
 

@@ -19,7 +19,7 @@ from torchrecorder.views.full_view import scope_kind
 
 RowT = TypeVar("RowT", bound=Hashable)
 
-DRAWN = ("label", "header", "headersize", "look", "openlook", "count")
+DRAWN = ("label", "header", "header_size", "look", "open_look", "count")
 """Columns with the values of an `Appearance`."""
 
 SHARED = ("kind", "cls", "op", "call", "failed", "facts")

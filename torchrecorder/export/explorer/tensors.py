@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from torchrecorder.events import GRADIENT_MESSAGE, ScopeId, ValueId
 from torchrecorder.export.explorer.columns import Columns
 from torchrecorder.export.explorer.box_appearance import TreeAppearance
+from torchrecorder.export.explorer.hidden_updates import HiddenUpdate
 from torchrecorder.graph.nodes import Value
 from torchrecorder.layout.layered import Link
 from torchrecorder.style import labels
@@ -23,12 +24,14 @@ from torchrecorder.views.tree import Tree
 class TensorColumns:
     """The values on the arrows of an unfolded view, each once for each box it leaves.
 
-    After them, trunks: the tensors that leave a place side by side, as one line outside of it.
+    After them, buffers that no arrow carries; and trunks: the tensors that leave a place side by
+    side, as one line outside of it.
 
     Attributes:
         number: The row of each pair of the place it leaves and the value, or of the place that
             a trunk leaves and its name.
         flows: The kind of tensor on each arrow.
+        updates: For each buffer that no arrow carries, its place and value, where it is read.
     """
 
     def __init__(self, drawn: TreeAppearance, columns: Columns) -> None:
@@ -44,10 +47,16 @@ class TensorColumns:
                 self.arrows.append([])
             self.arrows[row].append(place)
         self.flows = drawn.flows
-        self.trunks = trunks(drawn.tree, self.flows)
+        self.updates: dict[tuple[int, str], list[HiddenUpdate]] = {}
+        for update in drawn.updates:
+            if (update.tail, update.value) not in self.number:
+                self.updates.setdefault((update.tail, update.value), []).append(update)
+        self.trunks = trunks(drawn.tree, self.flows, drawn.updates)
         self.marked = self._marked()
-        for number, trunk in enumerate(self.trunks):
-            self.number[trunk.place, trunk.name] = len(self.arrows) + number
+        for key in self.updates:
+            self.number[key] = len(self.number)
+        for trunk in self.trunks:
+            self.number[trunk.place, trunk.name] = len(self.number)
 
     def _marked(self) -> dict[int, Mark]:
         """The mark of each arrow that may have one, by index; of a bundle, that of the first."""
@@ -104,21 +113,28 @@ class TensorColumns:
         """One list per attribute of tensors."""
         tables, values = self.columns_of, self.view.recording.values
         lines_of = self.drawn.tree.lines
-        makers = list(self.number)[: len(self.arrows)]
+        updates = self.updates.values()
+        makers = list(self.number)[: len(self.arrows) + len(updates)]
         found = [values.get(ValueId(value)) for _, value in makers]
         lines = [*self._lines(found)]
         readers = [[self.view.arrows[place] for place in row] for row in self.arrows]
         columns: dict[str, list[Any]] = {
             "text": [text for text, _ in lines],
             "producer": [maker for maker, _ in makers],
-            "consumers": [[lines_of[place][1] for place in row] for row in self.arrows],
+            "consumers": [
+                *([lines_of[place][1] for place in row] for row in self.arrows),
+                *([update.head for update in row] for row in updates),
+            ],
             "slots": [
-                [tables.strings("" if arrow.slot.isdigit() else arrow.slot) for arrow in row]
-                for row in readers
+                [tables.strings("" if name.isdigit() else name) for name in row]
+                for row in (
+                    *([arrow.slot for arrow in row] for row in readers),
+                    *([update.slot for update in row] for row in updates),
+                )
             ],
             "bytes": [item.bytes if item else 0 for item in found],
             "facts": [facts for _, facts in lines],
-            "look": [self._look(row) for row in self.arrows],
+            "look": [*map(self._look, self.arrows), *(self._light() for _ in updates)],
         }
         for trunk in self.trunks:
             for name, text in self._trunk(trunk, columns).items():
@@ -211,7 +227,9 @@ class TensorTrunk(NamedTuple):
     flow: FlowKind = FlowKind.TENSOR
 
 
-def trunks(tree: Tree, flows: Sequence[FlowKind]) -> list[TensorTrunk]:
+def trunks(
+    tree: Tree, flows: Sequence[FlowKind], updates: Iterable[HiddenUpdate]
+) -> list[TensorTrunk]:
     """The tensors that leave the places of a tree side by side.
 
     Gradients, updated weights, buffers and state are one line wherever they go. Other tensors
@@ -229,6 +247,10 @@ def trunks(tree: Tree, flows: Sequence[FlowKind]) -> list[TensorTrunk]:
         for place in tree.apart(innermost, head):
             if place == tail or flow is not FlowKind.TENSOR or tree.places[place].fold:
                 heads.setdefault((place, flow, tail, arrow.value or ""), {})[head] = None
+    for update in updates:
+        for place in tree.apart(update.around, update.head):
+            key = place, FlowKind.BUFFER, update.tail, update.value
+            heads.setdefault(key, {})[update.head] = None
     groups: dict[tuple[int, FlowKind, tuple[int, ...]], dict[tuple[int, str], tuple[int, ...]]] = {}
     for (around, flow, tail, value), found in heads.items():
         shared: tuple[int, ...] = ()

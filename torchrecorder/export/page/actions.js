@@ -1,141 +1,144 @@
-// Actions: everything a reader can do, by mouse, keys or menus.
+// Actions: everything that a reader can do, by mouse, keys or menus.
 
 "use strict";
 
 const createActions = (model, types, state, stage, swatch) => {
-  let left = false;  // Escape was the last thing done: Tab leaves the picture
+  let tabLeaves = false;  // after Escape, Tab leaves the picture
+  const NOTHING = { selected: -1, tensor: -1 };
 
-  function select(item, how = {}) {
-    left = false;
-    const { selected } = state.get();
-    const again = how.by === "pointer" && item === selected && state.get().open.has(item);
-    if (item < 0 || again) return nothing();
-    return state.set({ selected: item, value: -1 }, how);
+  function select(item, details = {}) {
+    tabLeaves = false;
+    const { selected, open } = state.get();
+    const isAgain = details.by === "pointer" && item === selected && open.has(item);
+    if (item < 0 || isAgain) clearSelection();
+    else state.set({ selected: item, tensor: -1 }, details);
   }
 
-  const selectValue = value => state.set({ value, selected: -1 }, { by: "pointer" });
+  const selectTensor = tensor => state.set({ tensor, selected: -1 }, { by: "pointer" });
 
-  function nothing() {
-    state.set({ selected: -1, value: -1 });
+  function clearSelection() {
+    state.set(NOTHING);
     actions.hidePanel?.();
   }
 
+  // Opens or closes a box; `at`, if given, is the pixel that was clicked.
   function toggle(item, at = null) {
-    if (state.get().hidden.has(item)) return unhide(item);
-    if (!model.canOpen(item)) {
-      if (!at) stage.show(item, true);
-      return undefined;
-    }
-    return state.set({ open: opening.toggledBox(model, state.get(), item), selected: item, value: -1 },
-      { anchor: item, at, by: at ? "pointer" : "keys" });
+    if (state.get().hidden.has(item)) unhide(item);
+    else if (model.canOpen(item)) {
+      state.set({ open: openItems.toggled(model, state.get(), item), selected: item, tensor: -1 },
+        { anchor: item, at, by: at ? "pointer" : "keys" });
+    } else if (!at) stage.show(item, true);
   }
 
-  // Select a box wherever it is: what is around it is opened.
-  function go(item) {
-    const now = state.get(), next = { ...now, ...opening.shown(model, now, item) };
-    state.set({ ...next, selected: item, value: -1 }, { show: item, zoom: true });
-    if (!arrangement.changed(next, now)) stage.show(item, true);
+  // Selects a box and opens all boxes around it.
+  function goTo(item) {
+    const now = state.get(), next = { ...now, ...openItems.showing(model, now, item) };
+    state.set({ ...next, selected: item, tensor: -1 }, { show: item, zoom: true });
+    if (!layoutInputs.changed(next, now)) stage.show(item, true);
   }
 
-  // Other boxes are open; the selection is kept if it can still be seen.
-  function reopen(open, change = {}) {
+  // Opens these boxes and closes all others; the selection is kept if it is still visible.
+  function setOpen(open, changes = {}) {
     const now = state.get();
-    const next = { ...now, ...change, open: opening.same(open, now.open) ? now.open : open };
-    const seen = now.selected >= 0 && opening.isShown(model, next, now.selected);
-    state.set({ ...next, selected: seen ? now.selected : -1 }, seen ? { anchor: now.selected } : {});
+    const next = { ...now, ...changes };
+    next.open = openItems.areEqualSets(open, now.open) ? now.open : open;
+    const isKept = now.selected >= 0 && openItems.isVisible(model, next, now.selected);
+    if (isKept) state.set(next, { anchor: now.selected });
+    else state.set({ ...next, selected: -1 });
   }
 
   // Shows another sibling of a fold, or all of them.
-  function sibling(fold, member) {
-    const now = state.get(), next = { ...now, ...opening.exchanged(model, now, fold, member) };
+  function showSibling(fold, member) {
+    const now = state.get(), next = { ...now, ...openItems.exchanged(model, now, fold, member) };
     next.open = new Set([...next.open, fold]);
     state.set(next, { anchor: fold });
   }
 
-  // Shows the sibling after or before that which is shown, in the innermost fold at the selection.
+  // The innermost fold that is or contains `item`; -1 if there is none.
+  const foldAround = item => (item < 0 ? -1
+    : [...model.ancestors(item), item].findLast(each => model.isFold(each)) ?? -1);
+
+  // Shows the sibling after or before the shown one, in the innermost fold around the selection.
   function nextSibling(step) {
-    const { selected, siblings } = state.get();
-    const fold = [selected, ...model.ancestors(selected).reverse()].find(item => model.isFold(item));
-    if (selected < 0 || fold === undefined) return;
-    const all = model.children[fold + 1], [shown, ...more] = model.inside(fold, siblings);
+    const { selected, siblings } = state.get(), fold = foldAround(selected);
+    if (fold < 0) return;
+    const all = model.children[fold + 1], [shown, ...more] = model.shownChildren(fold, siblings);
     const at = more.length ? (step > 0 ? -1 : all.length) : all.indexOf(shown);
-    sibling(fold, all[(at + step + all.length) % all.length]);
+    showSibling(fold, all[(at + step + all.length) % all.length]);
   }
 
-  // Lines pass through the dot that is left of a hidden box.
+  // Replaces a box by a dot on its lines.
   function hide(item) {
-    const next = new Set(state.get().hidden).add(item);
-    state.set({ hidden: next, selected: -1, value: -1 }, { anchor: item });
+    const hidden = new Set(state.get().hidden).add(item);
+    state.set({ hidden, ...NOTHING }, { anchor: item });
   }
 
   function unhide(item) {
-    const next = new Set(state.get().hidden);
-    next.delete(item);
-    state.set({ hidden: next }, { anchor: item });
+    const hidden = new Set(state.get().hidden);
+    hidden.delete(item);
+    state.set({ hidden }, { anchor: item });
   }
 
-  // Opens what is around the boxes of a type, and highlights them; of folds, those in the siblings
+  // Highlights the boxes of a type and opens all boxes around them; in folds, only in the siblings
   // that are shown.
-  function ofType(type) {
+  function highlightType(type) {
     const now = state.get(), open = new Set(now.open);
-    for (const item of types.all().get(type) ?? []) {
-      const around = [...model.ancestors(item), item];
-      if (around.some(each => model.isAside(each, now.siblings))) continue;
-      for (const each of around.slice(0, -1)) open.add(each);
+    for (const item of types.itemsByType().get(type) ?? []) {
+      const ancestors = model.ancestors(item);
+      if ([...ancestors, item].some(each => model.isOtherSibling(each, now.siblings))) continue;
+      for (const each of ancestors) open.add(each);
     }
-    const next = opening.same(open, now.open) ? now.open : open;
-    state.set({ type, open: next, selected: -1, value: -1 }, {});
+    const next = openItems.areEqualSets(open, now.open) ? now.open : open;
+    state.set({ type, open: next, ...NOTHING });
   }
 
-  // Shows nothing but a box and what is in it.
+  // Shows only one box and its contents.
   function isolate(item) {
     if (!model.canOpen(item)) return;
     const { open, siblings, hidden } = state.get();
-    const next = open.has(item) ? open : opening.toggledBox(model, { open, siblings }, item);
-    state.set({ root: item, open: next, selected: -1, value: -1,
-      hidden: hidden.has(item) ? new Set() : hidden }, {});
+    const next = open.has(item) ? open : openItems.toggled(model, { open, siblings }, item);
+    state.set({
+      root: item, open: next, ...NOTHING, hidden: hidden.has(item) ? new Set() : hidden,
+    });
   }
 
   function showAll() {
     const { root } = state.get();
-    state.set({ root: -1, hidden: new Set() }, root >= 0 ? { show: root, zoom: true } : { keep: true });
+    state.set({ root: -1, hidden: new Set() },
+      root >= 0 ? { show: root, zoom: true } : { keep: true });
   }
 
-  const reset = () => state.set({ type: null, ...arrangement.first(model), open: new Set(model.data.open),
-    selected: -1, value: -1 }, {});
+  const reset = () => state.set({ type: null, ...layoutInputs.initial(model),
+    open: new Set(model.data.open), ...NOTHING });
 
-  function up() {
-    const around = model.parent(state.get().selected);
-    if (state.get().selected >= 0 && around >= 0 && model.within(around, state.get().root)) select(around, { show: around });
+  function selectParent() {
+    const { selected, root } = state.get(), parent = selected < 0 ? -1 : model.parent(selected);
+    if (parent >= 0 && model.within(parent, root)) select(parent, { show: parent });
   }
 
   function escape() {
-    const { selected, value } = state.get();
-    if (selected < 0 && value < 0 && !actions.panelOpen?.()) left = true;
-    nothing();
-    if (selected >= 0) left = true;
+    const { selected, tensor } = state.get();
+    if (selected >= 0 || (tensor < 0 && !actions.isPanelOpen?.())) tabLeaves = true;
+    clearSelection();
   }
 
-  function theme() {
-    const dark = looksDark(state.get().theme);
-    state.set({ theme: dark ? "light" : "dark" });
-  }
+  const toggleTheme = () => state.set({ theme: isDark(state.get().theme) ? "light" : "dark" });
 
-  async function copy(said, button) {
+  async function copy(text, button) {
     let done = true;
     try {
-      await navigator.clipboard.writeText(said);
+      await navigator.clipboard.writeText(text);
     } catch {
-      done = copyBySelection(said);
+      done = copyBySelection(text);
     }
     button.textContent = done ? "Copied" : "Cannot copy here";
     setTimeout(() => { button.textContent = "Copy"; }, 1500);
   }
 
-  // Fallback if scripts have no access to the clipboard, as in files and frames.
-  function copyBySelection(said) {
-    const field = document.createElement("textarea");
-    field.value = said;
+  // Copies without the clipboard API, which scripts cannot use in files and frames.
+  function copyBySelection(text) {
+    const field = createElement("textarea");
+    field.value = text;
     document.body.append(field);
     field.select();
     const done = document.execCommand("copy");
@@ -144,20 +147,22 @@ const createActions = (model, types, state, stage, swatch) => {
   }
 
   const actions = {
-    select, selectValue, nothing, toggle, go, up, escape, theme, copy, swatch,
-    sibling, nextSibling, hide, unhide, isolate, showAll, reset, ofType,
-    allTypes: () => state.set({ type: null }),
-    direct: direction => state.set({ direction }, {}),
-    frame: item => stage.show(item, true),
-    colour: key => state.set({ colour: key }, { keep: true }),
-    closeAll: () => reopen(new Set()),
-    toLevel: count => reopen(opening.toLevel(model, state.get().open, count)),
-    everything: () => reopen(opening.everything(model), { siblings: opening.everySibling(model) }),
-    unfold: () => reopen(opening.unfolded(model, state.get().open),
-      { siblings: opening.everySibling(model) }),
-    fold: () => reopen(opening.folded(model, state.get().open), { siblings: new Map() }),
-    leaving: () => left,
-    stay: () => { left = false; },
+    select, selectTensor, clearSelection, toggle, goTo, selectParent, escape, toggleTheme, copy,
+    swatch, showSibling, nextSibling, foldAround, hide, unhide, isolate, showAll, reset,
+    highlightType,
+    clearType: () => state.set({ type: null }),
+    setDirection: direction => state.set({ direction }),
+    zoomTo: item => stage.show(item, true),
+    colourBy: key => state.set({ colour: key }, { keep: true }),
+    collapseAll: () => setOpen(new Set()),
+    expandLevels: count => setOpen(openItems.toLevel(model, state.get().open, count)),
+    expandAll: () => setOpen(openItems.all(model), { siblings: openItems.allSiblings(model) }),
+    expandFolds: () => setOpen(openItems.withFolds(model, state.get().open),
+      { siblings: openItems.allSiblings(model) }),
+    collapseFolds: () => setOpen(openItems.withoutFolds(model, state.get().open),
+      { siblings: new Map() }),
+    tabLeaves: () => tabLeaves,
+    keepTab: () => { tabLeaves = false; },
   };
   return actions;
 };

@@ -1,26 +1,27 @@
-// Box menu: what can be done with a box, and the siblings of a fold to choose from.
+// Box menu: the actions on a box, and the siblings of a fold to choose from.
 
 "use strict";
 
 const createBoxMenu = (host, stage, model, types, state, actions) => {
   const MOST = 200;
 
-  // The siblings of a fold; of very many those around the one that is shown.
-  function siblings(fold) {
-    const all = model.children[fold + 1], shown = model.inside(fold, state.get().siblings);
-    const at = shown.length === 1 ? all.indexOf(shown[0]) : 0;
+  // Entries for the siblings of a fold; of very many, those around the one that is shown.
+  function siblingEntries(fold) {
+    const all = model.children[fold + 1];
+    const [shown, ...more] = model.shownChildren(fold, state.get().siblings);
+    const at = more.length ? 0 : all.indexOf(shown);
     const first = Math.max(0, Math.min(at - (MOST >> 1), all.length - MOST));
-    const some = all.slice(first, first + MOST), left = all.length - some.length;
+    const listed = all.slice(first, first + MOST), rest = all.length - listed.length;
     return [
-      { text: `All ${all.length} siblings`, chosen: shown.length > 1,
-        act: () => actions.sibling(fold, ALL) },
-      ...some.map(item => ({ text: model.title(item), chosen: shown.length === 1 && item === shown[0],
-        act: () => actions.sibling(fold, item) })),
-      ...(left ? [{ title: `${left} more: Find leads to them` }] : []),
+      { text: `All ${all.length} siblings`, chosen: more.length > 0,
+        act: () => actions.showSibling(fold, ALL_SIBLINGS) },
+      ...listed.map(item => ({ text: model.title(item), chosen: !more.length && item === shown,
+        act: () => actions.showSibling(fold, item) })),
+      ...(rest ? [{ title: `${rest} more: use Find` }] : []),
     ];
   }
 
-  function ofView() {
+  function pictureEntries() {
     const { hidden, root } = state.get();
     return [
       ...(hidden.size || root >= 0 ? [{ text: "Show all", act: actions.showAll }] : []),
@@ -29,53 +30,52 @@ const createBoxMenu = (host, stage, model, types, state, actions) => {
     ];
   }
 
-  function ofBox(item) {
-    const { open, hidden, root } = state.get(), type = types.of(item);
+  function boxEntries(item) {
+    const { open, hidden, root } = state.get(), type = types.typeOf(item);
+    const title = { title: model.title(item) };
     if (hidden.has(item)) {
-      return [{ title: model.title(item) }, { text: "Show", act: () => actions.unhide(item) }, ...ofView()];
+      return [title, { text: "Show", act: () => actions.unhide(item) }, ...pictureEntries()];
     }
-    const found = [{ title: model.title(item) }];
-    if (model.canOpen(item)) {
-      found.push({ text: open.has(item) ? "Collapse" : "Expand", note: "Enter", act: () => actions.toggle(item) });
-    }
-    if (model.isFold(item)) found.push({ text: "Siblings …", note: "s", act: () => showSiblings(item) });
-    if (model.canOpen(item) && item !== root) {
-      found.push({ text: "Isolate", note: "i", act: () => actions.isolate(item) });
-    }
-    if (item !== root) found.push({ text: "Hide", note: "h", act: () => actions.hide(item) });
-    if (type) found.push({ text: `Show all ${type}`, act: () => actions.ofType(type) });
-    found.push({ text: "Zoom to it", act: () => actions.frame(item) });
-    return [...found, { title: "Picture" }, ...ofView()];
+    const canOpen = model.canOpen(item);
+    return [
+      title,
+      canOpen && { text: open.has(item) ? "Collapse" : "Expand", note: "Enter",
+        act: () => actions.toggle(item) },
+      model.isFold(item) && { text: "Siblings …", note: "s", act: () => showSiblings(item) },
+      canOpen && item !== root && { text: "Isolate", note: "i", act: () => actions.isolate(item) },
+      item !== root && { text: "Hide", note: "h", act: () => actions.hide(item) },
+      type && { text: `Show all ${type}`, act: () => actions.highlightType(type) },
+      { text: "Zoom to it", act: () => actions.zoomTo(item) },
+      { title: "Picture" }, ...pictureEntries(),
+    ].filter(Boolean);
   }
 
-  // In pixels of the window, at the corner of a box or in the middle of the stage.
+  // The corner of a box, or the middle of the stage, in pixels of the window.
   function corner(item) {
     const box = stage.frame(item), { left, top } = host.getBoundingClientRect();
-    const { width, height } = stage.free();
+    const { width, height } = stage.freeSize();
     const [x, y] = box ? camera.toScreen(stage.view(), box.x, box.y) : [width / 2, height / 2];
-    return [left + Math.max(8, Math.min(x + 8, width - 60)), top + Math.max(8, Math.min(y + 20, height - 60))];
+    const clamp = (at, length) => Math.max(8, Math.min(at, length - 60));
+    return [left + clamp(x + 8, width), top + clamp(y + 20, height)];
   }
 
   function showSiblings(fold, at = corner(fold)) {
-    menu.at(at, "Siblings", siblings(fold), stage.focus);
+    menu.showAt(at, "Siblings", siblingEntries(fold), stage.focus);
   }
 
   function show(item, at = corner(item)) {
-    menu.at(at, item >= 0 ? model.title(item) : "Picture", item >= 0 ? ofBox(item) : ofView(), stage.focus);
+    if (item >= 0) menu.showAt(at, model.title(item), boxEntries(item), stage.focus);
+    else menu.showAt(at, "Picture", pictureEntries(), stage.focus);
   }
 
-  // The innermost fold at a box.
-  const foldAt = item => (item < 0 ? -1
-    : [item, ...model.ancestors(item).reverse()].find(each => model.isFold(each)) ?? -1);
-
-  // Of the box at a pixel of the stage, which is selected, or of the picture.
+  // Shows the menu of the box at a pixel of the stage and selects it, or that of the picture.
   function showAt([x, y]) {
     const { left, top } = host.getBoundingClientRect(), box = stage.boxAt(x, y);
     if (box) actions.select(box.item, { by: "menu" });
     show(box?.item ?? -1, [left + x, top + y]);
   }
 
-  // Asked for by the right button or a key; a finger that rests has asked already.
+  // Sent by the right button and by keys; for long touches, the pointer has shown the menu already.
   host.addEventListener("contextmenu", event => {
     event.preventDefault();
     if (event.pointerType === "touch") return;
@@ -86,8 +86,8 @@ const createBoxMenu = (host, stage, model, types, state, actions) => {
 
   return {
     show: () => show(state.get().selected), showAt, showSiblings,
-    siblingsHere: () => {
-      const fold = foldAt(state.get().selected);
+    showSiblingsOfSelected: () => {
+      const fold = actions.foldAround(state.get().selected);
       if (fold >= 0) showSiblings(fold);
     },
   };

@@ -1,55 +1,51 @@
-// Crumbs: what is around the selected box, or around the middle of the window, as a path.
+// Breadcrumbs: the path to the selected box, or to the box in the middle of the window.
 
 "use strict";
 
-const createCrumbs = (element, stage, model, state, actions) => {
-  const SOON = 80;
-  let shown = "", timer = 0;
+const createBreadcrumbs = (element, stage, model, state, actions) => {
+  const DELAY = 80;
+  let shown = null, timer = 0;
 
-  // The open box that the middle of the window is in, and those around it.
-  function here() {
+  // The selected box and all around it; otherwise the open boxes in the middle of the window.
+  function path() {
     const { selected } = state.get();
     if (selected >= 0) return [...model.ancestors(selected), selected];
-    const { width, height } = stage.free(), box = stage.boxAt(width / 2, height / 2);
+    const { width, height } = stage.freeSize(), box = stage.boxAt(width / 2, height / 2);
     if (!box) return [];
-    const around = model.ancestors(box.item);
-    return box.open ? [...around, box.item] : around;
+    const ancestors = model.ancestors(box.item);
+    return box.open ? [...ancestors, box.item] : ancestors;
   }
 
-  function crumb(text, act, isLast) {
-    const made = document.createElement("button");
-    made.type = "button";
-    made.textContent = text;
-    made.title = text;
-    made.addEventListener("click", act);
-    if (isLast) made.setAttribute("aria-current", "location");
-    return made;
+  function crumb(text, onClick, isLast) {
+    const button = createButton("", text, onClick);
+    button.title = text;
+    if (isLast) button.setAttribute("aria-current", "location");
+    return button;
   }
 
-  function short(item) {
-    const path = model.text(model.data.items.path[item]), around = model.parent(item);
-    if (model.isFold(item) || (path && around < 0)) return model.title(item).split(": ")[0];
-    if (!path || (around >= 0 && path === model.path(around))) return model.title(item);
-    return path.split(".").pop();
+  // The last part of a path; otherwise the title.
+  function shortName(item) {
+    const own = model.path(item), parent = model.parent(item);
+    if (model.isFold(item) || (own && parent < 0)) return model.title(item).split(": ")[0];
+    if (!own || own === model.path(parent)) return model.title(item);
+    return own.split(".").pop();
   }
 
   function update() {
-    const path = here(), key = path.join();
-    if (key === shown && element.childElementCount) return;
+    const items = path(), key = items.join();
+    if (key === shown) return;
     shown = key;
-    const parts = [crumb(model.data.name || "model", actions.about, !path.length)];
-    for (const item of path) {
-      if (model.parent(item) < 0 && short(item) === model.data.name) continue;
-      parts.push(crumb(short(item), () => actions.go(item), item === path[path.length - 1]));
-    }
-    element.replaceChildren(...parts);
+    const { name } = model.data;
+    const rest = items.filter(item => model.parent(item) >= 0 || shortName(item) !== name);
+    element.replaceChildren(crumb(name || "model", actions.showAbout, !items.length),
+      ...rest.map(item => crumb(shortName(item), () => actions.goTo(item), item === items.at(-1))));
   }
 
   // Not updated while the picture moves.
-  stage.watch(() => {
+  stage.onDraw(() => {
     clearTimeout(timer);
-    timer = setTimeout(update, SOON);
+    timer = setTimeout(update, DELAY);
   });
-  state.watch(update);
-  return { update };
+  state.onChange(update);
+  update();
 };

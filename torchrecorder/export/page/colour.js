@@ -1,14 +1,16 @@
-// Colour: maps numbers to colours of a perceptually uniform ramp, and picks text colours.
+// Colour: colours of a perceptually uniform scale for numbers, and readable colours of text.
 
 "use strict";
 
 const colour = (() => {
-  const READABLE = 4.5, FADED = [0.74, 0.82, 0.9];
+  const READABLE = 4.5, OPACITIES = [0.74, 0.82, 0.9];
   const channels = hex => [1, 3, 5].map(at => parseInt(hex.slice(at, at + 2), 16) / 255);
+  const hexOf = part =>
+    Math.round(255 * Math.min(1, Math.max(0, part))).toString(16).padStart(2, "0");
   const toLinear = part => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
-  const toScreen = part => (part <= 0.0031308 ? part * 12.92 : 1.055 * part ** (1 / 2.4) - 0.055);
+  const toGamma = part => (part <= 0.0031308 ? part * 12.92 : 1.055 * part ** (1 / 2.4) - 0.055);
 
-  // Oklab, a perceptually uniform colour space.
+  // A colour in Oklab, a perceptually uniform colour space.
   function toLab(hex) {
     const [r, g, b] = channels(hex).map(toLinear);
     const l = Math.cbrt(0.4122214708 * r + 0.5363325363 * g + 0.0514459929 * b);
@@ -29,8 +31,7 @@ const colour = (() => {
       4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s,
       -1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s,
       -0.0041960863 * l - 0.7034186147 * m + 1.707614701 * s,
-    ].map(part => Math.round(255 * Math.min(1, Math.max(0, toScreen(Math.max(part, 0)))))
-      .toString(16).padStart(2, "0")).join("");
+    ].map(part => hexOf(toGamma(Math.max(part, 0)))).join("");
   }
 
   // A function from 0..1 to a colour between those of `stops`.
@@ -42,7 +43,7 @@ const colour = (() => {
     };
   }
 
-  // The luminance of a colour, 0 to 1.
+  // The relative luminance of a colour, 0 to 1.
   function luminance(hex) {
     const [r, g, b] = channels(hex).map(toLinear);
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
@@ -61,17 +62,17 @@ const colour = (() => {
     return contrast(fill, soft) >= READABLE ? soft : best([soft, "#000000"]);
   }
 
-  // How opaque small text is on `fill`: less than titles, as far as it can be read then.
+  // The opacity of small text on `fill`: less than that of titles, if it is readable.
   function opacity(text, fill) {
-    if (![text, fill].every(hex => /^#[0-9a-f]{6}$/i.test(hex))) return FADED[0];
-    const [ink, under] = [text, fill].map(channels);
-    const mixed = share => "#" + ink.map((part, at) => Math.round(
-      255 * (share * part + (1 - share) * under[at])).toString(16).padStart(2, "0")).join("");
-    return FADED.find(share => contrast(mixed(share), fill) >= READABLE) ?? 1;
+    if (![text, fill].every(hex => /^#[0-9a-f]{6}$/i.test(hex))) return OPACITIES[0];
+    const [ink, below] = [text, fill].map(channels);
+    const mixed = share => "#" + ink.map((part, at) =>
+      hexOf(share * part + (1 - share) * below[at])).join("");
+    return OPACITIES.find(share => contrast(mixed(share), fill) >= READABLE) ?? 1;
   }
 
-  // Where a number lies between the least and the largest, 0..1; of numbers that add up, from 0, so
-  // that the colour is the share. Equal steps are equal factors if `log`.
+  // The range of `values`, and `at`, the position of a number in it, 0..1. The range of sums begins
+  // at 0, so that the colour is the share; with `log`, it is logarithmic.
   function scale(values, { log = false, sum = false, range = null } = {}) {
     const known = values.filter(value => Number.isFinite(value) && (!log || value > 0));
     let low = sum && !log && known.length ? 0 : Infinity, high = -Infinity;
@@ -81,15 +82,15 @@ const colour = (() => {
     }
     if (range) [low, high] = range;
     if (!(low <= high)) return { low: null, high: null, log: false, at: () => null };
-    const isLog = log && low > 0, bent = isLog ? Math.log : value => value;
-    const begin = bent(low), room = bent(high) - begin;
+    const isLog = log && low > 0, transform = isLog ? Math.log : value => value;
+    const begin = transform(low), extent = transform(high) - begin;
     const at = value => {
-      if (value === null || value === undefined || Number.isNaN(value)) return null;
+      if (value === null || Number.isNaN(value)) return null;
       if (isLog && value <= 0) return 0;
-      return room > 0 ? Math.min(1, Math.max(0, (bent(value) - begin) / room)) : 1;
+      return extent > 0 ? Math.min(1, Math.max(0, (transform(value) - begin) / extent)) : 1;
     };
     return { low, high, log: isLog, at };
   }
 
-  return { ramp, ink, opacity, contrast, scale, toLab, toHex, luminance };
+  return { ramp, ink, opacity, contrast, scale, toLab, toHex };
 })();

@@ -1,12 +1,30 @@
-// Elements: the parts of the page that are made as they are needed.
+// Elements: creates elements of HTML and SVG.
 
 "use strict";
 
-// An element of a class, with text, and with others in it.
-function make(tag, name, said, ...inside) {
-  const made = document.createElement(tag);
-  if (name) made.className = name;
-  if (said !== null && said !== undefined) made.textContent = said;
-  made.append(...inside);
-  return made;
+// A new HTML element with a class, a text and children; all but the tag may be missing.
+function createElement(tag, className, text, ...children) {
+  const element = document.createElement(tag);
+  if (className) element.className = className;
+  if (text !== null && text !== undefined) element.textContent = text;
+  element.append(...children);
+  return element;
+}
+
+// A new button.
+function createButton(className, text, onClick, ...children) {
+  const button = createElement("button", className, text, ...children);
+  button.type = "button";
+  button.addEventListener("click", onClick);
+  return button;
+}
+
+// A new SVG element; `attributes` and text are data and never read as markup.
+function createSvgElement(tag, attributes, text = null) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value !== null && value !== undefined) element.setAttribute(name, value);
+  }
+  if (text !== null) element.textContent = text;
+  return element;
 }

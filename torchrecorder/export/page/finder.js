@@ -3,32 +3,27 @@
 "use strict";
 
 const createFinder = (dialog, { input, list, status }, stage, model, actions) => {
-  let entries = null, hits = [], chosen = 0;
+  let entries = null, hits = [], current = 0;
 
-  function option({ item, title, path }, number) {
-    const made = document.createElement("li");
-    made.id = `hit-${number}`;
-    made.setAttribute("role", "option");
-    const dot = document.createElement("i");
+  function option({ item, title, path }, index) {
+    const dot = createElement("i");
     dot.style.background = actions.swatch(item);
-    const name = document.createElement("b"), where = document.createElement("span");
-    const more = document.createElement("small"), way = document.createElement("bdi");
-    name.textContent = title;
-    way.textContent = path === title ? "" : path;
-    where.append(way);
-    more.textContent = model.details(item)[0] ?? "";
-    made.append(dot, name, more, where);
-    made.addEventListener("pointerdown", event => event.preventDefault());
-    made.addEventListener("click", () => go(number));
-    return made;
+    const element = createElement("li", "", null, dot, createElement("b", "", title),
+      createElement("small", "", model.details(item)[0] ?? ""),
+      createElement("span", "", null, createElement("bdi", "", path === title ? "" : path)));
+    element.id = `hit-${index}`;
+    element.setAttribute("role", "option");
+    element.addEventListener("pointerdown", event => event.preventDefault());
+    element.addEventListener("click", () => goTo(index));
+    return element;
   }
 
-  function choose(number) {
+  function choose(index) {
     if (!hits.length) return;
-    chosen = (number + hits.length) % hits.length;
-    [...list.children].forEach((each, at) => each.setAttribute("aria-selected", at === chosen));
-    list.children[chosen].scrollIntoView({ block: "nearest" });
-    input.setAttribute("aria-activedescendant", `hit-${chosen}`);
+    current = (index + hits.length) % hits.length;
+    [...list.children].forEach((each, at) => each.setAttribute("aria-selected", at === current));
+    list.children[current].scrollIntoView({ block: "nearest" });
+    input.setAttribute("aria-activedescendant", `hit-${current}`);
   }
 
   function update() {
@@ -37,30 +32,31 @@ const createFinder = (dialog, { input, list, status }, stage, model, actions) =>
     hits = found.hits;
     list.replaceChildren(...hits.map(option));
     input.removeAttribute("aria-activedescendant");
-    status.textContent = said(found);
+    status.textContent = statusText(found.count);
     choose(0);
   }
 
-  function said({ count }) {
-    if (!input.value.trim()) return "Try a name (layers.3), a class (Conv2d), an op (add) or a shape (64x56)";
-    if (!count) return "Nothing is called that";
+  function statusText(count) {
+    if (!input.value.trim()) {
+      return "Try a name (layers.3), a class (Conv2d), an op (add) or a shape (64x56)";
+    }
+    if (!count) return "No box found";
     if (count > hits.length) return `The first ${hits.length} of ${count}`;
     return count === 1 ? "1 box" : `${count} boxes`;
   }
 
-  function go(number) {
-    const hit = hits[number];
-    if (!hit) return;
+  function goTo(index) {
+    if (!hits[index]) return;
     dialog.close();
     stage.focus();
-    actions.go(hit.item);
+    actions.goTo(hits[index].item);
   }
 
-  function keys(event) {
+  function onKey(event) {
     const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 8, PageUp: -8 }[event.key];
-    if (step) choose(Math.abs(step) === 1 ? chosen + step
-      : Math.max(0, Math.min(hits.length - 1, chosen + step)));
-    else if (event.key === "Enter") go(chosen);
+    if (step) choose(Math.abs(step) === 1 ? current + step
+      : Math.max(0, Math.min(hits.length - 1, current + step)));
+    else if (event.key === "Enter") goTo(current);
     else return;
     event.preventDefault();
   }
@@ -73,7 +69,7 @@ const createFinder = (dialog, { input, list, status }, stage, model, actions) =>
   }
 
   input.addEventListener("input", update);
-  input.addEventListener("keydown", keys);
+  input.addEventListener("keydown", onKey);
   dialog.addEventListener("click", event => { if (event.target === dialog) dialog.close(); });
   return { show };
 };

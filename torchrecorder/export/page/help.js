@@ -1,97 +1,91 @@
-// Help: how to read the picture, and the keys.
+// Help: how to read the picture, and its keys.
 
 "use strict";
 
-const createHelp = (dialog, model, told) => {
+const createHelp = (dialog, model, currentStyling) => {
   const SHAPES = [
-    ["input", "An input of the run"], ["output", "An output of the run"],
-    ["module", "A module; double-click to open it"],
-    ["parameter", "A parameter"], ["buffer", "A buffer"], ["constant", "A constant"],
+    ["input", "An input of the run"],
+    ["output", "An output of the run"],
+    ["module", "A module; double-click to expand it"],
+    ["parameter", "A parameter"],
+    ["buffer", "A buffer"],
+    ["constant", "A constant"],
     ["failed", "Where the run failed"],
   ];
   const KEYS = [
     ["double-click, Enter", "expand or collapse a box"],
-    ["click", "show what was recorded about it and highlight its lines: inputs blue, outputs orange"],
-    ["drag, wheel", "move"], ["Ctrl + wheel, + and −", "zoom"], ["f or 0", "fit the whole graph"],
-    ["Tab, Shift + Tab", "next box, previous box"], ["arrows", "the next box in that direction; move if none is selected"],
-    ["u", "the module around it"], ["right-click, m", "what can be done with a box"],
-    ["h, i", "hide or isolate the box"], ["[ and ], s", "another sibling of ×N; a list of them"],
-    ["o", "modules and costs beside the picture"], ["p", "to the panel; Esc returns"], ["1 … 9", "expand that many levels"], ["x", "collapse all"],
-    ["/ or Ctrl + K", "find"], ["t", "light or dark"], ["Esc", "clear selection"],
+    ["click", "show all facts about a box or line; inputs become blue, outputs orange"],
+    ["drag, wheel", "move the picture"],
+    ["Ctrl + wheel, + and −", "zoom"],
+    ["f or 0", "fit the picture to the window"],
+    ["Tab, Shift + Tab", "select the next or previous box"],
+    ["arrows", "select the next box in that direction; move the picture if none is selected"],
+    ["u", "select the enclosing module"],
+    ["right-click, m", "menu of the box"],
+    ["h, i", "hide or isolate the box"],
+    ["[ and ], s", "show another sibling of ×N; list all of them"],
+    ["o", "tree of modules and table of costs"],
+    ["p", "go to the panel; Esc returns"],
+    ["1 … 9", "expand that many levels"],
+    ["x", "collapse all"],
+    ["/ or Ctrl + K", "find a box"],
+    ["t", "light or dark theme"],
+    ["Esc", "clear the selection"],
   ];
-
   const TOUCH = [
-    ["tap", "what a click does"], ["double tap", "expand or collapse a box"],
-    ["touch and hold", "what can be done with a box"], ["drag, pinch", "move, zoom"],
+    ["tap", "like a click"],
+    ["double tap", "expand or collapse a box"],
+    ["touch and hold", "menu of the box"],
+    ["drag, pinch", "move, zoom"],
   ];
-  const fingers = window.matchMedia("(any-pointer: coarse)");
+  const INTRODUCTION = "Each box is a module or an operation, in the order in which they ran; " +
+    "each line is a tensor, from what produced it to what reads it. A box in a box is a call in " +
+    "a call. A double outline with ×N stands for N equal boxes, one after another or side by " +
+    "side: it expands to the first one, and “1 of N” in its corner lists the others. A dashed " +
+    "line beside it is a value that a loop passes to its next iteration. A dot is a hidden box.";
+  const touch = window.matchMedia("(any-pointer: coarse)");
 
-  const make = (tag, said, ...inside) => {
-    const made = document.createElement(tag);
-    if (said) made.textContent = said;
-    made.append(...inside);
-    return made;
-  };
-
-  // A small box with this look.
-  function sample(found) {
-    const look = found?.[told().palette.theme];
-    if (!look) return null;
-    const svg = paint.element(document, "svg", { viewBox: "-2 -2 44 24", width: 44, height: 24 });
-    svg.append(paint.element(document, "path", {
-      d: shapes.outline(look.outline, 40, 20), fill: look.fill, ...paint.stroked(look) }));
-    return svg;
+  // A small box with this look, if there is one.
+  function sample(looks) {
+    const look = looks?.[currentStyling().palette.theme];
+    return look ? paint.swatch(look, 40, 20, 2) : null;
   }
 
-  // The look of this recording's boxes of a kind, if any.
+  // The look of the boxes of a kind in this recording, if there are any.
   function lookOf(kind) {
-    for (let item = 0; item < model.count; item++) {
-      if (kind === "failed" ? model.failed(item) : model.kind(item) === kind) return model.look(item);
-    }
-    return null;
+    const item = model.all.find(each =>
+      (kind === "failed" ? model.failed(each) : model.kind(each) === kind));
+    return item === undefined ? null : model.look(item);
   }
 
-  // Operations by look, with their most frequent names: [look, names].
-  function sorts() {
-    const byLook = new Map();
-    for (let item = 0; item < model.count; item++) {
-      if (model.kind(item) !== "op" || model.failed(item)) continue;
-      const look = model.look(item), name = model.op(item) || model.title(item);
-      if (!byLook.has(look)) byLook.set(look, new Map());
-      byLook.get(look).set(name, (byLook.get(look).get(name) ?? 0) + 1);
-    }
-    const most = counts => [...counts].sort((a, b) => b[1] - a[1]).slice(0, 4).map(each => each[0]);
-    return [...byLook].slice(0, 8).map(([look, counts]) => [look, most(counts).join(", ") +
-      (counts.size > 4 ? " …" : "")]);
+  // The looks of operations with their most frequent names: [look, names] each.
+  function operationLooks() {
+    const ops = model.all.filter(item => model.kind(item) === "op" && !model.failed(item));
+    const nameOf = item => model.op(item) || model.title(item);
+    const namesOf = items => {
+      const names = [...Map.groupBy(items, nameOf)].sort((a, b) => b[1].length - a[1].length)
+        .map(([name]) => name);
+      return names.slice(0, 4).join(", ") + (names.length > 4 ? " …" : "");
+    };
+    return [...Map.groupBy(ops, item => model.look(item))].slice(0, 8)
+      .map(([look, items]) => [look, namesOf(items)]);
   }
 
-  function rows(pairs) {
-    const list = make("dl");
-    for (const [one, other] of pairs) {
-      list.append(make("dt", typeof one === "string" ? one : "", ...(typeof one === "string" ? [] : [one])),
-        make("dd", other));
-    }
-    return list;
-  }
+  // Terms, texts or elements, with their descriptions.
+  const listOf = pairs => createElement("dl", "", null, ...pairs.flatMap(([term, text]) =>
+    [createElement("dt", "", null, term), createElement("dd", "", text)]));
 
   function content() {
-    const close = make("button");
-    close.type = "button";
-    close.className = "close";
+    const close = createButton("close", null, () => dialog.close());
     close.setAttribute("aria-label", "Close");
-    close.addEventListener("click", () => dialog.close());
-    const title = make("h2", "How to read this");
+    const title = createElement("h2", "", "How to read this");
     title.id = "help-title";
-    const known = [...SHAPES.map(([kind, said]) => [lookOf(kind), said]), ...sorts()]
-      .map(([look, said]) => [sample(look), said]).filter(([svg]) => svg);
+    const looks = [...SHAPES.map(([kind, text]) => [lookOf(kind), text]), ...operationLooks()]
+      .map(([look, text]) => [sample(look), text]).filter(([svg]) => svg);
     return [title, close,
-      make("p", "Each box is something that ran, in the order in which it ran; each line is a " +
-        "tensor on its way from what made it to what read it. A box within a box is a call " +
-        "within a call. A double outline with ×N stands for N equal boxes, one after another or " +
-        "side by side: it expands to the first, and “1 of N” in its corner leads to the others. A dashed " +
-        "line back beside it is a value that a loop passes to its next round. A dot is a hidden box."),
-      rows(known), ...(fingers.matches ? [make("h3", "Touch"), rows(TOUCH)] : []),
-      make("h3", "Mouse and keys"), rows(KEYS)];
+      createElement("p", "", INTRODUCTION),
+      listOf(looks), ...(touch.matches ? [createElement("h3", "", "Touch"), listOf(TOUCH)] : []),
+      createElement("h3", "", "Mouse and keys"), listOf(KEYS)];
   }
 
   function show() {

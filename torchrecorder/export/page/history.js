@@ -1,43 +1,46 @@
-// History: keeps the address in sync with the state; back and forward work.
+// History: the address always describes the state; back and forward work.
 
 "use strict";
 
 const attachHistory = (model, state, stage) => {
-  let quiet = false;
+  let isPaused = false;
 
-  // Frames without an address of their own refuse.
-  function write(how, now) {
-    if (quiet) return;
+  // Frames without an address of their own refuse changes of it.
+  function write(method, now) {
+    if (isPaused) return;
     const hash = link.encode(model, now);
     try {
-      history[how]({ view: stage.view() }, "", hash ? `#${hash}` : location.pathname + location.search);
+      const address = hash ? `#${hash}` : location.pathname + location.search;
+      history[method]({ view: stage.view() }, "", address);
     } catch {
-      quiet = true;
+      isPaused = true;
     }
   }
 
-  // Opening and jumps add a history entry; other changes only replace the address.
-  state.watch((now, before, how) => {
-    if (quiet) return;
-    const opened = arrangement.changed({ ...now, colour: before.colour }, before), jumped = how.zoom || how.by === "pointer";
-    const other = now.selected !== before.selected || now.value !== before.value ||
-      now.colour !== before.colour || now.side !== before.side;
-    if (opened || (other && jumped)) {
+  // Changes of the layout and jumps add an entry to the history; others replace the address.
+  state.onChange((now, before, details) => {
+    if (isPaused) return;
+    const isOpened = layoutInputs.changed({ ...now, colour: before.colour }, before);
+    const isJump = details.zoom || details.by === "pointer";
+    const isOther = ["selected", "tensor", "colour", "side"].some(key => now[key] !== before[key]);
+    if (isOpened || (isOther && isJump)) {
       write("replaceState", before);
       write("pushState", now);
-    } else if (other) write("replaceState", now);
+    } else if (isOther) write("replaceState", now);
   });
 
+  // Shows the state of the address.
   function follow(view) {
     const next = link.decode(model, location.hash), now = state.get();
-    for (const part of ["open", "hidden"]) if (opening.same(now[part], next[part])) next[part] = now[part];
+    for (const key of ["open", "hidden"]) {
+      if (openItems.areEqualSets(now[key], next[key])) next[key] = now[key];
+    }
     if (link.encode(model, { ...next, siblings: now.siblings }) === link.encode(model, next)) {
       next.siblings = now.siblings;
     }
-    quiet = true;
-    const jump = view ? { view } : { show: next.selected, zoom: true };
-    state.set(next, jump);
-    quiet = false;
+    isPaused = true;
+    state.set(next, view ? { view } : { show: next.selected, zoom: true });
+    isPaused = false;
   }
 
   window.addEventListener("popstate", event => follow(event.state?.view));

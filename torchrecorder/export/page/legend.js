@@ -1,65 +1,52 @@
-// Legend: what the colours mean.
+// Legend: the meaning of the colours.
 
 "use strict";
 
-const createLegend = (element, model, state, told) => {
-  // The colours of the ramp as an image, because CSS gradients interpolate differently.
+const createLegend = (element, model, state, currentStyling) => {
+  // The colours of a scale as an image, because CSS gradients interpolate differently.
   function strip(ramp) {
-    const canvas = make("canvas", "ramp");
+    const canvas = createElement("canvas", "ramp");
     [canvas.width, canvas.height] = [160, 1];
-    const pen = canvas.getContext("2d");
+    const context = canvas.getContext("2d");
     for (let at = 0; at < 160; at++) {
-      pen.fillStyle = ramp(at / 159);
-      pen.fillRect(at, 0, 1, 1);
+      context.fillStyle = ramp(at / 159);
+      context.fillRect(at, 0, 1, 1);
     }
     return canvas;
   }
 
   const middle = ({ low, high, log }) => (log ? Math.sqrt(low * high) : (low + high) / 2);
 
-  function ofAnnotation(palette) {
-    const { annotation, scale, ramp } = palette;
-    const parts = [make("h3", "", annotation.title)];
-    if (scale.low === null) return [...parts, make("p", "", "no box has a number for it")];
-    const ends = make("div", "ends");
-    const marks = scale.low === scale.high ? [scale.high]
-      : [scale.low, middle(scale), scale.high];
-    ends.append(...marks.map(value => make("span", "", numbers.said(value, annotation.format))));
-    const more = scale.log ? ", equal steps are equal factors" : "";
-    const mean = palette.means ? " (mean for ×N)" : "";
-    return [...parts, strip(ramp), ends, make("p", "", `of the boxes shown${mean}${more}`)];
+  function ofAnnotation({ annotation, scale, ramp, hasMeans }) {
+    const title = createElement("h3", "", annotation.title);
+    if (scale.low === null) return [title, createElement("p", "", "no box shown has this number")];
+    const values = scale.low === scale.high ? [scale.high] : [scale.low, middle(scale), scale.high];
+    const ends = createElement("div", "ends", null, ...values.map(value =>
+      createElement("span", "", numbers.format(value, annotation.format))));
+    const text = `of the boxes shown${hasMeans ? " (mean for ×N)" : ""}` +
+      (scale.log ? ", on a logarithmic scale" : "");
+    return [title, strip(ramp), ends, createElement("p", "", text)];
   }
 
-  // A small box in the outline and the colours of `look`.
-  function swatch(look) {
-    const picture = paint.element(document, "svg", { class: "swatch", viewBox: "-1 -1 26 16" });
-    const outline = { d: shapes.outline(look.outline, 24, 14), fill: look.fill };
-    picture.append(paint.element(document, "path", { ...outline, ...paint.stroked(look) }));
-    return picture;
-  }
-
-  function ofList(rows, palette) {
-    return rows.map(([said, look]) => {
-      const row = make("div", "entry");
+  function ofLooks(rows, palette) {
+    return rows.map(([text, look]) => {
       const shown = model.data.looks[look][palette.theme];
-      if (shown.outline !== "plain") row.append(swatch(shown));
-      row.append(make("span", "", model.text(said)));
-      return row;
+      const swatch = shown.outline === "plain" ? [] : [paint.swatch(shown, 24, 14, 1)];
+      const name = createElement("span", "", model.text(text));
+      return createElement("div", "entry", null, ...swatch, name);
     });
   }
 
   function update() {
-    const { palette } = told();
-    const rows = model.data.legend ?? [];
-    if (palette.annotation) element.replaceChildren(...ofAnnotation(palette));
-    else element.replaceChildren(...ofList(rows, palette));
+    const { palette } = currentStyling(), rows = model.data.legend;
+    const entries = palette.annotation ? ofAnnotation(palette) : ofLooks(rows, palette);
+    element.replaceChildren(...entries);
     element.hidden = !palette.annotation && !rows.length;
   }
 
-  state.watch((now, before) => {
-    if (now.colour !== before.colour || now.theme !== before.theme ||
-      now.system !== before.system ||
-      (now.colour && arrangement.changed(now, before))) update();
+  state.onChange((now, before) => {
+    if (["colour", "theme", "isSystemDark"].some(key => now[key] !== before[key]) ||
+      (now.colour && layoutInputs.changed(now, before))) update();
   });
-  return { update };
+  update();
 };

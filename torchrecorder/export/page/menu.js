@@ -1,51 +1,36 @@
-// Menu: a button that opens a short list of things to do.
+// Menu: a list of actions, at a button or at a pixel.
 
 "use strict";
 
 const menu = (() => {
-  let open = null;
+  let open = null;  // the list that is shown, its button, and where the focus goes after it
 
-  function close(back = false) {
+  function close(withFocus = false) {
     if (!open) return;
-    const { list, button, leave } = open;
+    const { list, button, restoreFocus } = open;
     open = null;
     list.remove();
     button?.setAttribute("aria-expanded", "false");
-    if (back) leave();
+    if (withFocus) restoreFocus();
   }
 
-  function entry({ text, note, chosen, act, title }) {
-    if (title) {
-      const made = document.createElement("div");
-      made.className = "menu-title";
-      made.textContent = title;
-      return made;
-    }
-    const made = document.createElement("button");
-    made.type = "button";
-    made.setAttribute("role", chosen === undefined ? "menuitem" : "menuitemradio");
-    if (chosen !== undefined) made.setAttribute("aria-checked", chosen);
-    const said = document.createElement("span");
-    said.textContent = text;
-    made.append(said);
-    if (note) {
-      const more = document.createElement("kbd");
-      more.textContent = note;
-      made.append(more);
-    }
-    made.addEventListener("click", () => {
+  function elementOf({ text, note, chosen, act, title }) {
+    if (title) return createElement("div", "menu-title", title);
+    const button = createButton("", null, () => {
       close(true);
       act();
-    });
-    return made;
+    }, createElement("span", "", text), ...(note ? [createElement("kbd", "", note)] : []));
+    button.setAttribute("role", chosen === undefined ? "menuitem" : "menuitemradio");
+    if (chosen !== undefined) button.setAttribute("aria-checked", chosen);
+    return button;
   }
 
-  function keys(event, list) {
+  function onKey(event, list) {
     const all = [...list.querySelectorAll("button")], at = all.indexOf(document.activeElement);
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step) all[(at + step + all.length) % all.length].focus();
     else if (event.key === "Home") all[0].focus();
-    else if (event.key === "End") all[all.length - 1].focus();
+    else if (event.key === "End") all.at(-1).focus();
     else if (event.key === "Escape") close(true);
     else if (event.key === "Tab") return close();
     else return undefined;
@@ -54,47 +39,46 @@ const menu = (() => {
     return undefined;
   }
 
-  function listOf(label, entries) {
-    const list = document.createElement("div");
-    list.className = "menu";
+  function createList(label, entries) {
+    const list = createElement("div", "menu", null, ...entries.map(elementOf));
     list.setAttribute("role", "menu");
     list.setAttribute("aria-label", label);
-    list.append(...entries.map(entry));
-    list.addEventListener("keydown", event => keys(event, list));
+    list.addEventListener("keydown", event => onKey(event, list));
     document.body.append(list);
     return list;
   }
 
-  const start = list =>
+  const focusFirst = list =>
     (list.querySelector("[aria-checked=true]") ?? list.querySelector("button"))?.focus();
 
-  function show(button, entries) {
-    const list = listOf(button.textContent.trim(), entries);
-    const at = button.getBoundingClientRect();
-    list.style.top = `${at.bottom + 6}px`;
-    list.style.right = `${Math.max(8, window.innerWidth - at.right)}px`;
+  function showBelow(button, entries) {
+    const list = createList(button.textContent.trim(), entries);
+    const { bottom, right } = button.getBoundingClientRect();
+    list.style.top = `${bottom + 6}px`;
+    list.style.right = `${Math.max(8, window.innerWidth - right)}px`;
     button.setAttribute("aria-expanded", "true");
-    open = { list, button, leave: () => button.focus() };
-    start(list);
+    open = { list, button, restoreFocus: () => button.focus() };
+    focusFirst(list);
   }
 
-  // With its corner at x, y in pixels of the window, moved to be in it; `leave` takes the focus.
-  function at([x, y], label, entries, leave) {
+  // Shows a menu with its corner at a pixel of the window, moved to be in the window.
+  function showAt([x, y], label, entries, restoreFocus) {
     close();
-    const list = listOf(label, entries), { width, height } = list.getBoundingClientRect();
+    const list = createList(label, entries), { width, height } = list.getBoundingClientRect();
     list.style.left = `${Math.max(8, Math.min(x, window.innerWidth - width - 8))}px`;
     list.style.top = `${Math.max(8, Math.min(y, window.innerHeight - height - 8))}px`;
-    open = { list, button: null, leave };
-    start(list);
+    open = { list, button: null, restoreFocus };
+    focusFirst(list);
   }
 
-  // `entries()` is asked each time: [{text, act, note?, chosen?}, {title}].
+  // Makes a button open a menu. `entries` returns it each time: {text, act, note?, chosen?} or
+  // {title} each.
   function attach(button, entries) {
     button.setAttribute("aria-expanded", "false");
     button.addEventListener("click", () => {
-      const own = open?.button === button;
+      const isOwn = open?.button === button;
       close();
-      if (!own) show(button, entries());
+      if (!isOwn) showBelow(button, entries());
     });
   }
 
@@ -102,5 +86,5 @@ const menu = (() => {
     if (open && !open.list.contains(event.target) && !open.button?.contains(event.target)) close();
   }, true);
 
-  return { attach, at, close };
+  return { attach, showAt };
 })();

@@ -1,127 +1,128 @@
-// Model: queries on the page's data: names, nesting, producers and consumers.
+// Model: queries on the data of the page: names, nesting, producers and consumers.
 
 "use strict";
 
-// Caches the last result of `work`.
-function lately(work) {
-  let asked, found;
-  return thing => {
-    if (thing !== asked) [asked, found] = [thing, work(thing)];
-    return found;
+// `compute`, which returns its last result again for an equal argument.
+function memoizeLast(compute) {
+  let argument, result;
+  return given => {
+    if (given !== argument) [argument, result] = [given, compute(given)];
+    return result;
   };
 }
 
 const createModel = data => {
   const { items, strings, tensors } = data;
-  const count = items.parent.length;
-  const text = number => (number >= 0 ? strings[number] ?? "" : "");
-  const children = Array.from({ length: count + 1 }, () => []);
+  const all = [...items.parent.keys()], count = all.length;
+  const text = index => (index >= 0 ? strings[index] : "");
+  const children = childrenOf(items.parent);
   const level = new Int32Array(count);
-  const end = new Int32Array(count);
-  for (let item = 0; item < count; item++) {
-    const around = items.parent[item];
-    children[around + 1].push(item);
-    level[item] = around < 0 ? 0 : level[around] + 1;
+  const end = new Int32Array(count);  // the index after the last item in each item
+  for (const item of all) {
+    const parent = items.parent[item];
+    level[item] = parent < 0 ? 0 : level[parent] + 1;
   }
   for (let item = count - 1; item >= 0; item--) {
     end[item] = Math.max(end[item], item + 1);
-    const around = items.parent[item];
-    if (around >= 0) end[around] = Math.max(end[around], end[item]);
+    const parent = items.parent[item];
+    if (parent >= 0) end[parent] = Math.max(end[parent], end[item]);
   }
 
   const canOpen = item => item >= 0 && items.header[item] >= 0 && items.template[item] >= 0;
-  const openable = [];
-  for (let item = 0; item < count; item++) if (canOpen(item)) openable.push(item);
+  const openable = all.filter(canOpen);
 
-  // Whether `item` is `scope` or in it; everything is in the paper, -1.
+  // Whether `item` is `scope` or in it; everything is in the root, -1.
   const within = (item, scope) => scope < 0 || (item >= scope && item < end[scope]);
 
+  // The items around `item`, the outermost first.
   function ancestors(item) {
-    const found = [];
-    for (let at = items.parent[item]; at >= 0; at = items.parent[at]) found.push(at);
-    return found.reverse();
+    const result = [];
+    for (let at = items.parent[item]; at >= 0; at = items.parent[at]) result.push(at);
+    return result.reverse();
   }
 
-  const label = (item, open) => data.labels[items[open ? "header" : "label"][item]] ?? [];
-  const lines = (item, open) =>
-    label(item, open).map(([number, part]) => ({ text: text(number), part }));
-  // A header may be broken in two lines; they are one title.
-  const title = item => lines(item, canOpen(item)).filter(line => line.part === 0)
-    .map(line => line.text).join(" ") || lines(item, false).map(line => line.text)[0] || "box";
-  const details = item => lines(item, false).filter(line => line.part > 0).map(line => line.text);
-  const look = (item, open) => data.looks[items[open ? "openlook" : "look"][item]];
+  // The texts on a closed box, or in the corner of an open one: {text, part} each.
+  const label = (item, open) => data.labels[items[open ? "header" : "label"][item]]
+    .map(([index, part]) => ({ text: text(index), part }));
+  // The title of an item; a header may be broken in two lines, which are one title.
+  const title = item => label(item, canOpen(item)).filter(line => line.part === 0)
+    .map(line => line.text).join(" ") || label(item, false).map(line => line.text)[0] || "box";
+  const details = item => label(item, false).filter(line => line.part > 0).map(line => line.text);
+  const look = (item, open) => data.looks[items[open ? "open_look" : "look"][item]];
 
-  function path(item) {
-    const own = text(items.path[item]);
-    return own || (items.parent[item] < 0 ? "" : text(items.path[items.parent[item]]));
+  // The dotted path of a module; of other items, that of the module around them.
+  const path = item => text(items.path[item]);
+
+  // The path of an item, with the number of the call after the first one.
+  function pathAndCall(item) {
+    const call = items.call[item];
+    return call ? `${path(item)}@${call}` : path(item);
   }
 
-  // Where a path leads to: the first item that has it, the given call of it if there is one.
   const byPath = new Map(), byId = new Map();
-  for (let item = 0; item < count; item++) {
-    const own = text(items.path[item]), call = items.call?.[item] ?? 0;
-    for (const key of call ? [`${own}@${call}`] : [own]) {
-      if (own && !byPath.has(key)) byPath.set(key, item);
-    }
+  for (const item of all) {
+    const key = pathAndCall(item);
+    if (path(item) && !byPath.has(key)) byPath.set(key, item);
     byId.set(items.id[item], item);
   }
+  // The first item with a path, or the item with an id; -1 if there is none.
   const find = name => byPath.get(name) ?? byId.get(name) ?? -1;
-  // The name of an item in a link: its path if unambiguous, otherwise its id.
-  function nameOf(item) {
-    const own = text(items.path[item]), call = items.call?.[item] ?? 0;
-    const name = call ? `${own}@${call}` : own;
+  // The name of an item in a link: its path if it is the first with this path, otherwise its id.
+  function linkName(item) {
+    const name = pathAndCall(item);
     return byPath.get(name) === item ? name : items.id[item];
   }
 
-  // What lies in a trunk: values that leave a place side by side, and are one line.
-  const bundles = data.bundles ?? [], single = tensors.text.length - bundles.length;
-  const members = value => bundles[value - single] ?? [];
-  // Whether a line carries one of the values in `set`.
-  const carries = (set, { value, more = [] }) => [value, ...more].some(each =>
-    set.has(each) || members(each).some(inner => set.has(inner)));
+  // A trunk stands for tensors that leave a place side by side and are drawn as one line; trunks
+  // are the last rows of the tensors.
+  const trunks = data.tensor_trunks, firstTrunk = tensors.text.length - trunks.length;
+  const members = tensor => trunks[tensor - firstTrunk] ?? [];
+  // Whether a line carries one of the tensors in `set`.
+  const carries = (set, { tensor, bundled = [] }) => [tensor, ...bundled].some(each =>
+    set.has(each) || members(each).some(member => set.has(member)));
 
-  // Values by the item that made them, and by those that read them.
-  const made = [], used = [];
-  const note = (table, item, value) => {
-    if (item >= 0 && value < single) (table[item] ??= []).push(value);
+  // Tensors without trunks by the item that produces them, and by those that consume them.
+  const produced = [], consumed = [];
+  const add = (table, item, tensor) => {
+    if (item >= 0 && tensor < firstTrunk) (table[item] ??= []).push(tensor);
   };
-  tensors.producer.forEach((item, value) => note(made, item, value));
-  tensors.consumers.forEach((list, value) => {
-    for (const item of list.length > 1 ? new Set(list) : list) note(used, item, value);
+  tensors.producer.forEach((item, tensor) => add(produced, item, tensor));
+  tensors.consumers.forEach((list, tensor) => {
+    for (const item of list.length > 1 ? new Set(list) : list) add(consumed, item, tensor);
   });
 
-  // Values of what is in `scope`, each once, that `leaves` says cross its edge.
-  function crossing(table, scope, leaves) {
-    const found = new Set();
+  // The tensors in `table` of items in `scope` for which `crosses` is true, each once.
+  function crossing(table, scope, crosses) {
+    const result = new Set();
     for (let item = scope; item < end[scope]; item++) {
-      const values = table[item];
-      if (values) for (const value of values) if (leaves(value)) found.add(value);
+      for (const tensor of table[item] ?? []) if (crosses(tensor)) result.add(tensor);
     }
-    return [...found];
+    return [...result];
   }
 
-  // What comes into `scope` from outside, and what leaves it: {value, item, slot} each.
-  const inputs = lately(scope =>
-    crossing(used, scope, value => !within(tensors.producer[value], scope))
-      .map(value => ({ value, item: tensors.producer[value], slot: slotAt(value, scope) })));
+  // The tensors that enter `scope`, with the items that produce them: {tensor, item, slot} each.
+  const inputs = memoizeLast(scope =>
+    crossing(consumed, scope, tensor => !within(tensors.producer[tensor], scope))
+      .map(tensor => ({ tensor, item: tensors.producer[tensor], slot: slotIn(tensor, scope) })));
 
-  const outputs = lately(scope => {
-    const isOutside = item => !within(item, scope), found = [];
-    for (const value of crossing(made, scope, each => tensors.consumers[each].some(isOutside))) {
-      tensors.consumers[value].forEach((item, number) => {
-        if (isOutside(item)) found.push({ value, item, slot: slot(value, number) });
+  // The tensors that leave `scope`, once for each item that consumes them.
+  const outputs = memoizeLast(scope => {
+    const isOutside = item => !within(item, scope), result = [];
+    const leaves = tensor => tensors.consumers[tensor].some(isOutside);
+    for (const tensor of crossing(produced, scope, leaves)) {
+      tensors.consumers[tensor].forEach((item, index) => {
+        if (isOutside(item)) result.push({ tensor, item, slot: slot(tensor, index) });
       });
     }
-    return found;
+    return result;
   });
 
-  const slot = (value, number) => text(tensors.slots?.[value]?.[number] ?? -1);
-  function slotAt(value, scope) {
-    const number = tensors.consumers[value].findIndex(item => within(item, scope));
-    return slot(value, number);
-  }
+  // The name of the argument as which a consumer takes a tensor.
+  const slot = (tensor, index) => text(tensors.slots[tensor][index]);
+  const slotIn = (tensor, scope) =>
+    slot(tensor, tensors.consumers[tensor].findIndex(item => within(item, scope)));
 
-  // The share of an item in the whole, of numbers that add up.
+  // The share of an item in the total of an annotation; null if it is not a sum.
   const totals = new Map();
   function shareOf(annotation, item) {
     if (!annotation.sum) return null;
@@ -133,36 +134,32 @@ const createModel = data => {
     return total > 0 && own !== null ? Math.min(1, own / total) : null;
   }
 
-  // What is shown in an open box: of a fold the chosen sibling, or all if there is no choice.
-  const inside = (scope, siblings) => (siblings && scope >= 0 && items.fold[scope]
-    ? ofFold(children[scope + 1], siblings.get(scope)) : children[scope + 1]);
-
   // Whether another sibling of its fold is shown instead of `item`.
-  function isAside(item, siblings) {
+  function isOtherSibling(item, siblings) {
     const fold = items.parent[item];
-    if (!siblings || fold < 0 || !items.fold[fold]) return false;
-    const shown = siblings.get(fold) ?? children[fold + 1][0];
-    return shown !== ALL && shown !== item;
+    if (fold < 0 || !items.fold[fold]) return false;
+    const chosen = siblings.get(fold) ?? children[fold + 1][0];
+    return chosen !== ALL_SIBLINGS && chosen !== item;
   }
 
-  // Rows of facts, [title, text]; one title over following rows that share it.
-  function facts(index) {
-    return (data.facts[index] ?? []).map(([title, said]) => [text(title), text(said)]);
-  }
+  // Rows of facts: [title, text] each.
+  const facts = index => data.facts[index].map(row => row.map(text));
 
   return {
-    data, count, text, children, level, end, canOpen, openable, within, ancestors, lines,
-    title, members, carries, details, look, path, find, nameOf, inputs, outputs, slot, facts, shareOf, inside, isAside,
+    data, all, count, text, children, level, end, canOpen, openable, within, ancestors, label, title,
+    members, carries, details, look, path, find, linkName, inputs, outputs, slot, shareOf,
+    isOtherSibling,
+    shownChildren: (scope, siblings) => shownChildren(items, children, scope, siblings),
     parent: item => items.parent[item],
     isFold: item => Boolean(items.fold[item]),
-    folded: item => items.count?.[item] ?? 1,
-    failed: item => Boolean(items.failed?.[item]),
+    folded: item => items.count[item],
+    failed: item => Boolean(items.failed[item]),
     kind: item => text(items.kind[item]),
     cls: item => text(items.cls[item]),
     op: item => text(items.op[item]),
     source: item => text(items.source[item]),
     factsOf: item => facts(items.facts[item]),
-    tensorText: value => text(tensors.text[value]),
-    tensorFacts: value => facts(tensors.facts?.[value] ?? -1),
+    tensorText: tensor => text(tensors.text[tensor]),
+    tensorFacts: tensor => facts(tensors.facts[tensor]),
   };
 };

@@ -1,4 +1,4 @@
-// Motion: transitions between pictures, and the view that keeps a box in place.
+// Motion: transitions between pictures, and views in which a box keeps its place.
 
 "use strict";
 
@@ -10,101 +10,103 @@ const motion = (() => {
     w: lerp(one.w, other.w, share), h: lerp(one.h, other.h, share),
   });
 
-  // Where `box`, which lies in the frame `from`, would be if that frame were `into`.
-  function carried(box, from, into) {
-    const sx = into.w / Math.max(from.w, 1), sy = into.h / Math.max(from.h, 1);
+  // `box`, which is in the frame `from`, scaled with it to the frame `to`.
+  function scaledWith(box, from, to) {
+    const sx = to.w / Math.max(from.w, 1), sy = to.h / Math.max(from.h, 1);
     return {
-      x: into.x + (box.x - from.x) * sx, y: into.y + (box.y - from.y) * sy,
+      x: to.x + (box.x - from.x) * sx, y: to.y + (box.y - from.y) * sy,
       w: box.w * sx, h: box.h * sy,
     };
   }
 
-  // `box` on its way to being `small`, drawn at its own size and scaled.
-  const scaled = (box, small, share) => ({
+  // `box` between its own frame and `small`, drawn at its own size with a scale.
+  const shrunk = (box, small, share) => ({
     ...box, x: lerp(box.x, small.x, share), y: lerp(box.y, small.y, share),
     sx: lerp(1, small.w / box.w, share), sy: lerp(1, small.h / box.h, share), alpha: 1 - share,
   });
 
-  // The nearest box around `item` that is in both pictures: where it grows out of.
+  // The innermost box around `item` that is in both pictures, out of which it grows.
   function origin(item, parent, one, other) {
     let at = parent(item);
     while (at >= 0 && !(one.has(at) && other.has(at))) at = parent(at);
     return at;
   }
 
+  // The boxes of a picture by item; computed once.
   const index = picture => {
     picture.byItem ??= new Map(picture.boxes.map(box => [box.item, box]));
     return picture.byItem;
   };
 
-  // One number for each line, the same in every picture.
+  // A number for each line that is the same in all pictures.
   const lineKey = line => (line.scope + 1) * 1e10 + line.trunk * 1e5 + line.branch;
   const straight = points => "M" + points.map(([x, y]) =>
     `${Math.round(x * 10) / 10} ${Math.round(y * 10) / 10}`).join("L");
 
-  // Boxes of `there` that `here` has not, each beside its place in `here`.
-  function lone(there, here, parent, shown) {
-    const own = index(there), other = index(here), found = [];
-    for (const box of there.boxes) {
-      if (other.has(box.item) || !shown(box)) continue;
-      const around = origin(box.item, parent, own, other);
-      const small = around < 0 ? box : carried(box, own.get(around), other.get(around));
-      found.push([box, small]);
+  // The boxes of `picture` that `other` does not have, each with the frame in `other` in which it
+  // appears or disappears.
+  function missing(picture, other, parent, isVisible) {
+    const own = index(picture), others = index(other), result = [];
+    for (const box of picture.boxes) {
+      if (others.has(box.item) || !isVisible(box)) continue;
+      const outer = origin(box.item, parent, own, others);
+      const small = outer < 0 ? box : scaledWith(box, own.get(outer), others.get(outer));
+      result.push([box, small]);
     }
-    return found;
+    return result;
   }
 
-  // A function of 0..1 that gives the picture between `before` and `after`. `shown` says
-  // whether a box or line is worth drawing.
-  function between(before, after, parent, shown) {
+  // A function from 0..1 to the picture between `before` and `after`, with the boxes and lines for
+  // which `isVisible` is true.
+  function between(before, after, parent, isVisible) {
     const old = index(before);
     const staying = after.boxes.filter(box => old.has(box.item))
-      .filter(box => shown(box) || shown(old.get(box.item)));
-    const coming = lone(after, before, parent, shown);
-    const going = lone(before, after, parent, shown);
-    const lines = lineChanges(before, after, shown);
+      .filter(box => isVisible(box) || isVisible(old.get(box.item)));
+    const appearing = missing(after, before, parent, isVisible);
+    const disappearing = missing(before, after, parent, isVisible);
+    const lines = lineChanges(before, after, isVisible);
     return share => {
       const eased = ease(share);
       const boxes = staying.map(box => {
-        const was = old.get(box.item);
-        const open = share < 0.7 ? was.open || box.open : box.open;
-        return { item: box.item, open, ...frame(was, box, eased) };
+        const previous = old.get(box.item);
+        const open = share < 0.7 ? previous.open || box.open : box.open;
+        return { item: box.item, open, ...frame(previous, box, eased) };
       });
-      for (const [box, small] of coming) boxes.push(scaled(box, small, 1 - eased));
-      for (const [box, small] of going) boxes.push(scaled(box, small, eased));
+      for (const [box, small] of appearing) boxes.push(shrunk(box, small, 1 - eased));
+      for (const [box, small] of disappearing) boxes.push(shrunk(box, small, eased));
       return { width: after.width, height: after.height, boxes, lines: lines(eased) };
     };
   }
 
-  function lineChanges(before, after, shown) {
+  // A function from 0..1 to the lines between two pictures.
+  function lineChanges(before, after, isVisible) {
     const old = new Map(before.lines.map(line => [lineKey(line), line]));
-    const staying = [], coming = [];
+    const staying = [], appearing = [];
     for (const line of after.lines) {
-      const was = old.get(lineKey(line));
+      const previous = old.get(lineKey(line));
       old.delete(lineKey(line));
-      if (!shown(line) && !(was && shown(was))) continue;
-      if (was && was.points.length === line.points.length) staying.push([was, line]);
-      else coming.push(line);
+      if (!isVisible(line) && !(previous && isVisible(previous))) continue;
+      if (previous && previous.points.length === line.points.length) staying.push([previous, line]);
+      else appearing.push(line);
     }
-    const going = [...old.values()].filter(shown);
+    const disappearing = [...old.values()].filter(isVisible);
     return share => [
-      ...staying.map(([was, line]) => betweenLines(was, line, share)),
-      ...coming.map(line => ({ ...line.toJSON(), alpha: Math.max(0, 2 * share - 1) })),
-      ...going.map(line => ({ ...line.toJSON(), alpha: Math.max(0, 1 - 2 * share) })),
+      ...staying.map(([previous, line]) => betweenLines(previous, line, share)),
+      ...appearing.map(line => ({ ...line.toJSON(), alpha: Math.max(0, 2 * share - 1) })),
+      ...disappearing.map(line => ({ ...line.toJSON(), alpha: Math.max(0, 1 - 2 * share) })),
     ];
   }
 
-  function betweenLines(was, line, share) {
+  function betweenLines(previous, line, share) {
     const points = line.points.map(([x, y], number) =>
-      [lerp(was.points[number][0], x, share), lerp(was.points[number][1], y, share)]);
-    const end = points[points.length - 1];
-    const tip = line.tip && [end[0], end[1], line.tip[2], line.tip[3]];
-    return { ...line, points, tip, d: straight(points) };
+      [lerp(previous.points[number][0], x, share), lerp(previous.points[number][1], y, share)]);
+    const arrowhead = line.arrowhead && [...points.at(-1), ...line.arrowhead.slice(2)];
+    return { ...line, points, arrowhead, d: straight(points) };
   }
 
-  // The view of the picture after that shows the box `after` where `before` was under the
-  // pixel px, py: its beginning stays, or the pixel would not be on it any more.
-  function anchored(view, before, after, px, py, turned) {
+  // The view that shows the box `after` in the place of `before`: its beginning stays in place,
+  // unless the box would not be at the pixel px, py any more.
+  function anchored(view, before, after, px, py, horizontal) {
     const [wx, wy] = camera.toWorld(view, px, py);
     const across = (at, begin, size, next, nextSize) =>
       next + Math.min(1, Math.max(0, (at - begin) / Math.max(size, 1))) * nextSize - at;
@@ -112,7 +114,7 @@ const motion = (() => {
       const inside = Math.min(Math.max(at - begin, 0), size);
       return next + Math.min(inside, nextSize < size ? nextSize / 2 : nextSize) - at;
     };
-    const [forX, forY] = turned ? [along, across] : [across, along];
+    const [forX, forY] = horizontal ? [along, across] : [across, along];
     return {
       x: view.x + forX(wx, before.x, before.w, after.x, after.w),
       y: view.y + forY(wy, before.y, before.h, after.y, after.h),
@@ -120,5 +122,5 @@ const motion = (() => {
     };
   }
 
-  return { between, anchored, index, ease, carried, lineKey };
+  return { between, anchored, index, ease };
 })();

@@ -1,31 +1,35 @@
-// Numbers: formats amounts as annotations define.
+// Numbers: numbers of annotations as text.
 
 "use strict";
 
 const numbers = (() => {
-  const STEPS = ["", "k", "M", "G", "T", "P"];
+  const PREFIXES = ["", "k", "M", "G", "T", "P"];
 
-  const short = value => {
+  // Three significant digits.
+  const rounded = value => {
     if (value === 0) return "0";
     const size = Math.abs(value);
     if (size < 1e-3 || size >= 1e6) return value.toExponential(2).replace("e+", "e");
     return String(Number(value.toPrecision(3)));
   };
 
-  function stepped(value, unit) {
-    let step = 0, left = value;
-    while (Math.abs(left) >= 999.5 && step < STEPS.length - 1) {
-      left /= 1000;
+  // With a unit and its prefix.
+  function withUnit(value, unit) {
+    let step = 0, scaled = value;
+    while (Math.abs(scaled) >= 999.5 && step < PREFIXES.length - 1) {
+      scaled /= 1000;
       step++;
     }
-    const digits = step ? Number(left.toPrecision(3)).toString() : String(Math.round(left * 100) / 100);
-    return `${digits} ${STEPS[step]}${unit}`.trimEnd();
+    const digits = step ? Number(scaled.toPrecision(3)) : Math.round(scaled * 100) / 100;
+    return `${digits} ${PREFIXES[step]}${unit}`.trimEnd();
   }
 
   function seconds(value) {
     if (value === 0) return "0 s";
     for (const [unit, size] of [["s", 1], ["ms", 1e-3], ["µs", 1e-6]]) {
-      if (Math.abs(value) >= size * 0.9995) return `${Number((value / size).toPrecision(3))} ${unit}`;
+      if (Math.abs(value) >= size * 0.9995) {
+        return `${Number((value / size).toPrecision(3))} ${unit}`;
+      }
     }
     return `${Number((value / 1e-9).toPrecision(3))} ns`;
   }
@@ -35,26 +39,26 @@ const numbers = (() => {
 
   const FORMATS = {
     exact: value => String(Math.round(value)).replace(/\B(?=(\d{3})+$)/g, ","),
-    bytes: value => stepped(value, "B"),
+    bytes: value => withUnit(value, "B"),
     seconds,
-    flops: value => stepped(value, "FLOP"),
+    flops: value => withUnit(value, "FLOP"),
     share: value => `${Number((100 * value).toPrecision(3))} %`,
-    number: short,
+    number: rounded,
   };
 
-  // `value` as text; nothing for null.
-  function said(value, format) {
-    if (value === null || value === undefined) return "";
+  // `value` as text in one of the formats; empty for null.
+  function format(value, name) {
+    if (value === null) return "";
     if (Number.isNaN(value)) return "nan";
     if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
-    return (FORMATS[format] ?? short)(value);
+    return (FORMATS[name] ?? rounded)(value);
   }
 
-  // What an annotation says of an item, as text.
-  function of(annotation, item, model) {
-    if (annotation.texts) return model.text(annotation.texts[item] ?? -1);
-    return said(annotation.values[item], annotation.format);
+  // The number of an item as text; empty if it has none.
+  function textOf(annotation, item, model) {
+    if (annotation.texts) return model.text(annotation.texts[item]);
+    return format(annotation.values[item], annotation.format);
   }
 
-  return { said, short, of, percent };
+  return { format, textOf, percent };
 })();

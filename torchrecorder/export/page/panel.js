@@ -1,191 +1,196 @@
-// Panel: all facts about the selected box, with links to its neighbours.
+// Panel: all facts about the selected box or tensor, with links to its neighbours.
 
 "use strict";
 
 const createPanel = (element, stage, model, types, state, actions) => {
-  const LATER = 320, MANY = 12;
-  // The sizes from the style, because measuring would cause a layout of the whole page.
+  const DELAY = 320, MANY = 12;
+  // The sizes of the panel from the style, because measuring would lay out the whole page.
   const styles = getComputedStyle(document.documentElement);
-  const [width, share] = ["--panel", "--sheet"].map(name => parseFloat(styles.getPropertyValue(name)));
-  const below = window.matchMedia("(max-width: 560px)");
-  let timer = 0, about = false;
+  const [panelWidth, sheetShare] = ["--panel", "--sheet"].map(name =>
+    parseFloat(styles.getPropertyValue(name)));
+  const isNarrow = window.matchMedia("(max-width: 560px)");
+  let timer = 0, isAbout = false;
 
-  // Text that may be broken after the joints of a long name.
-  function jointed(tag, name, said) {
-    const made = make(tag, name);
-    for (const piece of said.split(/(?<=[._/:,(=])/)) made.append(piece, make("wbr"));
-    return made;
-  }
+  // Text with possible line breaks after the separators in long names.
+  const breakable = (tag, className, text) => createElement(tag, className, null,
+    ...text.split(/(?<=[._/:,(=])/).flatMap(part => [part, createElement("wbr")]));
 
-  function button(name, said, label, act) {
-    const made = make("button", name, said);
-    made.type = "button";
-    if (label) made.setAttribute("aria-label", label);
-    made.addEventListener("click", act);
-    return made;
-  }
+  const section = (title, ...children) =>
+    createElement("section", "part", null, createElement("h3", "", title), ...children);
 
-  const section = (title, ...inside) =>
-    make("section", "part", null, make("h3", "", title), ...inside);
-
-  // Rows of a table; a title shared by several rows is shown once.
-  function table(rows) {
-    const list = make("dl", "facts", null);
-    let last = null;
-    for (const [title, said] of rows) {
-      if (title !== last) list.append(jointed("dt", "", title));
-      list.append(jointed("dd", "", said));
-      last = title;
-    }
+  // Rows of titles and texts; a title of several rows is shown once.
+  function factTable(rows) {
+    const list = createElement("dl", "facts");
+    rows.forEach(([title, text], index) => {
+      if (title !== rows[index - 1]?.[0]) list.append(breakable("dt", "", title));
+      list.append(breakable("dd", "", text));
+    });
     return list;
   }
 
-  function head(kind, title, sub) {
-    return make("header", "panel-head", null,
-      make("div", "kind", kind), jointed("h2", "", title), ...(sub ? [jointed("p", "path", sub)] : []),
-      button("close", "", "Close", actions.nothing));
+  function header(kind, title, subtitle) {
+    const close = createButton("close", "", actions.clearSelection);
+    close.setAttribute("aria-label", "Close");
+    return createElement("header", "panel-head", null, createElement("div", "kind", kind),
+      breakable("h2", "", title), ...(subtitle ? [breakable("p", "path", subtitle)] : []), close);
   }
 
-  // A link to a box and the tensor on the way, or the number of them.
-  function neighbour({ item, values, slot }) {
-    const said = values.length > 1 ? `${values.length} tensors` : model.tensorText(values[0]);
-    const made = button("link", "", null, () => (item >= 0 ? actions.go(item) : null));
-    const dot = make("i", "dot");
+  // A link to a box with the tensor between, or with the number of tensors.
+  function neighbourLink({ item, tensors, slot }) {
+    const text = tensors.length > 1 ? `${tensors.length} tensors` : model.tensorText(tensors[0]);
+    const dot = createElement("i", "dot"), path = item >= 0 && model.path(item);
     if (item >= 0) dot.style.background = actions.swatch(item);
-    made.append(dot, make("b", "", item >= 0 ? model.title(item) : "outside"),
-      make("small", "", [slot, said].filter(Boolean).join("  ")),
-      ...(item >= 0 && model.path(item) ? [make("span", "", model.path(item))] : []));
-    made.disabled = item < 0;
-    return made;
+    const link = createButton("link", "", () => actions.goTo(item), dot,
+      createElement("b", "", item >= 0 ? model.title(item) : "outside"),
+      createElement("small", "", [slot, text].filter(Boolean).join("  ")),
+      ...(path ? [createElement("span", "", path)] : []));
+    link.disabled = item < 0;
+    return link;
   }
 
-  function neighbours(title, list) {
+  function neighbourSection(title, list) {
     if (!list.length) return [];
-    const first = list.slice(0, MANY).map(neighbour), rest = list.slice(MANY);
-    const inside = make("div", "links", null, ...first);
+    const rest = list.slice(MANY);
+    const links = createElement("div", "links", null, ...list.slice(0, MANY).map(neighbourLink));
     if (rest.length) {
-      const more = button("more", `${rest.length} more`, null, () =>
-        more.replaceWith(...rest.map(neighbour)));
-      inside.append(more);
+      const more = createButton("more", `${rest.length} more`, () =>
+        more.replaceWith(...rest.map(neighbourLink)));
+      links.append(more);
     }
-    return [section(title, inside)];
+    return [section(title, links)];
   }
 
   // The numbers of an item, with its share of the total if they add up.
-  function amounts(item) {
-    const rows = [];
-    for (const annotation of model.data.annotations) {
-      const said = numbers.of(annotation, item, model);
-      if (!said) continue;
-      const row = button("amount", "", `Colour by ${annotation.title}`,
-        () => actions.colour(annotation.key));
-      row.append(make("span", "", annotation.title), make("b", "", said));
-      const share = model.shareOf(annotation, item);
-      if (share !== null) {
-        const bar = make("i", "bar");
-        bar.style.setProperty("--share", `${(100 * share).toFixed(1)}%`);
-        row.append(bar);
-        row.title = `${numbers.percent(share)} of the whole`;
-      }
-      rows.push(row);
+  function numberRow(annotation, item) {
+    const text = numbers.textOf(annotation, item, model), share = model.shareOf(annotation, item);
+    if (!text) return [];
+    const row = createButton("amount", "", () => actions.colourBy(annotation.key),
+      createElement("span", "", annotation.title), createElement("b", "", text));
+    row.setAttribute("aria-label", `Colour by ${annotation.title}`);
+    if (share !== null) {
+      const bar = createElement("i", "bar");
+      bar.style.setProperty("--share", `${(100 * share).toFixed(1)}%`);
+      row.append(bar);
+      row.title = `${numbers.percent(share)} of the total`;
     }
+    return [row];
+  }
+
+  function numberSection(item) {
+    const rows = model.data.annotations.flatMap(annotation => numberRow(annotation, item));
     return rows.length ? [section("Numbers", ...rows)] : [];
   }
 
-  function source(item) {
-    const said = model.source(item);
-    if (!said) return [];
-    const copy = button("copy", "Copy", "Copy the source line", () => actions.copy(said, copy));
-    return [section("Source", make("div", "source", null, jointed("code", "", said), copy))];
+  function sourceSection(item) {
+    const text = model.source(item);
+    if (!text) return [];
+    const copy = createButton("copy", "Copy", () => actions.copy(text, copy));
+    copy.setAttribute("aria-label", "Copy the source line");
+    const line = createElement("div", "source", null, breakable("code", "", text), copy);
+    return [section("Source", line)];
   }
 
-  // A list of the siblings of a fold, of which one is shown.
-  function siblings(fold) {
-    const list = make("select", "siblings"), all = model.children[fold + 1];
-    const [shown, ...more] = model.inside(fold, state.get().siblings);
+  // A list of the siblings of a fold, to choose the one that is shown.
+  function siblingSection(fold) {
+    const all = model.children[fold + 1];
+    const [shown, ...more] = model.shownChildren(fold, state.get().siblings);
+    const list = createElement("select", "siblings", null,
+      new Option(`All ${all.length}`, ALL_SIBLINGS),
+      ...all.map(item => new Option(model.title(item), item)));
     list.setAttribute("aria-label", "Sibling that is shown");
-    list.append(new Option(`All ${all.length}`, ALL), ...all.map(each => new Option(model.title(each), each)));
-    list.value = more.length ? ALL : shown;
-    list.addEventListener("change", () => actions.sibling(fold, Number(list.value)));
+    list.value = more.length ? ALL_SIBLINGS : shown;
+    list.addEventListener("change", () => actions.showSibling(fold, Number(list.value)));
     return section("Shown", list);
   }
 
-  // What is of the same type, and what is equal.
-  function alike(item) {
-    const type = types.of(item), own = types.all().get(type);
+  // A link to all boxes of the same type, with the number of equal ones.
+  function typeSection(item) {
+    const type = types.typeOf(item), own = types.itemsByType().get(type);
     if (!own?.includes(item) || own.length < 2) return [];
-    const equal = types.equal(item).length - 1;
-    const made = button("link plain", "", null, () => actions.ofType(type));
-    made.append(make("b", "", `Show all ${type} ×${own.length}`),
-      ...(equal ? [make("small", "", `${equal} of them ${equal === 1 ? "equals" : "equal"} this one`)] : []));
-    return [section("Same type", make("div", "links", null, made))];
+    const equal = types.equalTo(item).length - 1;
+    const text = `${equal} of them ${equal === 1 ? "equals" : "equal"} this one`;
+    const link = createButton("link plain", "", () => actions.highlightType(type),
+      createElement("b", "", `Show all ${type} ×${own.length}`),
+      ...(equal ? [createElement("small", "", text)] : []));
+    return [section("Same type", createElement("div", "links", null, link))];
   }
+
+  function actionButtons(item) {
+    const isOpen = state.get().open.has(item);
+    return createElement("div", "actions", null,
+      createButton("action", isOpen ? "Collapse" : "Expand", () => actions.toggle(item)),
+      createButton("action", "Isolate", () => actions.isolate(item)),
+      createButton("action", "Hide", () => actions.hide(item)),
+      createButton("action", "Zoom to it", () => actions.zoomTo(item)));
+  }
+
+  const factSection = rows => (rows.length ? [section("Recorded", factTable(rows))] : []);
 
   function ofItem(item) {
-    const open = state.get().open.has(item), path = model.path(item);
-    const parts = [head(model.isFold(item) ? `fold ×${model.folded(item)}` : model.kind(item),
-      model.title(item), path)];
-    if (model.canOpen(item)) {
-      parts.push(make("div", "doing", null,
-        button("do", open ? "Collapse" : "Expand", null, () => actions.toggle(item)),
-        button("do", "Isolate", null, () => actions.isolate(item)),
-        button("do", "Hide", null, () => actions.hide(item)),
-        button("do", "Zoom to it", null, () => actions.frame(item))));
-    }
-    if (model.isFold(item)) parts.push(siblings(item));
-    const now = state.get(), failed = [], rows = [];
-    for (const row of model.factsOf(item)) (row[0] === "failed" ? failed : rows).push(row);
-    for (const [, said] of failed) parts.push(section("Failed", jointed("p", "error", said)));
-    parts.push(...amounts(item), ...neighbours("Reads", relations.asSeen(model, now, model.inputs(item))),
-      ...neighbours("Read by", relations.asSeen(model, now, model.outputs(item), true)));
-    if (rows.length) parts.push(section("Recorded", table(rows)));
-    parts.push(...alike(item), ...source(item));
-    return parts;
+    const now = state.get(), isFold = model.isFold(item), facts = model.factsOf(item);
+    const kind = isFold ? `fold ×${model.folded(item)}` : model.kind(item);
+    return [
+      header(kind, model.title(item), model.path(item)),
+      ...(model.canOpen(item) ? [actionButtons(item)] : []),
+      ...(isFold ? [siblingSection(item)] : []),
+      ...facts.filter(([title]) => title === "failed")
+        .map(([, text]) => section("Failed", breakable("p", "error", text))),
+      ...numberSection(item),
+      ...neighbourSection("Reads", relations.merged(model, now, model.inputs(item))),
+      ...neighbourSection("Read by", relations.merged(model, now, model.outputs(item), true)),
+      ...factSection(facts.filter(([title]) => title !== "failed")),
+      ...typeSection(item), ...sourceSection(item),
+    ];
   }
 
-  function ofValue(value) {
-    const { producer, consumers } = model.data.tensors;
-    const rows = model.tensorFacts(value), now = state.get();
-    const to = consumers[value].map((item, number) =>
-      ({ item, value, slot: model.slot(value, number) }));
+  function ofTensor(tensor) {
+    const { producer, consumers } = model.data.tensors, now = state.get();
+    const from = [{ item: producer[tensor], tensor, slot: "" }];
+    const to = consumers[tensor].map((item, index) =>
+      ({ item, tensor, slot: model.slot(tensor, index) }));
     return [
-      head("tensor", model.tensorText(value) || "tensor", ""),
-      ...neighbours("Made by", relations.asSeen(model, now, [{ item: producer[value], value, slot: "" }])),
-      ...neighbours("Read by", relations.asSeen(model, now, to, true)),
-      ...(rows.length ? [section("Recorded", table(rows))] : []),
+      header("tensor", model.tensorText(tensor) || "tensor"),
+      ...neighbourSection("Made by", relations.merged(model, now, from)),
+      ...neighbourSection("Read by", relations.merged(model, now, to, true)),
+      ...factSection(model.tensorFacts(tensor)),
     ];
   }
 
   function ofRun() {
-    const rows = (model.data.about ?? []).map(row => row.map(model.text));
-    return [head("recording", model.data.name || "model", ""), section("Recorded", table(rows))];
+    const rows = model.data.about.map(row => row.map(model.text));
+    return [header("recording", model.data.name || "model"), section("Recorded", factTable(rows))];
   }
 
   function content() {
-    const { selected, value } = state.get();
+    const { selected, tensor } = state.get();
     if (selected >= 0) return ofItem(selected);
-    if (value >= 0) return ofValue(value);
-    return about ? ofRun() : null;
+    if (tensor >= 0) return ofTensor(tensor);
+    return isAbout ? ofRun() : null;
   }
 
   function update() {
-    const parts = content(), inside = element.contains(document.activeElement);
-    const fresh = element.hidden;
+    const parts = content(), hasFocus = element.contains(document.activeElement);
+    const wasHidden = element.hidden;
     element.hidden = !parts;
     document.body.classList.toggle("with-panel", Boolean(parts));
     element.replaceChildren(...(parts ?? []));
-    if (!fresh) element.scrollTop = 0;
-    stage.cover({ right: parts && !below.matches ? width : 0,
-      bottom: parts && below.matches ? share * stage.room().height / 100 : 0 });
-    if (inside) (parts ? focus : stage.focus)();
+    if (!wasHidden) element.scrollTop = 0;
+    stage.cover({ right: parts && !isNarrow.matches ? panelWidth : 0,
+      bottom: parts && isNarrow.matches ? sheetShare * stage.size().height / 100 : 0 });
+    if (hasFocus) (parts ? focus : stage.focus)();
   }
 
-  // To its title, from where Tab goes on to its links.
+  // Moves the focus to the title, from where Tab goes on to the links.
   function focus() {
     if (element.hidden) return;
     const title = element.querySelector("h2");
     title.tabIndex = -1;
     title.focus({ preventScroll: true });
+  }
+
+  function showAbout(value) {
+    isAbout = value;
+    update();
   }
 
   element.addEventListener("keydown", event => {
@@ -194,44 +199,39 @@ const createPanel = (element, stage, model, types, state, actions) => {
     stage.focus();
   });
 
-  // Delayed, because the panel would catch the second click of a double-click.
-  function soon(byPointer) {
+  // Delayed after a click, because the panel would catch the second click of a double-click.
+  function updateSoon(byPointer) {
     clearTimeout(timer);
-    if (element.hidden && byPointer) timer = setTimeout(appear, LATER);
+    if (element.hidden && byPointer) timer = setTimeout(appear, DELAY);
     else update();
   }
 
-  // Once it is there, what was clicked must not be under it.
+  // Shows the panel, and moves the box that was clicked out from below it.
   function appear() {
     update();
     const box = stage.frame(state.get().selected);
     if (!box || element.hidden) return;
-    const { width, height } = stage.free(), view = stage.view();
-    const [right, bottom] = camera.toScreen(view, box.x + Math.min(box.w, 200), box.y + Math.min(box.h, 60));
+    const { width, height } = stage.freeSize(), view = stage.view();
+    const [right, bottom] = camera.toScreen(view,
+      box.x + Math.min(box.w, 200), box.y + Math.min(box.h, 60));
     if (right > width || bottom > height) stage.show(box.item);
   }
 
-  // Before the stage moves, so that it knows which part of it will be covered.
-  state.watchFirst((now, before, how) => {
-    about = about && now.selected < 0 && now.value < 0;
-    if (now.selected !== before.selected || now.value !== before.value) soon(how.by === "pointer");
-    else if (arrangement.changed(now, before) && !element.hidden) {
-      const at = element.scrollTop;
+  // Before the stage moves, so that it knows how much of it is covered.
+  state.onChangeFirst((now, before, details) => {
+    isAbout = isAbout && now.selected < 0 && now.tensor < 0;
+    if (now.selected !== before.selected || now.tensor !== before.tensor) {
+      updateSoon(details.by === "pointer");
+    } else if (layoutInputs.changed(now, before) && !element.hidden) {
+      const top = element.scrollTop;
       update();
-      element.scrollTop = at;
+      element.scrollTop = top;
     }
   });
 
+  update();
   return {
-    update,
-    about: () => {
-      about = true;
-      update();
-    },
-    hide: () => {
-      about = false;
-      update();
-    },
-    isOpen: () => !element.hidden, focus,
+    focus, isOpen: () => !element.hidden,
+    showAbout: () => showAbout(true), hide: () => showAbout(false),
   };
 };

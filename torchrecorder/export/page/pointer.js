@@ -2,35 +2,43 @@
 
 "use strict";
 
-const attachPointer = (host, stage, tip, actions, boxMenu) => {
-  const STILL = 4, TWICE = 350, PATIENT = 200, HOLD = 500;
-  // How far a second click is from the first, and a line from a click: fingers are not exact.
-  const EXACT = { near: 8, reach: 5 }, ROUGH = { near: 32, reach: 12 };
+const attachPointer = (host, stage, tooltip, actions, boxMenu) => {
+  const DRAG_DISTANCE = 4;  // pixels
+  const DOUBLE_CLICK = 350, SCROLL_PAUSE = 200, LONG_TOUCH = 500;  // milliseconds
+  // The distance of a second click from the first, and of a click from a line, in pixels.
+  const MOUSE = { near: 8, reach: 5 }, TOUCH = { near: 32, reach: 12 };
   const down = new Map();  // pointers that touch: id -> [x, y]
-  const framed = window.parent !== window;
-  let press = null, last = null, pinch = null, passed = null, holding = 0;
+  const isFramed = window.parent !== window;
+  let press = null, lastClick = null, pinch = null, scrolled = null, longTouch = 0;
 
+  // The position of an event on the stage.
   const place = event => {
     const { left, top } = host.getBoundingClientRect();
     return [event.clientX - left, event.clientY - top];
   };
 
-  const spread = () => {
-    const [[ax, ay], [bx, by]] = [...down.values()];
-    return { x: (ax + bx) / 2, y: (ay + by) / 2, far: Math.hypot(ax - bx, ay - by) || 1 };
+  const distance = ([ax, ay], [bx, by]) => Math.hypot(ax - bx, ay - by);
+
+  // The middle and the distance of two fingers.
+  const pinchOf = () => {
+    const [one, other] = down.values();
+    const x = (one[0] + other[0]) / 2, y = (one[1] + other[1]) / 2;
+    return { x, y, distance: distance(one, other) || 1 };
   };
 
   function begin(event) {
     if (event.button > 0 && event.pointerType === "mouse") return;
     host.setPointerCapture(event.pointerId);
     down.set(event.pointerId, place(event));
-    tip.hide();
-    clearTimeout(holding);
+    tooltip.hide();
+    clearTimeout(longTouch);
     if (down.size === 2) {
-      pinch = spread();
+      pinch = pinchOf();
       press = null;
     } else press = { at: place(event), moved: false };
-    if (press && event.pointerType === "touch") holding = setTimeout(() => held(press.at), HOLD);
+    if (press && event.pointerType === "touch") {
+      longTouch = setTimeout(() => touchedLong(press.at), LONG_TOUCH);
+    }
     host.focus({ preventScroll: true });
   }
 
@@ -43,24 +51,24 @@ const attachPointer = (host, stage, tip, actions, boxMenu) => {
     down.set(event.pointerId, at);
     if (down.size === 2 && pinch) return pinched();
     if (!press) return;
-    if (!press.moved && Math.hypot(at[0] - press.at[0], at[1] - press.at[1]) < STILL) return;
-    clearTimeout(holding);
-    if (!press.moved) stage.pan(at[0] - press.at[0], at[1] - press.at[1]);
-    else stage.pan(at[0] - before[0], at[1] - before[1]);
+    if (!press.moved && distance(at, press.at) < DRAG_DISTANCE) return;
+    clearTimeout(longTouch);
+    const from = press.moved ? before : press.at;
+    stage.pan(at[0] - from[0], at[1] - from[1]);
     press.moved = true;
     host.classList.add("dragging");
   }
 
-  // A finger that rests on a box asks what can be done with it.
-  function held(at) {
+  // Shows the menu of a box after a long touch.
+  function touchedLong(at) {
     press = null;
     boxMenu.showAt(at);
   }
 
   function pinched() {
-    const now = spread();
+    const now = pinchOf();
     stage.pan(now.x - pinch.x, now.y - pinch.y);
-    stage.zoom(now.far / pinch.far, now.x, now.y);
+    stage.zoom(now.distance / pinch.distance, now.x, now.y);
     pinch = now;
   }
 
@@ -68,66 +76,66 @@ const attachPointer = (host, stage, tip, actions, boxMenu) => {
     const box = stage.boxAt(...at);
     host.classList.toggle("over", Boolean(box && !box.open));
     host.classList.toggle("choice", Boolean(box && stage.isOnSiblings(box, ...at)));
-    tip.at(...at);
+    tooltip.showLater(...at);
   }
 
   function finish(event) {
     const at = place(event);
     down.delete(event.pointerId);
     pinch = null;
-    clearTimeout(holding);
+    clearTimeout(longTouch);
     host.classList.remove("dragging");
     if (press && !press.moved && event.type === "pointerup") clicked(at, event);
     press = null;
   }
 
-  // A second click in the same place soon after the first opens or closes.
+  // Selects what was clicked; a double click opens or closes a box.
   function clicked(at, { timeStamp: time, pointerType }) {
-    const { near, reach } = pointerType === "mouse" ? EXACT : ROUGH;
-    const again = last && time - last.time < TWICE &&
-      Math.hypot(at[0] - last.at[0], at[1] - last.at[1]) < near;
+    const { near, reach } = pointerType === "mouse" ? MOUSE : TOUCH;
+    const isDouble = lastClick && time - lastClick.time < DOUBLE_CLICK &&
+      distance(at, lastClick.at) < near;
     const box = stage.boxAt(...at);
     if (box && stage.isOnSiblings(box, ...at)) {
       const { left, top } = host.getBoundingClientRect();
       return boxMenu.showSiblings(box.item, [at[0] + left, at[1] + top + 8]);
     }
-    if (again) {
+    if (isDouble) {
       if (box) actions.toggle(box.item, at);
-      last = null;
+      lastClick = null;
       return undefined;
     }
-    last = { at, time };
+    lastClick = { at, time };
     const line = stage.lineAt(...at, reach);
-    if (line && (!box || box.open)) return actions.selectValue(line.value);
+    if (line && (!box || box.open)) return actions.selectTensor(line.tensor);
     return actions.select(box ? box.item : -1, { by: "pointer", at });
   }
 
-  // In a frame, the wheel scrolls the page around until the reader clicks inside; but
-  // if that page does not scroll, the wheel is used here.
-  function isForeign({ clientX, clientY, screenX, screenY, timeStamp: time }) {
-    if (!framed || document.hasFocus()) return false;
+  // Whether the wheel is for the page around this frame: until a click in the frame, unless that
+  // page does not scroll.
+  function isForPageAround({ clientX, clientY, screenX, screenY, timeStamp: time }) {
+    if (!isFramed || document.hasFocus()) return false;
     const x = clientX - screenX, y = clientY - screenY;
-    const rests = passed && Math.abs(passed.x - x) < 1 && Math.abs(passed.y - y) < 1;
-    if (!rests) passed = { x, y, time };
-    return time - passed.time < PATIENT;
+    const isStill = scrolled && Math.abs(scrolled.x - x) < 1 && Math.abs(scrolled.y - y) < 1;
+    if (!isStill) scrolled = { x, y, time };
+    return time - scrolled.time < SCROLL_PAUSE;
   }
 
   function wheel(event) {
-    tip.hide();
-    if (!event.ctrlKey && !event.metaKey && isForeign(event)) return;
-    const at = place(event), unit = [1, 16, stage.room().height][event.deltaMode] ?? 1;
+    tooltip.hide();
+    if (!event.ctrlKey && !event.metaKey && isForPageAround(event)) return;
+    const at = place(event), unit = [1, 16, stage.size().height][event.deltaMode] ?? 1;
     if (event.ctrlKey || event.metaKey) {
       event.preventDefault();
-      const turn = Math.max(-60, Math.min(60, event.deltaY * unit));
-      stage.zoom(Math.exp(-turn * 0.008), ...at);
+      const delta = Math.max(-60, Math.min(60, event.deltaY * unit));
+      stage.zoom(Math.exp(-delta * 0.008), ...at);
       return;
     }
-    const sideways = event.shiftKey && !event.deltaX;
+    const isSideways = event.shiftKey && !event.deltaX;
     const before = stage.view();
-    stage.pan(...[sideways ? event.deltaY : event.deltaX, sideways ? 0 : event.deltaY]
+    stage.pan(...[isSideways ? event.deltaY : event.deltaX, isSideways ? 0 : event.deltaY]
       .map(delta => -delta * unit));
     const after = stage.view();
-    // At the end of the picture the page around this one may scroll on.
+    // At the end of the picture, the page around this frame scrolls.
     if (after.x !== before.x || after.y !== before.y) event.preventDefault();
   }
 
@@ -135,6 +143,6 @@ const attachPointer = (host, stage, tip, actions, boxMenu) => {
   host.addEventListener("pointermove", move);
   host.addEventListener("pointerup", finish);
   host.addEventListener("pointercancel", finish);
-  host.addEventListener("pointerleave", () => tip.hide());
+  host.addEventListener("pointerleave", () => tooltip.hide());
   host.addEventListener("wheel", wheel, { passive: false });
 };

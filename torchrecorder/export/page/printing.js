@@ -1,14 +1,13 @@
-// Printing: on paper is all that is open, with the legend and in light colours; what is long is on
-// several sheets.
+// Printing: the whole picture with its legend in light colours, on several sheets if it is long.
 
 "use strict";
 
 const printing = (() => {
-  // What fits on A4 and on Letter, in points, and how small text may become to fit on one sheet.
-  const WIDE = 530, HIGH = 700, LEAST = 0.6, GAP = 6;
+  // The printable area of both A4 and Letter, in points, and the smallest scale for one sheet.
+  const WIDTH = 530, HEIGHT = 700, SMALLEST = 0.6, GAP = 6;
 
-  // Where to cut between `from` and `limit`: in front of the boxes that would be cut, if that
-  // leaves half a sheet.
+  // The end of a sheet between `from` and `limit`: before the boxes that would be cut in two, if at
+  // least half of the sheet is filled then.
   function cut(boxes, from, limit) {
     let at = limit;
     for (let last = Infinity; at < last;) {
@@ -18,43 +17,43 @@ const printing = (() => {
     return at > (from + limit) / 2 ? at : limit;
   }
 
-  // The areas of the picture that go on a sheet each, and their scale.
+  // The areas of the picture on each sheet, and their scale.
   function sheets(picture) {
-    const all = saving.whole(picture), k = Math.min(1, WIDE / all.w), end = all.y + all.h;
-    if (k < LEAST || HIGH / all.h >= LEAST) return { k: 1, areas: [all] };
+    const all = saving.wholeArea(picture), k = Math.min(1, WIDTH / all.w), end = all.y + all.h;
+    if (k < SMALLEST || HEIGHT / all.h >= SMALLEST) return { k: 1, areas: [all] };
     const closed = picture.boxes.filter(box => !box.open), areas = [];
     for (let y = all.y; y < end;) {
-      const next = end - y <= HIGH / k ? end : cut(closed, y, y + HIGH / k);
+      const next = end - y <= HEIGHT / k ? end : cut(closed, y, y + HEIGHT / k);
       areas.push({ ...all, y, h: next - y });
       y = next;
     }
     return { k, areas };
   }
 
-  function attach(by, model, state, stage, looks) {
-    let made = [], theme = null, home = null;
+  function attach(byId, model, state, stage, styling) {
+    let printed = [], theme = null, corner = null;
 
     function begin() {
-      if (made.length || !model.count) return;
+      if (printed.length || !model.count) return;
       theme = state.get().theme;
       state.set({ theme: "light" });
-      const { palette } = looks.told(), { k, areas } = sheets(stage.picture());
-      made = areas.map(area => {
-        const drawn = saving.svgOf(model, palette, stage.picture(), area);
-        drawn.setAttribute("width", `${area.w * k}pt`);
-        drawn.setAttribute("height", `${area.h * k}pt`);
-        return make("div", "sheet", null, drawn);
+      const { palette } = styling.current(), { k, areas } = sheets(stage.picture());
+      printed = areas.map(area => {
+        const svg = saving.svgOf(model, palette, stage.picture(), area);
+        svg.setAttribute("width", `${area.w * k}pt`);
+        svg.setAttribute("height", `${area.h * k}pt`);
+        return createElement("div", "sheet", null, svg);
       });
-      home = by("legend").parentNode;
-      made[made.length - 1].append(by("legend"));
-      document.body.append(...made);
+      corner = byId("legend").parentNode;
+      printed.at(-1).append(byId("legend"));
+      document.body.append(...printed);
     }
 
     function end() {
-      if (!made.length) return;
-      home.append(by("legend"));
-      for (const sheet of made) sheet.remove();
-      made = [];
+      if (!printed.length) return;
+      corner.append(byId("legend"));
+      for (const sheet of printed) sheet.remove();
+      printed = [];
       state.set({ theme });
     }
 

@@ -1,14 +1,14 @@
-// Relations: the lines and boxes related to the selection.
+// Relations: the lines and boxes that are related to the selection.
 
 "use strict";
 
 const relations = (() => {
   const FEW = 4;
 
-  // A function from a line to "in", "out" or null: whether it leads to `item` or from it.
+  // A function from a line to "in", "out" or null: whether it is an input or an output of `item`.
   function ofItem(model, item) {
-    const ins = new Set(model.inputs(item).map(each => each.value));
-    const outs = new Set(model.outputs(item).map(each => each.value));
+    const ins = new Set(model.inputs(item).map(each => each.tensor));
+    const outs = new Set(model.outputs(item).map(each => each.tensor));
     return line => {
       const inside = line.scope >= 0 && model.within(line.scope, item);
       if (model.carries(outs, line)) return !inside || line.exits ? "out" : null;
@@ -19,66 +19,67 @@ const relations = (() => {
     };
   }
 
-  // The lines of a tensor, of the bundles that it is in, and of what is in a bundle.
-  function ofValue(model, value) {
-    const wanted = new Set([value, ...model.members(value)]);
-    return line => (model.carries(wanted, line) ? "out" : null);
+  // The same for the lines of a tensor, and of the tensors in a trunk.
+  function ofTensor(model, tensor) {
+    const tensors = new Set([tensor, ...model.members(tensor)]);
+    return line => (model.carries(tensors, line) ? "out" : null);
   }
 
-  // The box that stands for `item` while only `open` is open and only these siblings are shown.
-  function seen(model, { open, siblings }, item) {
+  // The box that is visible for `item`, in closed boxes or other siblings than the shown ones.
+  function visibleBox(model, { open, siblings }, item) {
     for (const around of [...model.ancestors(item), item]) {
-      if (model.isAside(around, siblings)) return model.parent(around);
+      if (model.isOtherSibling(around, siblings)) return model.parent(around);
       if (!open.has(around)) return around;
     }
     return item;
   }
 
-  // Neighbours as the boxes that are seen for them: {item, values, slot} each, once for a tensor;
-  // of a box with which there are many, once for all. The argument of a reader in a closed box is
-  // none of that box.
-  function asSeen(model, now, list, areReaders = false) {
+  // Neighbours as the boxes that are visible for them: {item, tensors, slot} each, once for each
+  // tensor, or once for a box with many tensors. The argument of a consumer in a closed box is not
+  // an argument of that box.
+  function merged(model, now, list, areConsumers = false) {
     const byBox = new Map();
-    for (const { item, value, slot } of list) {
-      const around = item < 0 ? item : seen(model, now, item);
-      const box = now.selected >= 0 && model.within(now.selected, around) ? item : around;
-      const own = areReaders ? box === item : !model.canOpen(now.selected);
+    for (const { item, tensor, slot } of list) {
+      const visible = item < 0 ? item : visibleBox(model, now, item);
+      const box = now.selected >= 0 && model.within(now.selected, visible) ? item : visible;
+      const own = areConsumers ? box === item : !model.canOpen(now.selected);
       if (!byBox.has(box)) byBox.set(box, new Map());
-      if (!byBox.get(box).has(value)) byBox.get(box).set(value, own ? slot : "");
+      if (!byBox.get(box).has(tensor)) byBox.get(box).set(tensor, own ? slot : "");
     }
     return [...byBox].flatMap(([item, slots]) => (slots.size > FEW
-      ? [{ item, values: [...slots.keys()], slot: "" }]
-      : [...slots].map(([value, slot]) => ({ item, values: [value], slot }))));
+      ? [{ item, tensors: [...slots.keys()], slot: "" }]
+      : [...slots].map(([tensor, slot]) => ({ item, tensors: [tensor], slot }))));
   }
 
-  // Boxes that feed `item` or read from it, as they are seen: item -> "in" | "out".
+  // The visible boxes that produce inputs of `item` or consume its outputs: item -> "in" | "out".
   function neighbours(model, now, item) {
     const found = new Map();
-    const note = (other, way) => {
-      const box = other < 0 ? -1 : seen(model, now, other);
-      if (box >= 0 && !model.within(item, box)) found.set(box, way);
+    const add = (other, relation) => {
+      const box = other < 0 ? -1 : visibleBox(model, now, other);
+      if (box >= 0 && !model.within(item, box)) found.set(box, relation);
     };
-    for (const each of model.outputs(item)) note(each.item, "out");
-    for (const each of model.inputs(item)) note(each.item, "in");
+    for (const each of model.outputs(item)) add(each.item, "out");
+    for (const each of model.inputs(item)) add(each.item, "in");
     return found;
   }
 
-  function ends(model, now, value) {
+  // The visible boxes that produce and consume a tensor.
+  function ends(model, now, tensor) {
     const { producer, consumers } = model.data.tensors;
-    const found = new Map(consumers[value].map(item => [seen(model, now, item), "out"]));
-    if (producer[value] >= 0) found.set(seen(model, now, producer[value]), "in");
+    const found = new Map(consumers[tensor].map(item => [visibleBox(model, now, item), "out"]));
+    if (producer[tensor] >= 0) found.set(visibleBox(model, now, producer[tensor]), "in");
     return found;
   }
 
-  // What to highlight in this state: a test of lines, and boxes.
+  // What is highlighted in a state: a function for lines, as above, and boxes; null for nothing.
   function of(model, now) {
-    const { selected, value } = now;
+    const { selected, tensor } = now;
     if (selected >= 0) {
       return { line: ofItem(model, selected), boxes: neighbours(model, now, selected) };
     }
-    if (value >= 0) return { line: ofValue(model, value), boxes: ends(model, now, value) };
+    if (tensor >= 0) return { line: ofTensor(model, tensor), boxes: ends(model, now, tensor) };
     return null;
   }
 
-  return { of, ofItem, ofValue, seen, asSeen, neighbours };
+  return { of, ofItem, visibleBox, merged, neighbours };
 })();

@@ -1,238 +1,237 @@
-// Scene: keeps only open boxes near the window in the document.
+// Scene: the SVG elements of the boxes and lines near the window; no others are in the document.
 
 "use strict";
 
 const createScene = (host, model) => {
-  const MARGIN = 320, NARROW = 40, READABLE = 3, SMALL = 2.5, NOTHING = 0.4, LINES = 0.1, LONG = 24;
-  const make = (tag, attributes, said) => paint.element(document, tag, attributes, said);
-  const svg = make("svg", { class: "picture", role: "presentation" });
-  const world = make("g", { "font-family": paint.fonts(model) });
-  const layer = name => world.appendChild(make("g", { class: name, role: "presentation" }));
-  const [clusters, dust, lines, boxes, marks] =
-    ["clusters", "dust", "lines", "boxes", "marks"].map(layer);
-  const signs = layer("signs");
-  const levels = [];
+  const MARGIN = 320, MOVING_MARGIN = 40;  // around the window, in pixels
+  const READABLE = 3, SMALL = 2.5, INVISIBLE = 0.4;  // font size and sizes of boxes, in pixels
+  // The shortest lines that are drawn, in pixels: below a scale, and otherwise.
+  const SMALL_SCALE = 0.1, LONG_LINE = 24, SHORT_LINE = 1.5;
+  const svg = createSvgElement("svg", { class: "picture", role: "presentation" });
+  const world = createSvgElement("g", { "font-family": paint.fonts(model) });
+  const layer = (name, parent = world) =>
+    parent.appendChild(createSvgElement("g", { class: name, role: "presentation" }));
+  const [clusters, specks, lines, boxes, highlights, labels] =
+    ["clusters", "specks", "lines", "boxes", "highlights", "zoom-labels"].map(name => layer(name));
+  const levels = [];  // layers of open boxes, the outer ones below
   svg.append(world);
   host.append(svg);
 
-  const drawn = new Map();  // item -> what is in the document for it
-  let base = null;  // the view that the document was drawn for
-  let margin = MARGIN;  // how far beyond the window it was drawn
+  const drawn = new Map();  // item -> its elements and what they show
+  let base = null;  // the view that is drawn
+  let margin = MARGIN;  // the margin that is drawn
   let palette = null;
 
   function levelLayer(level) {
-    while (levels.length <= level) {
-      levels.push(clusters.appendChild(make("g", { role: "presentation" })));
-    }
+    while (levels.length <= level) levels.push(layer(null, clusters));
     return levels[level];
   }
 
-  // Sorts boxes near the window into those drawn in full and those drawn as small rectangles.
-  function visible(picture, view, room) {
-    const seen = camera.area(view, room, margin), whole = [], specks = [];
+  // The boxes near the window: those that are drawn in full, and those as small rectangles.
+  function visibleBoxes(picture, view, size) {
+    const area = camera.visibleArea(view, size, margin), full = [], small = [];
     const isSmall = ({ w, h }) => Math.min(w, h) * view.k < SMALL;
-    for (const { area, boxes: own } of camera.parts(picture, seen)) {
-      if (area && isSmall(area)) continue;
-      for (const box of own) {
-        if (!camera.meets(box, seen)) continue;
-        if (!isSmall(box)) whole.push(box.open ? shapes.clipped(box, seen) : box);
-        else if (Math.max(box.w, box.h) * view.k >= NOTHING) specks.push(box);
+    for (const part of camera.visibleParts(picture, area)) {
+      if (part.area && isSmall(part.area)) continue;
+      for (const box of part.boxes) {
+        if (!camera.overlaps(box, area)) continue;
+        if (!isSmall(box)) full.push(box.open ? shapes.clipped(box, area) : box);
+        else if (Math.max(box.w, box.h) * view.k >= INVISIBLE) small.push(box);
       }
     }
-    return { whole, specks };
+    return { full, small };
   }
 
-  function visibleLines(picture, view, room) {
-    const seen = camera.area(view, room, margin);
-    const least = (view.k < LINES ? LONG : 1.5) / view.k;
-    const isLong = ({ area }) => !area || area.w > least || area.h > least;
-    return camera.parts(picture, seen).filter(isLong).flatMap(part => part.lines.filter(line =>
-      line.x0 < seen.x + seen.w && line.x1 > seen.x &&
-      line.y0 < seen.y + seen.h && line.y1 > seen.y &&
-      (line.x1 - line.x0 > least || line.y1 - line.y0 > least)));
+  function visibleLines(picture, view, size) {
+    const area = camera.visibleArea(view, size, margin);
+    const least = (view.k < SMALL_SCALE ? LONG_LINE : SHORT_LINE) / view.k;
+    const isLong = part => !part.area || part.area.w > least || part.area.h > least;
+    return camera.visibleParts(picture, area).filter(isLong).flatMap(part => part.lines)
+      .filter(line => shapes.isLineIn(line, area) &&
+        (line.x1 - line.x0 > least || line.y1 - line.y0 > least));
   }
 
   function place(shown, box) {
-    const at = `translate(${Math.round(box.x * 100) / 100} ${Math.round(box.y * 100) / 100})` +
+    const [x, y] = [box.x, box.y].map(at => Math.round(at * 100) / 100);
+    const transform = `translate(${x} ${y})` +
       (box.sx === undefined ? "" : ` scale(${box.sx} ${box.sy})`);
-    if (shown.at !== at) shown.group.setAttribute("transform", shown.at = at);
-    const alpha = box.alpha ?? 1;
-    if (shown.alpha !== alpha) {
-      shown.alpha = alpha;
-      if (alpha < 1) shown.group.setAttribute("opacity", alpha.toFixed(3));
-      else shown.group.removeAttribute("opacity");
+    if (shown.transform !== transform) {
+      shown.transform = transform;
+      shown.group.setAttribute("transform", transform);
     }
+    const alpha = box.alpha ?? 1;
+    if (shown.alpha === alpha) return;
+    shown.alpha = alpha;
+    if (alpha < 1) shown.group.setAttribute("opacity", alpha.toFixed(3));
+    else shown.group.removeAttribute("opacity");
   }
 
   function fill(shown, box, withText) {
-    const same = shown.palette === palette && shown.open === box.open && shown.hidden === box.hidden && shown.w === box.w &&
-      shown.h === box.h && shown.cut === box.cut && (shown.withText || !withText);
-    if (same) return;
-    Object.assign(shown, { palette, open: box.open, hidden: box.hidden, w: box.w, h: box.h, cut: box.cut, withText });
-    shown.group.replaceChildren(...paint.parts(model, palette, box, withText)
-      .map(([tag, attributes, said]) => make(tag, attributes, said)));
+    const { open, hidden, w, h, cut } = box, next = { palette, open, hidden, w, h, cut };
+    const isSame = Object.keys(next).every(key => shown[key] === next[key]);
+    if (isSame && (shown.withText || !withText)) return;
+    Object.assign(shown, next, { withText });
+    shown.group.replaceChildren(...paint.boxParts(model, palette, box, withText)
+      .map(part => createSvgElement(...part)));
   }
 
-  function describe(shown, box, told) {
-    const { group } = shown, said = told.label(box.item, box.open, box.hidden);
-    if (shown.said === said) return;
-    shown.said = said;
-    group.setAttribute("aria-label", said);
-    if (model.canOpen(box.item)) group.setAttribute("aria-expanded", box.open);
+  function describe(shown, box, styling) {
+    const name = styling.accessibleName(box.item, box.open, box.hidden);
+    if (shown.name === name) return;
+    shown.name = name;
+    shown.group.setAttribute("aria-label", name);
+    if (model.canOpen(box.item)) shown.group.setAttribute("aria-expanded", box.open);
   }
 
-  function show(box, withText, told) {
+  function toggleClass(shown, name, value) {
+    if (shown[name] === value) return;
+    shown[name] = value;
+    shown.group.classList.toggle(name, value);
+  }
+
+  function show(box, withText, styling) {
     let shown = drawn.get(box.item);
     if (!shown) {
-      shown = { group: make("g", {
+      shown = { group: createSvgElement("g", {
         class: "box", id: `box-${box.item}`, role: "treeitem",
         "aria-level": model.level[box.item] + 1,
       }) };
       drawn.set(box.item, shown);
     }
-    const isOfType = Boolean(told.isOfType?.(box.item));
-    if (shown.isOfType !== isOfType) shown.group.classList.toggle("of-type", shown.isOfType = isOfType);
-    const into = box.open ? levelLayer(model.level[box.item]) : boxes;
-    if (shown.into !== into) into.appendChild(shown.group);
-    shown.into = into;
+    toggleClass(shown, "of-type", Boolean(styling.isOfType?.(box.item)));
+    const parent = box.open ? levelLayer(model.level[box.item]) : boxes;
+    if (shown.group.parentNode !== parent) parent.append(shown.group);
     place(shown, box);
     fill(shown, box, withText);
-    describe(shown, box, told);
+    describe(shown, box, styling);
   }
 
-  function remove(keep) {
+  function removeAllBut(items) {
     for (const [item, shown] of drawn) {
-      if (keep.has(item)) continue;
+      if (items.has(item)) continue;
       shown.group.remove();
       drawn.delete(item);
     }
   }
 
-  // One path for all boxes of a colour that are too small for anything else.
-  function drawSpecks(specks) {
+  // One path for all small boxes of a colour.
+  function drawSmall(list) {
     const byColour = new Map();
-    for (const box of specks) {
+    for (const box of list) {
       const look = palette.look(box.item, box.open);
-      const shade = palette.annotation && !look.faint && !box.open ? look.fill : look.stroke;
+      const fill = palette.annotation && !look.faint && !box.open ? look.fill : look.stroke;
       const path = `M${box.x.toFixed(1)} ${box.y.toFixed(1)}h${box.w.toFixed(1)}` +
         `v${box.h.toFixed(1)}h${(-box.w).toFixed(1)}z`;
-      byColour.set(shade, (byColour.get(shade) ?? "") + path);
+      byColour.set(fill, (byColour.get(fill) ?? "") + path);
     }
-    dust.replaceChildren(...[...byColour].map(([shade, d]) =>
-      make("path", { d, fill: shade, "fill-opacity": 0.5 })));
+    specks.replaceChildren(...[...byColour].map(([fill, d]) =>
+      createSvgElement("path", { d, fill, "fill-opacity": 0.5 })));
   }
 
-  // One path for all lines that look the same, one for their tips.
+  // One path for all lines with the same look, and one for their arrowheads. Returns the lines to
+  // highlight, [line, relation] each.
   function drawLines(list, relation) {
-    const groups = new Map(), lit = [];
+    const plain = [], highlighted = [];
     for (const line of list) {
-      const way = relation?.(line) ?? null;
-      if (way && !(line.alpha < 0.7)) {
-        lit.push([line, way]);
-        continue;
-      }
-      const look = paint.lineLook(model, palette, line), alpha = line.alpha ?? 1;
-      const key = `${look.stroke} ${look.dash} ${look.width} ${alpha}`;
-      if (!groups.has(key)) groups.set(key, { look, alpha, ways: [], tips: [] });
-      groups.get(key).ways.push(line.d);
-      if (line.tip) groups.get(key).tips.push(shapes.tip(line.tip));
+      const related = line.alpha < 0.7 ? null : relation?.(line);
+      if (related) highlighted.push([line, related]);
+      else plain.push(line);
     }
+    const groups = Map.groupBy(plain, line => {
+      const { stroke, dash, width } = paint.lineLook(model, palette, line);
+      return [stroke, dash, width, line.alpha].join();
+    });
     lines.setAttribute("class", relation ? "lines dim" : "lines");
     lines.replaceChildren(...[...groups.values()].flatMap(linePaths));
     lines.append(...list.filter(line => line.mark && !(line.alpha < 0.7)).map(line =>
-      make(...paint.mark(model, palette, line))));
-    return lit;
+      createSvgElement(...paint.argumentMark(model, palette, line))));
+    return highlighted;
   }
 
-  function linePaths({ look, alpha, ways, tips }) {
+  const pathOf = list => list.map(line => line.d).join("");
+  const arrowheadsOf = list => list.filter(line => line.arrowhead)
+    .map(line => shapes.arrowhead(line.arrowhead)).join("");
+
+  function linePaths(list) {
+    const look = paint.lineLook(model, palette, list[0]), { alpha } = list[0];
     const opacity = alpha < 1 ? alpha.toFixed(2) : null;
     return [
-      make("path", { d: ways.join(""), fill: "none", opacity, ...paint.stroked(look) }),
-      make("path", { d: tips.join(""), fill: look.stroke, opacity }),
+      createSvgElement("path", { d: pathOf(list), fill: "none", opacity, ...paint.stroked(look) }),
+      createSvgElement("path", { d: arrowheadsOf(list), fill: look.stroke, opacity }),
     ];
   }
 
-  function drawMarks(picture, whole, lit, told, view) {
-    const found = [], frames = told.neighbours || told.selected >= 0 ? motion.index(picture) : null;
-    for (const way of ["in", "out"]) {
-      const own = lit.filter(each => each[1] === way).map(each => each[0]);
-      if (!own.length) continue;
-      found.push(
-        make("path", { class: `lit ${way}`, d: own.map(line => line.d).join(""), fill: "none" }),
-        make("path", { class: `lit-tip ${way}`,
-          d: own.filter(line => line.tip).map(line => shapes.tip(line.tip)).join("") }));
+  // Highlighted lines, and rings around selected, related and equal boxes.
+  function drawHighlights(picture, full, highlighted, styling, view) {
+    const { selected, neighbours, isEqual } = styling, result = [];
+    for (const relation of ["in", "out"]) {
+      const list = highlighted.filter(each => each[1] === relation).map(each => each[0]);
+      if (!list.length) continue;
+      result.push(
+        createSvgElement("path", { class: `related ${relation}`, d: pathOf(list), fill: "none" }),
+        createSvgElement("path", { class: `related-head ${relation}`, d: arrowheadsOf(list) }));
     }
-    for (const [item, way] of told.neighbours ?? []) {
-      if (frames.has(item)) found.push(ring(frames.get(item), `ring ${way}`, 2, view));
+    const byItem = neighbours || selected >= 0 ? motion.index(picture) : null;
+    for (const [item, relation] of neighbours ?? []) {
+      if (byItem.has(item)) result.push(ring(byItem.get(item), `ring ${relation}`, 2, view));
     }
-    for (const box of told.isEqual ? whole : []) {
-      if (told.isEqual(box.item)) found.push(ring(box, "ring equal", 3.5, view));
+    for (const box of isEqual ? full : []) {
+      if (isEqual(box.item)) result.push(ring(box, "ring equal", 3.5, view));
     }
-    if (frames?.has(told.selected)) {
-      found.push(ring(frames.get(told.selected), "ring chosen", 3.5, view));
-    }
-    marks.replaceChildren(...found);
+    if (byItem?.has(selected)) result.push(ring(byItem.get(selected), "ring selected", 3.5, view));
+    highlights.replaceChildren(...result);
   }
 
-  function ring(box, name, gap, view) {
+  function ring(box, className, gap, view) {
     const away = Math.min(gap / view.k, 24) + (gap > 3 ? 1 : 0);
-    return make("rect", {
-      class: name, x: box.x - away, y: box.y - away, rx: Math.min(9, 6 + away),
+    return createSvgElement("rect", {
+      class: className, x: box.x - away, y: box.y - away, rx: Math.min(9, 6 + away),
       width: box.w * (box.sx ?? 1) + 2 * away, height: box.h * (box.sy ?? 1) + 2 * away,
     });
   }
 
-  // Draw `picture` as seen in `view`. `told`: {palette, label, relation, neighbours, selected}.
-  // During a transition, nothing outside the window is drawn.
-  function draw(picture, view, room, told, brief = false) {
-    margin = brief ? NARROW : MARGIN;
-    palette = told.palette;
-    base = { ...view, picture, told };
-    svg.setAttribute("width", room.width + 2 * margin);
-    svg.setAttribute("height", room.height + 2 * margin);
+  function drawZoomLabels(full, view, fontsize, size) {
+    const chosen = zoomLabels.choose(full, view, fontsize, model, size);
+    labels.replaceChildren(...chosen.map(label => createSvgElement("text", {
+      class: "zoom-label", x: label.x, y: label.y,
+      "font-size": label.size, "stroke-width": label.size / 4 }, label.text)));
+    const replaced = new Set(chosen.map(label => label.on));
+    for (const [item, shown] of drawn) toggleClass(shown, "labelled", replaced.has(item));
+  }
+
+  // Draws `picture` as seen in `view`, in a window of `size`. During a transition, almost nothing
+  // outside the window is drawn.
+  function draw(picture, view, size, styling, isMoving) {
+    margin = isMoving ? MOVING_MARGIN : MARGIN;
+    palette = styling.palette;
+    base = view;
+    svg.setAttribute("width", size.width + 2 * margin);
+    svg.setAttribute("height", size.height + 2 * margin);
     svg.style.left = svg.style.top = `${-margin}px`;
     svg.style.transform = "";
     world.setAttribute("transform", `translate(${margin - view.x * view.k} ` +
       `${margin - view.y * view.k}) scale(${view.k})`);
-    const size = model.data.fontsize * view.k;
-    svg.classList.toggle("no-detail", size * 0.8 < READABLE);
-    const { whole, specks } = visible(picture, view, room);
-    for (const box of whole) show(box, size >= READABLE && !box.cut, told);
-    remove(new Set(whole.map(box => box.item)));
-    svg.classList.toggle("by-type", Boolean(told.isOfType));
-    svg.classList.toggle("no-text", size < READABLE);
-    drawSpecks(specks);
-    const lit = drawLines(visibleLines(picture, view, room), told.relation);
-    drawMarks(picture, whole, lit, told, view);
-    const chosen = zoomLabels.choose(whole, view, size, model, room);
-    signs.replaceChildren(...chosen.map(drawSign));
-    hideTextsBelow(new Set(chosen.map(sign => sign.on)));
-  }
-
-  function hideTextsBelow(signed) {
-    for (const [item, shown] of drawn) {
-      const isSigned = signed.has(item);
-      if (shown.isSigned !== isSigned) shown.group.classList.toggle("signed", shown.isSigned = isSigned);
-    }
-  }
-
-  function drawSign({ text, x, y, size }) {
-    return make("text", { class: "sign", x, y, "font-size": size, "stroke-width": size / 4 }, text);
+    const fontsize = model.data.fontsize * view.k;
+    svg.classList.toggle("no-detail", fontsize * 0.8 < READABLE);
+    svg.classList.toggle("no-text", fontsize < READABLE);
+    svg.classList.toggle("by-type", Boolean(styling.isOfType));
+    const { full, small } = visibleBoxes(picture, view, size);
+    for (const box of full) show(box, fontsize >= READABLE && !box.cut, styling);
+    removeAllBut(new Set(full.map(box => box.item)));
+    drawSmall(small);
+    const highlighted = drawLines(visibleLines(picture, view, size), styling.relation);
+    drawHighlights(picture, full, highlighted, styling, view);
+    drawZoomLabels(full, view, fontsize, size);
   }
 
   // Moves the picture without drawing; false if parts that become visible are not drawn yet.
   function pan(view) {
-    if (!base || base.k !== view.k) return false;
+    if (base?.k !== view.k) return false;
     const dx = (base.x - view.x) * view.k, dy = (base.y - view.y) * view.k;
     if (Math.abs(dx) > margin || Math.abs(dy) > margin) return false;
     svg.style.transform = `translate(${dx}px, ${dy}px)`;
     return true;
   }
 
-  function clear() {
-    remove(new Set());
-    base = null;
-  }
-
-  return { svg, draw, pan, clear, count: () => drawn.size };
+  return { draw, pan, count: () => drawn.size };
 };

@@ -1,9 +1,10 @@
-// Shapes: the outlines of boxes, tips of arrows and rows of text as numbers and SVG paths.
+// Shapes: the outlines of boxes and arrowheads as SVG paths, and the positions of texts.
 
 "use strict";
 
 const shapes = (() => {
-  const SIZES = [1, 0.9, 0.8], LEADING = 1.22, INK = 0.56, TIP = 6, HALF_TIP = 2.2, AGAIN = 3, CUT = 700;
+  const SIZES = [1, 0.9, 0.8], LINE_HEIGHT = 1.22, LETTER_WIDTH = 0.56;
+  const HEAD_LENGTH = 6, HALF_HEAD = 2.2, FOLD_INSET = 3, STEP = 700;
   const round = number => Math.round(number * 100) / 100;
   const join = (...parts) =>
     parts.map(part => (typeof part === "number" ? round(part) : part)).join(" ");
@@ -51,49 +52,54 @@ const shapes = (() => {
     ellipse, circle: ellipse, cylinder, note, parallelogram, octagon,
   };
 
-  // The outline of a box of this size with its corner at 0, 0; what is unknown is round.
+  // The path of an outline in this size with its corner at 0, 0; rounded if the name is unknown.
   const outline = (name, w, h) => (OUTLINES[name] ?? OUTLINES.rounded)(w, h);
 
-  // The tip of an arrow that ends at x, y and comes along dx, dy.
-  function tip([x, y, dx, dy]) {
-    const bx = x - TIP * dx, by = y - TIP * dy;
-    return polygon([[x, y], [bx - HALF_TIP * dy, by + HALF_TIP * dx],
-      [bx + HALF_TIP * dy, by - HALF_TIP * dx]]);
+  // The arrowhead of a line that ends at x, y in the direction dx, dy.
+  function arrowhead([x, y, dx, dy]) {
+    const bx = x - HEAD_LENGTH * dx, by = y - HEAD_LENGTH * dy;
+    return polygon([[x, y], [bx - HALF_HEAD * dy, by + HALF_HEAD * dx],
+      [bx + HALF_HEAD * dy, by - HALF_HEAD * dx]]);
   }
 
   const DASHES = { dashed: "4 3", dotted: "1.2 2.3" };
 
-  const sizeOf = (part, fontsize) => fontsize * (SIZES[part] ?? SIZES[2]);
-  // About how wide a text is, without asking the browser.
-  const widthOf = (text, size) => text.length * size * INK;
+  // The font size of a part of a label: title, name or detail.
+  const fontSize = (part, base) => base * SIZES[part];
+  // The approximate width of a text, without measuring it in the browser.
+  const textWidth = (text, size) => text.length * size * LETTER_WIDTH;
 
-  // Baseline and size of each row of text, rows centred in `height` or hung from `top`.
-  function rows(lines, fontsize, { height = 0, top = null } = {}) {
-    const sizes = lines.map(line => sizeOf(line.part, fontsize));
-    const total = sizes.reduce((sum, size) => sum + size * LEADING, 0);
+  // The baseline and the size of each text, centred in `height` or below `top`.
+  function textRows(texts, base, { height = 0, top = null }) {
+    const sizes = texts.map(text => fontSize(text.part, base));
+    const total = sizes.reduce((sum, size) => sum + size * LINE_HEIGHT, 0);
     let at = top ?? (height - total) / 2;
-    return lines.map((line, number) => {
-      const size = sizes[number], baseline = at + size * (LEADING / 2 + 0.35);
-      at += size * LEADING;
-      return { text: line.text, part: line.part, size: round(size), y: round(baseline) };
+    return texts.map((text, index) => {
+      const size = sizes[index], baseline = at + size * (LINE_HEIGHT / 2 + 0.35);
+      at += size * LINE_HEIGHT;
+      return { ...text, size: round(size), y: round(baseline) };
     });
   }
 
-  // `box` without what lies far outside `seen`: browsers take long over huge outlines. Cuts
-  // are whole steps away from its sides, so that dashes stay where they are.
-  function clipped(box, seen) {
-    const [x, w] = cut(box.x, box.w, seen.x, seen.w), [y, h] = cut(box.y, box.h, seen.y, seen.h);
+  // `box` without the parts far outside `area`, because browsers draw huge outlines slowly. It is
+  // cut in whole steps, so that dashes do not move.
+  function clipped(box, area) {
+    const [x, w] = cut(box.x, box.w, area.x, area.w), [y, h] = cut(box.y, box.h, area.y, area.h);
     return w === box.w && h === box.h ? box : { ...box, x, y, w, h, cut: y > box.y || x > box.x };
   }
 
-  function cut(begin, size, from, room) {
-    if (size < room + 2 * CUT) return [begin, size];
-    const before = Math.max(0, Math.floor((from - begin) / CUT - 0.2)) * CUT;
-    const after = Math.max(0, Math.floor((begin + size - from - room) / CUT - 0.2)) * CUT;
+  function cut(begin, size, from, extent) {
+    if (size < extent + 2 * STEP) return [begin, size];
+    const before = Math.max(0, Math.floor((from - begin) / STEP - 0.2)) * STEP;
+    const after = Math.max(0, Math.floor((begin + size - from - extent) / STEP - 0.2)) * STEP;
     return [begin + before, size - before - after];
   }
 
-  // How far x, y is from the line through points.
+  // Whether the bounds of a line overlap an area.
+  const isLineIn = (line, area) => line.x0 < area.x + area.w && line.x1 > area.x &&
+    line.y0 < area.y + area.h && line.y1 > area.y;
+
+  // The distance of x, y from the line through points.
   function distance(points, x, y) {
     let least = Infinity;
     for (let number = 1; number < points.length; number++) {
@@ -106,5 +112,8 @@ const shapes = (() => {
     return least;
   }
 
-  return { sizeOf, widthOf, LEADING, INK, outline, lid, tip, rows, clipped, distance, DASHES, AGAIN, TIP };
+  return {
+    fontSize, textWidth, LINE_HEIGHT, LETTER_WIDTH, outline, lid, arrowhead, textRows, clipped,
+    isLineIn, distance, DASHES, FOLD_INSET,
+  };
 })();

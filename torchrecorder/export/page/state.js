@@ -1,24 +1,23 @@
-// State: open boxes, selection and colouring, and watchers of changes.
+// State: what is open, selected, hidden and coloured, and listeners to changes.
 
 "use strict";
 
-const createState = first => {
-  let now = Object.freeze({ ...first });
-  const watchers = [];
+const createState = initial => {
+  let current = Object.freeze({ ...initial });
+  const listeners = [];
 
-  // Change some of it. Watchers are called once with the state after and before, and with
-  // `how`: details of the change for watchers.
-  function set(change, how = {}) {
-    const before = now;
-    const changed = Object.keys(change).some(key => change[key] !== before[key]);
-    if (!changed) return;
-    now = Object.freeze({ ...before, ...change });
-    for (const watcher of watchers) watcher(now, before, how);
+  // Changes some properties. Listeners are called once, with the state after and before, and
+  // `details`: why it changed, and where the view shall move.
+  function set(changes, details = {}) {
+    const before = current;
+    if (Object.keys(changes).every(key => changes[key] === before[key])) return;
+    current = Object.freeze({ ...before, ...changes });
+    for (const listener of listeners) listener(current, before, details);
   }
 
   return {
-    get: () => now, set,
-    watch: watcher => { watchers.push(watcher); },
-    watchFirst: watcher => { watchers.unshift(watcher); },
+    get: () => current, set,
+    onChange: listener => { listeners.push(listener); },
+    onChangeFirst: listener => { listeners.unshift(listener); },
   };
 };

@@ -1,54 +1,49 @@
-// Types: what class or operation a box is, which boxes are of one type, and which are equal.
+// Types: the class or operation of each box, the boxes of each type, and boxes that are equal.
 
 "use strict";
 
 const createTypes = model => {
   const { items } = model.data;
-  let byType = null, keys = null, classes = null;
+  let byType = null, keys = null, groups = null;
 
-  const of = item => model.cls(item) || model.op(item);
-  // A module, or anything else that can be opened; folds are not counted beside what is in them.
-  const isCall = item => !model.isFold(item) && (model.canOpen(item) || model.kind(item) === "module");
+  const typeOf = item => model.cls(item) || model.op(item);
+  // Modules and everything else that can be opened, without folds, whose siblings count.
+  const isCall = item => !model.isFold(item) &&
+    (model.canOpen(item) || model.kind(item) === "module");
   const isLeaf = item => model.kind(item) === "op" && !model.canOpen(item);
 
-  // The items of each type, in the order of the run.
-  function all() {
-    if (byType) return byType;
-    byType = new Map();
-    for (let item = 0; item < model.count; item++) {
-      const type = of(item);
-      if (!type || !(isCall(item) || isLeaf(item))) continue;
-      if (!byType.has(type)) byType.set(type, []);
-      byType.get(type).push(item);
-    }
+  // A map from each type to its items, in the order of the run.
+  function itemsByType() {
+    byType ??= Map.groupBy(
+      model.all.filter(item => typeOf(item) && (isCall(item) || isLeaf(item))), typeOf);
     return byType;
   }
 
-  // For each item a number that those have in common of which all is equal that was recorded,
-  // and everything in them too; numbers and names aside.
-  function allKeys() {
+  // For each item a number that is the same for items with equal recorded data, except names and
+  // measured numbers, and with equal contents.
+  function equalityKeys() {
     if (keys) return keys;
     const known = new Map();
     keys = new Int32Array(model.count);
-    classes = new Map();
     for (let item = model.count - 1; item >= 0; item--) {
       const inner = model.children[item + 1].map(child => keys[child]).join();
-      const key = [items.facts[item], items.kind[item], items.cls[item], items.op[item], inner].join("/");
+      const { facts, kind, cls, op } = items;
+      const key = [facts[item], kind[item], cls[item], op[item], inner].join("/");
       if (!known.has(key)) known.set(key, known.size);
       keys[item] = known.get(key);
-      if (!classes.has(keys[item])) classes.set(keys[item], []);
-      classes.get(keys[item]).push(item);
     }
+    groups = Map.groupBy(model.all, item => keys[item]);
     return keys;
   }
 
-  // The items that are equal to `item`, itself among them, in the order of the run.
-  const equal = item => (of(item) && !model.isFold(item) ? classesOf(item) : [item]);
-  const classesOf = item => {
-    const key = allKeys()[item];
-    return [...classes.get(key)].reverse();
-  };
-  const areEqual = (one, other) => allKeys()[one] === keys[other];
+  // The items that are equal to `item`, including itself, in the order of the run.
+  function equalTo(item) {
+    if (!typeOf(item) || model.isFold(item)) return [item];
+    const key = equalityKeys()[item];
+    return groups.get(key);
+  }
 
-  return { of, all, equal, areEqual, isCall, isLeaf };
+  const areEqual = (one, other) => equalityKeys()[one] === keys[other];
+
+  return { typeOf, itemsByType, equalTo, areEqual, isCall, isLeaf };
 };

@@ -1,8 +1,8 @@
-"""Settle: move boxes and lines of a scope across the flow towards their neighbours.
+"""Compaction: moves boxes and lines of a scope across the flow towards their neighbours.
 
 The order in each row is kept; only positions change. Bodies are moved towards their neighbours
 along lines, alone and in groups that are in line, as far as there is room. The page has the same
-code in ``settle.js``.
+code in ``compaction.js``.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class _Settling:
         self.before: Beside = [[] for _ in bodies]
         self.after: Beside = [[] for _ in bodies]
         self._meet(bodies)
-        self.touched = set(self.order)
+        self.unsettled = set(self.order)
         self.ties = ties
         self.tied: list[list[tuple[int, float, float]]] = [[] for _ in bodies]
         for one, here, other, there, weight in ties:
@@ -136,26 +136,26 @@ class _Settling:
     def _pull(self, group: Sequence[int], beside: Beside, sign: int) -> None:
         """Move a group to one side, with blocking neighbours as long as all of them improve."""
         for _ in range(PUSHED):
-            wish = sign * self.wish(group)
-            if wish < LEAST:
+            wanted = sign * self.wish(group)
+            if wanted < LEAST:
                 return
-            room, blocking = self._room(group, beside)
-            room = min(room, max(self._free(group, sign), 0.0))
+            room, blocking = self._free_space(group, beside)
+            room = min(room, max(self._distance_to_limit(group, sign), 0.0))
             if room > 0.0:
-                self._move(group, sign * min(wish, room))
-            if wish <= room:
+                self._move(group, sign * min(wanted, room))
+            if wanted <= room:
                 return
             group = [*group, *blocking]
 
-    def _move(self, group: Sequence[int], far: float) -> None:
+    def _move(self, group: Sequence[int], distance: float) -> None:
         """Move a group, and mark the bodies that may move next."""
         for number in group:
-            self.at[number] += far
+            self.at[number] += distance
             for item in (self.before[number], self.after[number]):
-                self.touched.update(other for other, _ in item)
-            self.touched.update(other for other, _, _ in self.tied[number])
+                self.unsettled.update(other for other, _ in item)
+            self.unsettled.update(other for other, _, _ in self.tied[number])
 
-    def _room(self, group: Sequence[int], beside: Beside) -> tuple[float, list[int]]:
+    def _free_space(self, group: Sequence[int], beside: Beside) -> tuple[float, list[int]]:
         """The free space of a group on one side, and the neighbours that limit it."""
         mine = set(group)
         found = [
@@ -167,7 +167,7 @@ class _Settling:
         least = max(min(found, default=(float("inf"), -1))[0], 0.0)
         return least, list(dict.fromkeys(other for room, other in found if room <= least))
 
-    def _free(self, group: Sequence[int], sign: int) -> float:
+    def _distance_to_limit(self, group: Sequence[int], sign: int) -> float:
         """The distance of a group from the outer limit on one side."""
         if sign < 0:
             return min(self.at[item] - self.bodies[item].left for item in group) - self.low
@@ -176,15 +176,18 @@ class _Settling:
     def straighten(self, groups: Sequence[Sequence[int]]) -> None:
         """Move each group to the best of all reachable positions for its lines."""
         for group in groups:
-            asked = self._asked(group)
-            if 1 < len(asked) <= FEW:
-                low = min(self._room(group, self.before)[0], self._free(group, -1))
-                high = min(self._room(group, self.after)[0], self._free(group, 1))
-                far = _cheapest(asked, -low, high)
-                if abs(far) >= LEAST:
-                    self._move(group, far)
+            requests = self._requests(group)
+            if 1 < len(requests) <= FEW:
+                before, after = (
+                    self._free_space(group, beside)[0] for beside in (self.before, self.after)
+                )
+                low = min(before, self._distance_to_limit(group, -1))
+                high = min(after, self._distance_to_limit(group, 1))
+                distance = _cheapest(requests, -low, high)
+                if abs(distance) >= LEAST:
+                    self._move(group, distance)
 
-    def _asked(self, group: Sequence[int]) -> list[tuple[float, float]]:
+    def _requests(self, group: Sequence[int]) -> list[tuple[float, float]]:
         """The distances of a group to its ties, with weights."""
         mine = set(group) if len(group) > 1 else ()
         return [
@@ -196,17 +199,17 @@ class _Settling:
 
     def wish(self, group: Sequence[int]) -> float:
         """The best move of a group, for short lines with few bends."""
-        asked = self._asked(group)
-        if len(asked) == 1:
-            return asked[0][0]
-        if len(asked) > FEW:
-            return _median(asked)
-        return _cheapest(asked)
+        requests = self._requests(group)
+        if len(requests) == 1:
+            return requests[0][0]
+        if len(requests) > FEW:
+            return _median(requests)
+        return _cheapest(requests)
 
     def single(self) -> list[list[int]]:
         """Each body whose neighbours or ties have moved since it was visited."""
-        found = [[item] for item in self.order if item in self.touched]
-        self.touched = set()
+        found = [[item] for item in self.order if item in self.unsettled]
+        self.unsettled = set()
         return found
 
     def joined(self, most: float) -> list[list[int]]:
@@ -237,7 +240,7 @@ class _Settling:
 
     def _close(self, group: Sequence[int], beside: Beside, sign: int) -> None:
         """Move a group to one side as far as its neighbours allow, if it has any there."""
-        room, blocking = self._room(group, beside)
+        room, blocking = self._free_space(group, beside)
         if blocking:
             self._move(group, sign * room)
 
@@ -256,38 +259,38 @@ class _Settling:
 
 
 def _cheapest(
-    asked: Sequence[tuple[float, float]], low: float = -math.inf, high: float = math.inf
+    requests: Sequence[tuple[float, float]], low: float = -math.inf, high: float = math.inf
 ) -> float:
     """The move with the lowest cost, among staying and all requested moves."""
-    best, least = 0.0, _price(asked, 0.0)
-    for far, _ in asked:
-        if not low <= far <= high:
+    best, least = 0.0, _cost(requests, 0.0)
+    for distance, _ in requests:
+        if not low <= distance <= high:
             continue
-        price = _price(asked, far) + LEAST
-        if price < least:
-            best, least = far, price
+        cost = _cost(requests, distance) + LEAST
+        if cost < least:
+            best, least = distance, cost
     return best
 
 
-def _price(asked: Sequence[tuple[float, float]], far: float) -> float:
-    """The cost of a move by *far*: lengths and bends of lines."""
-    price = 0.0
-    for wish, weight in asked:
-        off = abs(wish - far)
-        price += weight * (off if off < LEAST else off + BEND)
-    return price
+def _cost(requests: Sequence[tuple[float, float]], distance: float) -> float:
+    """The cost of a move by *distance*: lengths and bends of lines."""
+    cost = 0.0
+    for wanted, weight in requests:
+        off = abs(wanted - distance)
+        cost += weight * (off if off < LEAST else off + BEND)
+    return cost
 
 
-def _median(asked: list[tuple[float, float]]) -> float:
+def _median(requests: list[tuple[float, float]]) -> float:
     """The nearest position with the shortest lines (weighted median)."""
-    asked.sort()
-    half, sofar = sum(weight for _, weight in asked) / 2, 0.0
-    for place, (wish, weight) in enumerate(asked):
-        sofar += weight
-        if sofar > half:
-            return wish
-        if sofar == half:  # all positions between two are equally good
-            return min(max(0.0, wish), asked[place + 1][0])
+    requests.sort()
+    half, weight_so_far = sum(weight for _, weight in requests) / 2, 0.0
+    for place, (wanted, weight) in enumerate(requests):
+        weight_so_far += weight
+        if weight_so_far > half:
+            return wanted
+        if weight_so_far == half:  # all positions between two are equally good
+            return min(max(0.0, wanted), requests[place + 1][0])
     return 0.0
 
 

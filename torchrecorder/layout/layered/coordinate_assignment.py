@@ -1,6 +1,6 @@
-"""Across: positions across the flow in a scope with some of its children open.
+"""Coordinate assignment: positions across the flow in a scope with some children open.
 
-The page has the same code in ``across.js``.
+The page has the same code in ``coordinate_assignment.js``.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ class Across:
     ) -> None:
         self.template, self.inner = template, inner
         self.size = [(spot.width, spot.height) for spot in template.spots]
-        hooks = [spot.width / 2 for spot in template.spots]
+        anchors = [spot.width / 2 for spot in template.spots]
         for child, item in inner.items():
-            self.size[child], hooks[child] = (item.width, item.height), item.anchor
+            self.size[child], anchors[child] = (item.width, item.height), item.anchor
         self.through = _through(template)
-        self._settle(hooks, space)
+        self._settle(anchors, space)
         self.leaving: dict[End, float] = {}
         self.arriving: dict[End, float] = {}
         self._leave()
         self._arrive()
 
-    def _settle(self, hooks: list[float], space: HeaderSpace) -> None:
+    def _settle(self, anchors: list[float], space: HeaderSpace) -> None:
         """Find the positions of boxes, ports and stems."""
-        template, bodies = self.template, list(self._bodies(hooks))
+        template, bodies = self.template, list(self._bodies(anchors))
         hints = [spot.across for spot in template.spots]
         hints += [*template.entries, *template.exits]
         body: list[list[int]] = []
@@ -87,15 +87,15 @@ class Across:
             ]
             for here, trunk in zip(body, template.trunks)
         ]
-        self.side = [here - hook for here, hook in zip(self.middle, hooks)]
+        self.side = [here - anchor for here, anchor in zip(self.middle, anchors)]
         beside = LANE + lane * template.lanes if template.lanes else 0.0
         self.width = max(core + shift + beside + PAD, space.least)
 
-    def _bodies(self, hooks: list[float]) -> Iterator[Body]:
+    def _bodies(self, anchors: list[float]) -> Iterator[Body]:
         """Boxes and ports."""
         template = self.template
-        for spot, (width, _), hook in zip(template.spots, self.size, hooks):
-            yield Body(spot.row, spot.last, hook, width - hook, True)
+        for spot, (width, _), anchor in zip(template.spots, self.size, anchors):
+            yield Body(spot.row, spot.last, anchor, width - anchor, True)
         for _ in template.entries:
             yield Body(-1, -1, 0.0, 0.0, False)
         for _ in template.exits:

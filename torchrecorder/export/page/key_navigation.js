@@ -1,18 +1,18 @@
-// Walk: the next box for keyboard navigation.
+// Key navigation: the box to which a key moves the selection.
 
 "use strict";
 
-const walk = (() => {
-  const STRIP = 20;
+const keyNavigation = (() => {
+  const HEADER = 20;
 
-  // An open box is where its title is; what is in it are boxes of their own.
-  const spot = box => (box.open ? { ...box, h: Math.min(box.h, STRIP) } : box);
+  // The area that stands for a box: of an open one its header, because its contents are boxes too.
+  const areaOf = box => (box.open ? { ...box, h: Math.min(box.h, HEADER) } : box);
 
-  // The box after (or before) `item` in the order of the run; null past the end.
+  // The box `step` after `item` in the order of the run; null past the end.
   function next(boxes, item, step) {
     const order = boxes.map(box => box.item).sort((a, b) => a - b);
     if (!order.length) return null;
-    if (item < 0) return step > 0 ? order[0] : order[order.length - 1];
+    if (item < 0) return step > 0 ? order[0] : order.at(-1);
     const at = order.indexOf(item);
     return order[at + step] ?? null;
   }
@@ -21,11 +21,11 @@ const walk = (() => {
   function toward(boxes, item, dx, dy) {
     const start = boxes.find(box => box.item === item);
     if (!start) return null;
-    const from = spot(start);
+    const from = areaOf(start);
     let best = null, least = Infinity;
     for (const box of boxes) {
       if (box.item === item) continue;
-      const cost = far(from, spot(box), dx, dy);
+      const cost = costOf(from, areaOf(box), dx, dy);
       if (cost < least) [best, least] = [box.item, cost];
     }
     return best;
@@ -33,8 +33,8 @@ const walk = (() => {
 
   const middle = box => [box.x + box.w / 2, box.y + box.h / 2];
 
-  // How far `to` is that way; sideways steps cost more, overlapping ones nothing.
-  function far(from, to, dx, dy) {
+  // The distance from `from` to `to` in a direction, with a penalty for offsets to the side.
+  function costOf(from, to, dx, dy) {
     const [ax, ay] = middle(from), [bx, by] = middle(to);
     const along = dx ? (bx - ax) * dx : (by - ay) * dy;
     if (along <= 1) return Infinity;

@@ -1,57 +1,63 @@
-// Across: positions across the flow in a scope, as in layout/layered/coordinate_assignment.py.
+// Coordinate assignment: the positions of boxes, ports and lines of a scope across the flow, as in
+// layout/layered/coordinate_assignment.py.
 
 "use strict";
 
-const createAcross = constants => {
+// In the place of a child at the end of a net: the border of the scope.
+const OUTSIDE = -1;
+
+const createCoordinateAssignment = constants => {
   const { STRAIGHT, SIDE, LONG, TURN, THROUGH } = constants;
   const { PAD, ASIDE, CLOSE, INSET, PORTS, LANE, LANES } = constants;
-  const OUTSIDE = -1, settle = createSettle(constants);
+  const compact = createCompaction(constants);
 
-  // Whether lines can enter a side straight: near its middle, with enough distance.
+  // Whether all lines can be straight: around the middle of the side, and apart.
   function fits(wanted, center, width) {
     const first = wanted[0], last = wanted[wanted.length - 1];
     return Math.abs((first + last) / 2 - center) <= ASIDE &&
       Math.max(center - first, last - center) <= width / 2 - INSET &&
-      wanted.every((at, seat) => !seat || at - wanted[seat - 1] >= CLOSE);
+      wanted.every((at, place) => !place || at - wanted[place - 1] >= CLOSE);
   }
 
-  // Positions at a side of a box for lines from `wanted`, in the same order.
+  // The ports of lines on a side of a box, in the order of their positions `wanted`.
   function slots(wanted, center, width) {
     const order = wanted.map((_, number) => number)
       .sort((a, b) => wanted[a] - wanted[b] || a - b);
     if (fits(order.map(number => wanted[number]), center, width)) return wanted;
     let nearest = 0;
-    order.forEach((number, seat) => {
+    order.forEach((number, place) => {
       if (Math.abs(wanted[number] - center) < Math.abs(wanted[order[nearest]] - center)) {
-        nearest = seat;
+        nearest = place;
       }
     });
-    const room = Math.max(width / 2 - INSET, 1);
-    const apart = Math.min(PORTS, 2 * room / Math.max(order.length - 1, 1));
+    const half = Math.max(width / 2 - INSET, 1);
+    const apart = Math.min(PORTS, 2 * half / Math.max(order.length - 1, 1));
     const left = nearest * apart, right = (order.length - 1 - nearest) * apart;
     const straight = wanted[order[nearest]];
-    const wish = Math.abs(straight - center) <= ASIDE ? straight : center;
-    const middle = Math.max(center + left - room, Math.min(wish, center + room - right));
+    const preferred = Math.abs(straight - center) <= ASIDE ? straight : center;
+    const middle = Math.max(center + left - half, Math.min(preferred, center + half - right));
     const found = [];
-    order.forEach((number, seat) => { found[number] = middle + (seat - nearest) * apart; });
+    order.forEach((number, place) => { found[number] = middle + (place - nearest) * apart; });
     return found;
   }
 
-  const anchor = scope => scope.entries.length ? scope.entries[0] : scope.width / 2;
+  // The position of the entry of an open scope that a straight line meets.
+  const anchorOf = scope => scope.entries.length ? scope.entries[0] : scope.width / 2;
 
-  // Positions of boxes, ports and lines across the flow.
-  function placeAcross(template, inner, room) {
+  // The positions in a template with the children in `inner` (child -> composed scope) open;
+  // `space` is that of the header.
+  function assignCoordinates(template, inner, space) {
     const { spots, trunks } = template, bodies = [];
     const size = spots.map(([, , width, height]) => [width, height]);
-    const hooks = spots.map(([, , width]) => width / 2);
+    const anchors = spots.map(([, , width]) => width / 2);
     for (const [child, each] of inner) {
       size[child] = [each.width, each.height];
-      hooks[child] = anchor(each);
+      anchors[child] = anchorOf(each);
     }
     const hints = [...spots.map(spot => spot[0]), ...template.entries, ...template.exits];
     const line = (first, last) => ({ first, last, left: 0, right: 0, box: false });
     spots.forEach(([, first, , , last], child) => {
-      const left = hooks[child];
+      const left = anchors[child];
       bodies.push({ first, last, left, right: size[child][0] - left, box: true });
     });
     for (const _ of template.entries) bodies.push(line(-1, -1));
@@ -66,7 +72,7 @@ const createAcross = constants => {
         return [spots.length + (exits ? 0 : template.entries.length) + port, 0];
       }
       const each = inner.get(child);
-      return [child, each ? (exits ? each.exits : each.entries)[port] - hooks[child] : 0];
+      return [child, each ? (exits ? each.exits : each.entries)[port] - anchors[child] : 0];
     };
     const isMain = ([child, port], side) => (inner.get(child)?.through?.[side] ?? port) === port;
     const ties = weighed(trunks.flatMap((trunk, net) =>
@@ -76,7 +82,7 @@ const createAcross = constants => {
       const [enters, exits] = through, ports = spots.length;
       ties.unshift([ports + enters, 0, ports + template.entries.length + exits, 0, THROUGH]);
     }
-    const found = settle(bodies, hints, ties);
+    const found = compact(bodies, hints, ties);
     const entry = spots.length, leave = entry + template.entries.length;
     let begin = Infinity, end = -Infinity;
     bodies.forEach((each, number) => {
@@ -85,9 +91,9 @@ const createAcross = constants => {
     });
     if (!bodies.length) begin = end = 0;
     const ports = found.slice(entry, leave);
-    const first = ports.length ? Math.min(...ports) : begin + room.clear;
-    const shift = Math.max(PAD + room.beside - begin, room.clear - first);
-    const moved = found.map(here => here + shift), middle = moved.slice(0, entry);
+    const first = ports.length ? Math.min(...ports) : begin + space.clear;
+    const shift = Math.max(PAD + space.beside - begin, space.clear - first);
+    const moved = found.map(position => position + shift), middle = moved.slice(0, entry);
     const lane = Math.min(LANE, LANES / Math.max(template.lanes, 1));
     const stems = trunks.map(([, all], net) => all.map(([at], number) =>
       at < 0 ? end + shift + LANE - lane * (at + 1) : moved[body[net][number]]));
@@ -96,28 +102,30 @@ const createAcross = constants => {
       size, middle, stems, through,
       entries: moved.slice(entry, leave),
       exits: moved.slice(leave, leave + template.exits.length),
-      side: middle.map((here, child) => here - hooks[child]),
-      width: Math.max(end + shift + beside + PAD, room.least),
+      side: middle.map((position, child) => position - anchors[child]),
+      width: Math.max(end + shift + beside + PAD, space.least),
     };
-    meetBoxes(template, inner, across);
+    assignPorts(template, inner, across);
     return across;
   }
 
-  // The first entry, if possible one that goes several ways, and the exit of the last row.
+  // The entry and the exit of the main path: the first entry, if possible one with several
+  // branches, and the exit of the last row.
   function throughOf({ spots, entries, trunks }) {
-    let fan = Infinity, exit = null, lowest = -2;
+    let branching = Infinity, exit = null, lowest = -2;
     for (const [[child, port], , branches] of trunks) {
-      if (child === OUTSIDE && branches.length > 1) fan = Math.min(fan, port);
+      if (child === OUTSIDE && branches.length > 1) branching = Math.min(branching, port);
       const row = child === OUTSIDE ? -1 : spots[child][1];
       for (const [sink] of branches) {
         if (sink[0] !== OUTSIDE || row < lowest || (row === lowest && sink[1] > exit)) continue;
         [lowest, exit] = [row, sink[1]];
       }
     }
-    return exit === null || !entries.length ? null : [fan === Infinity ? 0 : fan, exit];
+    return exit === null || !entries.length ? null : [branching === Infinity ? 0 : branching, exit];
   }
 
-  // Of several ties between two boxes, the main line through both has the largest weight.
+  // `ties` with their weights: of several between two boxes, the main line through both has the
+  // largest one.
   function weighed(ties) {
     const main = new Map();
     for (const tie of ties) {
@@ -128,7 +136,7 @@ const createAcross = constants => {
       [...tie.slice(0, 4), main.get(`${tie[0]},${tie[2]}`) === tie ? STRAIGHT : TURN]);
   }
 
-  // The pieces of a trunk without those in lanes, without duplicates.
+  // The pieces of the lines of a trunk, without those in lanes and without duplicates.
   function tiesOf([source, , branches], body, fixedTo, isMain) {
     const ties = [], known = new Set();
     const add = tie => {
@@ -137,9 +145,9 @@ const createAcross = constants => {
       known.add(key);
       ties.push(tie);
     };
-    for (const [sink, way] of branches) {
+    for (const [sink, numbers] of branches) {
       let [one, here] = fixedTo(source, true), weight = STRAIGHT, lane = false;
-      for (const number of way) {
+      for (const number of numbers) {
         lane = body[number] < 0;
         if (lane) break;
         weight = weight === STRAIGHT ? TURN : LONG;
@@ -153,21 +161,21 @@ const createAcross = constants => {
     return ties;
   }
 
-  // Where lines leave and enter boxes.
-  function meetBoxes(template, inner, across) {
+  // Sets the positions at which lines leave and enter boxes.
+  function assignPorts(template, inner, across) {
     const { entries, exits, side, size, stems, middle } = across;
     const fixed = ([child, port], out) => {
       if (child === OUTSIDE) return (out ? entries : exits)[port];
       const each = inner.get(child);
       return each ? side[child] + (out ? each.exits : each.entries)[port] : null;
     };
-    const meet = (wanted, found) => {
+    const place = (wanted, found) => {
       for (const [child, ends] of wanted) {
         const places = slots([...ends.values()], middle[child], size[child][0]);
         [...ends.keys()].forEach((end, number) => found.set(end, places[number]));
       }
     };
-    const want = (wanted, end, where) => {
+    const request = (wanted, end, where) => {
       if (!wanted.has(end[0])) wanted.set(end[0], new Map());
       wanted.get(end[0]).set(end.join(), where);
     };
@@ -179,24 +187,24 @@ const createAcross = constants => {
         leaving.set(source.join(), leaves);
         return;
       }
-      const next = branches.map(([sink, way]) =>
-        way.length ? stems[net][way[0]] : fixed(sink, false) ?? middle[sink[0]]);
-      const near = next.find(at => Math.abs(at - middle[source[0]]) <= ASIDE);
-      want(out, source, near ?? next.reduce((sum, each) => sum + each, 0) / next.length);
+      const next = branches.map(([sink, numbers]) =>
+        numbers.length ? stems[net][numbers[0]] : fixed(sink, false) ?? middle[sink[0]]);
+      const straight = next.find(at => Math.abs(at - middle[source[0]]) <= ASIDE);
+      request(out, source, straight ?? next.reduce((sum, each) => sum + each, 0) / next.length);
     });
-    meet(out, leaving);
+    place(out, leaving);
     template.trunks.forEach(([source, , branches], net) => {
-      for (const [sink, way] of branches) {
+      for (const [sink, numbers] of branches) {
         const enters = fixed(sink, false);
         if (enters !== null) arriving.set(sink.join(), enters);
         else {
-          want(into, sink,
-            way.length ? stems[net][way[way.length - 1]] : leaving.get(source.join()));
+          request(into, sink,
+            numbers.length ? stems[net][numbers.at(-1)] : leaving.get(source.join()));
         }
       }
     });
-    meet(into, arriving);
+    place(into, arriving);
   }
 
-  return placeAcross;
+  return assignCoordinates;
 };

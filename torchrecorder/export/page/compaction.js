@@ -1,0 +1,224 @@
+// Compaction: moves boxes and lines of a scope across the flow towards their neighbours, in the
+// order of `at` in each row, as in layout/layered/compaction.py.
+
+"use strict";
+
+const createCompaction = constants => {
+  const { ROUNDS, PUSHED, NEAR, LEAST, BEND, FEW, WIDER } = constants;
+  const { BOXES_APART, MIXED_APART, LINES_APART } = constants;
+
+  // The cost of a move by a distance: the lengths and bends of lines.
+  function costOf(requests, distance) {
+    let cost = 0;
+    for (const [wanted, weight] of requests) {
+      const off = Math.abs(wanted - distance);
+      cost += weight * (off + (off >= LEAST ? BEND : 0));
+    }
+    return cost;
+  }
+
+  // The move with the lowest cost, among staying and all requested moves.
+  function cheapest(requests, low = -Infinity, high = Infinity) {
+    let best = 0, least = costOf(requests, 0);
+    for (const [distance] of requests) {
+      if (distance < low || distance > high) continue;
+      const cost = costOf(requests, distance) + LEAST;
+      if (cost < least) [best, least] = [distance, cost];
+    }
+    return best;
+  }
+
+  // The nearest position with the shortest lines (weighted median).
+  function median(requests) {
+    requests.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
+    const half = requests.reduce((sum, each) => sum + each[1], 0) / 2;
+    let weightSoFar = 0;
+    for (let place = 0; place < requests.length; place++) {
+      weightSoFar += requests[place][1];
+      if (weightSoFar > half) return requests[place][0];
+      if (weightSoFar === half) {
+        return Math.min(Math.max(0, requests[place][0]), requests[place + 1][0]);
+      }
+    }
+    return 0;
+  }
+
+  // The positions of `bodies`, {first, last, left, right, box} each, with the ends of ties,
+  // [one, here, other, there, weight] each, in line if possible.
+  return (bodies, at, ties) => {
+    const rightmost = [...at], leftmost = [...at];
+    const all = bodies.map((_, body) => body);
+    const order = [...all].sort((a, b) => at[a] - at[b] || a - b);
+    const before = all.map(() => []), after = all.map(() => []), latest = new Map();
+    for (const body of order) {
+      const here = bodies[body], overlapping = new Set();
+      for (let row = here.first; row <= here.last; row++) {
+        if (latest.has(row)) overlapping.add(latest.get(row));
+        latest.set(row, body);
+      }
+      for (const other of overlapping) {
+        const neighbour = bodies[other];
+        const mixed = neighbour.box || here.box ? MIXED_APART : LINES_APART;
+        const gap = neighbour.box && here.box ? BOXES_APART : mixed;
+        const apart = neighbour.right + gap + here.left;
+        before[body].push([other, apart]);
+        after[other].push([body, apart]);
+        rightmost[body] = Math.max(rightmost[body], rightmost[other] + apart);
+      }
+    }
+    for (const body of [...order].reverse()) {
+      for (const [other, apart] of after[body]) {
+        leftmost[body] = Math.min(leftmost[body], leftmost[other] - apart);
+      }
+    }
+    at = all.map(body => (leftmost[body] + rightmost[body]) / 2);
+    const tied = all.map(() => []);
+    for (const [one, here, other, there, weight] of ties) {
+      tied[one].push([other, there - here, weight]);
+      tied[other].push([one, here - there, weight]);
+    }
+
+    // The outer limits.
+    let low = Infinity, high = -Infinity;
+    for (const body of all) {
+      low = Math.min(low, at[body] - bodies[body].left);
+      high = Math.max(high, at[body] + bodies[body].right);
+    }
+    const more = WIDER * (high - low);
+    low -= more;
+    high += more;
+
+    // The distance of a body from the outer limit on one side.
+    function distanceToLimit(body, sign) {
+      return sign < 0 ? at[body] - bodies[body].left - low : high - at[body] - bodies[body].right;
+    }
+
+    // The moves that would put a group in line with its ties, with their weights.
+    function requestsOf(moving) {
+      const requests = [];
+      for (const body of moving) {
+        for (const [other, offset, weight] of tied[body]) {
+          if (moving.size > 1 && moving.has(other)) continue;
+          requests.push([at[other] + offset - at[body], weight]);
+        }
+      }
+      return requests;
+    }
+
+    // The best move of a group, for short lines with few bends.
+    function bestMove(moving) {
+      const requests = requestsOf(moving);
+      if (requests.length === 1) return requests[0][0];
+      return requests.length > FEW ? median(requests) : cheapest(requests);
+    }
+
+    // Move a group, and mark the bodies that may move next.
+    let unsettled = new Set(order);
+    function move(moving, distance) {
+      for (const body of moving) {
+        at[body] += distance;
+        for (const neighbour of [before[body], after[body], tied[body]]) {
+          for (const [other] of neighbour) unsettled.add(other);
+        }
+      }
+    }
+
+    // The free space of a group on one side: up to its neighbours, up to them or the outer limit,
+    // and the distance of each neighbour.
+    function freeSpace(moving, beside, sign) {
+      const neighbours = [];
+      let least = Infinity, free = Infinity;
+      for (const body of moving) {
+        free = Math.min(free, distanceToLimit(body, sign));
+        for (const [other, apart] of beside[body]) {
+          if (moving.has(other)) continue;
+          const distance = Math.abs(at[body] - at[other]) - apart;
+          neighbours.push([distance, other]);
+          if (distance < least) least = distance;
+        }
+      }
+      least = Math.max(least, 0);
+      return [least, Math.min(least, free), neighbours];
+    }
+
+    // Move a group to one side, with blocking neighbours as long as all of them improve.
+    function pull(group, beside, sign) {
+      const moving = new Set(group);
+      for (let time = 0; time < PUSHED; time++) {
+        const wanted = sign * bestMove(moving);
+        if (!(wanted >= LEAST)) return;
+        const [least, most, neighbours] = freeSpace(moving, beside, sign);
+        const space = Math.max(most, 0);
+        if (space > 0) move(moving, sign * Math.min(wanted, space));
+        if (wanted <= space) return;
+        for (const [distance, other] of neighbours) if (distance <= least) moving.add(other);
+      }
+    }
+
+    function pullAll(groups) {
+      for (const group of groups) pull(group, before, -1);
+      for (const group of [...groups].reverse()) pull(group, after, 1);
+    }
+
+    // Move each group to the best of all reachable positions for its lines.
+    function straighten(groups) {
+      for (const group of groups) {
+        const moving = new Set(group), requests = requestsOf(moving);
+        if (requests.length < 2 || requests.length > FEW) continue;
+        const [, low] = freeSpace(moving, before, -1), [, high] = freeSpace(moving, after, 1);
+        const distance = cheapest(requests, -low, high);
+        if (Math.abs(distance) >= LEAST) move(moving, distance);
+      }
+    }
+
+    // The bodies in groups that some ties connect, each from left to right.
+    function tiedBy(some) {
+      const leader = [...all];
+      const root = body => {
+        while (leader[body] !== body) body = leader[body] = leader[leader[body]];
+        return body;
+      };
+      for (const [one, , other] of some) leader[root(one)] = root(other);
+      return [...Map.groupBy(order, root).values()];
+    }
+
+    // Two and more bodies that are tied and in line, but for at most some points.
+    function joined(most) {
+      const level = ties.filter(([one, here, other, there, weight]) =>
+        weight >= 1 && Math.abs(at[one] + here - at[other] - there) <= most);
+      return tiedBy(level).filter(group => group.length > 1);
+    }
+
+    // Move a group to one side up to its neighbours, if it has any there.
+    function close(group, beside, sign) {
+      const moving = new Set(group), [space, , neighbours] = freeSpace(moving, beside, sign);
+      if (neighbours.length) move(moving, sign * space);
+    }
+
+    // Move what no tie connects to the largest group next to it.
+    function gather() {
+      const groups = tiedBy(ties);
+      if (groups.length < 2) return;
+      const main = groups.reduce((most, each) => each.length > most.length ? each : most);
+      const mean = group => group.reduce((sum, body) => sum + at[body], 0) / group.length;
+      const means = new Map(groups.map(group => [group, mean(group)]));
+      groups.sort((a, b) => means.get(a) - means.get(b));
+      const place = groups.indexOf(main);
+      for (const group of groups.slice(place + 1)) close(group, before, -1);
+      for (const group of groups.slice(0, place).reverse()) close(group, after, 1);
+    }
+
+    for (let round = 0; round < ROUNDS; round++) {
+      const start = [...at], single = order.filter(body => unsettled.has(body));
+      unsettled = new Set();
+      pullAll(single.map(body => [body]));
+      pullAll(joined(LEAST));
+      pullAll(joined(NEAR));
+      if (at.every((here, body) => here === start[body])) break;
+    }
+    straighten(order.map(body => [body]));
+    straighten(joined(LEAST));
+    gather();
+    return at;
+  };
+};

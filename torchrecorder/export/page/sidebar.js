@@ -1,0 +1,55 @@
+// Sidebar: the tree of modules and the table of costs beside the picture; one is shown, or none.
+
+"use strict";
+
+const createSidebar = (byId, model, types, state, actions) => {
+  const parts = {}, tabs = { tree: byId("tab-tree"), costs: byId("tab-costs") };
+
+  // Parts are created when they are first shown, to save time for all other readers.
+  function createPart(name) {
+    if (name === "tree") return createModuleTree(byId("tree"), model, types, actions);
+    const elements = { table: byId("costs"), head: byId("costs-head"), kinds: byId("costs-kind") };
+    return createCostTable(elements, model, types, state, actions);
+  }
+
+  function update(now) {
+    const { side } = now;
+    byId("side").hidden = !side;
+    byId("side").className = `side ${side ?? ""}`;
+    byId("outline").setAttribute("aria-expanded", Boolean(side));
+    for (const [name, tab] of Object.entries(tabs)) {
+      tab.setAttribute("aria-selected", name === side);
+      tab.tabIndex = name === side ? 0 : -1;
+      byId(`${name}-part`).hidden = name !== side;
+    }
+    if (!side) return;
+    parts[side] ??= createPart(side);
+    parts[side].update(now);
+  }
+
+  const show = side => state.set({ side });
+  function toggle() {
+    show(state.get().side ? null : "tree");
+    if (state.get().side) byId("tree").focus({ preventScroll: true });
+  }
+
+  for (const [name, tab] of Object.entries(tabs)) {
+    tab.addEventListener("click", () => show(name));
+    tab.addEventListener("keydown", event => {
+      if (!["ArrowLeft", "ArrowRight"].includes(event.key)) return;
+      event.preventDefault();
+      const other = name === "tree" ? "costs" : "tree";
+      show(other);
+      tabs[other].focus();
+    });
+  }
+  byId("side-close").addEventListener("click", () => show(null));
+  byId("outline").addEventListener("click", toggle);
+  byId("outline").hidden = !model.openable.length;
+  state.onChange((now, before) => {
+    const keys = ["side", "selected", "type", "theme", "isSystemDark"];
+    if (keys.some(key => now[key] !== before[key])) update(now);
+  });
+  update(state.get());
+  return { toggle };
+};

@@ -1,0 +1,108 @@
+// Styling: the theme, the colours of boxes, and what is highlighted, in the current state.
+
+"use strict";
+
+const DARK = "(prefers-color-scheme: dark)", systemTheme = window.matchMedia(DARK);
+// Created once: browsers report changes only to existing media queries.
+let isSystemDark = systemTheme.matches;
+const isDark = theme => (theme === "auto" ? isSystemDark : theme === "dark");
+
+const createStyling = (model, types, state) => {
+  const STORAGE_KEY = "torchrecorder-theme";
+  let palette = null, paletteKey = [], highlightState = null, highlights = null;
+
+  // Frames in a sandbox have no storage.
+  function storedTheme() {
+    try {
+      return localStorage.getItem(STORAGE_KEY);
+    } catch {
+      return null;
+    }
+  }
+
+  function storeTheme(theme) {
+    try {
+      localStorage.setItem(STORAGE_KEY, theme);
+    } catch {
+      // The choice is lost when the page is closed.
+    }
+  }
+
+  function currentPalette(now) {
+    const { theme, colour: by, open, siblings, hidden, root } = now;
+    const name = isDark(theme) ? "dark" : "light";
+    const key = [name, by, siblings, ...(by ? [open, hidden, root] : [])];
+    if (key.some((each, index) => each !== paletteKey[index])) {
+      paletteKey = key;
+      const annotation = layoutInputs.annotation(model, now);
+      palette = paint.palette(model, name, annotation, annotation ? coloured(annotation, now) : []);
+      palette.extraLabel = (item, isOpen) => layoutInputs.extraLabel(model, now, item, isOpen);
+    }
+    return palette;
+  }
+
+  const coloured = (annotation, now) => openItems.visible(model, now.open, now).filter(item =>
+    !now.open.has(item) || paint.isColouredOpen(model, annotation, item));
+
+  function currentHighlights(now) {
+    const keys = ["selected", "tensor", "open", "siblings"];
+    if (!highlightState || keys.some(key => highlightState[key] !== now[key])) {
+      highlightState = now;
+      highlights = relations.of(model, now);
+    }
+    return highlights;
+  }
+
+  // The accessible name of a box.
+  function accessibleName(item, open, hidden = false) {
+    if (hidden) return `${model.title(item)}, hidden`;
+    const parts = [model.title(item), ...model.details(item)];
+    if (model.failed(item)) parts.push("failed");
+    if (model.canOpen(item)) {
+      const count = model.children[item + 1].length;
+      parts.push(`${open ? "open" : "closed"}, ${count} ${count === 1 ? "box" : "boxes"} in it`);
+    }
+    return parts.join(", ");
+  }
+
+  // All that a drawing needs besides positions.
+  function current() {
+    const now = state.get(), { selected, type } = now, highlighted = currentHighlights(now);
+    return {
+      palette: currentPalette(now), accessibleName, selected,
+      relation: highlighted?.line ?? null, neighbours: highlighted?.boxes ?? null,
+      isOfType: type === null ? null : item => types.typeOf(item) === type,
+      isEqual: selected >= 0 && types.typeOf(selected) && !model.isFold(selected)
+        ? item => item !== selected && !model.isFold(item) && types.areEqual(item, selected)
+        : null,
+    };
+  }
+
+  function applyTheme() {
+    document.documentElement.dataset.theme = isDark(state.get().theme) ? "dark" : "light";
+  }
+
+  if (state.get().theme === "auto" && ["light", "dark"].includes(storedTheme())) {
+    state.set({ theme: storedTheme() });
+  }
+  applyTheme();
+  state.onChange((now, before) => {
+    if (now.theme === before.theme) return;
+    applyTheme();
+    storeTheme(now.theme);
+  });
+
+  // The state changes too, so that all listeners draw again.
+  function followSystem({ matches }) {
+    if (matches === isSystemDark) return;
+    isSystemDark = matches;
+    if (state.get().theme !== "auto") return;
+    applyTheme();
+    state.set({ isSystemDark });
+  }
+
+  systemTheme.addEventListener("change", followSystem);
+  // A frame may not know the theme of the page around it when it starts.
+  requestAnimationFrame(() => followSystem(window.matchMedia(DARK)));
+  return { current, accessibleName };
+};

@@ -1,0 +1,107 @@
+// Toolbar: the buttons above the picture, and the zoom buttons.
+
+"use strict";
+
+const attachToolbar = (byId, model, types, state, stage, styling, actions) => {
+  const { data } = model;
+  const DIRECTIONS = {
+    TB: "Top to bottom", LR: "Left to right", BT: "Bottom to top", RL: "Right to left",
+  };
+
+  function levelEntries() {
+    const count = Math.min(openItems.deepest(model), 9);
+    const levels = Array.from({ length: count }, (_, index) => ({
+      text: index ? `${index + 1} levels` : "1 level", note: String(index + 1),
+      act: () => actions.expandLevels(index + 1) }));
+    const folds = openItems.folds(model).length ? [
+      { text: "Expand all ×N", act: actions.expandFolds },
+      { text: "Collapse all ×N", act: actions.collapseFolds },
+    ] : [];
+    return [{ text: "Reset", act: actions.reset },
+      { text: "Collapse all", note: "x", act: actions.collapseAll }, ...levels,
+      { text: "Expand all", act: actions.expandAll }, ...folds];
+  }
+
+  const directionEntries = () => Object.entries(DIRECTIONS).map(([direction, text]) => ({
+    text, chosen: direction === state.get().direction,
+    act: () => actions.setDirection(direction) }));
+
+  const numeric = data.annotations.filter(annotation => annotation.format !== "text");
+  function colourEntries() {
+    const entry = (text, key) =>
+      ({ text, chosen: state.get().colour === key, act: () => actions.colourBy(key) });
+    return [entry("Kind", null), ...numeric.map(({ title, key }) => entry(title, key))];
+  }
+
+  // Buttons that name what is left out or highlighted, and end it.
+  function updateChips({ hidden, root, type }) {
+    const leftOut = [...(root >= 0 ? [`Isolated: ${model.title(root)}`] : []),
+      ...(hidden.size ? [`${hidden.size} hidden`] : [])].join(", ");
+    const ofType = type === null ? "" : `${type} ×${types.itemsByType().get(type)?.length ?? 0}`;
+    for (const [id, text, end] of [["left-out", leftOut, "Show all"], ["type", ofType, "Clear"]]) {
+      byId(id).hidden = !text;
+      byId(id).title = text;
+      byId(id).replaceChildren(createElement("span", "", text), ` · ${end}`);
+    }
+  }
+
+  function svgOf(area) {
+    const { palette, relation } = styling.current();
+    return saving.svgOf(model, palette, stage.picture(), area, relation);
+  }
+
+  function saveSvg(area) {
+    const blob = new Blob([saving.svgText(svgOf(area))], { type: "image/svg+xml" });
+    saving.download(blob, saving.fileName(data.name, "svg"));
+  }
+
+  async function savePng(area) {
+    try {
+      saving.download(await saving.pngOf(svgOf(area), area), saving.fileName(data.name, "png"));
+    } catch (error) {
+      byId("live").textContent =
+        `The PNG could not be made: ${error.message}. SVG has no limit of size.`;
+      byId("live").classList.add("shown");
+      setTimeout(() => byId("live").classList.remove("shown"), 6000);
+    }
+  }
+
+  const windowArea = () =>
+    saving.croppedTo(camera.visibleArea(stage.view(), stage.freeSize()), stage.picture());
+  const wholeArea = () => saving.wholeArea(stage.picture());
+  const saveEntries = () => [
+    { title: "Visible part" },
+    { text: "SVG", act: () => saveSvg(windowArea()) },
+    { text: "PNG", act: () => savePng(windowArea()) },
+    { title: "Whole picture" },
+    { text: "SVG", act: () => saveSvg(wholeArea()) },
+    { text: "PNG", act: () => savePng(wholeArea()) },
+  ];
+
+  // The button to the innermost box that failed.
+  function attachFailure() {
+    const failed = model.all.filter(model.failed).reduce((outer, item) =>
+      (model.within(item, outer) ? item : outer), -1);
+    byId("failure").hidden = failed < 0;
+    if (failed < 0) return;
+    byId("failure").textContent = `Failed in ${model.title(failed)}`;
+    byId("failure").title = "Go to where the run failed";
+    byId("failure").addEventListener("click", () => actions.goTo(failed));
+  }
+
+  attachFailure();
+  updateChips(state.get());
+  state.onChange(updateChips);
+  menu.attach(byId("direction"), directionEntries);
+  menu.attach(byId("levels"), levelEntries);
+  menu.attach(byId("colours"), colourEntries);
+  menu.attach(byId("save"), saveEntries);
+  byId("colours").hidden = !numeric.length;
+  byId("levels").hidden = !model.openable.length;
+  const CLICKS = {
+    "left-out": actions.showAll, type: actions.clearType, find: actions.openFinder,
+    help: actions.openHelp, theme: actions.toggleTheme, "zoom-fit": stage.fit,
+    "zoom-in": () => stage.zoom(1.25), "zoom-out": () => stage.zoom(0.8),
+  };
+  for (const [id, act] of Object.entries(CLICKS)) byId(id).addEventListener("click", () => act());
+};
