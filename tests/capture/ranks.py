@@ -141,10 +141,17 @@ _MAY_STAY = {"broadcast": {0}, "reduce": {0}, "all_reduce_later": {0}}
 """Written on one rank only and drawn alike on all, or written when it is waited for."""
 
 
+_NOT_IN_EVERY_GLOO = ("reduce_scatter", "reduce_scatter_tensor", "all_to_all")
+
+
 def collectives(rank):
     """Each collective is an op that writes what changed, and is read from where it wrote."""
     for name, run in _collectives(rank).items():
-        plain = run() * 2
+        try:
+            plain = run() * 2
+        except RuntimeError as error:  # Gloo of an older PyTorch
+            assert name in _NOT_IN_EVERY_GLOO and "does not support" in str(error), name
+            continue
         changes = Changes()
         with Recorder(run) as recorder, changes:
             result = run() * 2

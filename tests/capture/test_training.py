@@ -300,7 +300,9 @@ def test_two_processes(tmp_path):
     Two processes do all tasks, one after the other: their starts would take most of the time.
     What they print names the task that failed.
     """
-    tasks = ["collectives", "ddp", "fsdp", "dtensor", *TASKS]
+    tasks = ["collectives", "ddp", "dtensor"]
+    if tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 7):  # 2.6 shards on GPUs only
+        tasks += ["fsdp", *TASKS]
     ranks = [_start(rank, tmp_path / "meeting", tasks) for rank in (0, 1)]
     try:
         told = [process.communicate(timeout=240)[0] for process in ranks]
