@@ -85,6 +85,7 @@ def found(stop: tuple[int, ...], *graphs: Sequence[TracedOp]) -> tuple[str | Non
         ((41, 20), [[SIN]], (None, "s1")),
         ((41, 20), [[FIRST]], (None, "s3")),
         ((41, 20), [[FIRST, SECOND]], (None, "s4")),
+        ((41, 20), [[call("sin"), FIRST]], (None, "s3")),
         ((41, 20), [[SECOND, TAN]], (None, "s4")),
         ((41, 30, 99, 20), [[SIN]], (None, "s2")),
         ((41,), [[SIN]], (None, "s0")),

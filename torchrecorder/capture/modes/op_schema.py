@@ -165,9 +165,7 @@ def _is_pytorch(func: Any) -> bool:
 
 
 def _work_out(func: Callable[..., Any]) -> FunctionFacts:
-    name = str(getattr(func, "__name__", type(func).__name__))
-    if isinstance(func, OpOverload):
-        name = name.partition(".")[0]
+    name = str(getattr(func, "__name__", type(func).__name__)).partition(".")[0]
     if isinstance(func, types.MethodWrapperType):
         return _attribute_facts(func, name)
     parameters = ("other", "self") if name in _REFLECTED else _parameters(func)

@@ -72,9 +72,8 @@ def _set_gradients_aside(stack: contextlib.ExitStack, modules: list[Module]) -> 
         if parameter is not None and parameter.is_leaf
     ]
     stack.callback(_put_back_gradients, found)
-    for parameter, gradient in found:
-        if gradient is not None:
-            parameter.grad = None
+    for parameter, _ in found:
+        parameter.grad = None
 
 
 class _BufferPlace(NamedTuple):
