@@ -116,6 +116,22 @@ def test_ops_are_given_the_tensor_of_the_user():
     assert x.tolist() == out.tolist() == [2.0, 2.0]
 
 
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda x: x * 2, lambda x: torch.cat((x, x)), lambda x: torch.stack([x]),
+        lambda x: torch.mul(2, other=x), lambda x: torch.cat(tensors=[x]),
+    ],
+)
+def test_autograd_knows_only_the_tensor_of_the_user(use):
+    """Behind what an operation makes of what an identity returned, as without a recorder."""
+    x = torch.ones(2, requires_grad=True)
+    with tr.Recorder(model := Calls(lambda same, x: use(same(x)))):
+        out = model(x)
+    behind = [node for node, _ in out.grad_fn.next_functions if node is not None]
+    assert behind and all(getattr(node, "variable", None) is x for node in behind)
+
+
 def test_gradients_pass_through():
     """Both ways add to the gradient, as without a recorder."""
     x = torch.ones(2, requires_grad=True)

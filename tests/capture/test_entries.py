@@ -113,6 +113,21 @@ def test_what_overlaps_makes_it_unclear(table, start, end, unclear):
     assert (found is part) == (start >= 2 and end <= 6)
 
 
+def test_a_copy_is_in_the_storage_on_its_own(table):
+    """It stays when the first tensor is gone, and is not tracked by autograd."""
+    base = torch.zeros(10)
+    first, second = base[2:8], base.detach()[2:8]
+    table.enter(first)
+    known = table.entries[id(first)]
+    for name in set(Entry.__slots__) - {"key", "storage"}:
+        setattr(known, name, name)
+    copied = table.entries[id(second)] = known.copy(second, table.forget)
+    assert (copied.key, copied.value, copied.original) == (id(second), "value", None)
+    assert copied.requires_grad is False
+    del first
+    assert table.around(base[3:5])[0] is second
+
+
 def test_a_dead_tensor_is_forgotten(table):
     """Its storage remembers that there was one; others stay."""
     base = torch.zeros(10)
@@ -235,4 +250,5 @@ def test_tensors_are_found_with_their_places():
     ]
     assert [tensor.item() for _, tensor in found] == [0, 1, 2, 3, 4, 0]
     assert tensors_in([b]) == [("0", b)] and tensors_in(b) == [("", b)]
-    assert tensors_in(Held) == []
+    assert tensors_in(Held) == [] == tensors_in(dataclasses.make_dataclass(
+        "Shared", [("tensor", object, a)]))

@@ -79,4 +79,15 @@ def test_without_the_compiler(monkeypatch):
     monkeypatch.delitem(sys.modules, "torch._dynamo", raising=False)
     with RunEagerly() as waiting:
         assert sys.meta_path[0] is waiting
+        assert waiting.find_spec("json", None) is None and sys.meta_path[0] is waiting
     assert waiting not in sys.meta_path
+
+
+def test_without_a_compiler_there_is_nothing_to_wait_for(monkeypatch):
+    """Its import fails as it would without a recorder, and no fact is lost by that."""
+    lost = []
+    monkeypatch.delitem(sys.modules, "torch._dynamo", raising=False)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with RunEagerly(lambda *fact: lost.append(fact)) as waiting:
+        assert waiting.find_spec("torch._dynamo", None) is None
+    assert lost == []

@@ -49,9 +49,7 @@ def test_arguments_of_modules_are_released_after_the_call() -> None:
     """Although the block goes on, and the last region was one of this module."""
 
     def forward(self: Any, x: Tensor) -> Tensor:
-        with torch.no_grad():
-            y = x + 1
-        return y * 2
+        return checkpoint(torch.sin, x, use_reentrant=False) * 2  # type: ignore[no-any-return]
 
     model = net(forward)
     with torchrecorder.Recorder(model):
@@ -75,6 +73,21 @@ def test_a_recorded_thread_ran_nothing_that_is_not_recorded() -> None:
     recording = torchrecorder.record(model, X, threads=True)
     assert "inner" in [scope.path for scope in recording.scopes.values()]
     assert not [note for note in recording.run.notes if "not recorded" in note]
+
+
+@pytest.mark.parametrize("own", [None, lambda frame, event, argument: None])
+def test_a_thread_has_the_profile_function_of_the_program(own: Any) -> None:
+    """Or none, if the program set none."""
+    found: list[Any] = []
+    threading.setprofile(own)
+    try:
+        with torchrecorder.Recorder():
+            thread = threading.Thread(target=lambda: found.append(sys.getprofile()))
+            thread.start()
+            thread.join()
+    finally:
+        threading.setprofile(None)
+    assert found == [own]
 
 
 def test_a_custom_function_that_has_returned_is_forgotten() -> None:

@@ -58,6 +58,15 @@ def test_buffers_that_are_alone_of_their_kind_are_put_back(kind: str) -> None:
             assert buffer._version == version
 
 
+def test_a_buffer_without_a_version_is_put_back() -> None:
+    """One that was made in inference mode."""
+    with torch.inference_mode():
+        model = Held(torch.ones(3), torch.zeros(2))
+    with restored(model), torch.inference_mode():
+        model.b0.mul_(3)
+    assert plain(model.b0) == [1, 1, 1] and plain(model.b1) == [0, 0]
+
+
 def test_a_buffer_that_was_taken_away_is_put_back() -> None:
     """And one that another was put in the place of."""
     model = Held(torch.ones(3), torch.zeros(2))

@@ -1,0 +1,90 @@
+"""Small facts about calls below Python, calls that return what they were given, and recorders."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import torchrecorder
+from torchrecorder.capture.internals.access import function_modes
+from torchrecorder.capture.internals.processes import in_use
+from torchrecorder.capture.modes.higher_order import active_recorders
+from torchrecorder.capture.tape import Tape
+from tests.notation import flow
+from tests.structure import structure
+
+
+@pytest.fixture(autouse=True)
+def strict(monkeypatch: Any) -> None:
+    """What an instrument stumbles over is an error here."""
+    monkeypatch.setattr(Tape, "strict", True)
+
+
+class Compares(nn.Module):
+    """Looks at its numbers before it computes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("b", torch.ones(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Run."""
+        if torch.equal(x, self.b):
+            x = x + 1
+        return x * 2
+
+
+@pytest.mark.parametrize("inference", [False, True])
+def test_a_script_that_compares_its_input_with_a_buffer(inference: bool) -> None:
+    """Both are read, although neither was read before; with and without versions of tensors."""
+    script = torch.jit.script(Compares())
+    with torch.inference_mode(inference):
+        recording = torchrecorder.record(script, torch.ones(2))
+    assert flow(recording).splitlines() == [
+        "equal = equal(0, b)", "add = add(0)", "mul = mul(add)", "return mul"]
+    assert structure(recording) == []
+
+
+@pytest.mark.parametrize("used", [False, True])
+def test_a_pass_that_makes_nothing_new(used: bool) -> None:
+    """It gives the gradient that it was given, or None, and is an operation all the same."""
+    y, unused = (torch.ones(2, requires_grad=True) * number for number in (1, 2))
+    with torchrecorder.Recorder() as recorder:
+        given = torch.ones(2)
+        (found,) = torch.autograd.grad(y, y if used else unused, given, allow_unused=True)
+        given.exp()
+    recording = recorder.recording
+    assert found is (given if used else None)
+    ones, grad, exp = recording.ops.values()
+    assert (grad.name, grad.outputs, exp.inputs[0].value) == ("grad", (), ones.outputs[0])
+    assert [run.op for run in recording.backward_runs] == [grad.id] and structure(recording) == []
+
+
+def test_only_recorders_that_record_are_active() -> None:
+    """The innermost last; none when all are over."""
+    assert active_recorders() == ()
+    with torchrecorder.Recorder() as outer:
+        with torchrecorder.Recorder() as inner:
+            assert [item.functions for item in active_recorders()] == [
+                each._instruments.functions for each in (outer, inner)
+            ] == function_modes()
+        assert [item.functions for item in active_recorders()] == [outer._instruments.functions]
+    assert active_recorders() == ()
+
+
+class Unavailable:
+    """``torch.distributed`` of a PyTorch that was built without it."""
+
+    @staticmethod
+    def is_available() -> bool:
+        """It is not."""
+        return False
+
+
+def test_a_pytorch_that_cannot_communicate(monkeypatch: Any) -> None:
+    """It has no group, and cannot be asked for one."""
+    monkeypatch.setitem(__import__("sys").modules, "torch.distributed", Unavailable)
+    assert not in_use()
