@@ -88,3 +88,46 @@ def test_a_pytorch_that_cannot_communicate(monkeypatch: Any) -> None:
     """It has no group, and cannot be asked for one."""
     monkeypatch.setitem(__import__("sys").modules, "torch.distributed", Unavailable)
     assert not in_use()
+
+
+class Made(torch.autograd.Function):
+    """Makes a leaf, reads it, and returns it."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:  # type: ignore[override]
+        """Run."""
+        made = torch.ones(2, requires_grad=True)
+        made.sin()
+        return made
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
+        """The gradient of one is that of the other."""
+        return gradient
+
+
+def test_a_leaf_that_a_custom_function_returns_is_one_no_longer() -> None:
+    """Its gradient flows on to the input of the function, although it was read as a leaf."""
+    with torchrecorder.Recorder() as recorder:
+        x = torch.zeros(2, requires_grad=True)
+        Made.apply(x).exp()  # type: ignore[no-untyped-call]
+    recording = recorder.recording
+    exp = next(op for op in recording.ops.values() if op.name == "exp")
+    edge = recording.values[exp.inputs[0].value].grad
+    assert edge is not None and recording.grad_nodes[edge.grad].name == "MadeBackward"
+
+
+def test_the_writes_that_make_a_value_are_numbered() -> None:
+    """After what was there before, in their order."""
+    with torchrecorder.Recorder() as recorder:
+        whole = torch.zeros(4) + 0
+        left, right = whole[:2], whole[2:].data
+        left.add_(1)
+        right.mul_(2)
+        whole.sum()
+    recording = recorder.recording
+    (join,) = (op for op in recording.ops.values() if op.name == "join")
+    makers = [recording.ops[recording.values[slot.value].producer or join.id].name
+              for slot in join.inputs]
+    assert [slot.name for slot in join.inputs] == ["0", "1", "2"]
+    assert makers == ["add", "add_", "mul_"]
