@@ -97,6 +97,13 @@ def test_a_pattern_that_matches_is_no_reason_to_warn(pattern: str) -> None:
         torchrecorder.record(model, torch.ones(1), keep=[pattern])
 
 
+def test_an_operation_without_results_has_none_that_are_kept() -> None:
+    """Not even an empty list of them."""
+    model = net(lambda self, x: x * x.item())
+    recording = torchrecorder.record(model, torch.ones(1), keep=["Net: item", "Net: mul"])
+    assert list(recording.activations) == ["Net: mul"]
+
+
 def test_memory_that_is_released_before_anything_ran() -> None:
     """It was released in nothing that has a name."""
     model = nn.Sequential(nn.Linear(2, 2, bias=False))

@@ -106,9 +106,8 @@ class _Buffers:
                 shape = buffer.shape if usual else shape_of(buffer)
                 place = made(_BufferPlace, (held, name, buffer, version_of(buffer), shape, usual))
                 self.places.append(place)
-                if not buffer.is_meta:
-                    kind = (buffer.dtype, buffer.device) if usual else id(buffer)
-                    kinds.setdefault(kind, []).append(place)
+                kind = (buffer.dtype, buffer.device) if usual else id(buffer)
+                kinds.setdefault(kind, []).append(place)
         with torch.no_grad():
             self.copies = [(places, _copied(places)) for places in kinds.values()]
 
