@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 import torchrecorder as tr
+from torchrecorder.capture.tensors import alias
 from tests.zoo.case import net
 from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import BoxKind
@@ -130,6 +131,28 @@ def test_autograd_knows_only_the_tensor_of_the_user(use):
         out = model(x)
     behind = [node for node, _ in out.grad_fn.next_functions if node is not None]
     assert behind and all(getattr(node, "variable", None) is x for node in behind)
+
+
+@pytest.mark.parametrize(("name", "lost"), [("_own", 1), ("tensors_in", 1), ("_or", 0)])
+def test_an_exchange_that_fails_is_a_lost_fact(name, lost, monkeypatch):
+    """The operation runs on what it was given, and the run goes on."""
+
+    def fails(*args):
+        raise RuntimeError(name)
+
+    def function(same, x):
+        other = same(x)
+        if lost:
+            monkeypatch.setattr(alias, name, fails)
+        made = other.add_(1)
+        monkeypatch.undo()
+        return made * 2
+
+    x = torch.zeros(2)
+    with tr.Recorder(model := Calls(function)) as recorder:
+        out = model(x)
+    assert out.tolist() == [2.0, 2.0] and x.tolist() == [1.0, 1.0]
+    assert recorder.recording.run.lost == lost
 
 
 def test_gradients_pass_through():

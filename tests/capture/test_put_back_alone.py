@@ -8,8 +8,14 @@ import warnings
 import pytest
 from torch import nn
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from torchrecorder.capture.internals.access import function_modes, leave_function_mode
+from torchrecorder.capture.internals.access import (
+    dispatch_modes,
+    function_modes,
+    leave_dispatch_mode,
+    leave_function_mode,
+)
 from torchrecorder.capture.state.force_eager import RunEagerly
 from torchrecorder.capture.state.recursion_limit import Headroom
 
@@ -29,6 +35,25 @@ def test_a_mode_is_removed_from_below_others():
         left = [mode for mode in function_modes() if isinstance(mode, Mode)]
         leave_function_mode(one)
         again = [mode for mode in function_modes() if isinstance(mode, Mode)]
+        one.__enter__()  # for the with statement, which leaves three
+    assert left == again == [two, three]
+
+
+class Below(TorchDispatchMode):
+    """Does nothing either."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+def test_a_mode_of_the_dispatcher_is_removed_from_below_others():
+    """They stay, in their order; a mode that is not there removes none."""
+    one, two, three = Below(), Below(), Below()
+    with one, two, three:
+        leave_dispatch_mode(one)
+        left = dispatch_modes()
+        leave_dispatch_mode(one)
+        again = dispatch_modes()
         one.__enter__()  # for the with statement, which leaves three
     assert left == again == [two, three]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,9 @@ import torch
 from torch import Tensor, nn
 
 import torchrecorder
+from torchrecorder.capture.probes import communications
 from torchrecorder.capture.probes.communications import _Pending
+from torchrecorder.capture.tape import Tape
 from tests.zoo.case import net
 
 # Communication ----------------------------------------------------------------------------
@@ -69,6 +72,49 @@ def test_the_end_of_a_communication_is_asked_for() -> None:
         clock.now += 1.0
     assert (one.seconds, one.future) == (2.0, None)
     assert other.seconds is None and other.future is not None
+
+
+class Work:
+    """What the program can wait for."""
+
+    def __init__(self, is_done: bool) -> None:
+        self.is_done = is_done
+
+
+@pytest.mark.parametrize("is_done", [False, True])
+def test_a_communication_is_asked_only_while_it_runs(is_done: bool, monkeypatch: Any) -> None:
+    """One that was done at once has told its end."""
+    clock, asked = Clock(), SimpleNamespace(done=lambda: True)
+
+    def when_done(work: Work, tell: Any) -> Any:
+        if work.is_done:
+            tell()
+        return asked
+
+    monkeypatch.setattr(communications, "work_in", lambda result: result)
+    monkeypatch.setattr(communications, "when_done", when_done)
+    listener: Any = SimpleNamespace(tape=Tape(), _works={})
+    begun, work = pending(clock), Work(is_done)
+    communications.Communications.ends(listener, begun, work)
+    assert begun.future is (None if is_done else asked)
+    assert listener._works[id(work)][0]() is work and listener._works[id(work)][1] is begun
+
+
+def test_what_arrives_at_the_end_of_a_wait_or_a_pass() -> None:
+    """The tensor that was waited for, whoever wrote it; of a pass, what began in it."""
+    arrived: list[Any] = []
+    storages = SimpleNamespace(arrive=arrived.append)
+    listener: Any = SimpleNamespace(
+        values=SimpleNamespace(storages=storages, named={}), _arrive=arrived.append,
+        _working=contextlib.nullcontext, _found=[pending(Clock()) for _ in range(2)],
+    )
+    tensor = torch.ones(1)
+    communications.Communications.waited(listener, (tensor, None, 0.0))
+    assert arrived == [tensor]
+    for one, is_backward in zip(listener._found, (False, True)):
+        one.communication.backward = is_backward
+    communications.Communications.backward_ended(listener)
+    assert arrived == [tensor, listener._found[1]]
 
 
 # What is counted --------------------------------------------------------------------------
