@@ -16,6 +16,7 @@ import torchrecorder
 from torchrecorder.capture.hooks.backward import home
 from torchrecorder.capture.hooks.custom_functions import AppliedFunctions
 from torchrecorder.capture.hooks.deferred_recorder import DeferredRecorder
+from torchrecorder.capture.hooks.modules import ModuleScopes
 from torchrecorder.capture.tape import Tape
 from torchrecorder.events import GradEdge
 from torchrecorder.graph.nodes import GradNode
@@ -167,3 +168,30 @@ def test_regions_inside_each_other_end_with_the_block() -> None:
     assert [outer.kind.value, deep.kind.value] == ["checkpoint", "autocast"]
     assert deep.parent == outer.id and structure(recording) == []
     assert outer.seconds >= deep.seconds > 0  # type: ignore[operator]
+
+
+def test_calls_that_were_interrupted_end_with_the_one_around(monkeypatch: Any) -> None:
+    """Also where the recorder fails at the end of that: nothing inside of it stays open."""
+
+    def interrupted(self: Any, x: Tensor) -> Tensor:
+        x.sin()
+        raise KeyboardInterrupt
+
+    def forward(self: Any, x: Tensor) -> Tensor:
+        try:
+            self.inner(x)
+        except KeyboardInterrupt:
+            monkeypatch.setattr(Tape, "strict", False)
+            monkeypatch.setattr(ModuleScopes, "_returned", None)
+        return x.cos()
+
+    model = net(forward, inner=net(interrupted))
+    with torchrecorder.Recorder(model) as recorder:
+        out = model(X)
+        monkeypatch.undo()
+        out.exp()
+    recording = recorder.recording
+    assert [op.name for op in recording.ops.values()] == ["sin", "cos", "exp"]
+    assert next(reversed(recording.ops.values())).scope is None
+    assert all(scope.seconds is not None for scope in recording.scopes.values())
+    assert recording.run.lost == 1
