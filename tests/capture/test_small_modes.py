@@ -131,3 +131,19 @@ def test_the_writes_that_make_a_value_are_numbered() -> None:
               for slot in join.inputs]
     assert [slot.name for slot in join.inputs] == ["0", "1", "2"]
     assert makers == ["add", "add_", "mul_"]
+
+
+@pytest.mark.parametrize("inference", [False, True])
+def test_a_tensor_that_is_given_other_memory(inference: bool) -> None:
+    """Is written by that, although its version stays, if it has one; what was given is only read."""
+
+    def run(x: Tensor) -> Tensor:
+        first, second = x * 1, x * 2
+        first.data = second
+        return first + second
+
+    with torch.inference_mode(inference):
+        recording = torchrecorder.record(run, torch.ones(2))
+    assert flow(recording).splitlines() == [
+        "mul = mul(x)", "mul2 = mul(x)", "set_data! = set_data(mul, mul2)",
+        "add = add(set_data, mul2)", "return add"]
