@@ -135,7 +135,7 @@ def test_the_writes_that_make_a_value_are_numbered() -> None:
 
 @pytest.mark.parametrize("inference", [False, True])
 def test_a_tensor_that_is_given_other_memory(inference: bool) -> None:
-    """Is written by that, although its version stays, if it has one; what was given is only read."""
+    """Is written by that, although its version stays; what was given is only read."""
 
     def run(x: Tensor) -> Tensor:
         first, second = x * 1, x * 2
