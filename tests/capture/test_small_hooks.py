@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 import torchrecorder
+from torchrecorder.capture.autograd.walk import AutogradWalk
 from torchrecorder.capture.hooks.backward import home
 from torchrecorder.capture.hooks.custom_functions import AppliedFunctions
 from torchrecorder.capture.hooks.deferred_recorder import DeferredRecorder
@@ -195,3 +196,59 @@ def test_calls_that_were_interrupted_end_with_the_one_around(monkeypatch: Any) -
     assert next(reversed(recording.ops.values())).scope is None
     assert all(scope.seconds is not None for scope in recording.scopes.values())
     assert recording.run.lost == 1
+
+
+@pytest.mark.parametrize(("error", "failed"), [(ValueError, True), (SystemExit, False)])
+def test_a_script_that_ends_by_an_exception(error: type[BaseException], failed: bool) -> None:
+    """Is no failure of the run if that is its way to end."""
+    model = net(lambda self, x: x.sin())
+    recorder = DeferredRecorder(lambda module, frame: module is model, 0)
+    with pytest.raises(error), recorder:
+        model(X)
+        raise error
+    assert recorder.recording is not None
+    assert (recorder.recording.run.failure is not None) is failed
+
+
+def test_an_input_is_passed_on_outside_of_regions() -> None:
+    """By the module that returns it, although its last operation was in a region."""
+
+    def passing(self: Any, x: Tensor) -> Tensor:
+        checkpoint(torch.sin, x, use_reentrant=False)
+        return x
+
+    model = net(lambda self, x: x + self.inner(x), inner=net(passing))
+    recording = torchrecorder.record(model, X)
+    (passed,) = (op for op in recording.ops.values() if op.kind == "pass")
+    assert passed.scope is not None and recording.scopes[passed.scope].kind.value == "module"
+    assert recording.scopes[passed.scope].path == "inner"
+
+
+def test_a_line_is_one_of_the_program() -> None:
+    """And not one of the layer, nor one of a function of PyTorch around it."""
+
+    def forward(self: Any, x: Tensor) -> Tensor:
+        return self.layers(x)  # type: ignore[no-any-return]
+
+    model = net(forward, layers=nn.Sequential(nn.Linear(2, 2), nn.Softmax(1)))
+    recording = torchrecorder.record(model, X)
+    lines = {(op.name, op.source and op.source.line) for op in recording.ops.values()}
+    first = forward.__code__.co_firstlineno
+    assert lines == {("linear", first + 1), ("softmax", first + 1)}
+
+
+def test_a_pass_that_could_not_be_recorded_is_over(monkeypatch: Any) -> None:
+    """It runs as it would, and the next one is recorded."""
+    monkeypatch.setattr(Tape, "strict", False)
+    x = torch.ones(2, requires_grad=True)
+    with torchrecorder.Recorder() as recorder:
+        first, second = x.sin().sum(), x.cos().sum()
+        with monkeypatch.context() as broken:
+            broken.setattr(AutogradWalk, "begin", None)
+            first.backward()
+        second.backward()
+    recording = recorder.recording
+    assert torch.allclose(x.grad, x.cos() - x.sin())  # type: ignore[arg-type]
+    (run,) = recording.backward_runs
+    names = [recording.grad_nodes[item.grad].name for item in recording.grad_runs]
+    assert names == ["SumBackward0", "CosBackward0", "AccumulateGrad"] and not run.failed
