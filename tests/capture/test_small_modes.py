@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import pytest
@@ -26,25 +27,27 @@ def strict(monkeypatch: Any) -> None:
 class Compares(nn.Module):
     """Looks at its numbers before it computes."""
 
-    def __init__(self) -> None:
+    def __init__(self, held: Any) -> None:
         super().__init__()
-        self.register_buffer("b", torch.ones(2))
+        self.held = held
 
     def forward(self, x: Tensor) -> Tensor:
         """Run."""
-        if torch.equal(x, self.b):
+        if torch.equal(x, self.held):
             x = x + 1
         return x * 2
 
 
 @pytest.mark.parametrize("inference", [False, True])
-def test_a_script_that_compares_its_input_with_a_buffer(inference: bool) -> None:
-    """Both are read, although neither was read before; with and without versions of tensors."""
-    script = torch.jit.script(Compares())
+@pytest.mark.parametrize(
+    ("kind", "name"), [(nn.Buffer, "held"), (nn.Parameter, "held"), (Tensor.clone, "const")])
+def test_a_script_that_compares_its_input(kind: Any, name: str, inference: bool) -> None:
+    """With what it holds, which was not read before; with and without versions of tensors."""
+    script = torch.jit.script(Compares(kind(torch.ones(2))))
     with torch.inference_mode(inference):
         recording = torchrecorder.record(script, torch.ones(2))
     assert flow(recording).splitlines() == [
-        "equal = equal(0, b)", "add = add(0)", "mul = mul(add)", "return mul"]
+        f"equal = equal(0, {name})", "add = add(0)", "mul = mul(add)", "return mul"]
     assert structure(recording) == []
 
 
@@ -147,3 +150,24 @@ def test_a_tensor_that_is_given_other_memory(inference: bool) -> None:
     assert flow(recording).splitlines() == [
         "mul = mul(x)", "mul2 = mul(x)", "set_data! = set_data(mul, mul2)",
         "add = add(set_data, mul2)", "return add"]
+
+
+@pytest.mark.parametrize("opens", [False, True])
+def test_attention_is_opened_unless_it_must_be_one_operation(opens: bool) -> None:
+    """As it must be to be found in compiled graphs."""
+    attention, x = nn.MultiheadAttention(4, 2), torch.ones(3, 1, 4, requires_grad=True)
+    with torchrecorder.Recorder(attention) as recorder:
+        recorder._instruments.functions.opens = opens
+        attention(x, x, x)
+    names = {op.name for op in recorder.recording.ops.values()}
+    assert ("multi_head_attention_forward" in names) is not opens
+    assert ("linear" in names) is opens
+
+
+def test_a_gradient_that_no_backward_pass_keeps() -> None:
+    """Whoever reads it is warned once, at the own line."""
+    with torchrecorder.Recorder(), warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        y = torch.ones(2, requires_grad=True) * 2
+        assert y.grad is None
+    assert [warning.filename for warning in heard] == [__file__]
