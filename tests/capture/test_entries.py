@@ -7,6 +7,8 @@ from collections import namedtuple
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from torchrecorder.capture.tensors.entries import Entry, around_in, forgetting
 from torchrecorder.capture.tensors.storage import NO_STORAGE, Storage, Storages, Write
@@ -219,6 +221,16 @@ def test_freed_storages_are_forgotten():
 def test_the_bytes_that_a_tensor_can_reach(take, reach):
     """From the first to past the last, whatever lies between."""
     assert reach_of(take(torch.zeros(3, 4))) == reach
+
+
+def test_nothing_is_decided_about_sizes_that_are_not_known():
+    """Such a tensor may reach everything; asking would fix its sizes."""
+    sizes = ShapeEnv()
+    tensor = FakeTensorMode(shape_env=sizes).from_tensor(torch.zeros(3, 4))
+    part = tensor[1:]
+    known = len(sizes.guards)
+    assert reach_of(tensor) == reach_of(part) == (0, ANYWHERE)
+    assert shape_of(tensor) == (-1, -1) and len(sizes.guards) == known
 
 
 def test_shapes_and_elements():

@@ -85,13 +85,14 @@ def test_the_warning_of_global_hooks(own_hook):
     """Those of the recorder are no reason to warn; those of the user are."""
     import torch._dynamo  # noqa: F401
 
+    eager = RunEagerly()  # which lives on, as that of a recorder
     handle = nn.modules.module.register_module_forward_hook(lambda *args: None)
     if not own_hook:
         handle.remove()
     try:
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
-            with RunEagerly():
+            with eager:
                 warnings.warn(ABOUT_HOOKS, stacklevel=1)
             warnings.warn(ABOUT_HOOKS, stacklevel=1)
     finally:
