@@ -97,7 +97,7 @@ class Tape:
         self.lost = 0
         self.sound = True  # whether all instruments that the user's tensors depend on still work
         self.failed: tuple[int, type] | None = None  # an exception would keep its frames alive
-        self.failed_at: FailedAt  # where it was raised
+        self.failed_at = FailedAt()
 
     @classmethod
     def beside(cls, main: Tape, number: int, around: ScopeId | None) -> Tape:
