@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 import torchrecorder as tr
+from torchrecorder.capture.tensors import alias
 from tests.zoo.case import net
 from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import BoxKind
@@ -35,7 +36,15 @@ class Calls(nn.Module):
         return self.function(self.same, x)
 
 
+def looped(tensor):
+    """A list that is an item of itself."""
+    made = [tensor]
+    made.append(made)
+    return made
+
+
 CONTAINERS = {
+    "list in itself": (lambda same, x: {"k": looped(same(x))}, lambda out: out["k"][0]),
     "tensor": (lambda same, x: same(x), lambda out: out),
     "tuple": (lambda same, x: (1, same(x)), lambda out: out[1]),
     "named tuple": (lambda same, x: Pair("a", same(x)), lambda out: out.second),
@@ -114,6 +123,44 @@ def test_ops_are_given_the_tensor_of_the_user():
         out = model(x)
     assert seen == [True, True]
     assert x.tolist() == out.tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda x: x * 2, lambda x: torch.cat((x, x)), lambda x: torch.stack([x]),
+        lambda x: torch.mul(2, other=x), lambda x: torch.cat(tensors=[x]),
+    ],
+)
+def test_autograd_knows_only_the_tensor_of_the_user(use):
+    """Behind what an operation makes of what an identity returned, as without a recorder."""
+    x = torch.ones(2, requires_grad=True)
+    with tr.Recorder(model := Calls(lambda same, x: use(same(x)))):
+        out = model(x)
+    behind = [node for node, _ in out.grad_fn.next_functions if node is not None]
+    assert behind and all(getattr(node, "variable", None) is x for node in behind)
+
+
+@pytest.mark.parametrize(("name", "lost"), [("_own", 1), ("tensors_in", 1), ("_or", 0)])
+def test_an_exchange_that_fails_is_a_lost_fact(name, lost, monkeypatch):
+    """The operation runs on what it was given, and the run goes on."""
+
+    def fails(*args):
+        raise RuntimeError(name)
+
+    def function(same, x):
+        other = same(x)
+        if lost:
+            monkeypatch.setattr(alias, name, fails)
+        made = other.add_(1)
+        monkeypatch.undo()
+        return made * 2
+
+    x = torch.zeros(2)
+    with tr.Recorder(model := Calls(function)) as recorder:
+        out = model(x)
+    assert out.tolist() == [2.0, 2.0] and x.tolist() == [1.0, 1.0]
+    assert recorder.recording.run.lost == lost
 
 
 def test_gradients_pass_through():

@@ -125,6 +125,11 @@ def test_what_functions_close_over_is_found_without_the_compiler():
     assert found["first.weight"] is net.first.weight and found["given"] is given
     assert closed_over((lambda x: x, unused)) == []
 
+    def endless(x):
+        return endless(x + given)
+
+    assert dict(closed_over((endless,))) == {"given": given}
+
 
 def test_arguments_have_the_names_of_the_operator():
     """As other operators' do: 'scale 0.25', and not the place among the arguments."""

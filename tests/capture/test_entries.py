@@ -7,6 +7,8 @@ from collections import namedtuple
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from torchrecorder.capture.tensors.entries import Entry, around_in, forgetting
 from torchrecorder.capture.tensors.storage import NO_STORAGE, Storage, Storages, Write
@@ -113,6 +115,21 @@ def test_what_overlaps_makes_it_unclear(table, start, end, unclear):
     assert (found is part) == (start >= 2 and end <= 6)
 
 
+def test_a_copy_is_in_the_storage_on_its_own(table):
+    """It stays when the first tensor is gone, and is not tracked by autograd."""
+    base = torch.zeros(10)
+    first, second = base[2:8], base.detach()[2:8]
+    table.enter(first)
+    known = table.entries[id(first)]
+    for name in set(Entry.__slots__) - {"key", "storage"}:
+        setattr(known, name, name)
+    copied = table.entries[id(second)] = known.copy(second, table.forget)
+    assert (copied.key, copied.value, copied.original) == (id(second), "value", None)
+    assert copied.requires_grad is False
+    del first
+    assert table.around(base[3:5])[0] is second
+
+
 def test_a_dead_tensor_is_forgotten(table):
     """Its storage remembers that there was one; others stay."""
     base = torch.zeros(10)
@@ -206,6 +223,16 @@ def test_the_bytes_that_a_tensor_can_reach(take, reach):
     assert reach_of(take(torch.zeros(3, 4))) == reach
 
 
+def test_nothing_is_decided_about_sizes_that_are_not_known():
+    """Such a tensor may reach everything; asking would fix its sizes."""
+    sizes = ShapeEnv()
+    tensor = FakeTensorMode(shape_env=sizes).from_tensor(torch.zeros(3, 4))
+    part = tensor[1:]
+    known = len(sizes.guards)
+    assert reach_of(tensor) == reach_of(part) == (0, ANYWHERE)
+    assert shape_of(tensor) == (-1, -1) and len(sizes.guards) == known
+
+
 def test_shapes_and_elements():
     """Ragged sizes are -1 and are counted as they are."""
     ragged = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)], layout=torch.jagged)
@@ -235,4 +262,5 @@ def test_tensors_are_found_with_their_places():
     ]
     assert [tensor.item() for _, tensor in found] == [0, 1, 2, 3, 4, 0]
     assert tensors_in([b]) == [("0", b)] and tensors_in(b) == [("", b)]
-    assert tensors_in(Held) == []
+    assert tensors_in(Held) == [] == tensors_in(dataclasses.make_dataclass(
+        "Shared", [("tensor", object, a)]))

@@ -34,6 +34,12 @@ def _resized(self, x):
     return x
 
 
+def _flattened(self, x):
+    if self.b.layout is torch.strided:
+        self.b.data = self.b.data.reshape(-1)
+    return x
+
+
 def _given_memory(self, x):
     self.b.data = torch.zeros_like(self.b)
     return x
@@ -50,7 +56,7 @@ def _bits(tensor):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("forward", [_written, _resized, _given_memory, _exchanged])
+@pytest.mark.parametrize("forward", [_written, _resized, _flattened, _given_memory, _exchanged])
 def test_buffers_are_put_back(kind, forward):
     """Values, shape, version and identity; also of those beside it, and of one held twice."""
     buffer = KINDS[kind]()

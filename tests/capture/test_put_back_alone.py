@@ -8,8 +8,14 @@ import warnings
 import pytest
 from torch import nn
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from torchrecorder.capture.internals.access import function_modes, leave_function_mode
+from torchrecorder.capture.internals.access import (
+    dispatch_modes,
+    function_modes,
+    leave_dispatch_mode,
+    leave_function_mode,
+)
 from torchrecorder.capture.state.force_eager import RunEagerly
 from torchrecorder.capture.state.recursion_limit import Headroom
 
@@ -29,6 +35,25 @@ def test_a_mode_is_removed_from_below_others():
         left = [mode for mode in function_modes() if isinstance(mode, Mode)]
         leave_function_mode(one)
         again = [mode for mode in function_modes() if isinstance(mode, Mode)]
+        one.__enter__()  # for the with statement, which leaves three
+    assert left == again == [two, three]
+
+
+class Below(TorchDispatchMode):
+    """Does nothing either."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+def test_a_mode_of_the_dispatcher_is_removed_from_below_others():
+    """They stay, in their order; a mode that is not there removes none."""
+    one, two, three = Below(), Below(), Below()
+    with one, two, three:
+        leave_dispatch_mode(one)
+        left = dispatch_modes()
+        leave_dispatch_mode(one)
+        again = dispatch_modes()
         one.__enter__()  # for the with statement, which leaves three
     assert left == again == [two, three]
 
@@ -60,13 +85,14 @@ def test_the_warning_of_global_hooks(own_hook):
     """Those of the recorder are no reason to warn; those of the user are."""
     import torch._dynamo  # noqa: F401
 
+    eager = RunEagerly()  # which lives on, as that of a recorder
     handle = nn.modules.module.register_module_forward_hook(lambda *args: None)
     if not own_hook:
         handle.remove()
     try:
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
-            with RunEagerly():
+            with eager:
                 warnings.warn(ABOUT_HOOKS, stacklevel=1)
             warnings.warn(ABOUT_HOOKS, stacklevel=1)
     finally:
@@ -79,4 +105,15 @@ def test_without_the_compiler(monkeypatch):
     monkeypatch.delitem(sys.modules, "torch._dynamo", raising=False)
     with RunEagerly() as waiting:
         assert sys.meta_path[0] is waiting
+        assert waiting.find_spec("json", None) is None and sys.meta_path[0] is waiting
     assert waiting not in sys.meta_path
+
+
+def test_without_a_compiler_there_is_nothing_to_wait_for(monkeypatch):
+    """Its import fails as it would without a recorder, and no fact is lost by that."""
+    lost = []
+    monkeypatch.delitem(sys.modules, "torch._dynamo", raising=False)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with RunEagerly(lambda *fact: lost.append(fact)) as waiting:
+        assert waiting.find_spec("torch._dynamo", None) is None
+    assert lost == []

@@ -40,12 +40,13 @@ def test_in_a_training_step():
     assert {"sub", "pow", "mean"} <= {op.name for op in recording.ops.values()}
 
 
-def test_numbers_are_those_of_the_eager_run():
-    """Bit for bit, whatever the backend would make of it."""
+@pytest.mark.parametrize("tracked", [True, False])
+def test_numbers_are_those_of_the_eager_run(tracked):
+    """Bit for bit, whatever the backend would make of it, with and without gradients."""
     wrong = torch.compile(lambda x: x.sin() * 3, backend=lambda graph, inputs: lambda *x: x)
     x = torch.ones(3)
     with pytest.warns(Notice, match="<lambda> ran eagerly"):
-        with torchrecorder.Recorder():
+        with torchrecorder.Recorder(), torch.set_grad_enabled(tracked):
             y = wrong(x)
     assert torch.equal(y, x.sin() * 3)
 

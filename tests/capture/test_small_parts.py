@@ -58,6 +58,25 @@ def test_buffers_that_are_alone_of_their_kind_are_put_back(kind: str) -> None:
             assert buffer._version == version
 
 
+def test_a_buffer_without_a_version_is_put_back() -> None:
+    """One that was made in inference mode."""
+    with torch.inference_mode():
+        model = Held(torch.ones(3), torch.zeros(2))
+    with restored(model), torch.inference_mode():
+        model.b0.mul_(3)
+    assert plain(model.b0) == [1, 1, 1] and plain(model.b1) == [0, 0]
+
+
+@pytest.mark.parametrize("size", [6, 100_000])
+def test_a_buffer_without_numbers_has_its_shape_again(size: int) -> None:
+    """And its version, on the device of tensors without memory."""
+    model = Held(torch.empty(size, device="meta"), torch.eye(2).to_sparse().to("meta"))
+    with restored(model):
+        model.b0.resize_(2, 3).add_(1)
+    assert model.b0.shape == (size,) and model.b0._version == 0
+    assert model.b1.shape == (2, 2)
+
+
 def test_a_buffer_that_was_taken_away_is_put_back() -> None:
     """And one that another was put in the place of."""
     model = Held(torch.ones(3), torch.zeros(2))

@@ -57,6 +57,6 @@ def _meta(recording: RecordedRun, node: str) -> torch.Tensor | None:
         return None
     value = values[node]
     dtype = getattr(torch, value.dtype, None)
-    if dtype is None or min(value.shape, default=0) < 0:
+    if dtype is None or -1 in value.shape:
         return None
     return torch.empty(value.shape, dtype=dtype, device="meta")

@@ -84,7 +84,7 @@ class _BreakLocator:
         for place, span in enumerate(spans):
             if span.graph == number:
                 after = spans[place + 1].first if place + 1 < len(spans) else total
-                return span.last + 1, max(after, span.last + 1)
+                return span.last + 1, after
         return 0, 0
 
     def _frame(self, number: int) -> ScopeId | None:

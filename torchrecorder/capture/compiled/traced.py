@@ -51,9 +51,9 @@ class TracedOp(NamedTuple):
     lines: tuple[SourceLine, ...]
     modules: tuple[int, ...]
     shapes: tuple[tuple[int, ...], ...]
-    node: str = ""
-    numpy: bool = False
-    number: bool = False
+    node: str
+    numpy: bool
+    number: bool
 
 
 class Stop(NamedTuple):
@@ -75,7 +75,7 @@ class TracedGraph:
 
     ops: tuple[TracedOp, ...]
     stop: Stop | None
-    recompiled: bool = False
+    recompiled: bool
     guards: int | None = None
     kernels: Sequence[MadeKernel] = ()
 
@@ -92,7 +92,7 @@ class Traced:
     """
 
     file: Callable[[str], str | None]
-    fused: bool = False
+    fused: bool
     graphs: list[TracedGraph] = field(default_factory=list)
     runs: list[int] = field(default_factory=list)
     functions: set[int] = field(default_factory=set)
@@ -101,7 +101,7 @@ class Traced:
         """Keep *graph*; returns the function that runs it."""
         number = len(self.graphs)
         function = compiled_function()
-        again = function is not None and function in self.functions
+        again = function in self.functions
         if function is not None:
             self.functions.add(function)
         traced = TracedGraph(tuple(self._calls(graph)), self._stop(graph), again)
@@ -210,7 +210,7 @@ def _name(owner: GraphModule, node: Node) -> str:
         return type(owner.get_submodule(str(node.target))).__name__
     if node.op == "call_method":
         return canonical(str(node.target))
-    if node.target is getattr and len(node.args) > 1:
+    if node.target is getattr:
         return canonical(str(node.args[1]))
     target: Any = node.target
     return canonical(str(getattr(target, "__name__", target)).removeprefix(_WRAPPED))

@@ -55,12 +55,7 @@ def _in_lists(schemas: Iterable[Any]) -> tuple[str, ...]:
 
     A single ``out=`` increases its version; fake tensors in a list do not.
     """
-    written = [
-        argument
-        for schema in schemas
-        for argument in schema.arguments
-        if argument.is_write and (_is_list(argument) or not argument.kwarg_only)
-    ]
+    written = [item for schema in schemas for item in schema.arguments if item.is_write]
     lists = any(map(_is_list, written))
     return tuple(dict.fromkeys(item.name for item in written)) if lists else ()
 

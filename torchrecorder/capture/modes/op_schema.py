@@ -60,7 +60,7 @@ _REFLECTED = frozenset(
 
 _READS_DATA = frozenset(
     "item tolist numpy bool() float() int() complex() contains equal allclose is_nonzero "
-    "_local_scalar_dense backward".split()
+    "_local_scalar_dense".split()
 )
 """Functions that read data of a tensor and return no tensor."""
 
@@ -165,27 +165,25 @@ def _is_pytorch(func: Any) -> bool:
 
 
 def _work_out(func: Callable[..., Any]) -> FunctionFacts:
-    name = str(getattr(func, "__name__", type(func).__name__))
-    if isinstance(func, OpOverload):
-        name = name.partition(".")[0]
+    name = str(getattr(func, "__name__", type(func).__name__)).partition(".")[0]
     if isinstance(func, types.MethodWrapperType):
         return _attribute_facts(func, name)
     parameters = ("other", "self") if name in _REFLECTED else _parameters(func)
     name = _plain_name(name)
-    schemas = _schemas(func)
+    schemas, runs_backward = _schemas(func), func in _BACKWARD
     return FunctionFacts(
         name=name,
         qualname=_qualname(func, name),
         parameters=parameters,
         ignored=name in _IGNORED or isinstance(func, torch.ScriptMethod),  # its inside is recorded
-        reads_data=name in _READS_DATA or is_collective(func),
+        reads_data=name in _READS_DATA or runs_backward or is_collective(func),
         in_place=_writes_first(name),
         grad_switch=name == "_set_grad_enabled",
         writes=silent_writes(func, name, schemas),
         declared=frozenset(
             item.name for schema in schemas for item in schema.arguments if item.is_write
         ),
-        runs_backward=func in _BACKWARD,
+        runs_backward=runs_backward,
         higher_order=isinstance(func, HigherOrderOperator),
         leaves_unset=name in _LEAVES_UNSET,
         composed=isinstance(func, types.FunctionType) and func in COMPOSED,

@@ -72,9 +72,8 @@ def _set_gradients_aside(stack: contextlib.ExitStack, modules: list[Module]) -> 
         if parameter is not None and parameter.is_leaf
     ]
     stack.callback(_put_back_gradients, found)
-    for parameter, gradient in found:
-        if gradient is not None:
-            parameter.grad = None
+    for parameter, _ in found:
+        parameter.grad = None
 
 
 class _BufferPlace(NamedTuple):
@@ -107,9 +106,8 @@ class _Buffers:
                 shape = buffer.shape if usual else shape_of(buffer)
                 place = made(_BufferPlace, (held, name, buffer, version_of(buffer), shape, usual))
                 self.places.append(place)
-                if not buffer.is_meta:
-                    kind = (buffer.dtype, buffer.device) if usual else id(buffer)
-                    kinds.setdefault(kind, []).append(place)
+                kind = (buffer.dtype, buffer.device) if usual else id(buffer)
+                kinds.setdefault(kind, []).append(place)
         with torch.no_grad():
             self.copies = [(places, _copied(places)) for places in kinds.values()]
 
