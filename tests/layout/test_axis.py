@@ -17,7 +17,7 @@ def scope(frames: list[tuple[float, float]], *paths: tuple[int, list[float]]) ->
         for number, (trunk, ways) in enumerate(paths)
     )
     high = max(end for _, end in frames) + 10.0
-    return Composed(20.0, high, (), (), boxes, lines, {}, None)
+    return Composed(20.0, high, (), (), boxes, lines, {})
 
 
 def test_rows_end_where_no_box_reaches_across() -> None:
@@ -73,4 +73,4 @@ def test_lines_of_one_trunk_do_not_cross(trunks: tuple[int, int], count: int) ->
     """Where its branches part, one runs across the way of the other."""
     ways = [((0.0, 5.0), (10.0, 5.0)), ((5.0, 0.0), (5.0, 10.0))]
     paths = tuple(Path(trunk, number, way) for number, (trunk, way) in enumerate(zip(trunks, ways)))
-    assert crossings(Composed(20.0, 20.0, (), (), (), paths, {}, None)) == count
+    assert crossings(Composed(20.0, 20.0, (), (), (), paths, {})) == count

@@ -47,7 +47,7 @@ def cut(
     entries = tuple(at for source, _, at in trunks if source == OUT)
     exits = tuple(at for _, sinks, at in trunks if OUT in sinks)
     scope = Composed(
-        200.0, ROW * rows + HIGH, entries, exits, (*frames, *boxes), tuple(paths), {}, None
+        200.0, ROW * rows + HIGH, entries, exits, (*frames, *boxes), tuple(paths), {}
     )
     made = cut_before(scope, [ROW * row + HIGH for row in before], room)
     assert made is not None
@@ -272,7 +272,7 @@ def test_the_first_column_begins_at_the_side(room: HeaderSpace, begin: float) ->
         Path(0, 0, ((110.0, 0.0), (110.0, HIGH))),
         Path(0, 1, ((110.0, 0.0), (110.0, HIGH / 2), (20.0, HIGH / 2), (20.0, ROW * 2 + HIGH))),
     )
-    scope = Composed(300.0, ROW * 4 + HIGH, (110.0,), (), frames, paths, {}, None)
+    scope = Composed(300.0, ROW * 4 + HIGH, (110.0,), (), frames, paths, {})
     made = cut_before(scope, [ROW * 2 + HIGH], room)
     assert made is not None
     assert made.frames[0].across == made.frames[1].across == begin

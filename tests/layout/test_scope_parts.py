@@ -8,9 +8,8 @@ import pytest
 
 from tests.layout.test_u_shape import Net, _chain, drawn
 from torchrecorder.layout.layered import Item, Link, plan
-from torchrecorder.layout.layered.compound import compose
+from torchrecorder.layout.layered.coordinate_assignment import _through
 from torchrecorder.layout.layered.ports import OUTSIDE, End, levels
-from torchrecorder.layout.layered.positions import HeaderSpace
 from torchrecorder.layout.layered.scope_layout import BESIDE, PASS, PASSED, STEP, TURN, Draft
 from torchrecorder.layout.layered.template import Branch, Spot, Template, Trunk
 
@@ -70,7 +69,7 @@ def through(
     )
     spots = tuple(Spot(20.0, row, 40.0, 20.0, row) for row in range(3))
     into, out = (tuple(10.0 * n for n in range(count)) for count in (entries, exits))
-    return compose(Template(spots, 3, into, out, trunks, 0), {}, HeaderSpace()).through
+    return _through(Template(spots, 3, into, out, trunks, 0))
 
 
 def test_what_runs_through_a_scope() -> None:

@@ -31,7 +31,7 @@ def test_what_reads_a_module_stands_above_it(leaves: float) -> None:
     frames = (Frame(10, 10, 60, 20), Frame(90, 20, 30, 20), Frame(10, 100, 80, 90),
               Frame(30, 230, 40, 30))
     way = Path(0, 0, ((leaves, 190.0), (leaves, 200.0), (45.0, 200.0), (45.0, 230.0)))
-    before = Composed(160.0, 270.0, (), (), frames, (way,), {}, None)
+    before = Composed(160.0, 270.0, (), (), frames, (way,), {})
     found = risen(before, TEMPLATE, 2, 3)
     assert found.frames[:3] == frames[:3]
     reader, free = found.frames[3], 120 + APART[True, True]

@@ -47,8 +47,8 @@ def chain(
     ways: list[Sequence[Point]] = [((30.0, 40.0), (30.0, 180.0)), ((30.0, 80.0), (30.0, 140.0))]
     ways += [((20.0, 40.0 * row), (20.0, 40.0 * row + 20)) for row in (3, 1, 2)]
     paths = tuple(Path(place, 0, tuple(way)) for place, way in enumerate([*ways, into, *lines]))
-    inner = dict.fromkeys(opened, Composed(40.0, 20.0, (), (), (), (), {}, None))
-    return Composed(80.0, 220.0, entries, (), (*frames, *boxes), paths, inner, None)
+    inner = dict.fromkeys(opened, Composed(40.0, 20.0, (), (), (), (), {}))
+    return Composed(80.0, 220.0, entries, (), (*frames, *boxes), paths, inner)
 
 
 def folded(

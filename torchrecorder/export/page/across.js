@@ -3,7 +3,7 @@
 "use strict";
 
 const createAcross = constants => {
-  const { STRAIGHT, SIDE, LONG, TURN, THROUGH } = constants;
+  const { STRAIGHT, LONG, TURN, THROUGH } = constants;
   const { PAD, ASIDE, CLOSE, INSET, PORTS, LANE, LANES } = constants;
   const OUTSIDE = -1, settle = createSettle(constants);
 
@@ -68,9 +68,7 @@ const createAcross = constants => {
       const each = inner.get(child);
       return [child, each ? (exits ? each.exits : each.entries)[port] - hooks[child] : 0];
     };
-    const isMain = ([child, port], side) => (inner.get(child)?.through?.[side] ?? port) === port;
-    const ties = weighed(trunks.flatMap((trunk, net) =>
-      tiesOf(trunk, body[net], fixedTo, isMain)));
+    const ties = weighed(trunks.flatMap((trunk, net) => tiesOf(trunk, body[net], fixedTo)));
     const through = throughOf(template);
     if (through) {
       const [enters, exits] = through, ports = spots.length;
@@ -93,7 +91,7 @@ const createAcross = constants => {
       at < 0 ? end + shift + LANE - lane * (at + 1) : moved[body[net][number]]));
     const beside = template.lanes ? LANE + lane * template.lanes : 0;
     const across = {
-      size, middle, stems, through,
+      size, middle, stems,
       entries: moved.slice(entry, leave),
       exits: moved.slice(leave, leave + template.exits.length),
       side: middle.map((here, child) => here - hooks[child]),
@@ -117,23 +115,23 @@ const createAcross = constants => {
     return exit === null || !entries.length ? null : [fan === Infinity ? 0 : fan, exit];
   }
 
-  // Of several ties between two boxes, the main line through both has the largest weight.
+  // Of several ties between two boxes, the first has the largest weight.
   function weighed(ties) {
-    const main = new Map();
-    for (const tie of ties) {
-      const key = `${tie[0]},${tie[2]}`;
-      if (tie[4] > (main.get(key)?.[4] ?? 0)) main.set(key, tie);
-    }
-    return ties.map(tie => tie[4] < SIDE ? tie :
-      [...tie.slice(0, 4), main.get(`${tie[0]},${tie[2]}`) === tie ? STRAIGHT : TURN]);
+    const known = new Set();
+    return ties.map(tie => {
+      if (tie[4] !== STRAIGHT) return tie;
+      const key = `${tie[0]},${tie[2]}`, first = !known.has(key);
+      known.add(key);
+      return first ? tie : [...tie.slice(0, 4), TURN];
+    });
   }
 
   // The pieces of a trunk without those in lanes, without duplicates.
-  function tiesOf([source, , branches], body, fixedTo, isMain) {
+  function tiesOf([source, , branches], body, fixedTo) {
     const ties = [], known = new Set();
     const add = tie => {
       const key = `${tie[0]},${tie[2]}`;
-      if (known.has(key) && tie[4] < SIDE) return;
+      if (known.has(key) && tie[4] !== STRAIGHT) return;
       known.add(key);
       ties.push(tie);
     };
@@ -147,7 +145,6 @@ const createAcross = constants => {
         [one, here] = [body[number], 0];
       }
       if (weight !== STRAIGHT) weight = TURN;
-      else if (!isMain(source, 1) || !isMain(sink, 0)) weight = SIDE;
       if (!lane) add([one, here, ...fixedTo(sink, false), weight]);
     }
     return ties;

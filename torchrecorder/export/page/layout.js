@@ -108,7 +108,7 @@ const createLayout = data => {
     });
     return {
       width: across.width, height: length, entries: across.entries, exits: across.exits,
-      frames, paths, inner, through: across.through,
+      frames, paths, inner,
       reached: new Set(template.trunks.filter(([source]) => source[0] === OUTSIDE)
         .map(([source]) => source[1])),
     };

@@ -310,7 +310,6 @@ class _MultiColumn:
             exits=tuple(leaving[round(at, 2)] for at in scope.exits),
             frames=tuple(map(self._frame, scope.frames)),
             paths=tuple(paths),
-            through=None,
         )
 
     def _frame(self, frame: Frame) -> Frame:

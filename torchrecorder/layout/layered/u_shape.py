@@ -289,7 +289,6 @@ class _UShapeLayout:
             exits=tuple(exits.get(round(at, 2), self._over(at)) for at in scope.exits),
             frames=frames,
             paths=tuple(found),
-            through=None,
         )
 
     def _frame(self, child: int, frame: Frame) -> Frame:
