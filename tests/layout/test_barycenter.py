@@ -95,6 +95,13 @@ def test_a_chain_is_straight() -> None:
     assert across == pytest.approx([across[0]] * 10)
 
 
+def test_a_node_stands_where_its_heaviest_edges_end() -> None:
+    """Between the two that it reads, by their weights."""
+    left, right, below = coordinates([10.0] * 3, [0, 0, 1], [(0, 2, 1), (1, 2, 3)], APART)
+    assert right - left == pytest.approx(10.0 + APART)
+    assert below - left == pytest.approx(0.75 * (right - left))
+
+
 def test_no_crossing_where_none_is_needed() -> None:
     """Two ladders whose nodes come in turn are pulled apart, as is a tree upside down."""
     rows = [0, 0, 0, 0, 1, 1, 1, 1, 2, 2]
@@ -123,7 +130,7 @@ def test_a_grid_begins_at_its_leftmost_box(grid: tuple[list[float], list[int], l
             patch.setattr(columns_module.engine, "run_many", _late)
             found += columns([Grid(widths, rows, edges)], timeout=1)
     across, again = found
-    assert across == again
+    assert across == again == [round(at, 2) for at in across]
     sides = [(at - width / 2, at + width / 2) for at, width in zip(across, widths)]
     assert min(left for left, _ in sides) == pytest.approx(0, abs=0.01)
     for row in set(rows):

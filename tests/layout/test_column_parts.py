@@ -280,3 +280,22 @@ def test_the_first_column_begins_at_the_side(room: HeaderSpace, begin: float) ->
     assert made.frames[2].across > begin + WIDE and made.width < 300.0
     assert made.paths[1].points[0][0] == made.entries[0]
     assert all(x >= begin for path in made.paths for x, _ in path.points)
+
+
+def test_lines_above_columns_that_do_not_meet_are_at_one_height() -> None:
+    """One from the first to the second column, the other from there to the third."""
+    made = cut(9, [3, 6], [(0, [3], 60.0), (3, [6], 60.0)])
+    highest = {min(y for _, y in path.points) for path in made.paths}
+    assert highest == {BEFORE} and made.frames[0].along == 2 * BEFORE + HIGH
+    meeting = cut(9, [3, 6], [(0, [6], 60.0), (3, [6], 60.0)])
+    assert len({min(y for _, y in path.points) for path in meeting.paths}) == 2
+
+
+@pytest.mark.parametrize("places", [(60.0, 70.0), (70.0, 60.0)])
+def test_what_runs_further_right_turns_off_first(places: tuple[float, float]) -> None:
+    """At the end of the row where both are read last; so they do not cross."""
+    made = cut(7, [4], [(0, [2, 5], places[0]), (0, [2, 6], places[1])])
+    below = made.frames[1].end
+    levels = [min(y for x, y in path.points if y >= below + BEFORE and x > 80)
+              for path in made.paths if path.branch == 1]
+    assert (levels[0] < levels[1]) == (places[0] > places[1])

@@ -100,6 +100,17 @@ def test_lines_to_the_same_side_do_not_cross() -> None:
 
 
 @SOME
+@given(extents, st.integers(0, 900))
+def test_tracks_are_the_same_further_right(found: list[list[int]], far: int) -> None:
+    """Only how far lines run to each side counts, and which begins first."""
+    def at(start: int) -> dict[int, Run]:
+        return {net: Run(*(float(start + each) for each in (middle, low, high)))
+                for net, (low, middle, high) in enumerate(found)}
+
+    assert tracks(at(far)) == tracks(at(0))
+
+
+@SOME
 @given(
     st.lists(st.floats(-80, 80), min_size=1, max_size=7), st.floats(-40, 40), st.floats(20, 160)
 )

@@ -57,6 +57,8 @@ def test_the_longest_lines_take_lanes_where_there_are_too_many() -> None:
     assert lanes(14, [*short, *middle]) == set()
     assert lanes(14, [*long, *middle, *short]) == {10}
     assert lanes(14, [*middle, *middle, *short]) == {5}
+    shorter = [(number, number + 10) for number in range(4)]
+    assert lanes(14, [*long, *shorter, *short]) == {10}
 
 
 def through(

@@ -57,6 +57,10 @@ def test_what_nothing_connects_is_next_to_the_largest_group() -> None:
         [*chain, box(5), box(0)], [0.0, 0.0, 0.0, -10.0, 300.0], [*down, Tie(3, 310.0, 4, 0.0, 4)]
     )
     assert reaching == [0.0, 0.0, 0.0, apart - 310.0, apart], "most of it is on the right"
+    mirrored = settle(
+        [*chain, box(5), box(0)], [0.0, 0.0, 0.0, 10.0, -300.0], [*down, Tie(3, -310.0, 4, 0.0, 4)]
+    )
+    assert mirrored == [-at for at in reaching]
     alone = settle([*chain, box(5)], [0.0, 0.0, 0.0, 300.0], down)
     assert alone[3] == 300.0, "nothing is beside it"
 

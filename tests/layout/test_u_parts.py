@@ -239,3 +239,10 @@ def test_a_level_leaves_an_open_box_where_it_did(source: int) -> None:
     (x, y), (turned, _) = made.paths[source].points[:2]
     frame = made.frames[source]
     assert (x - frame.across, y) == (30.0, frame.end) and turned == x
+
+
+def test_a_u_that_nothing_leaves_ends_beside_its_right_side() -> None:
+    """No room is kept for lines that leave."""
+    made = folded(risen=False)
+    right = max(frame.across + frame.width for frame in made.frames)
+    assert made.width == pytest.approx(right + PAD)
