@@ -37,13 +37,15 @@ def cut(
     trunks: Sequence[tuple[int, Sequence[int], float]],
     room: HeaderSpace = HeaderSpace(),
     boxes: Sequence[Frame] = (),
+    ways: Sequence[Sequence[Point]] = (),
 ) -> Composed:
-    """A chain with a new column before some rows; trunks from a row to some others."""
+    """A chain with a new column before some rows; trunks from a row to some others, and more."""
     frames = [Frame(0.0, ROW * row + HIGH, WIDE, HIGH) for row in range(rows)]
     paths = [
         Path(number, branch, line(source, sink, at, rows))
         for number, (source, sinks, at) in enumerate(trunks) for branch, sink in enumerate(sinks)
     ]
+    paths += [Path(len(trunks) + more, 0, tuple(way)) for more, way in enumerate(ways)]
     entries = tuple(at for source, _, at in trunks if source == OUT)
     exits = tuple(at for _, sinks, at in trunks if OUT in sinks)
     scope = Composed(
@@ -248,6 +250,20 @@ def test_a_line_turns_off_beside_a_long_box_where_nothing_is_in_the_way(
     made = cut(6, [4], [(0, [5], 60.0)], boxes=[LONG, box])
     moved = made.frames[0].along - HIGH
     assert max(y for x, y in made.paths[0].points if 0 < x <= 60.0) == level + moved
+
+
+@pytest.mark.parametrize("to, above, free", [
+    (60.0, 0.0, False), (60.0 - CLEAR, 0.0, True), (61.0 - CLEAR, 0.0, False),
+    (90.0, 1.0 - CLEAR, False), (90.0, -CLEAR, True), (90.0, CLEAR - 1.0, False),
+])  # fmt: skip
+def test_a_line_turns_off_where_no_other_runs_across(to: float, above: float, free: bool) -> None:
+    """One that ends left of it is not in the way."""
+    level = EARLY + above
+    other = (15.0, ROW), (15.0, level), (to, level), (to, ROW * 2)
+    made = cut(6, [4], [(0, [5], 60.0)], boxes=[LONG], ways=[other])
+    moved = made.frames[0].along - HIGH
+    turned = max(y for x, y in made.paths[0].points if 0 < x <= 60.0)
+    assert (turned == EARLY + moved) == free and turned <= EARLY + 2 * TRACK + moved
 
 
 def test_lines_that_turn_off_beside_a_long_box_keep_apart() -> None:

@@ -235,6 +235,14 @@ def test_a_line_on_another_begins_where_it_leaves_it(points: list[Point]) -> Non
     assert fresh == (toward(points[1], points[0], CORNER), *points[1:])
 
 
+def test_a_line_that_shares_several_pieces_begins_on_the_last_of_them() -> None:
+    """The corners before are not drawn again."""
+    trunks = Trunks()
+    trunks.fresh("x", [(0, 0), (0, 40), (30, 40), (30, 80)])
+    fresh = trunks.fresh("x", [(0, 0), (0, 40), (60, 40), (60, 80)])
+    assert fresh == ((30 - CORNER, 40), (60, 40), (60, 80))
+
+
 CORNERS = st.tuples(st.integers(-9, 9), st.integers(-9, 9))
 
 

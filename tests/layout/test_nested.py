@@ -259,7 +259,8 @@ def test_a_tensor_used_twice_enters_twice() -> None:
 
 def test_a_tensor_used_twice_inside_a_module_enters_it_once() -> None:
     """There its two lines part."""
-    items = [Item("x", -1, 40, 20), Item("square", -1, 60, 30, (50.0, 12.0)), Item("mul", 1, 40, 20)]
+    items = [Item("x", -1, 40, 20), Item("square", -1, 60, 30, (50.0, 12.0))]
+    items.append(Item("mul", 1, 40, 20))
     pieces = place(plan(items, [Link(0, 2, "x"), Link(0, 2, "x")])).pieces
     assert [(piece.scope, piece.head) for piece in pieces] == [(-1, 1), (1, 2), (1, 2)]
     assert len({piece.points[-1] for piece in pieces[1:]}) == 2
@@ -267,7 +268,8 @@ def test_a_tensor_used_twice_inside_a_module_enters_it_once() -> None:
 
 def test_a_line_from_a_box_to_itself_runs_around_it() -> None:
     """Up beside it, as other lines that run back do."""
-    planned = plan([Item("x", -1, 40, 20), Item("y", -1, 40, 20)], [Link(0, 1, "x"), Link(1, 1, "y")])
+    items = [Item("x", -1, 40, 20), Item("y", -1, 40, 20)]
+    planned = plan(items, [Link(0, 1, "x"), Link(1, 1, "y")])
     picture = place(planned)
     check(picture, planned)
     box, way = picture.boxes[1], picture.pieces[1].points

@@ -146,6 +146,17 @@ def test_what_is_in_the_way_is_moved_too() -> None:
     assert kept[2] - kept[1] >= apart and kept[2] == pytest.approx(kept[6])
 
 
+def test_a_little_room_is_used() -> None:
+    """Where a box cannot move to where it is wanted, it moves as far as it can."""
+    apart = 20 + APART[True, True]
+    ties = [Tie(0, 0.0, 2, 0.0, 4), Tie(1, 0.0, 3, 0.0, 9)]
+    at = [0.0, apart + 0.5, 50.0, apart + 0.5]
+    settling = _Settling([box(0), box(0), box(1), box(2)], at, ties)
+    settling.fence()
+    settling.pull([[0]])
+    assert settling.at == [0.5, *at[1:]]
+
+
 def test_nothing_leaves_the_fence() -> None:
     """A quarter of the width beyond it, on both sides."""
     bodies = [box(0, 50.0), box(0, 50.0), box(1)]

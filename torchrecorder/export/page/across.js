@@ -69,13 +69,11 @@ const createAcross = constants => {
       return [child, each ? (exits ? each.exits : each.entries)[port] - hooks[child] : 0];
     };
     const ties = weighed(trunks.flatMap((trunk, net) => tiesOf(trunk, body[net], fixedTo)));
-    const through = throughOf(template);
-    if (through) {
-      const [enters, exits] = through, ports = spots.length;
-      ties.unshift([ports + enters, 0, ports + template.entries.length + exits, 0, THROUGH]);
+    const entry = spots.length, leave = entry + template.entries.length;
+    if (template.entries.length && template.exits.length) {
+      ties.unshift([entry + mainEntry(trunks), 0, leave, 0, THROUGH]);
     }
     const found = settle(bodies, hints, ties);
-    const entry = spots.length, leave = entry + template.entries.length;
     let begin = Infinity, end = -Infinity;
     bodies.forEach((each, number) => {
       begin = Math.min(begin, found[number] - each.left);
@@ -101,18 +99,11 @@ const createAcross = constants => {
     return across;
   }
 
-  // The first entry, if possible one that goes several ways, and the exit of the last row.
-  function throughOf({ spots, entries, trunks }) {
-    let fan = Infinity, exit = null, lowest = -2;
-    for (const [[child, port], , branches] of trunks) {
-      if (child === OUTSIDE && branches.length > 1) fan = Math.min(fan, port);
-      const row = child === OUTSIDE ? -1 : spots[child][1];
-      for (const [sink] of branches) {
-        if (sink[0] !== OUTSIDE || row < lowest || (row === lowest && sink[1] > exit)) continue;
-        [lowest, exit] = [row, sink[1]];
-      }
-    }
-    return exit === null || !entries.length ? null : [fan === Infinity ? 0 : fan, exit];
+  // The first entry, if possible one that goes several ways.
+  function mainEntry(trunks) {
+    const fans = trunks.filter(([[child], , branches]) => child === OUTSIDE && branches.length > 1)
+      .map(([[, port]]) => port);
+    return fans.length ? Math.min(...fans) : 0;
   }
 
   // Of several ties between two boxes, the first has the largest weight.

@@ -103,13 +103,13 @@ class Across:
 
         Of several between two boxes, the first has the largest weight.
         """
-        through = _through(self.template)
-        if through is not None:
-            entry = len(self.template.spots) + through[0]
-            leave = len(self.template.spots) + len(self.template.entries) + through[1]
-            yield Tie(entry, 0.0, leave, 0.0, THROUGH)
+        template = self.template
+        if template.entries and template.exits:
+            entry = len(template.spots)
+            leave = entry + len(template.entries)
+            yield Tie(entry + _main_entry(template), 0.0, leave, 0.0, THROUGH)
         known: set[tuple[int, int]] = set()
-        for trunk, stems in zip(self.template.trunks, body):
+        for trunk, stems in zip(template.trunks, body):
             for tie in self._of(trunk, stems):
                 if tie.weight == STRAIGHT:
                     pair = tie.one, tie.other
@@ -205,18 +205,11 @@ class Across:
         return near[0] if near else sum(found) / len(found)
 
 
-def _through(template: Template) -> tuple[int, int] | None:
-    """The entry and the exit of the main path: the first entry, if possible one with several
-    branches, and the exit of the last row."""
-    leaves, fans = [], []
-    for trunk in template.trunks:
-        child, port = trunk.source
-        if child == OUTSIDE and len(trunk.branches) > 1:
-            fans.append(port)
-        row = -1 if child == OUTSIDE else template.spots[child].row
-        leaves += [
-            (-row, branch.sink.port) for branch in trunk.branches if branch.sink.child == OUTSIDE
-        ]
-    if not leaves or not template.entries:
-        return None
-    return min(fans, default=0), min(leaves)[1]
+def _main_entry(template: Template) -> int:
+    """The first entry, if possible one with several branches."""
+    fans = [
+        trunk.source.port
+        for trunk in template.trunks
+        if trunk.source.child == OUTSIDE and len(trunk.branches) > 1
+    ]
+    return min(fans, default=0)
