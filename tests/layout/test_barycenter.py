@@ -96,10 +96,11 @@ def test_a_chain_is_straight() -> None:
 
 
 def test_a_node_stands_where_its_heaviest_edges_end() -> None:
-    """Between the two that it reads, by their weights."""
-    left, right, below = coordinates([10.0] * 3, [0, 0, 1], [(0, 2, 1), (1, 2, 3)], APART)
-    assert right - left == pytest.approx(10.0 + APART)
-    assert below - left == pytest.approx(0.75 * (right - left))
+    """Between the two that it reads, by their weights; whichever is named first."""
+    for neighbours in ([(1, 1), (2, 3)], [(2, 3), (1, 1)]):
+        across = [0.0, 10.0, 50.0]
+        _settle([0], {0: neighbours}, across, [10.0] * 3, APART)
+        assert across == [40.0, 10.0, 50.0]
 
 
 def test_no_crossing_where_none_is_needed() -> None:
