@@ -210,6 +210,24 @@ def test_equivalent_mutants_are_left_out(project):
     assert f"not found any more: {listed[0]}" in out and listed[1] not in out
 
 
+def test_what_a_package_defines_itself(project):
+    """Its functions are changed in processes that have loaded it before."""
+    text = "def one():\n    return 1\n"
+    (project / "torchrecorder" / "__init__.py").write_text(text)
+    test = f"import torchrecorder\n\n\n{text.replace('def ', 'def test_')}"
+    test = test.replace("return 1", "assert torchrecorder.one() == 1")
+    (project / "tests" / "test_one.py").write_text(test)
+    assert "1 of 1 noticed" in _prints("--folder", "__init__.py", "--tests", "tests/test_one.py")
+
+
+def test_constants_are_tried_with_tests_that_name_their_module(project):
+    """Before faster ones that run something else in it."""
+    test = "from torchrecorder.sums import LIMIT\n\n\ndef test_limit():\n    assert LIMIT == 3\n"
+    (project / "tests" / "test_limit.py").write_text(test)
+    _prints("--folder", "sums.py", "--seconds", "0")
+    assert SURVIVORS[0] not in _survivors(project)
+
+
 def test_unknown_folder(project):
     """A folder that is not there is an error, not an empty sample."""
     with pytest.raises(SystemExit, match="no such folder or file.*nowhere"):
