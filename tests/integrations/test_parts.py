@@ -206,7 +206,9 @@ class Around(nn.Linear):
         return self.inner(super().forward(x))
 
 
-def test_a_ranking_is_aligned_at_its_digits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_ranking_is_aligned_at_its_digits(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Shares end below each other, and what they are of begins so."""
     recording = torchrecorder.record(Around(), torch.zeros(1, 40))
     path = str(torchrecorder.save(recording, tmp_path / "run.json"))

@@ -14,7 +14,7 @@ from torchrecorder.errors import LayoutFailed
 from torchrecorder.layout.layered import Item, Link, place, plan
 from torchrecorder.layout.layered import ordering as columns_module
 from torchrecorder.layout.layered.barycenter import Edge, _settle, coordinates
-from torchrecorder.layout.layered.ordering import APART, Grid, columns
+from torchrecorder.layout.layered.ordering import APART, PER_JOB, Grid, columns
 
 
 @st.composite
@@ -152,3 +152,19 @@ def test_boxes_and_lines_keep_apart(
         planned = plan(*tree, direction)  # type: ignore[arg-type]
     check(place(planned, some_open(data, tree[0])), planned)
     check(place(planned), planned)
+
+
+def test_pieces_of_a_large_grid_are_moved_to_each_other() -> None:
+    """By the median of the edges between them; lines inside a piece do not count."""
+    between, inside = [(0, 2, 1), (1, 3, 1), (1, 4, 1)], [(2, 5, 1), (3, 5, 1), (4, 5, 1)]
+    grid = Grid([10.0] * 6, [0, 0, 1, 1, 1, 2], between + inside)
+    upper, lower = {0: 25.0, 1: 65.0}, {2: 105.0, 3: 135.0, 4: 165.0, 5: 135.0}
+    found = columns_module._joined(grid, [[0, 1], [2, 3, 4, 5]], [upper, lower])
+    assert found == [5.0, 45.0, 5.0, 35.0, 65.0, 35.0]
+
+
+def test_a_grid_is_cut_from_the_top_where_a_job_is_full() -> None:
+    """Between rows, in whatever order they come."""
+    rows = [2] * 60 + [1] * 100 + [0] * (PER_JOB - 100)
+    nodes = [[node for node, row in enumerate(rows) if row == number] for number in range(3)]
+    assert columns_module._cut(Grid([10.0] * len(rows), rows)) == [nodes[0] + nodes[1], nodes[2]]

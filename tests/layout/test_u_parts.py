@@ -232,6 +232,15 @@ def test_whether_levels_enter_from_the_right(
     assert comes_from_right(scope, UShape(BELOW, skips, (THROUGH,))) == right
 
 
+def test_a_level_leaves_an_open_box_where_it_did_whatever_it_enters() -> None:
+    """It runs down from there, and turns to the other side only then."""
+    over = OVER._replace(path=6, trunk=6)
+    made = folded(lines=[((35.0, 40.0), (5.0, 180.0))], skips=[[over], [UNDER]], opened=[OUTER])
+    (x, y), (turned, level), _ = made.paths[6].points
+    assert (x - made.frames[OUTER].across, y) == (35.0, made.frames[OUTER].end)
+    assert turned == x and level == y + BEFORE
+
+
 @pytest.mark.parametrize("source", LEVELS)
 def test_a_level_leaves_an_open_box_where_it_did(source: int) -> None:
     """Below it, as far from its left side as in the scope."""
@@ -246,3 +255,13 @@ def test_a_u_that_nothing_leaves_ends_beside_its_right_side() -> None:
     made = folded(risen=False)
     right = max(frame.across + frame.width for frame in made.frames)
     assert made.width == pytest.approx(right + PAD)
+
+
+def test_what_enters_the_first_box_of_the_right_side_from_afar() -> None:
+    """It has a track between that box and the line through the bottom, and does not touch it."""
+    others = [CutEdge(6, 6, OUTER, UP, 40.0, BELOW)]
+    made = folded(lines=[((20.0, 40.0), (25.0, 140.0))], others=others)
+    box, into, through = made.frames[UP], made.paths[6].points[-2], made.paths[2].points[1]
+    assert box.end < into[1] < through[1]
+    assert into[1] - box.end >= APART - BEFORE and through[1] - into[1] >= TRACK
+    assert made.height == pytest.approx(through[1] + PAD)
