@@ -6,7 +6,6 @@ import argparse
 import inspect
 import io
 import json
-import os
 import socket
 import sys
 import threading
@@ -32,7 +31,6 @@ from torchrecorder.integrations.pytest_plugin import AssertArchitecture, AssertB
 from torchrecorder.integrations.sphinx import sources
 from torchrecorder.integrations.targets import Target, target_of
 from torchrecorder.option_table import option, options_of
-from torchrecorder.planning import workers
 
 
 def test_an_interrupted_command_has_the_usual_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,12 +230,3 @@ def test_sources_of_several_objects(
     finally:
         for name in nets:
             sys.modules.pop(name), sys.modules.pop(f"{name}_base")
-
-
-def test_without_a_number_of_processors_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on systems that do not tell."""
-    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
-    monkeypatch.setattr(os, "cpu_count", lambda: None)
-    assert workers.number_of_processors() == 1
-    monkeypatch.setattr(os, "cpu_count", lambda: 5)
-    assert workers.number_of_processors() == 5

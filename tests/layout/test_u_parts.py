@@ -265,3 +265,18 @@ def test_what_enters_the_first_box_of_the_right_side_from_afar() -> None:
     assert box.end < into[1] < through[1]
     assert into[1] - box.end >= APART - BEFORE and through[1] - into[1] >= TRACK
     assert made.height == pytest.approx(through[1] + PAD)
+
+
+@pytest.mark.parametrize("opened, first", [((), BEFORE), ((OUTER,), BEFORE + TRACK)])
+def test_lines_to_the_right_side_where_one_side_is_longer(
+    opened: Sequence[int], first: float
+) -> None:
+    """On the first free track below the box that they leave, and on the nearest to the one that
+    they enter; also where the left side begins further down."""
+    lines = [((25.0, 40.0), (25.0, 180.0)), ((20.0, 200.0), (20.0, 220.0))]
+    others = [CutEdge(6, 6, OUTER, LAST, 40.0, 160.0)]
+    made = folded(lines=lines, others=others, opened=opened, risen=False)
+    begin, (_, out), _, (_, into), _, end = made.paths[6].points
+    assert begin[1] == made.frames[OUTER].end and (made.frames[OUTER].along > 20.0) == (not opened)
+    assert out == pytest.approx(begin[1] + first)
+    assert into == pytest.approx(end[1] + APART) and end[1] == made.frames[LAST].end
