@@ -11,6 +11,7 @@ pytest.importorskip("sphinx")
 
 import torch  # noqa: E402
 from docutils import nodes  # noqa: E402
+from sphinx.errors import NoUri  # noqa: E402
 
 import torchrecorder  # noqa: E402
 from torchrecorder.integrations.sphinx import _copy_static, options, sources  # noqa: E402
@@ -18,6 +19,7 @@ from torchrecorder.integrations.sphinx.alt_text import described  # noqa: E402
 from torchrecorder.integrations.sphinx.cache import Cache  # noqa: E402
 from torchrecorder.integrations.sphinx.directive import TorchRecorder  # noqa: E402
 from torchrecorder.integrations.sphinx.links import (  # noqa: E402
+    _found,
     aside,
     with_addresses,
     with_names,
@@ -165,3 +167,38 @@ def test_figures_of_latex_have_the_size_that_is_asked_for():
     """Else they are no higher than the page."""
     assert _fitting("{f}", "width=3cm") == "\\sphinxincludegraphics[width=3cm]{f}"
     assert "\\textheight" in _fitting("{f}", "")
+
+
+def test_figures_with_links_are_other_figures(tmp_path):
+    """One for pages with links in it, one for those without; each is drawn once."""
+    cache, calls = Cache(tmp_path), []
+    recording = torchrecorder.record(torch.nn.Linear(2, 2), torch.ones(1, 2))
+    torchrecorder.save(recording, tmp_path / "net.json.gz")
+
+    def finish(figure, view):
+        calls.append(view)
+        return replace(figure, fontsize=33.0)
+
+    for _ in range(2):
+        plain, linked = cache.figure("net", ".dot", {}), cache.figure("net", ".dot", {}, finish)
+        assert plain != linked and len(calls) == 1
+    assert "33" in linked.read_text() and "33" not in plain.read_text()
+
+
+def test_names_are_looked_up_in_other_projects_too():
+    """Those that this one documents come first; some have no address."""
+    def find(own, elsewhere):
+        def ask(event, *_, allowed_exceptions=()):
+            assert event == "missing-reference"
+            if elsewhere is NoUri and NoUri in allowed_exceptions:
+                raise NoUri
+            return elsewhere
+
+        python = SimpleNamespace(resolve_xref=lambda *_: own)
+        env = SimpleNamespace(domains={"py": python})
+        app = SimpleNamespace(env=env, builder=None, emit_firstresult=ask)
+        return _found(app, "page", "a.B", None)
+
+    assert find("here", "there") == "here"
+    assert find(None, "there") == "there"
+    assert find(None, None) is find(None, NoUri) is None
