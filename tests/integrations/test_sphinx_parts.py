@@ -14,6 +14,7 @@ from docutils import nodes  # noqa: E402
 from sphinx.errors import NoUri  # noqa: E402
 
 import torchrecorder  # noqa: E402
+from torchrecorder.integrations.import_target import ModelFailed  # noqa: E402
 from torchrecorder.integrations.sphinx import _copy_static, options, sources  # noqa: E402
 from torchrecorder.integrations.sphinx.alt_text import described  # noqa: E402
 from torchrecorder.integrations.sphinx.cache import Cache  # noqa: E402
@@ -24,7 +25,9 @@ from torchrecorder.integrations.sphinx.links import (  # noqa: E402
     with_addresses,
     with_names,
 )
+from torchrecorder.integrations.sphinx.request import Request, _executed  # noqa: E402
 from torchrecorder.integrations.sphinx.writers import _fitting  # noqa: E402
+from torchrecorder.integrations.targets import Target  # noqa: E402
 from torchrecorder.options import OPTIONS  # noqa: E402
 from torchrecorder.style.draw import draw  # noqa: E402
 from torchrecorder.style.style import Style  # noqa: E402
@@ -202,3 +205,15 @@ def test_names_are_looked_up_in_other_projects_too():
     assert find("here", "there") == "here"
     assert find(None, "there") == "there"
     assert find(None, None) is find(None, NoUri) is None
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [("", "its last line must be a model"), ("x = 1", "its last line must be a model"),
+     ("x = 1 / 0", "division by zero"), ("x = 1\ny", "name 'y' is not defined")],
+)
+def test_what_is_wrong_with_code(code, said):
+    """All lines run, whatever the last one is; no line is no model."""
+    with pytest.raises(ModelFailed, match=said):
+        _executed(Request(Target(""), code=code), {})
+    assert _executed(Request(Target(""), code="z = 2\nz + 1"), {}) == 3

@@ -18,6 +18,7 @@ from torchrecorder.planning import workers
 from torchrecorder.planning.layout import Layout
 from torchrecorder.planning.translate import known_groups, translated
 from torchrecorder.ranks.digest import Digest, digest
+from torchrecorder.ranks.digest_codec import encode_digest
 from torchrecorder.ranks.sent import CommunicationColumns, Sent
 
 SQUARE = Layout.from_sizes({"dp": 2, "tp": 2})
@@ -160,6 +161,8 @@ def test_a_process_that_left_nothing(tmp_path: Any) -> None:
     message = r"rank 1 \(dp=0, tp=1\) exited with code 1\. A script must call plan inside"
     with pytest.raises(TorchRecorderError, match=message):
         workers.Workers(job, tmp_path, 1)._result(1, 1)
+    (tmp_path / "1.digest").write_bytes(encode_digest(of_rank(1, ())))
+    assert workers.Workers(job, tmp_path, 1)._result(1, 0).rank.rank == 1
 
 
 def test_processors_that_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
