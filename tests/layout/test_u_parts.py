@@ -280,3 +280,20 @@ def test_lines_to_the_right_side_where_one_side_is_longer(
     assert begin[1] == made.frames[OUTER].end and (made.frames[OUTER].along > 20.0) == (not opened)
     assert out == pytest.approx(begin[1] + first)
     assert into == pytest.approx(end[1] + APART) and end[1] == made.frames[LAST].end
+
+
+@pytest.mark.parametrize("risen", [True, False])
+@pytest.mark.parametrize("mirror", [True, False])
+def test_what_leaves_runs_level_and_upright(risen: bool, mirror: bool) -> None:
+    """From where it leaves its box to where it leaves the scope: at the top, or else below."""
+    ways = [((20.0, 200.0), (20.0, 207.0), (at, 207.0), (at, 220.0)) for at in (30.126, 5.0)]
+    made = folded(lines=ways, risen=risen, mirror=mirror)
+    box = made.frames[LAST]
+    for path in made.paths[6:]:
+        for (x, y), (to_x, to_y) in zip(path.points, path.points[1:]):
+            assert x == to_x or y == to_y
+        assert path.points[0] == (box.across + 20.0, box.along)
+        assert path.points[-1][1] == (0.0 if risen else made.height)
+    right = max(frame.across + frame.width for frame in made.frames)
+    lanes = sorted(path.points[-1][0] - right for path in made.paths[6:])
+    assert risen or lanes == pytest.approx([BESIDE, BESIDE + TRACK])
