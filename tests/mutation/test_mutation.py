@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 from tests.mutation import __main__ as tool
+from tests.mutation.coverage_store import Test
 from tests.mutation.mutants import mutants, sample
 
 SUMS = '''"""Sums."""
@@ -222,10 +223,19 @@ def test_what_a_package_defines_itself(project):
 
 def test_constants_are_tried_with_tests_that_name_their_module(project):
     """Before faster ones that run something else in it."""
-    test = "from torchrecorder.sums import LIMIT\n\n\ndef test_limit():\n    assert LIMIT == 3\n"
-    (project / "tests" / "test_limit.py").write_text(test)
-    _prints("--folder", "sums.py", "--seconds", "0")
-    assert SURVIVORS[0] not in _survivors(project)
+    path = "torchrecorder/sums.py"
+    (project / "tests" / "test_limit.py").write_text("from torchrecorder.sums import LIMIT")
+    (project / "tests" / "test_sums.py").write_text("import small")
+    tests = [
+        Test("tests/test_sums.py::test_small", 1.0, {path: {"small": 1}}),
+        Test("tests/test_limit.py::test_limit", 2.0, {}),
+    ]
+    constant = next(each for each in mutants(project, path) if not each.function)
+    other = next(each for each in mutants(project, path) if each.function == "small")
+    trials = (tool._trial(each, tests, set(), 10) for each in (constant, other._replace(line=0)))
+    assert [[test for test, _ in trial.tests] for trial in trials] == [
+        [tests[1].name, tests[0].name], [tests[0].name]
+    ]
 
 
 def test_unknown_folder(project):
