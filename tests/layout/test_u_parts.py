@@ -282,6 +282,15 @@ def test_lines_to_the_right_side_where_one_side_is_longer(
     assert into == pytest.approx(end[1] + APART) and end[1] == made.frames[LAST].end
 
 
+def test_lines_enter_a_stretched_side_on_the_nearest_track() -> None:
+    """More of them leave the left side than enter the right one at this level."""
+    lines = [((25.0, 40.0), (25.0, 180.0)), ((26.0, 40.0), (26.0, 140.0))]
+    others = [CutEdge(6, 6, OUTER, LAST, 40.0, 160.0), CutEdge(7, 7, OUTER, UP, 40.0, BELOW)]
+    made = folded(lines=lines, others=others)
+    assert made.frames[UP].along - made.frames[LAST].end > 20.0 + BEFORE
+    assert made.paths[6].points[-2][1] == pytest.approx(made.frames[LAST].end + APART)
+
+
 @pytest.mark.parametrize("risen", [True, False])
 @pytest.mark.parametrize("mirror", [True, False])
 def test_what_leaves_runs_level_and_upright(risen: bool, mirror: bool) -> None:

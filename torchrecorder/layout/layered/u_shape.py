@@ -183,7 +183,7 @@ class _UShapeLayout:
             line = pair[0]
             if more > 0:
                 left.more[line.leaves] = more
-            elif line.arrives > bottom:
+            else:
                 right.more[line.arrives] = -more
         self.top = self.space.before + (0.0 if self.risen else BEFORE + TRACK * len(self._exits()))
         here, there = self._anchors(self.shape.skips[0], self.ends[0])
