@@ -13,7 +13,9 @@ from tests.layout.test_nested import SOME, check, directions, some_open, trees
 from torchrecorder.errors import LayoutFailed
 from torchrecorder.layout.layered import Item, Link, place, plan
 from torchrecorder.layout.layered import ordering as columns_module
-from torchrecorder.layout.layered.barycenter import Edge, _settle, coordinates
+from torchrecorder.layout.layered.barycenter import (
+    Edge, _crossings, _layers, _neighbours, _settle, coordinates,
+)
 from torchrecorder.layout.layered.ordering import APART, PER_JOB, Grid, columns
 
 
@@ -168,3 +170,17 @@ def test_a_grid_is_cut_from_the_top_where_a_job_is_full() -> None:
     rows = [2] * 60 + [1] * 100 + [0] * (PER_JOB - 100)
     nodes = [[node for node, row in enumerate(rows) if row == number] for number in range(3)]
     assert columns_module._cut(Grid([10.0] * len(rows), rows)) == [nodes[0] + nodes[1], nodes[2]]
+
+
+@SOME
+@given(grids())
+def test_crossings_of_layers(grid: tuple[list[float], list[int], list[Edge]]) -> None:
+    """Each pair of edges whose ends are in another order counts once."""
+    _, rows, edges = grid
+    layers, (_, below) = _layers(rows), _neighbours(edges)
+    place = {node: at for layer in layers for at, node in enumerate(layer)}
+    ends = [(rows[one], place[one], place[other]) for one, other, _ in edges]
+    assert _crossings(layers, below) == sum(
+        row == other_row and (one < other) and (to_one > to_other)
+        for row, one, to_one in ends for other_row, other, to_other in ends
+    )

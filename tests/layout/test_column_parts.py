@@ -315,3 +315,12 @@ def test_what_runs_further_right_turns_off_first(places: tuple[float, float]) ->
     levels = [min(y for x, y in path.points if y >= below + BEFORE and x > 80)
               for path in made.paths if path.branch == 1]
     assert (levels[0] < levels[1]) == (places[0] > places[1])
+
+
+@pytest.mark.parametrize("places", [(60.0, 70.0), (70.0, 60.0)])
+def test_what_comes_in_further_right_runs_above(places: tuple[float, float]) -> None:
+    """So lines for a later column do not cross each other."""
+    made = cut(6, [3], [(OUT, [4], places[0]), (OUT, [5], places[1])])
+    levels = [path.points[1][1] for path in made.paths]
+    assert (levels[0] < levels[1]) == (places[0] > places[1])
+    assert abs(levels[0] - levels[1]) == TRACK

@@ -137,6 +137,8 @@ def test_lines_that_can_come_straight_do() -> None:
     close = slots([-1.0, 0.0, 1.0], 0.0, 100.0)
     assert close[1] == 0.0 and close[2] - close[0] > 4
     assert slots([90.0], 0.0, 100.0) == [0.0]
+    assert slots([INSET - 20.0, 20.0 - INSET], 0.0, 40.0) == [INSET - 20.0, 20.0 - INSET]
+    assert slots([INSET - 20.5, 20.5 - INSET], 0.0, 40.0)[1] < 20.0 - INSET
 
 
 steps = st.lists(st.tuples(st.booleans(), st.integers(-9, 9)), max_size=12)

@@ -57,6 +57,13 @@ def test_rows_follow_what_they_read() -> None:
     assert rows(4, [(0, 1), (1, 2), (3, 2)], [True, False, False, False]) == [0, 1, 2, 1]
 
 
+def test_what_depends_on_an_input_stands_below_it() -> None:
+    """Not above its reader, though it reads no input itself."""
+    pairs = [(0, 1), (1, 4), (0, 2), (2, 3), (3, 4)]
+    assert rows(5, pairs, [True, False, False, False, False]) == [0, 1, 1, 2, 3]
+    assert rows(5, pairs, [False, False, True, False, False]) == [0, 2, 1, 2, 3]
+
+
 def test_rows_of_a_circle_end() -> None:
     """A circle is cut where it begins."""
     assert rows(3, [(0, 1), (1, 2), (2, 0)], [False] * 3) == [0, 1, 2]
