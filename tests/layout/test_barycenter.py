@@ -184,3 +184,14 @@ def test_crossings_of_layers(grid: tuple[list[float], list[int], list[Edge]]) ->
         row == other_row and (one < other) and (to_one > to_other)
         for row, one, to_one in ends for other_row, other, to_other in ends
     )
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_boxes_of_a_row_are_as_near_as_they_may_be(
+    there: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In points, with Graphviz and without."""
+    if not there:
+        monkeypatch.setattr(columns_module.engine, "available", lambda: False)
+    (found,) = columns([Grid([100.0, 60.0], [0, 0], [])], timeout=60)
+    assert abs(found[1] - found[0]) == pytest.approx(80.0 + APART, abs=0.1)

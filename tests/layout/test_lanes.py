@@ -138,3 +138,14 @@ def test_a_closed_box_is_in_one_row() -> None:
     boxes = (Spot(20.0, 0, WIDTH, 90.0, 1), Spot(120.0, 1, WIDTH, 20.0, 1))
     high, below = compose(Template(boxes, 2, (), (), (), 0), {}, HeaderSpace()).frames
     assert below.along == high.end + GAP
+
+
+@pytest.mark.parametrize("side", [-1, 1])
+def test_a_line_past_a_box_is_straight_where_it_can_be(side: int) -> None:
+    """It is joined to what is above and below it, not to the box that it passes."""
+    boxes = tuple(Spot(500.0 + side * off, row, WIDTH, 20.0, row)
+                  for row, off in enumerate((200.0, 0.0, 200.0)))
+    trunk = Trunk(End(0, 0), (Stem(500.0 + side * 60.0, 1, 2),), (Branch(End(2, 0), (0,)),))
+    made = compose(Template(boxes, 3, (), (), (trunk,), 0), {}, HeaderSpace())
+    (path,), above = made.paths, made.frames[0]
+    assert {x for x, _ in path.points} == {above.across + WIDTH / 2}

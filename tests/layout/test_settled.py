@@ -166,6 +166,17 @@ def test_nothing_leaves_the_fence() -> None:
         assert found[2] + (10.0 if off > 0 else -10.0) == pytest.approx(end)
 
 
+def test_what_moved_lets_others_move() -> None:
+    """What stands beside it, and what it is joined to; nothing else is tried again."""
+    apart = 20 + APART[True, True]
+    bodies = [box(0), box(0), box(1), box(2), box(3)]
+    ties = [Tie(0, 0.0, 3, 0.0, 4), Tie(2, 0.0, 4, 0.0, 4)]
+    settling = _Settling(bodies, [0.0, apart, 0.0, 1.0, 2.0], ties)
+    assert len(settling.single()) == 5 and settling.single() == []
+    settling._move([0], -1.0)
+    assert settling.single() == [[3], [1]]
+
+
 # Columns ----------------------------------------------------------------------------------
 
 
