@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 
+from tests.figures import network
 from tests.stepped import stepped
 from torchrecorder.errors import InvalidArgument, InvalidRecording, NotKept, NotThere
 from torchrecorder.events import (
     SECONDS_ON_DEVICE, OpId, OpKind, Rank, Role, ScopeId, ScopeKind, Statistics, ValueId,
 )
 from torchrecorder.graph.calls_around import common
+from torchrecorder.graph.codec import decode, encode
 from torchrecorder.graph.consistency import problems
 from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.gc_pause import uncollected
@@ -109,6 +111,13 @@ def test_nothing_is_lost_where_nobody_says_so() -> None:
     """Nor noted."""
     run = RunFacts("", "no_grad")
     assert run.lost == 0 and run.notes == ()
+
+
+@pytest.mark.parametrize("version", [0, -1, 1.5, "2", True, None])
+def test_no_version(version: Any) -> None:
+    """They are counted from 1."""
+    with pytest.raises(InvalidRecording, match="without a valid version"):
+        decode({**encode(network()), "version": version}, Recording)
 
 
 def test_what_all_calls_have_in_common() -> None:
