@@ -94,3 +94,6 @@ def test_only_a_stack_below_another_begins_a_column(below: bool) -> None:
     scope = Composed(200.0, 660.0, (50.0, 150.0), (), frames, (), {0: stack, 1: stack})
     found = beginnings(Template(spots, 2, (50.0, 150.0), (), trunks, 0), scope, ())
     assert found == ([340.0] if below else [])
+    apart = (trunks[0]._replace(branches=trunks[0].branches[:1]), trunks[1])
+    template = Template(spots, 2, (50.0, 150.0), (), apart, 0)
+    assert beginnings(template, scope, ()) == [], "nothing joins them"
