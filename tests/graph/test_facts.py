@@ -11,17 +11,21 @@ from typing import Any
 
 import pytest
 
+from tests.figures import network
 from tests.stepped import stepped
 from torchrecorder.errors import InvalidArgument, InvalidRecording, NotKept, NotThere
 from torchrecorder.events import (
     SECONDS_ON_DEVICE, OpId, OpKind, Rank, Role, ScopeId, ScopeKind, Statistics, ValueId,
 )
+from torchrecorder.graph.calls_around import common
+from torchrecorder.graph.codec import decode, encode
 from torchrecorder.graph.consistency import problems
 from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.graph.median_runs import COUNTING, medians, own_seconds, without_times
 from torchrecorder.graph.nodes import Value
 from torchrecorder.graph.ops_inside import ops_inside
+from torchrecorder.graph.recording import RunFacts
 from torchrecorder.graph.repair import UNKNOWN, repaired
 from torchrecorder.graph.retained_tensors import Tensors
 from torchrecorder.graph.storage import dumps, load, loads, save
@@ -101,6 +105,30 @@ def test_steps_of_an_optimizer() -> None:
     named = {recording.scopes[one].name: recording.scopes[step].name
              for one, step in recording.optimizer_steps.items()}
     assert named == {"Adam": "Adam", "no_grad": "Adam"}
+
+
+def test_nothing_is_lost_where_nobody_says_so() -> None:
+    """Nor noted."""
+    run = RunFacts("", "no_grad")
+    assert run.lost == 0 and run.notes == ()
+
+
+@pytest.mark.parametrize("version", [0, -1, 1.5, "2", True, None])
+def test_no_version(version: Any) -> None:
+    """They are counted from 1."""
+    with pytest.raises(InvalidRecording, match="without a valid version"):
+        decode({**encode(network()), "version": version}, Recording)
+
+
+def test_what_all_calls_have_in_common() -> None:
+    """Their outermost ones, down to where they part."""
+    one, other, third = ("f", 1), ("g", 2), ("h", 3)
+    assert common([]) == ()
+    assert common([(one, other)]) == (one, other)
+    for chains in ([(one, other), (one, third)], [(one, other, third), (one, third)],
+                   [(one,), (one, other)], [(one, other), (one,)]):
+        assert common(chains) == (one,)
+    assert common([(one, other), (), (one, other)]) == common([(one,), (third,)]) == ()
 
 
 def test_what_is_written_into_a_buffer_is_one() -> None:

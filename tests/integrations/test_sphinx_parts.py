@@ -11,18 +11,23 @@ pytest.importorskip("sphinx")
 
 import torch  # noqa: E402
 from docutils import nodes  # noqa: E402
+from sphinx.errors import NoUri  # noqa: E402
 
 import torchrecorder  # noqa: E402
+from torchrecorder.integrations.import_target import ModelFailed  # noqa: E402
 from torchrecorder.integrations.sphinx import _copy_static, options, sources  # noqa: E402
 from torchrecorder.integrations.sphinx.alt_text import described  # noqa: E402
 from torchrecorder.integrations.sphinx.cache import Cache  # noqa: E402
 from torchrecorder.integrations.sphinx.directive import TorchRecorder  # noqa: E402
 from torchrecorder.integrations.sphinx.links import (  # noqa: E402
+    _found,
     aside,
     with_addresses,
     with_names,
 )
+from torchrecorder.integrations.sphinx.request import Request, _executed  # noqa: E402
 from torchrecorder.integrations.sphinx.writers import _fitting  # noqa: E402
+from torchrecorder.integrations.targets import Target  # noqa: E402
 from torchrecorder.options import OPTIONS  # noqa: E402
 from torchrecorder.style.draw import draw  # noqa: E402
 from torchrecorder.style.style import Style  # noqa: E402
@@ -165,3 +170,50 @@ def test_figures_of_latex_have_the_size_that_is_asked_for():
     """Else they are no higher than the page."""
     assert _fitting("{f}", "width=3cm") == "\\sphinxincludegraphics[width=3cm]{f}"
     assert "\\textheight" in _fitting("{f}", "")
+
+
+def test_figures_with_links_are_other_figures(tmp_path):
+    """One for pages with links in it, one for those without; each is drawn once."""
+    cache, calls = Cache(tmp_path), []
+    recording = torchrecorder.record(torch.nn.Linear(2, 2), torch.ones(1, 2))
+    torchrecorder.save(recording, tmp_path / "net.json.gz")
+
+    def finish(figure, view):
+        calls.append(view)
+        return replace(figure, fontsize=33.0)
+
+    for _ in range(2):
+        plain, linked = cache.figure("net", ".dot", {}), cache.figure("net", ".dot", {}, finish)
+        assert plain != linked and len(calls) == 1
+    assert "33" in linked.read_text() and "33" not in plain.read_text()
+
+
+def test_names_are_looked_up_in_other_projects_too():
+    """Those that this one documents come first; some have no address."""
+    def find(own, elsewhere):
+        def ask(event, *_, allowed_exceptions=()):
+            assert event == "missing-reference"
+            if elsewhere is NoUri and NoUri in allowed_exceptions:
+                raise NoUri
+            return elsewhere
+
+        python = SimpleNamespace(resolve_xref=lambda *_: own)
+        env = SimpleNamespace(domains={"py": python})
+        app = SimpleNamespace(env=env, builder=None, emit_firstresult=ask)
+        return _found(app, "page", "a.B", None)
+
+    assert find("here", "there") == "here"
+    assert find(None, "there") == "there"
+    assert find(None, None) is find(None, NoUri) is None
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [("", "its last line must be a model"), ("x = 1", "its last line must be a model"),
+     ("x = 1 / 0", "division by zero"), ("x = 1\ny", "name 'y' is not defined")],
+)
+def test_what_is_wrong_with_code(code, said):
+    """All lines run, whatever the last one is; no line is no model."""
+    with pytest.raises(ModelFailed, match=said):
+        _executed(Request(Target(""), code=code), {})
+    assert _executed(Request(Target(""), code="z = 2\nz + 1"), {}) == 3

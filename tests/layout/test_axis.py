@@ -7,6 +7,7 @@ import pytest
 from tests.layout.test_u_shape import _chain, runs_down
 from torchrecorder.layout.layered.cuts import crossing, crossings, even_cuts, row_ends, since, until
 from torchrecorder.layout.layered.positions import Composed, Frame, Path
+from torchrecorder.layout.layered.side_by_side import ALIKE, LONG, TRIED, _bottoms
 
 
 def scope(frames: list[tuple[float, float]], *paths: tuple[int, list[float]]) -> Composed:
@@ -17,7 +18,7 @@ def scope(frames: list[tuple[float, float]], *paths: tuple[int, list[float]]) ->
         for number, (trunk, ways) in enumerate(paths)
     )
     high = max(end for _, end in frames) + 10.0
-    return Composed(20.0, high, (), (), boxes, lines, {}, None)
+    return Composed(20.0, high, (), (), boxes, lines, {})
 
 
 def test_rows_end_where_no_box_reaches_across() -> None:
@@ -73,4 +74,31 @@ def test_lines_of_one_trunk_do_not_cross(trunks: tuple[int, int], count: int) ->
     """Where its branches part, one runs across the way of the other."""
     ways = [((0.0, 5.0), (10.0, 5.0)), ((5.0, 0.0), (5.0, 10.0))]
     paths = tuple(Path(trunk, number, way) for number, (trunk, way) in enumerate(zip(trunks, ways)))
-    assert crossings(Composed(20.0, 20.0, (), (), (), paths, {}, None)) == count
+    assert crossings(Composed(20.0, 20.0, (), (), (), paths, {})) == count
+
+
+def bottoms(high: float, levels: list[float], *paths: tuple[int, list[float]]) -> list[float]:
+    """Where a scope of this height may turn back, the best places first."""
+    return _bottoms(scope([(0.0, high - 10.0)], *paths), [0.0, *levels])
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_both_sides_of_a_u_are_long_enough(turned: bool) -> None:
+    """One has at least so many points, the other at least a share of those."""
+    for longer, shorter, is_long in (
+        (LONG, LONG * ALIKE, True), (LONG, LONG * ALIKE - 1, False),
+        (LONG - 1, LONG - 1, False), (2 * LONG, LONG, True), (3 * LONG, LONG, False),
+    ):
+        first = shorter if turned else longer
+        assert bottoms(longer + shorter, [first]) == ([first] if is_long else [])
+
+
+def test_a_u_turns_back_where_most_lines_cross() -> None:
+    """Of places that equally many cross, nearest to the middle; only the best are tried."""
+    levels = [150.0 + 10 * number for number in range(11)]
+    middle = sorted(levels, key=lambda level: abs(level - 200.0))
+    assert bottoms(400.0, levels)[:3:2] == [200.0, *{190.0, 210.0} - {bottoms(400.0, levels)[1]}]
+    assert len(bottoms(400.0, levels)) == TRIED < len(levels)
+    assert set(bottoms(400.0, levels)) <= set(middle[: TRIED + 1])
+    lines = [(trunk, [155.0, 168.0]) for trunk in range(2)], [(2, [225.0, 238.0])]
+    assert bottoms(400.0, levels, *lines[0], *lines[1])[:3] == [160.0, 230.0, 200.0]

@@ -13,8 +13,10 @@ from tests.layout.test_nested import SOME, check, directions, some_open, trees
 from torchrecorder.errors import LayoutFailed
 from torchrecorder.layout.layered import Item, Link, place, plan
 from torchrecorder.layout.layered import ordering as columns_module
-from torchrecorder.layout.layered.barycenter import Edge, _settle, coordinates
-from torchrecorder.layout.layered.ordering import APART, Grid, columns
+from torchrecorder.layout.layered.barycenter import (
+    Edge, _crossings, _layers, _neighbours, _settle, coordinates,
+)
+from torchrecorder.layout.layered.ordering import APART, PER_JOB, Grid, columns
 
 
 @st.composite
@@ -95,6 +97,14 @@ def test_a_chain_is_straight() -> None:
     assert across == pytest.approx([across[0]] * 10)
 
 
+def test_a_node_stands_where_its_heaviest_edges_end() -> None:
+    """Between the two that it reads, by their weights; whichever is named first."""
+    for neighbours in ([(1, 1), (2, 3)], [(2, 3), (1, 1)]):
+        across = [0.0, 10.0, 50.0]
+        _settle([0], {0: neighbours}, across, [10.0] * 3, APART)
+        assert across == [40.0, 10.0, 50.0]
+
+
 def test_no_crossing_where_none_is_needed() -> None:
     """Two ladders whose nodes come in turn are pulled apart, as is a tree upside down."""
     rows = [0, 0, 0, 0, 1, 1, 1, 1, 2, 2]
@@ -123,7 +133,7 @@ def test_a_grid_begins_at_its_leftmost_box(grid: tuple[list[float], list[int], l
             patch.setattr(columns_module.engine, "run_many", _late)
             found += columns([Grid(widths, rows, edges)], timeout=1)
     across, again = found
-    assert across == again
+    assert across == again == [round(at, 2) for at in across]
     sides = [(at - width / 2, at + width / 2) for at, width in zip(across, widths)]
     assert min(left for left, _ in sides) == pytest.approx(0, abs=0.01)
     for row in set(rows):
@@ -144,3 +154,44 @@ def test_boxes_and_lines_keep_apart(
         planned = plan(*tree, direction)  # type: ignore[arg-type]
     check(place(planned, some_open(data, tree[0])), planned)
     check(place(planned), planned)
+
+
+def test_pieces_of_a_large_grid_are_moved_to_each_other() -> None:
+    """By the median of the edges between them; lines inside a piece do not count."""
+    between, inside = [(0, 2, 1), (1, 3, 1), (1, 4, 1)], [(2, 5, 1), (3, 5, 1), (4, 5, 1)]
+    grid = Grid([10.0] * 6, [0, 0, 1, 1, 1, 2], between + inside)
+    upper, lower = {0: 25.0, 1: 65.0}, {2: 105.0, 3: 135.0, 4: 165.0, 5: 135.0}
+    found = columns_module._joined(grid, [[0, 1], [2, 3, 4, 5]], [upper, lower])
+    assert found == [5.0, 45.0, 5.0, 35.0, 65.0, 35.0]
+
+
+def test_a_grid_is_cut_from_the_top_where_a_job_is_full() -> None:
+    """Between rows, in whatever order they come."""
+    rows = [2] * 60 + [1] * 100 + [0] * (PER_JOB - 100)
+    nodes = [[node for node, row in enumerate(rows) if row == number] for number in range(3)]
+    assert columns_module._cut(Grid([10.0] * len(rows), rows)) == [nodes[0] + nodes[1], nodes[2]]
+
+
+@SOME
+@given(grids())
+def test_crossings_of_layers(grid: tuple[list[float], list[int], list[Edge]]) -> None:
+    """Each pair of edges whose ends are in another order counts once."""
+    _, rows, edges = grid
+    layers, (_, below) = _layers(rows), _neighbours(edges)
+    place = {node: at for layer in layers for at, node in enumerate(layer)}
+    ends = [(rows[one], place[one], place[other]) for one, other, _ in edges]
+    assert _crossings(layers, below) == sum(
+        row == other_row and (one < other) and (to_one > to_other)
+        for row, one, to_one in ends for other_row, other, to_other in ends
+    )
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_boxes_of_a_row_are_as_near_as_they_may_be(
+    there: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In points, with Graphviz and without."""
+    if not there:
+        monkeypatch.setattr(columns_module.engine, "available", lambda: False)
+    (found,) = columns([Grid([100.0, 60.0], [0, 0], [])], timeout=60)
+    assert abs(found[1] - found[0]) == pytest.approx(80.0 + APART, abs=0.1)

@@ -37,17 +37,19 @@ def cut(
     trunks: Sequence[tuple[int, Sequence[int], float]],
     room: HeaderSpace = HeaderSpace(),
     boxes: Sequence[Frame] = (),
+    ways: Sequence[Sequence[Point]] = (),
 ) -> Composed:
-    """A chain with a new column before some rows; trunks from a row to some others."""
+    """A chain with a new column before some rows; trunks from a row to some others, and more."""
     frames = [Frame(0.0, ROW * row + HIGH, WIDE, HIGH) for row in range(rows)]
     paths = [
         Path(number, branch, line(source, sink, at, rows))
         for number, (source, sinks, at) in enumerate(trunks) for branch, sink in enumerate(sinks)
     ]
+    paths += [Path(len(trunks) + more, 0, tuple(way)) for more, way in enumerate(ways)]
     entries = tuple(at for source, _, at in trunks if source == OUT)
     exits = tuple(at for _, sinks, at in trunks if OUT in sinks)
     scope = Composed(
-        200.0, ROW * rows + HIGH, entries, exits, (*frames, *boxes), tuple(paths), {}, None
+        200.0, ROW * rows + HIGH, entries, exits, (*frames, *boxes), tuple(paths), {}
     )
     made = cut_before(scope, [ROW * row + HIGH for row in before], room)
     assert made is not None
@@ -250,6 +252,20 @@ def test_a_line_turns_off_beside_a_long_box_where_nothing_is_in_the_way(
     assert max(y for x, y in made.paths[0].points if 0 < x <= 60.0) == level + moved
 
 
+@pytest.mark.parametrize("to, above, free", [
+    (60.0, 0.0, False), (60.0 - CLEAR, 0.0, True), (61.0 - CLEAR, 0.0, False),
+    (90.0, 1.0 - CLEAR, False), (90.0, -CLEAR, True), (90.0, CLEAR - 1.0, False),
+])  # fmt: skip
+def test_a_line_turns_off_where_no_other_runs_across(to: float, above: float, free: bool) -> None:
+    """One that ends left of it is not in the way."""
+    level = EARLY + above
+    other = (15.0, ROW), (15.0, level), (to, level), (to, ROW * 2)
+    made = cut(6, [4], [(0, [5], 60.0)], boxes=[LONG], ways=[other])
+    moved = made.frames[0].along - HIGH
+    turned = max(y for x, y in made.paths[0].points if 0 < x <= 60.0)
+    assert (turned == EARLY + moved) == free and turned <= EARLY + 2 * TRACK + moved
+
+
 def test_lines_that_turn_off_beside_a_long_box_keep_apart() -> None:
     """Each a track below the one before; none on a level piece of another."""
     made = cut(6, [4], [(0, [5], 60.0 + 10 * number) for number in range(3)], boxes=[LONG])
@@ -272,7 +288,7 @@ def test_the_first_column_begins_at_the_side(room: HeaderSpace, begin: float) ->
         Path(0, 0, ((110.0, 0.0), (110.0, HIGH))),
         Path(0, 1, ((110.0, 0.0), (110.0, HIGH / 2), (20.0, HIGH / 2), (20.0, ROW * 2 + HIGH))),
     )
-    scope = Composed(300.0, ROW * 4 + HIGH, (110.0,), (), frames, paths, {}, None)
+    scope = Composed(300.0, ROW * 4 + HIGH, (110.0,), (), frames, paths, {})
     made = cut_before(scope, [ROW * 2 + HIGH], room)
     assert made is not None
     assert made.frames[0].across == made.frames[1].across == begin
@@ -280,3 +296,31 @@ def test_the_first_column_begins_at_the_side(room: HeaderSpace, begin: float) ->
     assert made.frames[2].across > begin + WIDE and made.width < 300.0
     assert made.paths[1].points[0][0] == made.entries[0]
     assert all(x >= begin for path in made.paths for x, _ in path.points)
+
+
+def test_lines_above_columns_that_do_not_meet_are_at_one_height() -> None:
+    """One from the first to the second column, the other from there to the third."""
+    made = cut(9, [3, 6], [(0, [3], 60.0), (3, [6], 60.0)])
+    highest = {min(y for _, y in path.points) for path in made.paths}
+    assert highest == {BEFORE} and made.frames[0].along == 2 * BEFORE + HIGH
+    meeting = cut(9, [3, 6], [(0, [6], 60.0), (3, [6], 60.0)])
+    assert len({min(y for _, y in path.points) for path in meeting.paths}) == 2
+
+
+@pytest.mark.parametrize("places", [(60.0, 70.0), (70.0, 60.0)])
+def test_what_runs_further_right_turns_off_first(places: tuple[float, float]) -> None:
+    """At the end of the row where both are read last; so they do not cross."""
+    made = cut(7, [4], [(0, [2, 5], places[0]), (0, [2, 6], places[1])])
+    below = made.frames[1].end
+    levels = [min(y for x, y in path.points if y >= below + BEFORE and x > 80)
+              for path in made.paths if path.branch == 1]
+    assert (levels[0] < levels[1]) == (places[0] > places[1])
+
+
+@pytest.mark.parametrize("places", [(60.0, 70.0), (70.0, 60.0)])
+def test_what_comes_in_further_right_runs_above(places: tuple[float, float]) -> None:
+    """So lines for a later column do not cross each other."""
+    made = cut(6, [3], [(OUT, [4], places[0]), (OUT, [5], places[1])])
+    levels = [path.points[1][1] for path in made.paths]
+    assert (levels[0] < levels[1]) == (places[0] > places[1])
+    assert abs(levels[0] - levels[1]) == TRACK

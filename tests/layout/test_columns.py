@@ -153,6 +153,12 @@ def test_a_line_turns_off_beside_a_longer_box() -> None:
             assert (lowest < long.y + 60) == (boxes[link.tail] in beside)
 
 
+def test_there_are_at_most_12_columns() -> None:
+    """However short they are asked to be."""
+    boxes, _ = _ways(*_chain(13 * 12), 1)
+    assert len({round(box.x) for item, box in boxes.items() if item}) == 12
+
+
 def test_a_column_of_little_is_none() -> None:
     """An output below a long box stays there: a column of its own would save next to nothing."""
     items = [Item("a", -1, 100, 400), Item("b", -1, 50, 20)]

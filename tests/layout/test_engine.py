@@ -241,6 +241,17 @@ def test_bitmap_too_large_is_told_before_it_is_drawn():
     assert engine.run(chain, "png", attributes={"dpi": "40"}).startswith(b"\x89PNG")
 
 
+def test_the_size_that_is_too_large_is_that_of_the_picture():
+    """With the room around everything: as many pixels as there would be at this resolution."""
+    node = "digraph { n [shape=box, fixedsize=true, width=2, height=1] }"
+    picture = engine.run(node, "png", attributes={"dpi": "100"})
+    size = [int.from_bytes(picture[at : at + 4], "big") for at in (16, 20)]
+    with pytest.raises(LayoutFailed) as refused:
+        engine.run(node, "png", attributes={"dpi": "100000"})
+    said = [int(side) for side in re.search(r"(\d+) × (\d+) pixels", str(refused.value)).groups()]
+    assert [round(side / 1000) for side in said] == pytest.approx(size, abs=2)
+
+
 def test_long_chain():
     """Depth alone is no trouble: Graphviz does not recurse over it."""
     chain = "digraph {" + "".join(f"n{i}->n{i + 1};" for i in range(19_999)) + "}"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from torchrecorder.layout.layered import Item, Link, place, plan
-from torchrecorder.layout.layered.constants import APART, LANE, LANES, PAD
+from torchrecorder.layout.layered.constants import (
+    APART, ARROW, BAND, BEFORE, GAP, LANE, LANES, PAD, TRACK,
+)
 from torchrecorder.layout.layered.compound import compose
 from torchrecorder.layout.layered.edge_routing import whole
 from torchrecorder.layout.layered.ports import End
@@ -98,3 +100,52 @@ def test_lines_that_run_back_do_not_lie_on_each_other() -> None:
     ways = list(whole(place(plan(items, [*links, *back])), [*links, *back]))
     one, other = (max(x for x, _ in way) for way in ways[-2:])
     assert abs(one - other) == pytest.approx(LANE)
+
+
+@pytest.mark.parametrize("lines", [4, 16, 18, 40])
+def test_many_tracks_of_a_gap_are_closer_to_each_other(lines: int) -> None:
+    """They fill a band of the same height then; arrows have as much room as ever."""
+    boxes = tuple(Spot(20.0, row, WIDTH, 20.0, row) for row in range(4))
+    trunks = tuple(
+        Trunk(End(0, port), (Stem(90.0 + port, 1, 2), Stem(90.0 + lines - port, 2, 3)),
+              (Branch(End(3, port), (0, 1)),))
+        for port in range(lines)
+    )
+    made = compose(Template(boxes, 4, (), (), trunks, 0), {}, HeaderSpace())
+    above, below = made.frames[1].end, made.frames[2].along
+    levels = sorted({y for path in made.paths for _, y in path.points if above < y < below})
+    apart = min(TRACK, BAND / lines)
+    assert levels == pytest.approx([above + BEFORE + apart * number for number in range(lines)])
+    assert levels[-1] == pytest.approx(below - ARROW)
+
+
+def test_rows_beside_a_long_open_box() -> None:
+    """It adds nothing to its first row, and what is below it begins after its end."""
+    boxes = (Spot(20.0, 0, WIDTH, 20.0, 1), Spot(120.0, 0, WIDTH, 30.0, 0),
+             Spot(120.0, 1, WIDTH, 20.0, 1), Spot(20.0, 2, WIDTH, 20.0, 2))
+    template = Template(boxes, 3, (), (), (), 0)
+    inside = Composed(WIDTH, 200.0, (), (), (), (), {})
+    long, beside, next_row, below = compose(template, {0: inside}, HeaderSpace()).frames
+    assert next_row.along == beside.end + GAP < long.end
+    assert below.along == long.end + GAP
+    alone = Template((boxes[0], *boxes[2:]), 3, (), (), (), 0)
+    long, next_row, below = compose(alone, {0: inside}, HeaderSpace()).frames
+    assert next_row.along == long.along + GAP and below.along == long.end + GAP
+
+
+def test_a_closed_box_is_in_one_row() -> None:
+    """Also one that would fill several when it is open."""
+    boxes = (Spot(20.0, 0, WIDTH, 90.0, 1), Spot(120.0, 1, WIDTH, 20.0, 1))
+    high, below = compose(Template(boxes, 2, (), (), (), 0), {}, HeaderSpace()).frames
+    assert below.along == high.end + GAP
+
+
+@pytest.mark.parametrize("side", [-1, 1])
+def test_a_line_past_a_box_is_straight_where_it_can_be(side: int) -> None:
+    """It is joined to what is above and below it, not to the box that it passes."""
+    boxes = tuple(Spot(500.0 + side * off, row, WIDTH, 20.0, row)
+                  for row, off in enumerate((200.0, 0.0, 200.0)))
+    trunk = Trunk(End(0, 0), (Stem(500.0 + side * 60.0, 1, 2),), (Branch(End(2, 0), (0,)),))
+    made = compose(Template(boxes, 3, (), (), (trunk,), 0), {}, HeaderSpace())
+    (path,), above = made.paths, made.frames[0]
+    assert {x for x, _ in path.points} == {above.across + WIDTH / 2}

@@ -100,6 +100,17 @@ def test_lines_to_the_same_side_do_not_cross() -> None:
 
 
 @SOME
+@given(extents, st.integers(0, 900))
+def test_tracks_are_the_same_further_right(found: list[list[int]], far: int) -> None:
+    """Only how far lines run to each side counts, and which begins first."""
+    def at(start: int) -> dict[int, Run]:
+        return {net: Run(*(float(start + each) for each in (middle, low, high)))
+                for net, (low, middle, high) in enumerate(found)}
+
+    assert tracks(at(far)) == tracks(at(0))
+
+
+@SOME
 @given(
     st.lists(st.floats(-80, 80), min_size=1, max_size=7), st.floats(-40, 40), st.floats(20, 160)
 )
@@ -126,6 +137,8 @@ def test_lines_that_can_come_straight_do() -> None:
     close = slots([-1.0, 0.0, 1.0], 0.0, 100.0)
     assert close[1] == 0.0 and close[2] - close[0] > 4
     assert slots([90.0], 0.0, 100.0) == [0.0]
+    assert slots([INSET - 20.0, 20.0 - INSET], 0.0, 40.0) == [INSET - 20.0, 20.0 - INSET]
+    assert slots([INSET - 20.5, 20.5 - INSET], 0.0, 40.0)[1] < 20.0 - INSET
 
 
 steps = st.lists(st.tuples(st.booleans(), st.integers(-9, 9)), max_size=12)
@@ -222,6 +235,14 @@ def test_a_line_on_another_begins_where_it_leaves_it(points: list[Point]) -> Non
     trunks.fresh("x", [(0, 0), (0, 40)])
     fresh = trunks.fresh("x", points)
     assert fresh == (toward(points[1], points[0], CORNER), *points[1:])
+
+
+def test_a_line_that_shares_several_pieces_begins_on_the_last_of_them() -> None:
+    """The corners before are not drawn again."""
+    trunks = Trunks()
+    trunks.fresh("x", [(0, 0), (0, 40), (30, 40), (30, 80)])
+    fresh = trunks.fresh("x", [(0, 0), (0, 40), (60, 40), (60, 80)])
+    assert fresh == ((30 - CORNER, 40), (60, 40), (60, 80))
 
 
 CORNERS = st.tuples(st.integers(-9, 9), st.integers(-9, 9))

@@ -257,6 +257,26 @@ def test_a_tensor_used_twice_enters_twice() -> None:
     assert one.points[-1] != other.points[-1]
 
 
+def test_a_tensor_used_twice_inside_a_module_enters_it_once() -> None:
+    """There its two lines part."""
+    items = [Item("x", -1, 40, 20), Item("square", -1, 60, 30, (50.0, 12.0))]
+    items.append(Item("mul", 1, 40, 20))
+    pieces = place(plan(items, [Link(0, 2, "x"), Link(0, 2, "x")])).pieces
+    assert [(piece.scope, piece.head) for piece in pieces] == [(-1, 1), (1, 2), (1, 2)]
+    assert len({piece.points[-1] for piece in pieces[1:]}) == 2
+
+
+def test_a_line_from_a_box_to_itself_runs_around_it() -> None:
+    """Up beside it, as other lines that run back do."""
+    items = [Item("x", -1, 40, 20), Item("y", -1, 40, 20)]
+    planned = plan(items, [Link(0, 1, "x"), Link(1, 1, "y")])
+    picture = place(planned)
+    check(picture, planned)
+    box, way = picture.boxes[1], picture.pieces[1].points
+    assert way[0][1] == box.y + box.height and way[-1][1] == box.y
+    assert max(x for x, _ in way) > box.x + box.width
+
+
 def test_a_long_line_takes_a_lane() -> None:
     """In a dense net the lines that pass many boxes run beside all of them."""
     items = [Item(str(number), -1, 40, 20) for number in range(40)]

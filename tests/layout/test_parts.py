@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torchrecorder.layout.layered import Item, place, plan
 from torchrecorder.layout.layered.compaction import Body, Tie, _Settling, settle
 from torchrecorder.layout.layered.compound import compose
-from torchrecorder.layout.layered.constants import APART, LEAST, PAD
+from torchrecorder.layout.layered.constants import APART, LEAST, PAD, THROUGH
 from torchrecorder.layout.layered.edge_routing import corners
 from torchrecorder.layout.layered.layering import rows
 from torchrecorder.layout.layered.ordering import Grid, _without_graphviz
@@ -55,6 +55,13 @@ def test_settling_brings_ends_in_line() -> None:
 def test_rows_follow_what_they_read() -> None:
     """Each box is below all it reads; a parameter stands just above its reader."""
     assert rows(4, [(0, 1), (1, 2), (3, 2)], [True, False, False, False]) == [0, 1, 2, 1]
+
+
+def test_what_depends_on_an_input_stands_below_it() -> None:
+    """Not above its reader, though it reads no input itself."""
+    pairs = [(0, 1), (1, 4), (0, 2), (2, 3), (3, 4)]
+    assert rows(5, pairs, [True, False, False, False, False]) == [0, 1, 1, 2, 3]
+    assert rows(5, pairs, [False, False, True, False, False]) == [0, 2, 1, 2, 3]
 
 
 def test_rows_of_a_circle_end() -> None:
@@ -119,6 +126,8 @@ def test_what_is_in_line_is_moved_together() -> None:
     for second, together in ((8.0, [[0, 1]]), (2.0, []), (0.0, [])):
         settling = _Settling(bodies, [0.0, second], [Tie(0, 3.0, 1, -5.0, 4)])
         assert settling.joined(LEAST) == together
+    through = _Settling(bodies, [0.0, 8.0], [Tie(0, 3.0, 1, -5.0, THROUGH)])
+    assert through.joined(LEAST) == [], "no line joins them"
 
 
 def test_a_box_that_reads_its_own_result_stands_above_its_readers() -> None:

@@ -58,38 +58,32 @@ def test_the_longest_lines_take_lanes_where_there_are_too_many() -> None:
     assert lanes(14, [*short, *middle]) == set()
     assert lanes(14, [*long, *middle, *short]) == {10}
     assert lanes(14, [*middle, *middle, *short]) == {5}
+    shorter = [(number, number + 10) for number in range(4)]
+    assert lanes(14, [*long, *shorter, *short]) == {10}
 
 
-def through(
-    nets: Sequence[tuple[tuple[int, int], Sequence[tuple[int, int]]]], entries: int, exits: int
-) -> tuple[int, int] | None:
-    """The main line of three boxes in three rows, joined like this."""
+@pytest.mark.parametrize("fan", [None, 0, 1])
+def test_where_a_tensor_enters_is_above_where_one_leaves(fan: int | None) -> None:
+    """So chains of modules are in line: the first that leaves below the first that enters, or the
+    first that is read twice."""
+    places = (20.0, 120.0, 300.0, 400.0)
+    rows = (0, 0, 1, 1)
+    spots = tuple(Spot(at, row, 40.0, 20.0, row) for at, row in zip(places, rows))
+    joins = [[End(OUTSIDE, 0), End(0, 0)], [End(OUTSIDE, 1), End(1, 0)],
+             [End(2, 0), End(OUTSIDE, 0)], [End(3, 0), End(OUTSIDE, 1)]]
+    if fan is not None:
+        joins[fan].append(End(fan, 1))
     trunks = tuple(
-        Trunk(End(*source), (), tuple(Branch(End(*sink), ()) for sink in sinks))
-        for source, sinks in nets
+        Trunk(source, (), tuple(Branch(sink, ()) for sink in sinks)) for source, *sinks in joins
     )
-    spots = tuple(Spot(20.0, row, 40.0, 20.0, row) for row in range(3))
-    into, out = (tuple(10.0 * n for n in range(count)) for count in (entries, exits))
-    return compose(Template(spots, 3, into, out, trunks, 0), {}, HeaderSpace()).through
-
-
-def test_what_runs_through_a_scope() -> None:
-    """From what several read, else from the first that comes in, to what the last row gives."""
-    one, other = ((OUTSIDE, 0), [(0, 0)]), ((OUTSIDE, 1), [(0, 1)])
-    fan = ((OUTSIDE, 1), [(0, 1), (1, 1)])
-    early, late = ((0, 0), [(OUTSIDE, 0)]), ((2, 0), [(OUTSIDE, 1)])
-    assert through([one, other, early, late], 2, 2) == (0, 1)
-    assert through([late, early, other, one], 2, 2) == (0, 1)
-    assert through([one, fan, late, early], 2, 2) == (1, 1)
-    assert through([one, fan, early], 2, 2) == (1, 0)
-    assert through([early, late], 0, 2) is None
-    assert through([one, fan], 2, 0) is None
-    assert through([((OUTSIDE, 0), [(OUTSIDE, 1)]), early], 1, 2) == (0, 0)
-    assert through([((OUTSIDE, 0), [(OUTSIDE, 0)])], 1, 1) == (0, 0)
-    both = ((2, 0), [(OUTSIDE, 1)]), ((2, 1), [(OUTSIDE, 0)])
-    assert through([one, *both], 1, 2) == (0, 0)
-    inner = ((0, 0), [(1, 0), (2, 0)])
-    assert through([other, one, inner, late], 2, 2) == (0, 1)
+    scope = Template(spots, 2, places[:2], places[2:], trunks, 0)
+    made = compose(scope, {}, HeaderSpace())
+    assert made.exits[0] == made.entries[fan or 0]
+    only_in = compose(scope._replace(trunks=trunks[:2], exits=()), {}, HeaderSpace())
+    only_out = compose(scope._replace(trunks=trunks[2:], entries=()), {}, HeaderSpace())
+    for ports, frames in ((only_in.entries, only_in.frames), (only_out.exits, only_out.frames[2:])):
+        middles = [frame.across + frame.width / 2 for frame in frames]
+        assert fan is not None or list(ports) == middles[:2]
 
 
 def left(net: Net) -> int:
@@ -104,6 +98,14 @@ def test_a_u_turns_back_in_its_middle(before: int, after: int) -> None:
     """In that of what lies in the innermost level, not in that of all boxes."""
     level = [(before, before + 8), (before + 1, before + 7)]
     assert left(_chain(9 + before + after, level)) in (before + 4, before + 5)
+
+
+@pytest.mark.parametrize("inner, turns", [((6, 11), (9,)), ((2, 7), (5, 6))])
+def test_the_innermost_level_decides_where_a_u_turns_back(
+    inner: tuple[int, int], turns: tuple[int, ...]
+) -> None:
+    """Where it is not in the middle of the others."""
+    assert left(_chain(14, [(0, 13), inner])) in turns
 
 
 @pytest.mark.parametrize("inside, turns", [((1, 4), 5), ((4, 7), 4)])

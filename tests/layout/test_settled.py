@@ -57,6 +57,10 @@ def test_what_nothing_connects_is_next_to_the_largest_group() -> None:
         [*chain, box(5), box(0)], [0.0, 0.0, 0.0, -10.0, 300.0], [*down, Tie(3, 310.0, 4, 0.0, 4)]
     )
     assert reaching == [0.0, 0.0, 0.0, apart - 310.0, apart], "most of it is on the right"
+    mirrored = settle(
+        [*chain, box(5), box(0)], [0.0, 0.0, 0.0, 10.0, -300.0], [*down, Tie(3, -310.0, 4, 0.0, 4)]
+    )
+    assert mirrored == [-at for at in reaching]
     alone = settle([*chain, box(5)], [0.0, 0.0, 0.0, 300.0], down)
     assert alone[3] == 300.0, "nothing is beside it"
 
@@ -142,6 +146,17 @@ def test_what_is_in_the_way_is_moved_too() -> None:
     assert kept[2] - kept[1] >= apart and kept[2] == pytest.approx(kept[6])
 
 
+def test_a_little_room_is_used() -> None:
+    """Where a box cannot move to where it is wanted, it moves as far as it can."""
+    apart = 20 + APART[True, True]
+    ties = [Tie(0, 0.0, 2, 0.0, 4), Tie(1, 0.0, 3, 0.0, 9)]
+    at = [0.0, apart + 0.5, 50.0, apart + 0.5]
+    settling = _Settling([box(0), box(0), box(1), box(2)], at, ties)
+    settling.fence()
+    settling.pull([[0]])
+    assert settling.at == [0.5, *at[1:]]
+
+
 def test_nothing_leaves_the_fence() -> None:
     """A quarter of the width beyond it, on both sides."""
     bodies = [box(0, 50.0), box(0, 50.0), box(1)]
@@ -149,6 +164,17 @@ def test_nothing_leaves_the_fence() -> None:
     for off, end in ((900.0, 250.0 + WIDER * width), (-900.0, -50.0 - WIDER * width)):
         found = settle(bodies, [0.0, 200.0, 100.0], [Tie(0, off, 2, 0.0, 4)])
         assert found[2] + (10.0 if off > 0 else -10.0) == pytest.approx(end)
+
+
+def test_what_moved_lets_others_move() -> None:
+    """What stands beside it, and what it is joined to; nothing else is tried again."""
+    apart = 20 + APART[True, True]
+    bodies = [box(0), box(0), box(1), box(2), box(3)]
+    ties = [Tie(0, 0.0, 3, 0.0, 4), Tie(2, 0.0, 4, 0.0, 4)]
+    settling = _Settling(bodies, [0.0, apart, 0.0, 1.0, 2.0], ties)
+    assert len(settling.single()) == 5 and settling.single() == []
+    settling._move([0], -1.0)
+    assert settling.single() == [[3], [1]]
 
 
 # Columns ----------------------------------------------------------------------------------

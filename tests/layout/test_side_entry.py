@@ -113,6 +113,12 @@ def test_two_lines_do_not_enter_at_one_side() -> None:
     same = [MAIN, ASIDE, tuple((x + 5, y - 20) for x, y in ASIDE[:4]) + ASIDE[-2:]]
     assert side_entries(same, ["a", "b", "c"], ends, [CIRCLE], True) == same
     assert side_entries([ASIDE], ["b"], {0: CIRCLE}, [CIRCLE], True) == [ASIDE]
+    further = (*((x + 30, y - 10) for x, y in ASIDE[2:4]), (54.0, 80.0), (54.0, 100.0))
+    apart = [MAIN, ASIDE, further]
+    assert side_entries(apart, ["a", "b", "c"], ends, [CIRCLE], True) == apart
+    assert side_entries([MAIN, further], ["a", "c"], {0: CIRCLE, 1: CIRCLE}, [CIRCLE], True)[1][
+        -1
+    ] == (60.0, 110.0)
     more = [MAIN, MAIN, ASIDE]
     kept = side_entries(more, ["a", "b", "c"], ends, [CIRCLE], True)
     assert kept[:2] == [MAIN, MAIN] and kept[2][-1] == (60.0, 110.0)
@@ -177,3 +183,26 @@ def test_a_line_that_comes_down_over_a_large_circle_does_not_enter_at_its_side(
     way = ((at, 0.0), (at, 90.0), (54.0, 90.0), (54.0, 100.0))
     _, found = side_entries([MAIN, way], ["a", "b"], {0: circle, 1: circle}, [circle], True)
     assert (found[-1] == (100.0, 150.0)) == enters
+
+
+@pytest.mark.parametrize("changed", [True, False])
+def test_a_line_that_was_changed_is_in_the_way_of_others(changed: bool) -> None:
+    """Where it runs now."""
+    small = Drawn(1, 62.0, 95.0, 6.0, 6.0, False)
+    straight = ((65.0, 60.0), (65.0, 95.0))
+    other = ((120.0, 0.0), (120.0, 80.0), (66.0, 80.0), (66.0, 95.0))
+    ways = [MAIN, ASIDE, straight, other] if changed else [MAIN, MAIN[:1], straight, other]
+    ends = {0: CIRCLE, 1: CIRCLE, 2: small, 3: small}
+    found = side_entries(ways, ["a", "b", "c", "d"], ends, [CIRCLE, small], True)
+    assert (found[1] != ways[1]) == changed == (found[3] == other)
+
+
+@pytest.mark.parametrize("high", [10.0, 30.0, 90.0])
+def test_a_box_beside_a_circle_is_in_the_way(high: float) -> None:
+    """On both sides of it, however high it is; only what contains the circle is not."""
+    for left in (68.0, 22.0):
+        box = Drawn(1, left, 110.0 - high / 2, 10.0, high, False)
+        aside = ASIDE if left > 60 else tuple((100 - x, y) for x, y in ASIDE)
+        ends = {0: CIRCLE, 1: CIRCLE}
+        assert side_entries([MAIN, aside], ["a", "b"], ends, [CIRCLE, box], True)[1] == aside
+        assert side_entries([MAIN, aside], ["a", "b"], ends, [CIRCLE], True)[1] != aside

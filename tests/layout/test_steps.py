@@ -75,6 +75,7 @@ def test_boxes_with_one_line_are_loose() -> None:
         ([net((0, 0), (1, 0)), net((0, 1), (2, 0)), net((2, 0), (1, 1))], [0, 1, 1]),
         ([net((0, 0), (1, 0)), net((0, 1), (2, 0)), net((1, 0), (OUTSIDE, 0))], [0, 1, 1]),
         ([net((OUTSIDE, 0), (1, 0)), net((OUTSIDE, 1), (2, 0))], [0, 0, 0]),
+        ([net((0, 0), (2, 0)), net((1, 0), (2, 1)), net((1, 1), (3, 0))], [0, 0, 1, 1]),
     ],
 )
 def test_other_boxes_are_not_loose(nets: list[Net], row: list[int]) -> None:

@@ -10,10 +10,10 @@ import torchrecorder
 from torchrecorder.export.nested import Placed, header_size
 from torchrecorder.layout.layered import Item, Link, place, plan
 from torchrecorder.layout.layered.constants import APART, PAD
-from torchrecorder.layout.layered.ports import End
+from torchrecorder.layout.layered.ports import OUTSIDE, End
 from torchrecorder.layout.layered.positions import Composed, Frame, Path
 from torchrecorder.layout.layered.template import Branch, Spot, Template, Trunk
-from torchrecorder.layout.layered.turned import risen
+from torchrecorder.layout.layered.turned import reader_above, risen
 from torchrecorder.layout.layered.u_shape import _hits
 from torchrecorder.style.draw import draw
 from torchrecorder.views.pipeline import ViewOptions, make_view
@@ -31,7 +31,7 @@ def test_what_reads_a_module_stands_above_it(leaves: float) -> None:
     frames = (Frame(10, 10, 60, 20), Frame(90, 20, 30, 20), Frame(10, 100, 80, 90),
               Frame(30, 230, 40, 30))
     way = Path(0, 0, ((leaves, 190.0), (leaves, 200.0), (45.0, 200.0), (45.0, 230.0)))
-    before = Composed(160.0, 270.0, (), (), frames, (way,), {}, None)
+    before = Composed(160.0, 270.0, (), (), frames, (way,), {})
     found = risen(before, TEMPLATE, 2, 3)
     assert found.frames[:3] == frames[:3]
     reader, free = found.frames[3], 120 + APART[True, True]
@@ -124,3 +124,14 @@ def test_modules_that_are_turned_over_keep_their_titles_free(depth: int) -> None
     assert inside
     for line in inside:
         assert boxes[line.head].y + boxes[line.head].height <= boxes[line.tail].y
+
+
+def test_a_reader_is_put_above_only_what_alone_it_reads() -> None:
+    """Not where it reads something else too, even if that is read elsewhere as well."""
+    assert reader_above(TEMPLATE, 2) == 3
+    for more in (Trunk(End(0, 0), (), (Branch(End(3, 1), ()),)),
+                 Trunk(End(0, 0), (), (Branch(End(3, 1), ()), Branch(End(2, 0), ()))),
+                 Trunk(End(2, 1), (), (Branch(End(OUTSIDE, 0), ()),))):
+        assert reader_above(TEMPLATE._replace(trunks=(READ, more)), 2) is None
+    before = Trunk(End(0, 0), (), (Branch(End(2, 0), ()),))
+    assert reader_above(TEMPLATE._replace(trunks=(READ, before)), 2) == 3

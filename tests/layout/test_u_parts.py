@@ -47,8 +47,8 @@ def chain(
     ways: list[Sequence[Point]] = [((30.0, 40.0), (30.0, 180.0)), ((30.0, 80.0), (30.0, 140.0))]
     ways += [((20.0, 40.0 * row), (20.0, 40.0 * row + 20)) for row in (3, 1, 2)]
     paths = tuple(Path(place, 0, tuple(way)) for place, way in enumerate([*ways, into, *lines]))
-    inner = dict.fromkeys(opened, Composed(40.0, 20.0, (), (), (), (), {}, None))
-    return Composed(80.0, 220.0, entries, (), (*frames, *boxes), paths, inner, None)
+    inner = dict.fromkeys(opened, Composed(40.0, 20.0, (), (), (), (), {}))
+    return Composed(80.0, 220.0, entries, (), (*frames, *boxes), paths, inner)
 
 
 def folded(
@@ -232,6 +232,15 @@ def test_whether_levels_enter_from_the_right(
     assert comes_from_right(scope, UShape(BELOW, skips, (THROUGH,))) == right
 
 
+def test_a_level_leaves_an_open_box_where_it_did_whatever_it_enters() -> None:
+    """It runs down from there, and turns to the other side only then."""
+    over = OVER._replace(path=6, trunk=6)
+    made = folded(lines=[((35.0, 40.0), (5.0, 180.0))], skips=[[over], [UNDER]], opened=[OUTER])
+    (x, y), (turned, level), _ = made.paths[6].points
+    assert (x - made.frames[OUTER].across, y) == (35.0, made.frames[OUTER].end)
+    assert turned == x and level == y + BEFORE
+
+
 @pytest.mark.parametrize("source", LEVELS)
 def test_a_level_leaves_an_open_box_where_it_did(source: int) -> None:
     """Below it, as far from its left side as in the scope."""
@@ -239,3 +248,61 @@ def test_a_level_leaves_an_open_box_where_it_did(source: int) -> None:
     (x, y), (turned, _) = made.paths[source].points[:2]
     frame = made.frames[source]
     assert (x - frame.across, y) == (30.0, frame.end) and turned == x
+
+
+def test_a_u_that_nothing_leaves_ends_beside_its_right_side() -> None:
+    """No room is kept for lines that leave."""
+    made = folded(risen=False)
+    right = max(frame.across + frame.width for frame in made.frames)
+    assert made.width == pytest.approx(right + PAD)
+
+
+def test_what_enters_the_first_box_of_the_right_side_from_afar() -> None:
+    """It has a track between that box and the line through the bottom, and does not touch it."""
+    others = [CutEdge(6, 6, OUTER, UP, 40.0, BELOW)]
+    made = folded(lines=[((20.0, 40.0), (25.0, 140.0))], others=others)
+    box, into, through = made.frames[UP], made.paths[6].points[-2], made.paths[2].points[1]
+    assert box.end < into[1] < through[1]
+    assert into[1] - box.end >= APART - BEFORE and through[1] - into[1] >= TRACK
+    assert made.height == pytest.approx(through[1] + PAD)
+
+
+@pytest.mark.parametrize("opened, first", [((), BEFORE), ((OUTER,), BEFORE + TRACK)])
+def test_lines_to_the_right_side_where_one_side_is_longer(
+    opened: Sequence[int], first: float
+) -> None:
+    """On the first free track below the box that they leave, and on the nearest to the one that
+    they enter; also where the left side begins further down."""
+    lines = [((25.0, 40.0), (25.0, 180.0)), ((20.0, 200.0), (20.0, 220.0))]
+    others = [CutEdge(6, 6, OUTER, LAST, 40.0, 160.0)]
+    made = folded(lines=lines, others=others, opened=opened, risen=False)
+    begin, (_, out), _, (_, into), _, end = made.paths[6].points
+    assert begin[1] == made.frames[OUTER].end and (made.frames[OUTER].along > 20.0) == (not opened)
+    assert out == pytest.approx(begin[1] + first)
+    assert into == pytest.approx(end[1] + APART) and end[1] == made.frames[LAST].end
+
+
+def test_lines_enter_a_stretched_side_on_the_nearest_track() -> None:
+    """More of them leave the left side than enter the right one at this level."""
+    lines = [((25.0, 40.0), (25.0, 180.0)), ((26.0, 40.0), (26.0, 140.0))]
+    others = [CutEdge(6, 6, OUTER, LAST, 40.0, 160.0), CutEdge(7, 7, OUTER, UP, 40.0, BELOW)]
+    made = folded(lines=lines, others=others)
+    assert made.frames[UP].along - made.frames[LAST].end > 20.0 + BEFORE
+    assert made.paths[6].points[-2][1] == pytest.approx(made.frames[LAST].end + APART)
+
+
+@pytest.mark.parametrize("risen", [True, False])
+@pytest.mark.parametrize("mirror", [True, False])
+def test_what_leaves_runs_level_and_upright(risen: bool, mirror: bool) -> None:
+    """From where it leaves its box to where it leaves the scope: at the top, or else below."""
+    ways = [((20.0, 200.0), (20.0, 207.0), (at, 207.0), (at, 220.0)) for at in (30.126, 5.0)]
+    made = folded(lines=ways, risen=risen, mirror=mirror)
+    box = made.frames[LAST]
+    for path in made.paths[6:]:
+        for (x, y), (to_x, to_y) in zip(path.points, path.points[1:]):
+            assert x == to_x or y == to_y
+        assert path.points[0] == (box.across + 20.0, box.along)
+        assert path.points[-1][1] == (0.0 if risen else made.height)
+    right = max(frame.across + frame.width for frame in made.frames)
+    lanes = sorted(path.points[-1][0] - right for path in made.paths[6:])
+    assert risen or lanes == pytest.approx([BESIDE, BESIDE + TRACK])

@@ -148,16 +148,17 @@ def _run(copy: Path, chosen: list[Mutant], seconds: float) -> dict[Mutant, str |
 def _trial(
     mutant: Mutant, tests: list[coverage_store.Test], imported: set[str], seconds: float
 ) -> Trial:
-    running = [(test.name, test.seconds) for test in tests if _runs(test, mutant)]
-    if not running and not mutant.function:
+    running = [test for test in tests if _runs(test, mutant)]
+    if not mutant.function:
         naming = _naming(mutant.path)
         near = [test for test in tests if test.name.split("::")[0] in naming]
-        running = [(test.name, test.seconds) for test in near]
-    spent = accumulate(taken for _, taken in running)
-    within = [test for test, so_far in zip(running, spent) if so_far <= seconds]
+        running = [*near, *(test for test in running if test not in near)]
+    timed = [(test.name, test.seconds) for test in running]
+    spent = accumulate(taken for _, taken in timed)
+    within = [test for test, so_far in zip(timed, spent) if so_far <= seconds]
     at_import = not mutant.function or f"{mutant.path} {mutant.function}" in imported
     text = mutant.apply((ROOT / mutant.path).read_text(encoding="utf-8"))
-    return Trial(mutant.path, text, within or running[:1], at_import)
+    return Trial(mutant.path, text, within or timed[:1], at_import)
 
 
 def _runs(test: coverage_store.Test, mutant: Mutant) -> bool:
@@ -168,7 +169,7 @@ def _runs(test: coverage_store.Test, mutant: Mutant) -> bool:
 
 
 def _naming(path: str) -> set[str]:
-    """Test files that name a module without functions, else those that name its package."""
+    """Test files that name a module, else those that name its package."""
     module = path.removesuffix(".py").replace("/", ".")
     texts = {
         found.relative_to(ROOT).as_posix(): found.read_text(encoding="utf-8")

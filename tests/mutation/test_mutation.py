@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 from tests.mutation import __main__ as tool
+from tests.mutation.coverage_store import Test
 from tests.mutation.mutants import mutants, sample
 
 SUMS = '''"""Sums."""
@@ -208,6 +209,33 @@ def test_equivalent_mutants_are_left_out(project):
     out = _prints("--folder", "sums.py")
     assert _survivors(project) == SURVIVORS[1:]
     assert f"not found any more: {listed[0]}" in out and listed[1] not in out
+
+
+def test_what_a_package_defines_itself(project):
+    """Its functions are changed in processes that have loaded it before."""
+    text = "def one():\n    return 1\n"
+    (project / "torchrecorder" / "__init__.py").write_text(text)
+    test = f"import torchrecorder\n\n\n{text.replace('def ', 'def test_')}"
+    test = test.replace("return 1", "assert torchrecorder.one() == 1")
+    (project / "tests" / "test_one.py").write_text(test)
+    assert "1 of 1 noticed" in _prints("--folder", "__init__.py", "--tests", "tests/test_one.py")
+
+
+def test_constants_are_tried_with_tests_that_name_their_module(project):
+    """Before faster ones that run something else in it."""
+    path = "torchrecorder/sums.py"
+    (project / "tests" / "test_limit.py").write_text("from torchrecorder.sums import LIMIT")
+    (project / "tests" / "test_sums.py").write_text("import small")
+    tests = [
+        Test("tests/test_sums.py::test_small", 1.0, {path: {"small": 1}}),
+        Test("tests/test_limit.py::test_limit", 2.0, {}),
+    ]
+    constant = next(each for each in mutants(project, path) if not each.function)
+    other = next(each for each in mutants(project, path) if each.function == "small")
+    trials = (tool._trial(each, tests, set(), 10) for each in (constant, other._replace(line=0)))
+    assert [[test for test, _ in trial.tests] for trial in trials] == [
+        [tests[1].name, tests[0].name], [tests[0].name]
+    ]
 
 
 def test_unknown_folder(project):

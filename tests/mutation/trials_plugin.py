@@ -84,7 +84,8 @@ class Trials:
 
     def _new_code(self, trial: Trial, original: str) -> list[tuple[FunctionType, CodeType]] | None:
         """Functions with their new code; ``None`` where they cannot be given it."""
-        if trial.path.removesuffix(".py").replace("/", ".") not in sys.modules:
+        module = trial.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        if module not in sys.modules:
             return []  # its import is still to come
         path = str(ROOT / trial.path)
         old, new = (list(_codes(compile(text, path, "exec"))) for text in (original, trial.text))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from itertools import count
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,6 +18,7 @@ from torchrecorder.planning import workers
 from torchrecorder.planning.layout import Layout
 from torchrecorder.planning.translate import known_groups, translated
 from torchrecorder.ranks.digest import Digest, digest
+from torchrecorder.ranks.digest_codec import encode_digest
 from torchrecorder.ranks.sent import CommunicationColumns, Sent
 
 SQUARE = Layout.from_sizes({"dp": 2, "tp": 2})
@@ -56,6 +58,15 @@ def test_groups_and_roots_are_those_of_the_other_place() -> None:
     assert found.rank.meshes == (MESH._replace(place=(1, 1)), Mesh(("pp",), (2,), (1,)))
 
 
+def test_a_mesh_with_other_dimensions_stays() -> None:
+    """Where one of them is not known, the place along it is not."""
+    other = Mesh(("dp", "pp"), (2, 2), (0, 1))
+    first = of_rank(0, ())
+    first = first._replace(rank=first.rank._replace(meshes=(other,)))
+    found = translated(first, 3, SQUARE, {})
+    assert found is not None and found.rank.meshes == (other,)
+
+
 def test_messages_go_as_far_as_from_the_first() -> None:
     """And a rank at the end has nobody to send to."""
     whole = group(0, 1, 2, 3, 4, 5)
@@ -81,6 +92,9 @@ def test_known_groups_keep_their_names() -> None:
     found = translated(of_rank(0, twice), 2, SQUARE, known)
     assert found is not None and [each.name for each in found.rank.groups] == ["3", "11"]
     assert found.sent.names == ("3", "11")
+    many = tuple(group(0, 1, name=str(number)) for number in range(0, 40, 3))
+    named = known_groups([of_rank(0, many[::-1])])[(0, 1), "mesh"]
+    assert [each.name for each in named] == [each.name for each in many]
     third = group(0, 1, name="20")
     found = translated(of_rank(0, (*twice, third)), 2, SQUARE, known)
     assert found is not None and found.rank.groups[2] == group(2, 3, name="20")
@@ -100,6 +114,13 @@ def test_sizes_of_a_mesh(mesh: Any) -> None:
 def test_ranks_that_are_asked_for(ranks: Any, expected: list[int] | None) -> None:
     """Each once, in order."""
     assert planning._wanted(ranks, 3) == expected
+
+
+@pytest.mark.parametrize("ranks", [[0, 3], [3], [], [-1, 0], "none", 1])
+def test_ranks_that_there_are_not(ranks: Any) -> None:
+    """One of them is enough."""
+    with pytest.raises(InvalidArgument, match="a list of numbers from 0 to 2"):
+        planning._wanted(ranks, 3)
 
 
 class Recorded:
@@ -140,6 +161,8 @@ def test_a_process_that_left_nothing(tmp_path: Any) -> None:
     message = r"rank 1 \(dp=0, tp=1\) exited with code 1\. A script must call plan inside"
     with pytest.raises(TorchRecorderError, match=message):
         workers.Workers(job, tmp_path, 1)._result(1, 1)
+    (tmp_path / "1.digest").write_bytes(encode_digest(of_rank(1, ())))
+    assert workers.Workers(job, tmp_path, 1)._result(1, 0).rank.rank == 1
 
 
 def test_processors_that_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,3 +173,97 @@ def test_processors_that_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
     assert workers.number_of_processors() == 3
     elsewhere.sched_getaffinity = lambda process: {1, 5}
     assert workers.number_of_processors() == 2
+    del elsewhere.sched_getaffinity
+    elsewhere.cpu_count = lambda: None
+    assert workers.number_of_processors() == 1
+
+
+@pytest.mark.parametrize("asked", [None, 3])
+def test_how_many_ranks_are_recorded_at_once(
+    asked: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many as are asked for, else as there are processors."""
+    class Refused(Exception):
+        """Instead of a run."""
+
+    def refuse(job: object, folder: object, number: int) -> None:
+        raise Refused(number)
+
+    monkeypatch.setattr(planning, "Workers", refuse)
+    monkeypatch.setattr(planning, "number_of_processors", lambda: 5)
+    with pytest.raises(Refused) as refused:
+        planning.plan(of_rank, {"dp": 1, "tp": 2}, num_workers=asked)
+    assert refused.value.args == (asked or 5,)
+
+
+class Process:
+    """A process that ends as soon as it is waited for."""
+
+    exitcode = 0
+
+    def __init__(self, rank: int) -> None:
+        self.sentinel, self.ended = rank, ""
+
+    def join(self) -> None:
+        """Wait for its end."""
+        self.ended += "joined"
+
+    def terminate(self) -> None:
+        """End it."""
+        self.ended += "terminated, "
+
+
+class Waited(workers.Workers):
+    """Workers whose processes do nothing; a rank may fail."""
+
+    def __init__(self, number: int, failing: int = -1) -> None:
+        super().__init__(workers.PlanJob(of_rank, SQUARE, True, ""), Path(), number)
+        self.failing, self.started = failing, list[Process]()
+
+    def _start(self, rank: int) -> Any:
+        self.started.append(Process(rank))
+        return self.started[-1]
+
+    def _result(self, rank: int, code: int | None) -> Any:
+        if rank == self.failing:
+            raise ValueError(rank)
+        return rank
+
+
+def test_a_failing_rank_ends_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No more than so many run at once, and none is left; without a failure each has a result."""
+    running: list[int] = []
+
+    def ended(sentinels: list[int]) -> list[int]:
+        running.append(len(sentinels))
+        return sentinels[:1]
+
+    monkeypatch.setattr(workers, "wait", ended)
+    assert Waited(2).run(range(4)) == {rank: rank for rank in range(4)}
+    assert running == [2, 2, 2, 1]
+    failing = Waited(3, failing=1)
+    with pytest.raises(ValueError):
+        failing.run(range(4))
+    assert [process.ended for process in failing.started] == [
+        "joined", "joined", "terminated, joined", "terminated, joined"
+    ]
+
+
+class TwoWords(Exception):
+    """One that cannot be made again from its message."""
+
+    def __init__(self, one: str, other: str) -> None:
+        super().__init__(f"{one} {other}")
+
+
+@pytest.mark.parametrize("error", [ValueError("too large"), TwoWords("too", "large")])
+def test_errors_of_other_processes(error: Exception, tmp_path: Path) -> None:
+    """As they are, where another process can make them again; else by their name."""
+    error.__notes__ = ["a note"]  # type: ignore[attr-defined]
+    workers._write_error(tmp_path / "1.error", error)
+    found = workers._read_error(tmp_path / "1.error", "rank 1")
+    kept = isinstance(error, ValueError)
+    assert type(found) is (ValueError if kept else RuntimeError)
+    assert str(found) == ("too large" if kept else "TwoWords: too large")
+    note, place = found.__notes__  # type: ignore[attr-defined]
+    assert note == "a note" and "raised in plan by rank 1" in place

@@ -122,7 +122,7 @@ class _RankSampling:
             ends = [self._end(dim) for dim in range(len(self.layout.sizes))]
             self._record(ends)
             differ = [dim for dim, end in enumerate(ends) if not self._represents(0, end)]
-            self._record(self._along(differ or range(len(ends))))
+            self._record(self._along(differ))
             if not self._represents(self._source(last, differ), last):
                 self._record(range(self.layout.world))
         else:

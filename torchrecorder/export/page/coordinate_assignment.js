@@ -7,7 +7,7 @@
 const OUTSIDE = -1;
 
 const createCoordinateAssignment = constants => {
-  const { STRAIGHT, SIDE, LONG, TURN, THROUGH } = constants;
+  const { STRAIGHT, LONG, TURN, THROUGH } = constants;
   const { PAD, ASIDE, CLOSE, INSET, PORTS, LANE, LANES } = constants;
   const compact = createCompaction(constants);
 
@@ -74,16 +74,12 @@ const createCoordinateAssignment = constants => {
       const each = inner.get(child);
       return [child, each ? (exits ? each.exits : each.entries)[port] - anchors[child] : 0];
     };
-    const isMain = ([child, port], side) => (inner.get(child)?.through?.[side] ?? port) === port;
-    const ties = weighed(trunks.flatMap((trunk, net) =>
-      tiesOf(trunk, body[net], fixedTo, isMain)));
-    const through = throughOf(template);
-    if (through) {
-      const [enters, exits] = through, ports = spots.length;
-      ties.unshift([ports + enters, 0, ports + template.entries.length + exits, 0, THROUGH]);
+    const ties = weighed(trunks.flatMap((trunk, net) => tiesOf(trunk, body[net], fixedTo)));
+    const entry = spots.length, leave = entry + template.entries.length;
+    if (template.entries.length && template.exits.length) {
+      ties.unshift([entry + mainEntry(trunks), 0, leave, 0, THROUGH]);
     }
     const found = compact(bodies, hints, ties);
-    const entry = spots.length, leave = entry + template.entries.length;
     let begin = Infinity, end = -Infinity;
     bodies.forEach((each, number) => {
       begin = Math.min(begin, found[number] - each.left);
@@ -99,7 +95,7 @@ const createCoordinateAssignment = constants => {
       at < 0 ? end + shift + LANE - lane * (at + 1) : moved[body[net][number]]));
     const beside = template.lanes ? LANE + lane * template.lanes : 0;
     const across = {
-      size, middle, stems, through,
+      size, middle, stems,
       entries: moved.slice(entry, leave),
       exits: moved.slice(leave, leave + template.exits.length),
       side: middle.map((position, child) => position - anchors[child]),
@@ -109,39 +105,31 @@ const createCoordinateAssignment = constants => {
     return across;
   }
 
-  // The entry and the exit of the main path: the first entry, if possible one with several
-  // branches, and the exit of the last row.
-  function throughOf({ spots, entries, trunks }) {
-    let branching = Infinity, exit = null, lowest = -2;
-    for (const [[child, port], , branches] of trunks) {
-      if (child === OUTSIDE && branches.length > 1) branching = Math.min(branching, port);
-      const row = child === OUTSIDE ? -1 : spots[child][1];
-      for (const [sink] of branches) {
-        if (sink[0] !== OUTSIDE || row < lowest || (row === lowest && sink[1] > exit)) continue;
-        [lowest, exit] = [row, sink[1]];
-      }
-    }
-    return exit === null || !entries.length ? null : [branching === Infinity ? 0 : branching, exit];
+  // The first entry, if possible one with several branches.
+  function mainEntry(trunks) {
+    const branching = trunks
+      .filter(([[child], , branches]) => child === OUTSIDE && branches.length > 1)
+      .map(([[, port]]) => port);
+    return branching.length ? Math.min(...branching) : 0;
   }
 
-  // `ties` with their weights: of several between two boxes, the main line through both has the
-  // largest one.
+  // `ties` with their weights: of several between two boxes, the first has the largest one.
   function weighed(ties) {
-    const main = new Map();
-    for (const tie of ties) {
-      const key = `${tie[0]},${tie[2]}`;
-      if (tie[4] > (main.get(key)?.[4] ?? 0)) main.set(key, tie);
-    }
-    return ties.map(tie => tie[4] < SIDE ? tie :
-      [...tie.slice(0, 4), main.get(`${tie[0]},${tie[2]}`) === tie ? STRAIGHT : TURN]);
+    const known = new Set();
+    return ties.map(tie => {
+      if (tie[4] !== STRAIGHT) return tie;
+      const key = `${tie[0]},${tie[2]}`, first = !known.has(key);
+      known.add(key);
+      return first ? tie : [...tie.slice(0, 4), TURN];
+    });
   }
 
   // The pieces of the lines of a trunk, without those in lanes and without duplicates.
-  function tiesOf([source, , branches], body, fixedTo, isMain) {
+  function tiesOf([source, , branches], body, fixedTo) {
     const ties = [], known = new Set();
     const add = tie => {
       const key = `${tie[0]},${tie[2]}`;
-      if (known.has(key) && tie[4] < SIDE) return;
+      if (known.has(key) && tie[4] !== STRAIGHT) return;
       known.add(key);
       ties.push(tie);
     };
@@ -155,7 +143,6 @@ const createCoordinateAssignment = constants => {
         [one, here] = [body[number], 0];
       }
       if (weight !== STRAIGHT) weight = TURN;
-      else if (!isMain(source, 1) || !isMain(sink, 0)) weight = SIDE;
       if (!lane) add([one, here, ...fixedTo(sink, false), weight]);
     }
     return ties;

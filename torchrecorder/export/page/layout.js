@@ -117,7 +117,7 @@ const createLayout = (data, children = childrenOf(data.items.parent)) => {
     });
     return {
       width: across.width, height: length, entries: across.entries, exits: across.exits,
-      frames, paths, inner, through: across.through,
+      frames, paths, inner,
       reached: new Set(template.trunks.filter(([source]) => source[0] === OUTSIDE)
         .map(([source]) => source[1])),
     };

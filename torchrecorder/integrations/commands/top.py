@@ -86,7 +86,7 @@ def _listed(recording: Recording, ranked: Sequence[Ranked], annotation: Annotati
     if total > 0:
         shares = [f"{100 * item.number / total:.1f} %" for item in ranked]
         columns.append(Column("Share", shares, right=True))
-    columns.append(Column("Where", [item.name or "(root)" for item in ranked]))
+    columns.append(Column("Where", [item.name for item in ranked]))
     columns.append(Column("What", [_what(recording, item.ids) for item in ranked]))
     return "\n".join(table(columns))
 

@@ -43,8 +43,6 @@ def coordinates(
     above, below = _neighbours(edges)
     layers = _ordered(_layers(rows), above, below)
     across = [0.0] * len(rows)
-    for layer in layers:
-        _settle(layer, {}, across, widths, apart)
     for sweep in range(SWEEPS):
         down = sweep % 2 == 0
         for layer in layers if down else reversed(layers):

@@ -164,7 +164,7 @@ class _Settling:
             for other, room in beside[number]
             if other not in mine
         ]
-        least = max(min(found, default=(float("inf"), -1))[0], 0.0)
+        least = max(min((room for room, _ in found), default=math.inf), 0.0)
         return least, list(dict.fromkeys(other for room, other in found if room <= least))
 
     def _distance_to_limit(self, group: Sequence[int], sign: int) -> float:

@@ -39,7 +39,6 @@ def compose(template: Template, inner: Mapping[int, Composed], space: HeaderSpac
             for place, branch in enumerate(trunk.branches)
         ),
         inner,
-        across.through,
     )
 
 

@@ -14,7 +14,6 @@ from torchrecorder.layout.layered.constants import (
     LANES,
     LONG,
     PAD,
-    SIDE,
     STRAIGHT,
     THROUGH,
     TURN,
@@ -35,7 +34,6 @@ class Across:
         exits: Those at which they leave it.
         stems: The position of each stem of each trunk.
         width: The width of the scope.
-        through: The entry and the exit of the main path through the scope.
         leaving: The positions at which lines leave boxes.
         arriving: Those at which they enter them.
     """
@@ -48,7 +46,6 @@ class Across:
         anchors = [spot.width / 2 for spot in template.spots]
         for child, item in inner.items():
             self.size[child], anchors[child] = (item.width, item.height), item.anchor
-        self.through = _through(template)
         self._settle(anchors, space)
         self.leaving: dict[End, float] = {}
         self.arriving: dict[End, float] = {}
@@ -104,30 +101,28 @@ class Across:
     def _ties(self, body: list[list[int]]) -> Iterator[Tie]:
         """The pieces of all lines without those in lanes, without duplicates.
 
-        Of several between two boxes, the main line through both has the largest weight.
+        Of several between two boxes, the first has the largest weight.
         """
-        if self.through is not None:
-            entry = len(self.template.spots) + self.through[0]
-            leave = len(self.template.spots) + len(self.template.entries) + self.through[1]
-            yield Tie(entry, 0.0, leave, 0.0, THROUGH)
-        ties = [tie for item in zip(self.template.trunks, body) for tie in self._of(*item)]
-        main: dict[tuple[int, int], Tie] = {}
-        for tie in ties:
-            pair = tie.one, tie.other
-            if pair not in main or tie.weight > main[pair].weight:
-                main[pair] = tie
-        for tie in ties:
-            if tie.weight >= SIDE:
-                is_main = main[tie.one, tie.other] is tie
-                tie = tie._replace(weight=STRAIGHT if is_main else TURN)
-            yield tie
+        template = self.template
+        if template.entries and template.exits:
+            entry = len(template.spots)
+            leave = entry + len(template.entries)
+            yield Tie(entry + _main_entry(template), 0.0, leave, 0.0, THROUGH)
+        known: set[tuple[int, int]] = set()
+        for trunk, stems in zip(template.trunks, body):
+            for tie in self._of(trunk, stems):
+                if tie.weight == STRAIGHT:
+                    pair = tie.one, tie.other
+                    tie = tie._replace(weight=TURN) if pair in known else tie
+                    known.add(pair)
+                yield tie
 
     def _of(self, trunk: Trunk, stems: list[int]) -> Iterator[Tie]:
         """The pieces of one line."""
         known: set[tuple[int, int]] = set()
         for branch in trunk.branches:
             for tie in self._along(trunk, branch, stems):
-                if (tie.one, tie.other) not in known or tie.weight >= SIDE:
+                if (tie.one, tie.other) not in known or tie.weight == STRAIGHT:
                     known.add((tie.one, tie.other))
                     yield tie
 
@@ -143,14 +138,7 @@ class Across:
         other, there = self._fixed_to(branch.sink, exits=False)
         if weight != STRAIGHT:
             weight = TURN
-        elif not (self._is_main(trunk.source, 1) and self._is_main(branch.sink, 0)):
-            weight = SIDE
         yield Tie(one, here, other, there, weight)
-
-    def _is_main(self, end: End, side: int) -> bool:
-        """Whether *end* is on the main path through a child, at its entry (0) or its exit (1)."""
-        each = self.inner.get(end.child)
-        return each is None or each.through is None or each.through[side] == end.port
 
     def _fixed_to(self, end: End, exits: bool) -> tuple[int, float]:
         """The body at the end of a line, and the offset of the line on it."""
@@ -217,18 +205,11 @@ class Across:
         return near[0] if near else sum(found) / len(found)
 
 
-def _through(template: Template) -> tuple[int, int] | None:
-    """The entry and the exit of the main path: the first entry, if possible one with several
-    branches, and the exit of the last row."""
-    leaves, fans = [], []
-    for trunk in template.trunks:
-        child, port = trunk.source
-        if child == OUTSIDE and len(trunk.branches) > 1:
-            fans.append(port)
-        row = -1 if child == OUTSIDE else template.spots[child].row
-        leaves += [
-            (-row, branch.sink.port) for branch in trunk.branches if branch.sink.child == OUTSIDE
-        ]
-    if not leaves or not template.entries:
-        return None
-    return min(fans, default=0), min(leaves)[1]
+def _main_entry(template: Template) -> int:
+    """The first entry, if possible one with several branches."""
+    fans = [
+        trunk.source.port
+        for trunk in template.trunks
+        if trunk.source.child == OUTSIDE and len(trunk.branches) > 1
+    ]
+    return min(fans, default=0)

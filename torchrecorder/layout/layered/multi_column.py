@@ -256,13 +256,11 @@ class _MultiColumn:
                 at = points[0][0] + self.across[column]
                 ends[path.trunk] = max(at, ends.get(path.trunk, at))
         height: dict[int, int] = {}
-        placed: list[tuple[float, float, int]] = []
-        for turn in reversed(order):
-            begin, end = self._beside(turn), ends[turn.trunk]
-            begin, end = min(begin, end), max(begin, end)
-            over = [at for low, high, at in placed if low <= end + 2 and high >= begin - 2]
+        placed: list[tuple[float, int]] = []
+        for turn in reversed(order):  # from the right: only what begins before the end is above
+            over = [at for begin, at in placed if begin <= ends[turn.trunk] + 2]
             height[turn.trunk] = max(over, default=-1) + 1
-            placed.append((begin, end, height[turn.trunk]))
+            placed.append((self._beside(turn), height[turn.trunk]))
         most = max(height.values(), default=0)
         top = self.space.before + BEFORE
         self.bar = {trunk: top + TRACK * (most - at) for trunk, at in height.items()}
@@ -310,7 +308,6 @@ class _MultiColumn:
             exits=tuple(leaving[round(at, 2)] for at in scope.exits),
             frames=tuple(map(self._frame, scope.frames)),
             paths=tuple(paths),
-            through=None,
         )
 
     def _frame(self, frame: Frame) -> Frame:

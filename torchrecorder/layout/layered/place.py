@@ -131,7 +131,7 @@ class _Placing:
         composed: dict[int, Composed] = {}
         for scope in (*reversed(self.open), -1):
             inner = self._inner(scope, composed)
-            header = self.plan.items[scope].header if scope >= 0 else None
+            header = self._header(scope)
             template = self.plan.template[scope + 1]
             key = (template, header, tuple((place, id(item)) for place, item in inner.items()))
             if key not in self.known:
@@ -217,9 +217,11 @@ class _Placing:
         return {place: composed[child] for place, child in children if child in composed}
 
     def _composed(self, scope: int, inner: Mapping[int, Composed]) -> Composed:
-        header = self.plan.items[scope].header if scope >= 0 else None
         template = self.plan.templates[self.plan.template[scope + 1]]
-        return compose(template, inner, self._header_space(header))
+        return compose(template, inner, self._header_space(self._header(scope)))
+
+    def _header(self, scope: int) -> tuple[float, float] | None:
+        return self.plan.items[scope].header if scope >= 0 else None
 
     def _limited(self, scope: Composed, limit: float, space: HeaderSpace) -> Composed:
         """A scope in as many columns as it needs to have none that is much longer than *limit*."""

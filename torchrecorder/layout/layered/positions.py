@@ -53,7 +53,6 @@ class Composed(NamedTuple):
         frames: The positions of its children.
         paths: The edges between them.
         inner: The composed scopes of the open children, by the child's number.
-        through: The entry and the exit of the main path through it.
         up: Whether its flow runs against that around it.
     """
 
@@ -64,7 +63,6 @@ class Composed(NamedTuple):
     frames: tuple[Frame, ...]
     paths: tuple[Path, ...]
     inner: Mapping[int, Composed]
-    through: tuple[int, int] | None
     up: bool = False
 
     @property

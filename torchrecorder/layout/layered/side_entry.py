@@ -75,7 +75,7 @@ def side_entries(
         circle = _area(circles[numbers[0]], turn)
         entries = {number: way for number in numbers if (way := routes.from_side(number, circle))}
         sides = [way[-1] for way in entries.values()]
-        if len(numbers) > 1 and entries and len(set(sides)) == len(sides):
+        if len(numbers) > 1 and len(set(sides)) == len(sides):
             for number, way in entries.items():
                 routes.replace(number, way)
             rest = [number for number in numbers if number not in entries]

@@ -90,10 +90,8 @@ def slots(wanted: Sequence[float], center: float, width: float) -> list[float]:
     straight = wanted[order[nearest]]
     middle = straight if abs(straight - center) <= ASIDE else center
     middle = max(center + left - room, min(middle, center + room - right))
-    found = [0.0] * len(order)
-    for seat, number in enumerate(order):
-        found[number] = middle + (seat - nearest) * apart
-    return found
+    places = {number: middle + (seat - nearest) * apart for seat, number in enumerate(order)}
+    return [places[number] for number in range(len(order))]
 
 
 def _fits(wanted: Sequence[float], center: float, width: float) -> bool:

@@ -183,13 +183,13 @@ class _UShapeLayout:
             line = pair[0]
             if more > 0:
                 left.more[line.leaves] = more
-            elif line.arrives > bottom:
+            else:
                 right.more[line.arrives] = -more
         self.top = self.space.before + (0.0 if self.risen else BEFORE + TRACK * len(self._exits()))
         here, there = self._anchors(self.shape.skips[0], self.ends[0])
         self.down = max(0.0, self.top + right.at(self.scope.height) - there - here)
         self.turn = here + self.down + there
-        self.low = max(left.at(bottom) + self.down, self.turn - right.at(first))
+        self.low = left.at(bottom) + self.down
         self.height = self.low + self.below.grown(bottom) + PAD
 
     def _anchors(self, pair: Sequence[CutEdge], ends: _Ends) -> tuple[float, float]:
@@ -289,7 +289,6 @@ class _UShapeLayout:
             exits=tuple(exits.get(round(at, 2), self._over(at)) for at in scope.exits),
             frames=frames,
             paths=tuple(found),
-            through=None,
         )
 
     def _frame(self, child: int, frame: Frame) -> Frame:
@@ -321,13 +320,8 @@ class _UShapeLayout:
         (x, y), (to_x, to_y) = path.points[0], path.points[-1]
         begin = (x + self.here, 0.0 if line.source == OUTSIDE else self._on_left(y))
         end = self._over(to_x), self._on_right(to_y)
-        bottom = self.shape.bottom
-        track = self.away[line.path]
-        if line.leaves == bottom:
-            away = self.low + BEFORE + TRACK * track
-        else:
-            away = self._track(self.left_side, line.leaves, track)
-            away += self.down if line.leaves > self.space.before else 0.0
+        away = self._track(self.left_side, line.leaves, self.away[line.path])
+        away += self.down if line.leaves > self.space.before else 0.0
         if line.leaves == line.arrives:
             return [begin, (begin[0], away), (end[0], away), end]
         lane = self.lane + TRACK * self.lanes[line.trunk]
