@@ -91,7 +91,7 @@ def idle_loads(recording: RecordedRun) -> frozenset[OpId]:
     """The ops of data loaders that start a pass over the data, or load what nothing reads."""
     loaders = DataLoaders(recording)
     return frozenset(
-        op.id for op in recording.ops.values()
+        op.id for op in (recording.ops.values() if loaders.calls else ())
         if (call := loaders.call_of(op)) is not None and not loaders.batches[call]
     )
 
