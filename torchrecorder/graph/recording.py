@@ -19,7 +19,7 @@ from torchrecorder.events import (
     GradId, GraphBreak, ModuleId, NodeId, OpId, Rank, Role, ScopeId, ScopeKind, Shard, Slot,
     Statistics, ValueId,
 )
-from torchrecorder.graph.data_loaders import calls_of_kind
+from torchrecorder.graph.data_loaders import DataLoaders, calls_of_kind
 from torchrecorder.graph.retained_tensors import Kept, Replay, Tensors
 from torchrecorder.graph.nodes import (
     BackwardRun, Flow, GradFlow, GradNode, GradRun, Module, Op, Scope, Value,
@@ -252,6 +252,11 @@ class RecordedRun:
     def optimizer_steps(self) -> Mapping[ScopeId, ScopeId]:
         """For each scope in a step of an optimizer, itself included, that step."""
         return calls_of_kind(self.scopes, ScopeKind.OPTIMIZER)
+
+    @cached_property
+    def data_loaders(self) -> DataLoaders:
+        """The calls of data loaders, with their batches."""
+        return DataLoaders(self)
 
     @cached_property
     def bookkeeping(self) -> frozenset[OpId]:

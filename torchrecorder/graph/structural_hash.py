@@ -14,8 +14,8 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Protocol
 
-from torchrecorder.events import GRAD_SUFFIX, OpId, Role, ScopeId, ScopeKind, ValueId
-from torchrecorder.graph.data_loaders import DataLoaders
+from torchrecorder.events import GRAD_SUFFIX, Role, ScopeId, ScopeKind, ValueId
+from torchrecorder.graph.data_loaders import DataLoaders, LoadedRun
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
 
 
@@ -25,17 +25,8 @@ def without_numbers(text: str) -> str:
     return re.sub(r"\d+", "0", text)
 
 
-class HashedRun(Protocol):
+class HashedRun(LoadedRun, Protocol):
     """The part of a recording that the structure depends on."""
-
-    @property
-    def scopes(self) -> Mapping[ScopeId, Scope]: ...
-
-    @property
-    def ops(self) -> Mapping[OpId, Op]: ...
-
-    @property
-    def values(self) -> Mapping[ValueId, Value]: ...
 
     @property
     def children(self) -> Mapping[ScopeId | None, tuple[Scope | Op, ...]]: ...
@@ -45,6 +36,9 @@ class HashedRun(Protocol):
 
     @property
     def optimizer_steps(self) -> Mapping[ScopeId, ScopeId]: ...
+
+    @property
+    def data_loaders(self) -> DataLoaders: ...
 
     def module_of(self, scope: Scope) -> Module | None: ...
 
@@ -105,7 +99,7 @@ class _Forms:
         self.recording = recording
         self.exact = exact
         self.stored = recording.stored
-        self.loaders = None if exact else DataLoaders(recording)
+        self.loaders = None if exact else recording.data_loaders
         self.rank: dict[ValueId, tuple[bool, int]] = {}
         self.found: dict[ScopeId, _Form] = {}
         self.digests: dict[tuple[Any, ...], str] = {}  # most scopes equal one before

@@ -7,7 +7,6 @@ from functools import cached_property
 from operator import itemgetter
 
 from torchrecorder.events import OpKind, Role, ScopeId, ScopeKind, Slot, ValueId
-from torchrecorder.graph.data_loaders import DataLoaders
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.nesting import Nesting
@@ -163,7 +162,7 @@ class _Whole:
 
         Many programs load a batch ahead. The rounds of their loops are equal in this order.
         """
-        loaders = DataLoaders(self.recording)
+        loaders = self.recording.data_loaders
         read_at = {call: self._first_reader(call, batch) for call, batch in loaders.batches.items()}
         indexed: list[tuple[tuple[int, ...], Box]] = []
         for op in self.ops.values():

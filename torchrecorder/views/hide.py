@@ -8,7 +8,6 @@ from fnmatch import fnmatchcase
 
 from torchrecorder.checks import warn_unmatched
 from torchrecorder.events import MODES, STORED, OpId, OpKind, ScopeId, ScopeKind, ValueId
-from torchrecorder.graph.data_loaders import DataLoaders
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.recording import RecordedRun
@@ -89,7 +88,7 @@ def comparisons(
 
 def idle_loads(recording: RecordedRun) -> frozenset[OpId]:
     """The ops of data loaders that start a pass over the data, or load what nothing reads."""
-    loaders = DataLoaders(recording)
+    loaders = recording.data_loaders
     return frozenset(
         op.id for op in (recording.ops.values() if loaders.calls else ())
         if (call := loaders.call_of(op)) is not None and not loaders.batches[call]
