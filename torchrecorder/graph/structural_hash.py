@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import blake2b
 from typing import Any, Protocol
 
@@ -19,10 +19,33 @@ from torchrecorder.graph.data_loaders import DataLoaders, LoadedRun
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
 
 
+def own_outputs(values: Mapping[ValueId, Value], op: Op) -> Sequence[ValueId]:
+    """The outputs of *op* without further views of memory that it wrote.
+
+    Those are outputs only if something reads them later.
+    """
+    if len(op.writes) < 2:
+        return op.outputs
+    writes, written = frozenset(op.writes), set[int]()
+    found = []
+    for value in op.outputs:
+        if value in writes:
+            storage = values[value].storage
+            if storage in written:
+                continue
+            written |= {storage} - {NO_STORAGE}
+        found.append(value)
+    return found
+
+
 @lru_cache(maxsize=4096)
 def without_numbers(text: str) -> str:
     """*text* with every number replaced by 0."""
     return re.sub(r"\d+", "0", text)
+
+
+NO_STORAGE = -1
+"""The storage of values that have none."""
 
 
 class HashedRun(LoadedRun, Protocol):
@@ -110,16 +133,23 @@ class _Forms:
     def _run_through(self) -> None:
         """Number the values in the order of creation, and note where each scope starts."""
         steps: list[Scope | Op] = [*self.recording.scopes.values(), *self.recording.ops.values()]
-        counts = [0, 0]
+        counts, values = [0, 0], self.recording.values
         for step in sorted(steps, key=lambda step: step.index):
             if isinstance(step, Scope):
                 self.found[step.id] = _Form((counts[0], counts[1]))
                 continue
-            for value in step.outputs:
-                if self.recording.values[value].producer == step.id and value not in self.rank:
-                    within = self._is_within(step, value)
-                    self.rank[value] = within, counts[within]
-                    counts[within] += 1
+            own = [value for value in own_outputs(values, step) if self._is_new(step, value)]
+            for value in own:
+                within = self._is_within(step, value)
+                self.rank[value] = within, counts[within]
+                counts[within] += 1
+            if len(own) < len(step.outputs):  # views of what it wrote have the number of that
+                ranks = {values[value].storage: self.rank[value] for value in reversed(own)}
+                for value in filter(partial(self._is_new, step), step.outputs):
+                    self.rank[value] = ranks.get(values[value].storage, (False, -1))
+
+    def _is_new(self, op: Op, value: ValueId) -> bool:
+        return self.recording.values[value].producer == op.id and value not in self.rank
 
     def _is_within(self, op: Op, value: ValueId) -> bool:
         """Whether a *value* of *op* counts only inside a part of a training step.
@@ -188,9 +218,11 @@ class _Forms:
 
     def _op(self, op: Op, form: _Form, off: bool) -> Iterator[Any]:
         place, values = self._place, self.recording.values
-        yield op.kind.value, op.qualname, () if off else op.arguments, op.failed, len(op.writes)
+        outputs = own_outputs(values, op)
+        writes = len(op.writes) - len(op.outputs) + len(outputs)
+        yield op.kind.value, op.qualname, () if off else op.arguments, op.failed, writes
         yield tuple([(name, place(value, form)) for name, value in op.inputs])
-        yield tuple([self._look(values[value]) for value in op.outputs])
+        yield tuple([self._look(values[value]) for value in outputs])
 
     def _is_made_in(self, value: ValueId, form: _Form) -> bool:
         within, rank = self.rank.get(value, (False, -1))
