@@ -14,7 +14,7 @@ from functools import lru_cache, partial
 from hashlib import blake2b
 from typing import Any, Protocol
 
-from torchrecorder.events import GRAD_SUFFIX, Role, ScopeId, ScopeKind, ValueId
+from torchrecorder.events import GRAD_SUFFIX, MODES, Role, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.data_loaders import DataLoaders, LoadedRun
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
 
@@ -98,11 +98,14 @@ class _Form:
         start: The number of values that were made before: of those that count everywhere, and of
             those that count only inside a part of a training step.
         outside: The values from outside by their numbers.
+        settings: The arguments in a region, which may be the number of a round of a loop: they
+            count for the scope around it and not for the region.
     """
 
     def __init__(self, start: tuple[int, int]) -> None:
         self.start = start
         self.outside: list[ValueId] = []
+        self.settings: list[tuple[str, str]] = []
         self.digest = ""
         self._numbers: dict[ValueId, int] = {}
 
@@ -188,13 +191,20 @@ class _Forms:
             if len(ops) == len(children):
                 yield tuple(self._updated(ops, form))
                 return
+        is_region = not self.exact and scope.kind in MODES
         for step in children:
             if isinstance(step, Op):
-                yield from self._op(step, form, off)
+                yield from self._op(step, form)
+                arguments = () if off else step.arguments
             else:
                 inner = self.found[step.id]
                 yield step.name if module else without_numbers(step.name), inner.digest
                 yield tuple([self._place(value, form) for value in inner.outside])
+                arguments = tuple(inner.settings)
+            if is_region:
+                form.settings += arguments
+                arguments = tuple([(name, without_numbers(text)) for name, text in arguments])
+            yield arguments
         yield tuple([(slot.name, self._place(slot.value, form)) for slot in scope.outputs])
         values = self.recording.values
         yield tuple([(self._look(values[value]), self._stored(value)) for value in form.outside])
@@ -216,11 +226,11 @@ class _Forms:
         for value in given:
             yield self._place(value, form), self._look(values[value])[single:]
 
-    def _op(self, op: Op, form: _Form, off: bool) -> Iterator[Any]:
+    def _op(self, op: Op, form: _Form) -> Iterator[Any]:
         place, values = self._place, self.recording.values
         outputs = own_outputs(values, op)
         writes = len(op.writes) - len(op.outputs) + len(outputs)
-        yield op.kind.value, op.qualname, () if off else op.arguments, op.failed, writes
+        yield op.kind.value, op.qualname, op.failed, writes
         yield tuple([(name, place(value, form)) for name, value in op.inputs])
         yield tuple([self._look(values[value]) for value in outputs])
 
