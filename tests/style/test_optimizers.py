@@ -63,9 +63,13 @@ def test_some_weights_of_a_module_do_not_stand_for_what_is_around_it() -> None:
     assert isinstance(first, nn.Linear)
     recording = trained(net, first.parameters(), second.parameters(), net.head.parameters())
     assert captions(recording) == ["for body.0.0", "for body.0.1", "for head"]
-    matrices = [layer.weight for layer in (first, second)]
-    others = [layer.bias for layer in (first, second)]
-    assert captions(trained(net, matrices, others)) == ["for body.0", "for body.0"]
+
+
+def test_optimizers_for_the_same_module_do_not_name_it() -> None:
+    """As one for matrices and one for biases, or one whose weights have gradients by turns."""
+    net = Net()
+    parts = [[layer.weight for layer in net.body[0]], [layer.bias for layer in net.body[0]]]
+    assert captions(trained(net, *parts)) == []
 
 
 def test_two_modules_are_listed_and_more_are_not() -> None:

@@ -18,7 +18,7 @@ GRAD = ".grad"
 
 
 def modules_of_optimizers(recording: RecordedRun) -> Mapping[ScopeId, str]:
-    """``"for discriminator"`` for each optimizer step, if not all update the same weights.
+    """``"for discriminator"`` for each optimizer step, if not all update the same modules.
 
     Steps without named weights, or with those of more than `MOST` modules, are left out.
     """
@@ -28,6 +28,8 @@ def modules_of_optimizers(recording: RecordedRun) -> Mapping[ScopeId, str]:
         return {}
     every = [value.names[0] for value in recording.values.values() if _is_trained(value)]
     modules = {names: _modules(names, every) for names in {*weights.values()}}
+    if len(set(modules.values())) < 2:
+        return {}
     return {
         scope: f"for {', '.join(modules[names])}"
         for scope, names in weights.items()
