@@ -12,7 +12,8 @@ from torch.optim import swa_utils
 import torchrecorder
 from torchrecorder.graph.structural_hash import own_outputs
 from torchrecorder.recording import Recording
-from torchrecorder.views.pipeline import make_view
+from torchrecorder.views.pipeline import ViewOptions, make_view
+from torchrecorder.views.view import BoxKind
 
 
 def by_hand(teacher: nn.Module, net: nn.Module) -> None:
@@ -101,3 +102,37 @@ def test_a_scope_that_reads_what_it_wrote_through_a_view() -> None:
         layers = [scope.id for scope in recording.scopes.values() if scope.cls == "Written"]
         digests = {recording.structures[layer] for layer in layers}
         assert len(digests) == (1 if second else 2)
+
+
+def test_the_buffers_of_a_function_that_only_later_rounds_read() -> None:
+    """Its results are what is read outside it: in the last round not what it has updated."""
+    net = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
+
+    def loss(x: torch.Tensor) -> torch.Tensor:
+        return net(x).square().mean()
+
+    def program() -> None:
+        for _ in range(5):
+            loss(torch.rand(3, 4)).backward()
+
+    recording = torchrecorder.record(program)
+    view = make_view(recording, ViewOptions(functions=True))
+    assert [cluster.count for cluster in view.clusters.values() if cluster.count > 1] == [5]
+
+
+def test_functions_of_which_other_results_are_read_are_not_equal() -> None:
+    """The results that are not updates count."""
+    net = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+
+    def both(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = net(x)
+        return y.sin(), y.cos()
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        for number in (0, 1, 0, 0):
+            x = both(x)[number]
+        return x
+
+    recording = torchrecorder.record(program, torch.rand(3, 4))
+    view = make_view(recording, ViewOptions(functions=True, depth=1))
+    assert [box.count for box in view.boxes.values() if box.kind is BoxKind.MODULE] == [1, 1, 2]

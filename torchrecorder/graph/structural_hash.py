@@ -205,7 +205,11 @@ class _Forms:
                 form.settings += arguments
                 arguments = tuple([(name, without_numbers(text)) for name, text in arguments])
             yield arguments
-        yield tuple([(slot.name, self._place(slot.value, form)) for slot in scope.outputs])
+        if not self.exact and scope.kind is ScopeKind.FUNCTION:  # updates that later rounds read
+            yield tuple([self._place(slot.value, form) for slot in scope.outputs
+                         if slot.value not in self.stored])
+        else:
+            yield tuple([(slot.name, self._place(slot.value, form)) for slot in scope.outputs])
         values = self.recording.values
         yield tuple([(self._look(values[value]), self._stored(value)) for value in form.outside])
 
