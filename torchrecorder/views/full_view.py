@@ -66,11 +66,11 @@ class _Whole:
             self._into(scope.id, scope.parent, scope.inputs)
         outputs = list(self._outputs())
         boxes = [*self._sources(), *self._inner(empty), *self._written(), *outputs]
-        inside = {scope.id for scope in empty}
+        filled = {around for box in boxes for around in self.nesting.around(box.cluster)}
         clusters: dict[str, Cluster] = {
             scope.id: Cluster(scope.id, scope.parent)
             for scope in self.scopes.values()
-            if scope.id not in inside
+            if scope.id in filled
         }
         return View(self.recording, {box.id: box for box in boxes}, clusters, tuple(self.arrows))
 
@@ -178,7 +178,8 @@ class _Whole:
                     self.arrows.append(Arrow(op.id, value, value, ""))
 
     def _inner(self, empty: Iterable[Scope]) -> list[Box]:
-        """Boxes of ops and empty scopes, in run order; batches right before their first reader.
+        """Boxes of ops and empty scopes, in run order; batches, and what a scope looks up, right
+        before their first reader.
 
         Many programs load a batch ahead. The rounds of their loops are equal in this order.
         """
@@ -188,8 +189,9 @@ class _Whole:
         for op in self.ops.values():
             call = loaders.call_of(op)
             reader = read_at[call] if call is not None else None
+            home, reader = self._looked_up(op) or (op.scope, reader)
             place = (op.index, 1) if reader is None else (reader, 0, op.index)
-            indexed.append((place, self._op(op)))
+            indexed.append((place, self._op(op, home)))
         indexed.extend(
             ((scope.index, 1), Box(scope.id, scope_kind(scope), scope.parent, (scope.id,)))
             for scope in empty
@@ -220,9 +222,33 @@ class _Whole:
             around = self.recording.scopes[around].parent
         return position
 
-    def _op(self, op: Op) -> Box:
+    def _op(self, op: Op, home: str | None) -> Box:
         kind = BoxKind.HIDDEN if op.kind is OpKind.HIDDEN else BoxKind.OP
-        return Box(op.id, kind, op.scope, (op.id, *self._made_by(op)))
+        return Box(op.id, kind, home, (op.id, *self._made_by(op)))
+
+    def _looked_up(self, op: Op) -> tuple[str, int] | None:
+        """The scope that alone reads what *op* made of numbers, and the position of its reader.
+
+        None if the scope was given it. Each layer may look up a tensor in a cache of its own, which
+        was made before all layers: that is drawn in the layer, as a constant is.
+        """
+        if op.inputs or len(op.outputs) != 1 or op.scope in self.steps:
+            return None
+        [value] = op.outputs
+        consumers = self.recording.consumers.get(value, ())
+        readers = [self.ops[reader] for reader in consumers if reader in self.ops]
+        scopes = [reader.scope for reader in readers]
+        if not scopes or op.scope in scopes or value in self.stored or value in self._given_back:
+            return None
+        home, outside = self._before(value, self.nesting.common(scopes)), op.scope
+        while outside is not None and self.scopes[outside].kind is ScopeKind.FUNCTION:
+            outside = self.scopes[outside].parent  # of the function that made the cache
+        inside = home != outside and outside in (None, *self.nesting.around(home))
+        return (home, readers[0].index) if home is not None and inside else None
+
+    @cached_property
+    def _given_back(self) -> set[ValueId]:
+        return {slot.value for slot in self.recording.outputs}
 
     def _made_by(self, op: Op) -> list[str]:
         """Values and grad nodes that belong to the op alone."""

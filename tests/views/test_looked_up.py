@@ -1,0 +1,104 @@
+"""Tensors that a scope looks up, made before it: they are drawn in it, as constants are."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+import torchrecorder
+from torchrecorder.recording import Recording
+from torchrecorder.views.pipeline import ViewOptions, make_view
+from torchrecorder.views.view import View
+
+LAYERS = 4
+
+
+class Cache:
+    """Holds the length of each layer."""
+
+    def __init__(self) -> None:
+        self.lengths = [torch.tensor(0) for _ in range(LAYERS)]
+
+
+class Layer(nn.Module):
+    """Reads its length in a cache, or is given it."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor, cache: Cache | None, length: Tensor | None = None) -> Tensor:
+        if cache is not None:
+            length = cache.lengths[self.number]
+        assert length is not None
+        found: Tensor = self.linear(x) + length
+        return found
+
+
+class Model(nn.Module):
+    """Layers that *share* one length, are *given* theirs, or look them up."""
+
+    def __init__(self, given: bool = False, share: bool = False) -> None:
+        super().__init__()
+        self.given = given
+        self.layers = nn.ModuleList(Layer(0 if share else number) for number in range(LAYERS))
+
+    def forward(self, x: Tensor) -> Tensor:
+        cache = Cache()
+        for number, layer in enumerate(self.layers):
+            x = layer(x, None, cache.lengths[number]) if self.given else layer(x, cache)
+        return x
+
+
+def recorded(**options: bool) -> Recording:
+    return torchrecorder.record(Model(**options), torch.rand(2, 4))
+
+
+def folds(view: View) -> list[int]:
+    return [cluster.count for cluster in view.clusters.values() if cluster.count > 1]
+
+
+def homes(view: View) -> list[str]:
+    """The paths of the scopes in which lengths are drawn."""
+    scopes, ops = view.recording.scopes, view.recording.ops
+    return [
+        scopes[box.cluster].path
+        for box in view.boxes.values()
+        if box.cluster in scopes and box.id in ops and ops[box.id].name == "tensor"
+    ]
+
+
+ALL = ViewOptions(depth="ops", fold=False)
+
+
+def test_layers_that_look_up_a_tensor_of_their_own_fold() -> None:
+    """The cache is made before them; in the recording it stays where it ran."""
+    recording = recorded()
+    assert folds(make_view(recording)) == [LAYERS]
+    assert homes(make_view(recording, ALL)) == [f"layers.{number}" for number in range(LAYERS)]
+    made = [op for op in recording.ops.values() if op.name == "tensor"]
+    assert {op.scope for op in made} == {recording.roots[0]}
+
+
+def test_the_functions_that_made_a_cache_have_no_box_without_it() -> None:
+    view = make_view(recorded(), ViewOptions(depth="ops", fold=False, functions=True))
+    assert len(homes(view)) == LAYERS
+    names = [view.recording.scopes[cluster].name for cluster in view.clusters]
+    assert "Cache" not in names and "__init__" not in names
+
+
+def test_what_a_layer_is_given_is_drawn_outside() -> None:
+    assert homes(make_view(recorded(given=True), ALL)) == [""] * LAYERS
+
+
+def test_what_several_layers_look_up_is_drawn_outside() -> None:
+    """Where it was made; also what nothing reads."""
+    assert homes(make_view(recorded(share=True), ALL)) == [""] * LAYERS
+
+
+def test_layers_stay_in_the_order_in_which_they_ran() -> None:
+    """Although what they look up was made before the first of them."""
+    view = make_view(recorded(), ViewOptions(depth=1, fold=False))
+    names = [view.recording.scopes[box].name for box in view.boxes if box in view.recording.scopes]
+    assert names == [f"layers.{number}" for number in range(LAYERS)]
