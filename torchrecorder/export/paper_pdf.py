@@ -39,7 +39,7 @@ def on_page(pdf: bytes, fit: Fit, background: str) -> bytes:
     place = f"{fit.scale:.6f} 0 0 {fit.scale:.6f} {x:.4f} {y:.4f} cm"
     for box in ("/CropBox", "/BleedBox", "/TrimBox", "/ArtBox"):
         page.pop(box, None)
-    page.mediabox = RectangleObject((0.0, 0.0, round(fit.width, 4), round(fit.height, 4)))
+    page.mediabox = RectangleObject((0.0, 0.0, fit.width, fit.height))
     _surround(document, f"q {_fill(background, fit)} {place}\n".encode(), b"\nQ\n")
     return _written(document)
 

@@ -171,10 +171,8 @@ class _Keys:
         found: dict[ModuleId, tuple[ModuleId, ...]] = {}
         for module in modules:
             if not module.calls and module.stored:
-                for path in module.around():
-                    outer = by_name.get(path)
-                    if outer is not None:
-                        found[outer] = (*found.get(outer, ()), module.id)
+                for outer in filter(None, map(by_name.get, module.around())):
+                    found[outer] = (*found.get(outer, ()), module.id)
         return found
 
     @cached_property
