@@ -159,9 +159,9 @@ def test_names_around_one_end() -> None:
 
 def test_long_names_keep_their_end() -> None:
     """The end of a path tells more than its beginning."""
-    exactly, longer = "x" * 24, "encoder.layers.0.self_attn.out_proj"
-    root = drawn({exactly: [(0, 1.0)], longer: [(0, 2.0)]})
-    assert {exactly, "…" + longer[-23:]} <= texts(root).keys()
+    exactly, more, longer = "x" * 24, "y" * 25, "encoder.layers.0.self_attn.out_proj"
+    root = drawn({exactly: [(0, 1.0)], more: [(0, 1.5)], longer: [(0, 2.0)]})
+    assert {exactly, "…" + more[-23:], "…" + longer[-23:]} <= texts(root).keys()
 
 
 @pytest.mark.parametrize("highest", [0.5, 1, 5, 6, 7, 12, 13, 30, 31, 59, 60, 61, 1e6, 1.3e9])

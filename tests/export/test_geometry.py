@@ -143,6 +143,19 @@ def test_boxes_grow_with_their_text(outline: str) -> None:
     assert again[0] > once[0] and again[1] > once[1]
 
 
+@pytest.mark.parametrize("outline", OUTLINES)
+def test_room_around_a_text(outline: str) -> None:
+    """No more than the outline needs: its text does not stand in an empty box."""
+    figure = alone(outline)
+    width, height = closed_size(figure.shapes[0], figure, None)
+    if outline == "circle":
+        assert (width, height) == (2 * figure.fontsize, 2 * figure.fontsize)
+        return
+    label = label_size(WIDE, figure.fontsize, bold=False, fontname=figure.fontname)
+    assert label[0] + 15 < width < label[0] * 1.5 + 25
+    assert label[1] + 8 < height < label[1] + 15
+
+
 def test_a_repeated_box_has_a_second_outline_inside() -> None:
     """As far from the first on every side."""
     (node,) = parts(alone("box", 3), "node")

@@ -127,6 +127,19 @@ def test_outfile_that_holds_something_else_is_warned_of(outfile, warning):
     assert b"<svg" in Path(path).read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("options", "quiet"), [({}, []), ({"view": True}, [False]), ({"quiet_view": True}, [True])]
+)
+def test_what_is_rendered_is_shown_on_request(monkeypatch, options, quiet):
+    """The file that was written, with or without what its viewer says."""
+    shown = []
+    monkeypatch.setattr(
+        Digraph, "_view", lambda self, path, *, format, quiet: shown.append((path, format, quiet))
+    )
+    path = pair().render("x", format="svg", **options)
+    assert shown == [(path, "svg", each) for each in quiet]
+
+
 def test_pipe():
     """Bytes, or text in an encoding; other programs and formats too."""
     assert pair().pipe("pdf").startswith(b"%PDF")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -13,9 +15,12 @@ from torch.nn import functional as F
 
 import torchrecorder
 from torchrecorder.annotations.parameters import PARAMETERS
+from torchrecorder.events import BYTES_OF_GRADIENT, ModuleId, Slot
 from torchrecorder.export.table.rows import TableRow, every_row, fitting
+from torchrecorder.graph.nodes import Module
 from torchrecorder.recording import Recording
 from torchrecorder.select.functions import WithFunctions
+from torchrecorder.testing import Builder
 
 
 def rows(recording: Recording, depth: int | None = None, *, ops: bool = False) -> list[TableRow]:
@@ -87,3 +92,44 @@ def test_modules_in_scripts_are_not_said_to_be_never_called(make: Callable[..., 
     recording = torchrecorder.record(model, torch.ones(2, 4))
     assert [row.notes for row in rows(recording)] == [(), ("in a script",), ("in a script",)]
     assert "relu" in {op.name for op in recording.ops.values()}
+
+
+@pytest.mark.parametrize(("count", "title"), [
+    (2, "2 ops: a(), b()"), (3, "3 ops: a(), b(), c()"), (4, "4 ops: a(), b(), c(), …"),
+])
+def test_ops_outside_of_scopes_are_named_as_far_as_there_is_room(count: int, title: str) -> None:
+    """The first three; each once."""
+    run = Builder("f")
+    x = run.input("x")
+    for name in "abcd"[:count]:
+        x = run.op(name, x)
+    recording = run.recording()
+    assert [row.title for row in rows(recording)] == [title]
+    assert rows(recording)[0].ids == tuple(recording.ops)
+    twice = Builder("f")
+    twice.op("a", twice.op("a", twice.op("b", twice.input("x"))))
+    assert rows(twice.recording())[0].title == "3 ops: b(), a()"
+
+
+def test_weights_without_a_gradient_that_another_module_reads() -> None:
+    """Of a module that was never called, they are told if any of its weights was read."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        names = "head.weight", "head.bias", "other"
+        weight, bias, other = map(run.parameter, names)
+        run.op("linear", run.input("x"), weight, other)
+    recording = run.recording()
+    (net,) = recording.modules.values()
+    slots = Slot("weight", weight), Slot("bias", bias)
+    head = Module(ModuleId("m9"), ("head",), "Linear", "", "", slots, (), True, ())
+    known = {net.id: net.replace(parameters=net.parameters[2:]), head.id: head}
+    found = replace(
+        recording, modules=MappingProxyType(known), measured={BYTES_OF_GRADIENT: {other: 4}}
+    )
+    (row,) = (row for row in rows(found) if row.title == "head (Linear)")
+    assert row.notes == ("weights read, never called", "no gradient")
+    unread = replace(found, ops=MappingProxyType({
+        name: op.replace(inputs=op.inputs[-1:]) for name, op in found.ops.items()
+    }))
+    (row,) = (row for row in rows(unread) if row.title == "head (Linear)")
+    assert row.notes == ("never called",)
