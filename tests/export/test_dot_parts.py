@@ -137,6 +137,7 @@ def test_lines_that_differ_from_the_first_say_so() -> None:
     assert (second["style"], second["penwidth"]) == ("dashed", "2.5")
     assert (second["edgetooltip"], second["headlabel"]) == ("t", "q")
     assert not {"edgetooltip", "headlabel"} & first.keys()
+    assert "tooltip" not in dot_text(chain("a", "b"))
     assert dot_text(figure).count("penwidth=\"1\", style=\"solid\"") == 1
 
 

@@ -227,5 +227,9 @@ def test_what_is_read_in_a_group_comes_when_something_runs_there() -> None:
     assert placed_in_order(("w", "inner", read), first, last, deep) == [
         "a", "outer", "b", "inner", "w", "c"
     ]
+    assert placed_in_order(last, weight) == ["outer", "w", "b"]
+    assert placed_in_order(first, last, deep, ("d", "outer", ran), weight) == [
+        "a", "outer", "w", "b", "inner", "c", "d"
+    ]
     assert placed_in_order(first, weight) == ["a", "outer", "w"]
     assert placed_in_order(weight, first) == ["outer", "w", "a"]

@@ -144,6 +144,12 @@ def test_our_own_picture_is_that_of_graphviz(facts: dict[str, Any], below: bool)
                 assert our == pytest.approx(their, abs=3.0)
 
 
+def test_what_has_a_place_is_not_moved() -> None:
+    """No line that is not seen holds the legend, which is not packed either."""
+    text = nested_text(figure())
+    assert "invis" not in text and "packmode" not in text and "legend_1" in text
+
+
 def letters(found: list[Form]) -> list[Any]:
     """The texts, and how they are written."""
     return sorted((form.text, *map(str, form.paint)) for form in found if form.text)
