@@ -98,6 +98,17 @@ def test_nodes_offer_name_depth_fn_and_parent() -> None:
     assert repr(named["body"]) == "LayerNode('body', depth=1)"
 
 
+def test_nodes_have_the_attributes_of_the_theme() -> None:
+    """Of closed and of open boxes: label, outline and colours."""
+    spy = Spy()
+    digraph(spy)
+    named = {node.name: node.defaults for node in spy.nodes}
+    assert named["body"]["label"].startswith("body: Sequential\n")
+    assert named["add"]["shape"] == "circle" and named["Net"]["label"].startswith("Net")
+    told = {"fillcolor", "color", "penwidth", "style"}
+    assert all(told <= defaults.keys() for defaults in named.values())
+
+
 def test_fn_is_none_once_nothing_is_alive() -> None:
     """Or where a recording was loaded from a file."""
     spy = Spy()

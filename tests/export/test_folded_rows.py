@@ -67,6 +67,15 @@ def test_regions_that_repeat_keep_their_title(ops: bool) -> None:
     assert titles(run.recording(), ops=ops) == [(0, "Net"), (1, "autocast float16  ×12"), *below]
 
 
+def test_ops_outside_of_scopes_have_one_line() -> None:
+    """Of a loop too, whose last ops repeat the first."""
+    run = Builder("f")
+    h = run.input("h")
+    for _ in range(20):
+        h = run.op("tanh", run.op("neg", h))
+    assert titles(run.recording()) == [(0, "40 ops: neg(), tanh()")]
+
+
 def test_calls_of_one_module_have_one_line() -> None:
     """Which call it is, is said of none of them; other notes are."""
     run = Builder("Net")

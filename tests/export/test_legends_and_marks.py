@@ -80,11 +80,12 @@ def test_a_legend_beside_has_one_column() -> None:
 def test_a_figure_fits_its_place_with_its_legend(wide: float, high: float, size: str) -> None:
     """Both are scaled as one, whichever is wider or higher."""
     legend = legend_of("one two three four five").legend
-    figure = replace(alone(), legend=legend, paper=Paper(place=(80.0, 30.0)))
-    for below in (False, True):
-        sheet = sheet_of(figure, 8.0, below)
+    papers = Paper(place=(80.0, 30.0)), Paper(width=80.0, height=30.0)
+    for below, paper in enumerate(papers):
+        figure = replace(alone(), legend=legend, paper=paper)
+        sheet = sheet_of(figure, 8.0)
         assert sheet is not None
-        left, _, columns = legend_corner(figure, Picture(wide, high, (), ()), below)
+        left, _, columns = legend_corner(figure, Picture(wide, high, (), ()), bool(below))
         legend_wide, legend_high = legend_module.size(figure, columns)
         if left == wide + legend_module.BESIDE:
             whole = left + legend_wide, max(high, legend_high)
@@ -93,10 +94,10 @@ def test_a_figure_fits_its_place_with_its_legend(wide: float, high: float, size:
         whole = whole[0] + 2 * PAD, whole[1] + 2 * PAD
         assert sheet.scale(wide, high) == pytest.approx(figure.paper.scale(*whole))
         assert (left > wide) == (size == "beside" and not below)
-    bare = sheet_of(replace(figure, legend=()), 8.0, False)
+    bare = sheet_of(replace(figure, legend=()), 8.0)
     assert bare is not None
     assert bare.scale(wide, high) == figure.paper.scale(wide + 2 * PAD, high + 2 * PAD)
-    assert sheet_of(replace(figure, paper=Paper()), 8.0, False) is None
+    assert sheet_of(replace(figure, paper=Paper()), 8.0) is None
 
 
 def entering(*lines: Line, **facts: Any) -> Figure:

@@ -144,6 +144,21 @@ def test_our_own_picture_is_that_of_graphviz(facts: dict[str, Any], below: bool)
                 assert our == pytest.approx(their, abs=3.0)
 
 
+@pytest.mark.parametrize(("outline", "radius"), [("rounded", 12.0), ("box", None), ("egg", None)])
+def test_corners_are_as_round_as_those_of_graphviz(outline: Any, radius: float | None) -> None:
+    """Where there is room for it."""
+    label = tuple(Text("a wide label", "title") for _ in range(4))
+    shape = Shape("a", None, label, replace(LOOK, outline=outline))
+    plain, painted = both(Figure("f", (shape,), (), ()))
+    (rect,) = (each for each in fromstring(plain).iter(f"{SVG}rect"))
+    assert rect.get("rx") == (radius and f"{radius:.2f}")
+    if radius is not None:
+        path = next(fromstring(painted).iter(f"{SVG}path"))
+        across = sorted({round(x, 1) for x, _ in _spots(path)})
+        assert across[1] - across[0] == pytest.approx(radius / 2, abs=0.1)
+        assert across[2] - across[0] == pytest.approx(radius, abs=0.1)
+
+
 def test_what_has_a_place_is_not_moved() -> None:
     """No line that is not seen holds the legend, which is not packed either."""
     text = nested_text(figure())

@@ -18,6 +18,7 @@ from torchrecorder.export.explorer.equal import representatives
 from torchrecorder.export.explorer.facts import Facts
 from torchrecorder.export.explorer.hidden_updates import hidden_updates
 from torchrecorder.export.explorer.tensors import TensorColumns
+from torchrecorder.export.html import embedded
 from torchrecorder.graph.nodes import Module
 from torchrecorder.recording import Recording
 from torchrecorder.style.figure import Figure
@@ -126,8 +127,9 @@ def test_weights_of_what_was_never_called_count_around_it() -> None:
     assert page.number("parameters", "fc: Linear") == 16
 
 
-def test_outputs_that_are_read_again_are_told_apart() -> None:
-    """Of two blocks with two results each, one of which the others read more than the other."""
+@pytest.mark.parametrize("closed", [(), "Block"])
+def test_outputs_that_are_read_again_are_told_apart(closed: Any) -> None:
+    """Of two blocks, open or closed, from which others read tensors that are no results."""
     def equal(*reads: str) -> bool:
         run = Builder("Net")
         with run.scope("Net"):
@@ -135,15 +137,24 @@ def test_outputs_that_are_read_again_are_told_apart() -> None:
             for number, read in enumerate(reads):
                 with run.scope(f"b{number}", "Block"):
                     first = run.op("split", x, outputs=2)
+                    run.returns(run.op("neg", x))
                 both = {"a": first, "b": ValueId(f"v{int(first[1:]) + 1}")}
                 for each in read:
                     run.op("neg", both[each])
-        tree = tree_of(run.recording(), fold=False)
+        tree = tree_of(run.recording(), fold=False, closed=closed)
         keys = representatives(tree, Style(), FlowClassifier(tree.view).all(), unread(tree.view))
         return keys[place_of(tree, "s1")] == keys[place_of(tree, "s2")]
 
     assert equal("aab", "aab") and equal("ab", "ab")
     assert not equal("aab", "aaa") and not equal("ab", "aa") and not equal("aab", "abb")
+
+
+def test_names_that_no_file_can_hold_are_written_as_escapes() -> None:
+    """Half of a pair of surrogates; what JSON has no number for is refused."""
+    assert embedded({"name": "\ud800</script>"}) == '{"name":"\\ud800\\u003c/script\\u003e"}'
+    assert embedded({"name": "ü<"}) == '{"name":"ü\\u003c"}'
+    with pytest.raises(ValueError):
+        embedded({"name": "\ud800", "number": float("nan")})
 
 
 def counted_twice(*, region: bool = False, plain: bool = True) -> Recording:

@@ -300,28 +300,32 @@ def _numbers(*at: float) -> str:
     return ",".join(f"{item:.2f}" for item in at)
 
 
-def sheet_of(figure: Figure, smallest: float, legend_below: bool) -> Sheet | None:
+def sheet_of(figure: Figure, smallest: float) -> Sheet | None:
     """The space that a figure with its legend must fit; None without a limit.
 
     Args:
         figure: The figure, with the paper it is drawn on.
         smallest: The size of the smallest text of the figure, in points.
-        legend_below: As in `nested_text`.
     """
-    paper = figure.paper
+    paper, below = figure.paper, legend_below(figure)
     if paper.limits is None:
         return None
 
     def scale(width: float, height: float) -> float:
         if figure.legend:
             bare = Picture(width, height, (), ())
-            left, top, columns = legend_corner(figure, bare, legend_below)
+            left, top, columns = legend_corner(figure, bare, below)
             wide, high = legend.size(figure, columns)
             width = max(width, left + wide) - min(0.0, left)
             height = max(height, top) - min(0.0, top - high)
         return paper.scale(width + 2 * PAD, height + 2 * PAD)
 
     return Sheet(scale, min(1.0, paper.min_fontsize / smallest))
+
+
+def legend_below(figure: Figure) -> bool:
+    """Whether the legend is below a figure in any case: on paper whose width is given."""
+    return bool(figure.paper.width)
 
 
 def legend_corner(figure: Figure, picture: Picture, below: bool) -> tuple[float, float, int]:

@@ -6,8 +6,9 @@ writes it on macOS. Their file structures differ, so the file is read and writte
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from io import BytesIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from torchrecorder.style.color import rgb
 from torchrecorder.style.paper import Fit
@@ -74,8 +75,8 @@ def _drawing(document: PdfWriter) -> list[StreamObject]:
     from pypdf.generic import ArrayObject, StreamObject
 
     contents = document.pages[0]["/Contents"].get_object()
-    parts = contents if isinstance(contents, ArrayObject) else [contents]
-    found = (part.get_object() for part in parts if part is not None)
+    parts: Iterable[Any] = contents if isinstance(contents, ArrayObject) else [contents]
+    found = (part.get_object() for part in parts)
     return [stream for stream in found if isinstance(stream, StreamObject)]
 
 
