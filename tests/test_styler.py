@@ -192,8 +192,9 @@ def test_answer_of_none_changes_nothing() -> None:
 
 def test_what_is_no_styler_is_refused() -> None:
     """With what was given."""
-    with pytest.raises(InvalidArgument, match="styler_cls must be a subclass"):
-        digraph(dict)
+    for other in (dict, "Bold", 3):
+        with pytest.raises(InvalidArgument, match="styler_cls must be a subclass"):
+            digraph(other)
 
 
 def test_own_arguments_of_a_styler() -> None:

@@ -124,6 +124,15 @@ def test_no_numbers_where_these_have_no_room(room: float) -> None:
     assert texts == ["4", "k = v", *(["1"] if room < 0 else ["2", "1"])]
 
 
+def test_marks_that_are_no_arguments_take_no_number() -> None:
+    """They are always named, whatever room there is, and so need no room for a number."""
+    gap = ASIDE + half("0")
+    tips = (0.0, 100.0, 100.0 + gap, 200.0)
+    lines = [("h", [(x, 0.0), (x, 90.0)], mark, place) for x, mark, place in
+             zip(tips, ("first", "÷", "inner, and long" * 3, "last"), (2, -1, 1, 0))]  # fmt: skip
+    assert [mark.text for mark in marks(*lines).values()] == ["3", "÷", "2", "1"]
+
+
 @pytest.mark.parametrize(
     ("places", "shown"),
     [((0, 1), ""), ((1, 0), "ab"), ((0, -1), "b"), ((-1, 0), "a"), ((2, 2), ""), ((-1, -1), "ab")],

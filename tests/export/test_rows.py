@@ -94,6 +94,27 @@ def test_modules_in_scripts_are_not_said_to_be_never_called(make: Callable[..., 
     assert "relu" in {op.name for op in recording.ops.values()}
 
 
+class Frozen(nn.Module):
+    """Runs a part of itself without gradients."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(4, 4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Run."""
+        with torch.no_grad():
+            return self.body[0](x).neg()
+
+
+def test_names_below_a_region_are_those_below_the_module_around_it() -> None:
+    """Regions are in no path."""
+    recording = torchrecorder.record(nn.Sequential(Frozen()), torch.ones(2, 4))
+    assert [(row.depth, row.title) for row in rows(recording)] == [
+        (0, "Sequential"), (1, "0 (Frozen)"), (2, "no_grad"), (3, "body.0 (Linear)")
+    ]
+
+
 @pytest.mark.parametrize(("count", "title"), [
     (2, "2 ops: a(), b()"), (3, "3 ops: a(), b(), c()"), (4, "4 ops: a(), b(), c(), …"),
 ])

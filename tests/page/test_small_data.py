@@ -127,6 +127,22 @@ def test_weights_of_what_was_never_called_count_around_it() -> None:
     assert page.number("parameters", "fc: Linear") == 16
 
 
+@pytest.mark.parametrize(("calls", "equal"), [(1, True), (2, False), (3, False)])
+def test_modules_that_are_called_again_are_like_no_other(calls: int, equal: bool) -> None:
+    """Their weights are those of another call."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.op("neg", run.input("x"))
+        for _ in range(calls):
+            for name in ("one", "other"):
+                with run.scope(name, "Linear"):
+                    x = run.op("linear", x, run.parameter("weight"))
+                x = run.op("neg", x)
+    tree = tree_of(run.recording(), fold=False)
+    keys = representatives(tree, Style(), FlowClassifier(tree.view).all(), unread(tree.view))
+    assert (keys[place_of(tree, "s1")] == keys[place_of(tree, "s2")]) == equal
+
+
 @pytest.mark.parametrize("closed", [(), "Block"])
 def test_outputs_that_are_read_again_are_told_apart(closed: Any) -> None:
     """Of two blocks, open or closed, from which others read tensors that are no results."""

@@ -75,10 +75,9 @@ class _Keys:
             place = places[number]
             inner = tuple(reversed(inside.pop(number, ())))
             keys[number] = self._number((depth[number], inner, self._place(number, place)))
-            if place.parent >= 0:
-                scope = scopes.get(ScopeId(place.id))
-                beside = inside.setdefault(place.parent, [])
-                beside.append((keys[number], scope.name if scope else ""))
+            scope = scopes.get(ScopeId(place.id))
+            beside = inside.setdefault(place.parent, [])
+            beside.append((keys[number], scope.name if scope else ""))
         first: dict[int, int] = {}
         return [first.setdefault(key, number) for number, key in enumerate(keys)]
 
