@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.modules import module as module_hooks
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from torchrecorder.capture.internals import access, compiled_calls, compiler, fake_group, inductor
-from torchrecorder.capture.internals import processes, trials
+from torchrecorder.capture.internals import access, trials
 from torchrecorder.capture.internals.internal import Internal
 
 
@@ -243,184 +241,3 @@ def test_what_this_pytorch_has() -> None:
     assert not internal("torch.nn", works=False).present
     lacking = internal("torch.nn", "torch.no", "torch.nor")
     assert lacking.missing == ("torch.no", "torch.nor") and not lacking.present
-
-
-def test_modules_around_a_node() -> None:
-    """By their numbers; keys of other forms are left out."""
-    stack = {"12": 1, "7@1": 2, "L__self__": 3}
-    assert compiler.modules_around(SimpleNamespace(meta={"nn_module_stack": stack})) == [12, 7]
-    assert compiler.modules_around(SimpleNamespace(meta={})) == []
-    assert compiler.break_reason(SimpleNamespace(compile_subgraph_reason="r")) == "r"
-    assert compiler.break_reason(object()) is None and compiler.compiled_function() is None
-
-
-def test_functions_of_numpy_in_a_graph() -> None:
-    """What the compiler calls in their place."""
-    from torch._dynamo import utils
-
-    assert compiler.replaces_numpy(utils.numpy_to_tensor_wrapper(len))
-    assert compiler.replaces_numpy(utils.numpy_attr_wrapper)
-    assert not compiler.replaces_numpy(len) and not compiler.replaces_numpy(None)
-
-
-def test_compiling_on_the_side_leaves_nothing_behind() -> None:
-    """The log, the counters, the sizes and the code are those of before."""
-    from torch._dynamo import eval_frame, output_graph, pgo, utils
-
-    def backend(graph: Any, inputs: Any) -> Any:
-        return graph
-
-    def function(x: Tensor) -> Tensor:
-        return x * 2
-
-    torch.compile(lambda x: x + 1, backend=backend)(torch.ones(2))
-    logger = logging.getLogger("torch._dynamo")
-    before = logger.level, pgo._CODE_STATE
-    utils.counters["test"]["one"] += 1
-    guards: list[Any] = []
-    with compiler.compiler_set_aside(backend):
-        assert logger.level == logging.ERROR
-        assert pgo._CODE_STATE is not before[1] and type(pgo._CODE_STATE) is type(before[1])
-        compiled = compiler.compile_with(function, backend, guards.append)
-        assert compiled(torch.ones(2)).tolist() == [2, 2]
-        utils.counters["test"]["one"] += 1
-        utils.counters["new"]["one"] += 1
-        output_graph.graph_break_reasons.append("a reason")
-        assert len(eval_frame._debug_get_cache_entry_list(function.__code__)) == 1
-    assert guards and (logger.level, pgo._CODE_STATE) == before
-    assert utils.counters["test"]["one"] == 1 and "new" not in utils.counters
-    assert "a reason" not in output_graph.graph_break_reasons
-    assert len(eval_frame._debug_get_cache_entry_list(function.__code__)) == 0
-    del utils.counters["test"]
-
-
-def test_code_that_was_compiled_before_is_kept() -> None:
-    """Only what was made on the side is forgotten."""
-    from torch._dynamo import eval_frame
-
-    ran: list[str] = []
-
-    def mine(graph: Any, inputs: Any) -> Any:
-        ran.append("mine")
-        return graph
-
-    def side(graph: Any, inputs: Any) -> Any:
-        ran.append("side")
-        return graph
-
-    def function(x: Tensor) -> Tensor:
-        return x * 2
-
-    kept = torch.compile(function, backend=mine)
-    kept(torch.ones(2))
-    with compiler.compiler_set_aside(side):
-        compiler.compile_with(function, side, lambda guards: None)(torch.ones(2))
-    assert ran == ["mine", "side"]
-    kept(torch.ones(2))
-    assert ran == ["mine", "side"]
-    eval_frame.reset_code(function.__code__)
-
-
-def test_hooks_of_all_optimizers() -> None:
-    """Before and after their steps."""
-    from torch.optim import optimizer
-
-    def before(*given: Any) -> None:
-        return None
-
-    def after(*given: Any) -> None:
-        return None
-
-    handles = [optimizer.register_optimizer_step_post_hook(after),
-               optimizer.register_optimizer_step_pre_hook(before)]
-    try:
-        assert compiled_calls.optimizer_hooks() == [before, after]
-    finally:
-        for handle in handles:
-            handle.remove()
-    assert compiled_calls.optimizer_hooks() == []
-
-
-def test_kernels_and_the_nodes_in_them() -> None:
-    """The name without its number, and the nodes of the graph before gradients."""
-    made = inductor._kernel("cpp_add:1", {"pre_grad_nodes": ["a", "b"], "other": ["c"]}, "x.py")
-    assert made == inductor.MadeKernel("cpp_add", ("a", "b"), "x.py")
-    assert inductor._kernel("cpp_add", {}, "").nodes == ()
-
-
-def test_stages_that_vote_alone_agree() -> None:
-    """The vote takes place, and its answer is yes."""
-    seen: list[Any] = []
-
-    def vote(*given: Any, **named: Any) -> str:
-        """Vote."""
-        seen.append((given, named))
-        return "no"
-
-    agreed = fake_group._all_agree(vote)
-    assert agreed(1, a=2).tolist() == [1] and agreed.__doc__ == "Vote."
-    assert agreed(1).dtype is torch.int32 and seen == [((1,), {"a": 2}), ((1,), {})]
-
-
-def distributed(name: str, *bases: type, **held: Any) -> Any:
-    """An object of a class with this name in ``torch.distributed``."""
-    return type(name, bases or (object,), {"__module__": "torch.distributed.x", **held})()
-
-
-def test_tensors_of_torch_distributed() -> None:
-    """By the name and the home of their class; the tensor in them is read without waiting."""
-    local = torch.ones(2)
-    waiting = distributed("AsyncCollectiveTensor", elem=local, completed=False)
-    ready = distributed("AsyncCollectiveTensor", elem=local, completed=True)
-    tensor = distributed("DTensor", _local_tensor=local)
-    both = distributed("DTensor", _local_tensor=waiting)
-    other = type("DTensor", (), {"_local_tensor": 0, "completed": False})()
-    for each in (tensor, both, waiting, ready, local):
-        assert processes.local_part(each) is local
-    assert processes.local_part(other) is other and not processes.is_dtensor(other)
-    assert processes.is_dtensor(tensor) and not processes.is_dtensor(waiting)
-    pending = [processes.is_pending(each) for each in (local, tensor, both, waiting, ready, other)]
-    assert pending == [False, False, True, True, False, False]
-
-
-@pytest.mark.parametrize(("name", "held", "text"), [
-    ("Shard", {"dim": 1}, "Shard(1)"), ("Replicate", {}, "Replicate()"),
-    ("Partial", {"reduce_op": "sum"}, "Partial(sum)"),
-    ("_StridedShard", {"dim": 0, "reduce_op": "x"}, "StridedShard(0)"),
-])
-def test_names_of_placements(name: str, held: dict[str, Any], text: str) -> None:
-    """With the dimension or the reduction."""
-    layout = SimpleNamespace(placements=[type(name, (), held)()] * 2, device_mesh="m")
-    assert processes.dtensor_layout(layout) == ((text, text), "m")
-
-
-def test_modules_that_gather_their_weights() -> None:
-    """Both kinds of FSDP; not what only has the name."""
-    assert processes.gathers_weights(distributed("FSDPModule"))
-    assert processes.gathers_weights(distributed("FullyShardedDataParallel"))
-    assert not processes.gathers_weights(type("FSDPModule", (), {})())
-    assert not processes.gathers_weights(distributed("DistributedDataParallel"))
-
-
-def test_dimensions_of_a_mesh() -> None:
-    """Named by number where they have no names; no place for who is not in it."""
-    mesh = SimpleNamespace(mesh_dim_names=("dp", "tp"), ndim=2, shape=(2, 3),
-                           get_coordinate=lambda: [1, 2])
-    assert processes.mesh_facts(mesh) == (("dp", "tp"), (2, 3), (1, 2))
-    bare = SimpleNamespace(mesh_dim_names=None, ndim=2, shape=(2, 3), get_coordinate=lambda: None)
-    assert processes.mesh_facts(bare) == (("dim0", "dim1"), (2, 3), ())
-
-
-def test_when_a_work_is_done() -> None:
-    """Its future calls; a backend without futures has none."""
-    called: list[int] = []
-    future: Any = torch.futures.Future()
-    work = SimpleNamespace(get_future=lambda: future)
-    assert processes.when_done(work, lambda: called.append(1)) is future and not called
-    future.set_result(None)
-    assert called == [1]
-
-    def refuse() -> None:
-        raise NotImplementedError
-
-    assert processes.when_done(SimpleNamespace(get_future=refuse), lambda: None) is None

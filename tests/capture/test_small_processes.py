@@ -1,0 +1,165 @@
+"""What stands between the recorder and ``torch.distributed``, one function at a time."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from torchrecorder.capture.internals import fake_group, processes
+
+
+@pytest.mark.parametrize(
+    ("imported", "present", "answer"), [(True, True, [1]), (False, True, "no"), (True, False, "no")]
+)
+def test_votes_of_pipelines(
+    imported: bool, present: bool, answer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Replaced where a pipeline can be, and where PyTorch votes."""
+    stage = SimpleNamespace(vote=lambda: torch.tensor(0) if present and imported else "no")
+    name = "torch.distributed.pipelining"
+    monkeypatch.setattr(fake_group, "find", lambda path: {"home.Stage": stage}[path])
+    votes = SimpleNamespace(paths=("home.Stage.vote",), present=present)
+    monkeypatch.setattr(fake_group, "STAGE_VOTES", votes)
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    if imported:
+        monkeypatch.setitem(sys.modules, name, SimpleNamespace())
+    fake_group.agree_on_static_shapes()
+    found: Any = stage.vote()
+    assert (found if isinstance(found, str) else found.tolist()) == answer
+
+
+def test_stages_that_vote_alone_agree() -> None:
+    """The vote takes place, and its answer is yes."""
+    seen: list[Any] = []
+
+    def vote(*given: Any, **named: Any) -> str:
+        """Vote."""
+        seen.append((given, named))
+        return "no"
+
+    agreed = fake_group._all_agree(vote)
+    assert agreed(1, a=2).tolist() == [1] and agreed.__doc__ == "Vote."
+    assert agreed(1).dtype is torch.int32 and seen == [((1,), {"a": 2}), ((1,), {})]
+
+
+def distributed(name: str, *bases: type, **held: Any) -> Any:
+    """An object of a class with this name in ``torch.distributed``."""
+    return type(name, bases or (object,), {"__module__": "torch.distributed.x", **held})()
+
+
+def test_tensors_of_torch_distributed() -> None:
+    """By the name and the home of their class; the tensor in them is read without waiting."""
+    local = torch.ones(2)
+    waiting = distributed("AsyncCollectiveTensor", elem=local, completed=False)
+    ready = distributed("AsyncCollectiveTensor", elem=local, completed=True)
+    tensor = distributed("DTensor", _local_tensor=local)
+    both = distributed("DTensor", _local_tensor=waiting)
+    other = type("DTensor", (), {"_local_tensor": 0, "completed": False})()
+    for each in (tensor, both, waiting, ready, local):
+        assert processes.local_part(each) is local
+    assert processes.local_part(other) is other and not processes.is_dtensor(other)
+    assert processes.is_dtensor(tensor) and not processes.is_dtensor(waiting)
+    pending = [processes.is_pending(each) for each in (local, tensor, both, waiting, ready, other)]
+    assert pending == [False, False, True, True, False, False]
+
+
+@pytest.mark.parametrize(("name", "held", "text"), [
+    ("Shard", {"dim": 1}, "Shard(1)"), ("Replicate", {}, "Replicate()"),
+    ("Partial", {"reduce_op": "sum"}, "Partial(sum)"),
+    ("_StridedShard", {"dim": 0, "reduce_op": "x"}, "StridedShard(0)"),
+])
+def test_names_of_placements(name: str, held: dict[str, Any], text: str) -> None:
+    """With the dimension or the reduction."""
+    layout = SimpleNamespace(placements=[type(name, (), held)()] * 2, device_mesh="m")
+    assert processes.dtensor_layout(layout) == ((text, text), "m")
+
+
+def test_modules_that_gather_their_weights() -> None:
+    """Both kinds of FSDP; not what only has the name."""
+    assert processes.gathers_weights(distributed("FSDPModule"))
+    assert processes.gathers_weights(distributed("FullyShardedDataParallel"))
+    assert not processes.gathers_weights(type("FSDPModule", (), {})())
+    assert not processes.gathers_weights(distributed("DistributedDataParallel"))
+
+
+def test_dimensions_of_a_mesh() -> None:
+    """Named by number where they have no names; no place for who is not in it."""
+    mesh = SimpleNamespace(mesh_dim_names=("dp", "tp"), ndim=2, shape=(2, 3),
+                           get_coordinate=lambda: [1, 2])
+    assert processes.mesh_facts(mesh) == (("dp", "tp"), (2, 3), (1, 2))
+    bare = SimpleNamespace(mesh_dim_names=None, ndim=2, shape=(2, 3), get_coordinate=lambda: None)
+    assert processes.mesh_facts(bare) == (("dim0", "dim1"), (2, 3), ())
+
+
+def operator(name: str, *arguments: str) -> Any:
+    """An operator of communication with arguments of these names."""
+    named = [SimpleNamespace(name=argument) for argument in arguments]
+    return SimpleNamespace(_schema=SimpleNamespace(name=name, arguments=named))
+
+
+def test_what_an_operator_sends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tensors that go in and come out, the other rank, the tag and the group."""
+    monkeypatch.setattr(processes, "find", lambda path: SimpleNamespace(unbox=lambda group: group))
+    monkeypatch.setattr(processes, "SEES_REDUCTIONS", True)
+    a, b = torch.ones(1), torch.ones(2)
+
+    def sent(name: str, **given: Any) -> Any:
+        return processes.communication_of(
+            operator(f"c10d::{name}", *given), tuple(given.values())
+        )
+
+    total = SimpleNamespace(op=lambda: 2)
+    assert sent("allreduce_", tensors=[a, b], process_group="g", reduce_op=total) == (
+        "all_reduce", "product", "g", -1, -1, [a, b], [a, b]
+    )
+    unknown = sent("allreduce_", tensors=[a], process_group="g", reduce_op=SimpleNamespace(
+        op=lambda: 99
+    ))
+    assert unknown.reduction == "?"
+    assert sent("send", tensors=[a], process_group="g", dst=3, tag=7) == (
+        "send", "", "g", 3, 7, [a], []
+    )
+    assert sent("recv_", tensors=[a], process_group="g", src=2, tag=7) == (
+        "recv", "", "g", 2, 7, [], [a]
+    )
+    assert sent("broadcast_", tensors=[a], process_group="g", root_rank=1).peer == 1
+    gathered = sent("allgather_", output_tensors=[[a, a]], input_tensors=[b], process_group="g")
+    assert (gathered.given, gathered.received) == ([b], [a, a])
+    waiting = sent("barrier", tensor=a, process_group="g")
+    assert (waiting.given, waiting.received) == ([], [])
+
+
+def test_what_a_functional_operator_sends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its result is what comes; a group may be a name."""
+    monkeypatch.setattr(processes, "find", lambda path: lambda name: f"group {name}")
+    a, b = torch.ones(1), torch.ones(2)
+    space = "_c10d_functional::"
+    reduced = operator(f"{space}all_reduce", "input", "reduce_op", "group_name")
+    assert processes.communication_of(reduced, (a, "sum", "g"), b) == (
+        "all_reduce", "sum", "group g", -1, -1, [a], [b]
+    )
+    many = operator(f"{space}all_gather_into_tensor_coalesced", "inputs", "group_name")
+    assert processes.communication_of(many, ([a, b], 5), [b, a]) == (
+        "all_gather", "", 5, -1, -1, [a, b], [b, a]
+    )
+    sent = operator(f"{space}broadcast", "input", "src", "group_name")
+    assert processes.communication_of(sent, (a, 1, "g"), b).peer == 1
+
+
+def test_when_a_work_is_done() -> None:
+    """Its future calls; a backend without futures has none."""
+    called: list[int] = []
+    future: Any = torch.futures.Future()
+    work = SimpleNamespace(get_future=lambda: future)
+    assert processes.when_done(work, lambda: called.append(1)) is future and not called
+    future.set_result(None)
+    assert called == [1]
+
+    def refuse() -> None:
+        raise NotImplementedError
+
+    assert processes.when_done(SimpleNamespace(get_future=refuse), lambda: None) is None
