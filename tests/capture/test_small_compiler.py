@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from types import SimpleNamespace
 from typing import Any
@@ -86,6 +87,33 @@ def test_code_that_was_compiled_before_is_kept() -> None:
     assert ran == ["mine", "side"]
     kept(torch.ones(2))
     assert ran == ["mine", "side"]
+    eval_frame.reset_code(function.__code__)
+
+
+def test_all_code_that_was_made_on_the_side_is_forgotten() -> None:
+    """Of each kind of argument; a stance of the program is none of the side."""
+    from torch._dynamo import eval_frame
+
+    ran: list[str] = []
+
+    def backend(name: str) -> Any:
+        def run(graph: Any, inputs: Any) -> Any:
+            ran.append(name)
+            return graph
+
+        return run
+
+    def function(x: Tensor) -> Tensor:
+        return x * 2
+
+    torch.compile(function, backend=backend("mine"))(torch.ones(2))
+    side = backend("side")
+    for _ in range(2):
+        with torch.compiler.set_stance("force_eager"), compiler.compiler_set_aside(side):
+            compiled = compiler.compile_with(function, side, lambda guards: None)
+            for kind in (torch.float32, torch.int64):
+                compiled(torch.ones(2, dtype=kind))
+    assert ran == ["mine", *["side"] * 4]
     eval_frame.reset_code(function.__code__)
 
 
@@ -183,6 +211,37 @@ def test_hooks_of_all_optimizers() -> None:
         for handle in handles:
             handle.remove()
     assert compiled_calls.optimizer_hooks() == []
+
+
+def test_kernels_of_the_first_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a forward pass; the code is where Inductor keeps it, if it does."""
+    settings: list[Any] = []
+
+    def whole(graph: Any, inputs: Any, *, inner_compile: Any) -> Any:
+        keys = iter(("cabcd", None, "cefgh"))
+        graphs = [inner_compile(next(keys), is_backward=backward)
+                  for backward in (True, False, False)]
+        return graph, inputs, graphs
+
+    def inner(key: Any, *, is_backward: bool) -> Any:
+        return SimpleNamespace(cache_key=key)
+
+    def patched(given: Any) -> Any:
+        settings.append(given)
+        return contextlib.nullcontext()
+
+    made = {"whole": whole, "inner": inner, "patched": patched,
+            "nodes": lambda: {"k:1": {"pre_grad_nodes": ["a"]}, "l": {}}}
+    monkeypatch.setattr(inductor, "KERNEL_PROVENANCE", SimpleNamespace(paths=tuple(made)))
+    monkeypatch.setattr(inductor, "find", made.__getitem__)
+    (graph, inputs, graphs), kernels = inductor.lowered("graph", "inputs")
+    assert (graph, inputs) == ("graph", "inputs") and settings == [inductor.SETTINGS]
+    assert [each.cache_key for each in graphs] == ["cabcd", None, "cefgh"]
+    assert kernels == [("k", ("a",), ""), ("l", (), "")]
+    monkeypatch.setitem(made, "whole", lambda *given, inner_compile: inner_compile(
+        "cefgh", is_backward=False
+    ))
+    assert inductor.lowered(0, 0)[1][0].code == "ef/cefgh.py"
 
 
 def test_kernels_and_the_nodes_in_them() -> None:

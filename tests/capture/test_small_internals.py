@@ -179,6 +179,87 @@ def test_pipelines_that_are_not_imported(monkeypatch: pytest.MonkeyPatch) -> Non
     assert access.pipeline_functions() == ()
 
 
+def test_pipelines_that_are_imported() -> None:
+    """Their functions are those that compute gradients or run before the first micro-batch."""
+    pytest.importorskip("torch.distributed.pipelining.schedules")
+    names = {function.__name__ for function in access.pipeline_functions()}
+    assert {*access.PIPELINE_BACKWARD, access.PIPELINE_SCALING} <= names
+
+
+def test_operators_get_a_rule_once() -> None:
+    """For each mode; it runs what was given for it."""
+    class Operator:
+        def __init__(self) -> None:
+            self.python_key_table = dict[Any, Any]()
+
+        def py_impl(self, mode: Any) -> Any:
+            assert mode not in self.python_key_table
+            return lambda rule: self.python_key_table.__setitem__(mode, rule)
+
+    one, other = Operator(), Operator()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(access, "find", lambda path: {"one": one, "other": other})
+        for mode in (PassesBelow, PassesBelow, TorchDispatchMode):
+            access.give_operators_rules(mode, lambda *given: given)
+        patch.setattr(access, "find", lambda path: None)
+        access.give_operators_rules(PassesBelow, lambda *given: given)
+    assert [*one.python_key_table] == [PassesBelow, TorchDispatchMode] == [*other.python_key_table]
+    assert one.python_key_table[PassesBelow]("mode", 1, a=2) == ("mode", one, (1,), {"a": 2})
+
+
+@pytest.mark.parametrize(("llga", "ask", "cpu", "gpu", "meta"), [
+    (None, None, True, True, True), (True, None, True, True, True),
+    (False, None, True, True, False), (False, True, True, True, False),
+    (False, False, False, False, False),
+])
+def test_devices_for_which_kernels_are_fused(
+    llga: Any, ask: Any, cpu: bool, gpu: bool, meta: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As PyTorch answers; it is asked for CPUs and GPUs, and where it does not say, it may."""
+    asked: list[str] = []
+
+    def find(path: str) -> Any:
+        asked.append(path)
+        answer = llga if path.endswith("llga_enabled") else ask
+        return None if answer is None else lambda: answer
+
+    monkeypatch.setattr(access, "find", find)
+    assert [access.fuses(device) for device in ("cpu", "cuda", "meta")] == [cpu, gpu, meta]
+    wanted = {f"torch._C._jit_can_fuse_on_{device}" for device in ("cpu", "gpu")}
+    assert ({*asked} >= wanted) == (llga is False)
+
+
+@pytest.mark.parametrize(("before", "tools", "after", "found"), [
+    (True, False, True, True), (False, True, True, True), (False, True, False, False),
+    (False, False, True, False),
+])
+def test_collectives_without_data(
+    before: bool, tools: bool, after: bool, found: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Either they are there, or they are once a module of PyTorch is imported."""
+    imported: list[str] = []
+
+    def find(path: str) -> Any:
+        if path.endswith("_dispatch_has_kernel_for_dispatch_key"):
+            return lambda name, key: after if imported else before
+        imported.append(path)
+        return tools
+
+    monkeypatch.setattr(trials, "find", find)
+    assert trials.fakes_communication() is found
+
+    def refuses(*given: str) -> bool:
+        raise RuntimeError
+
+    monkeypatch.setattr(trials, "find", lambda path: refuses)
+    assert trials.fakes_communication() is False
+
+
+def test_calls_of_custom_functions_are_seen() -> None:
+    """In every version, by a frame or by what PyTorch makes for each."""
+    assert trials.creates_contexts() is True
+
+
 def test_the_backend_of_a_compiled_call() -> None:
     """The innermost one that has a name, under either name of what wraps it."""
     def backend() -> None:

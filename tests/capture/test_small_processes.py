@@ -163,3 +163,95 @@ def test_when_a_work_is_done() -> None:
         raise NotImplementedError
 
     assert processes.when_done(SimpleNamespace(get_future=refuse), lambda: None) is None
+
+
+class Listens:
+    """Writes down what it is told."""
+
+    def __init__(self, answer: Any = "begun") -> None:
+        self.answer, self.log = answer, list[Any]()
+
+    def begins(self, operator: Any, args: Any, made: Any = None) -> Any:
+        """A call begins."""
+        self.log.append(("begins", args, made))
+        return self.answer
+
+    def ends(self, begun: Any, result: Any) -> None:
+        """It ended."""
+        self.log.append(("ends", begun, result))
+
+    def waits(self, on: Any) -> Any:
+        """A wait begins."""
+        self.log.append(("waits", on))
+        return self.answer
+
+    def waited(self, begun: Any) -> None:
+        """It is over."""
+        self.log.append(("waited", begun))
+
+
+@pytest.fixture
+def listeners(monkeypatch: pytest.MonkeyPatch) -> tuple[Listens, Listens]:
+    """One that wants to know of the end, and one that does not."""
+    pair = Listens(), Listens(None)
+    monkeypatch.setattr(processes, "_listening", SimpleNamespace(users=pair))
+    return pair
+
+
+class Redispatched:
+    """An operator that calls another kernel below it, perhaps one that sends."""
+
+    def __init__(self, below: Any = None) -> None:
+        self.below = below
+
+    def redispatch(self, keys: int, *args: Any) -> Any:
+        """Run the kernels below."""
+        if self.below is not None:
+            self.below(keys, *args)
+        return "result", keys, *args
+
+
+def test_calls_of_operators_are_told(listeners: tuple[Listens, Listens]) -> None:
+    """Before and after; the end only to those that asked for it. The rest of the keys runs."""
+    kernel = processes._send_kernel(Redispatched(), 0b110)
+    assert kernel(0b011, 1, 2) == ("result", 0b010, 1, 2)
+    wants, other = listeners
+    begins = ("begins", (1, 2), None)
+    assert wants.log == [begins, ("ends", "begun", ("result", 0b010, 1, 2))]
+    assert other.log == [begins]
+
+
+def test_functional_operators_are_told_where_nothing_is_sent(
+    listeners: tuple[Listens, Listens]
+) -> None:
+    """With their result: on fake tensors they call no other operator, which would be told."""
+    assert processes._functional_kernel(Redispatched(), 7)(7, 1) == ("result", 7, 1)
+    assert listeners[0].log == [("begins", (1,), ("result", 7, 1))] == listeners[1].log
+    sends = Redispatched(processes._send_kernel(Redispatched(), 7))
+    processes._functional_kernel(sends, 7)(7, 2)
+    assert [entry[:2] for entry in listeners[1].log[1:]] == [("begins", (2,))]
+    assert listeners[1].log[1][2] is None
+
+
+def test_waits_are_told(listeners: tuple[Listens, Listens]) -> None:
+    """For a tensor and for a work, before and after."""
+    assert processes._wait_kernel(Redispatched(), 7)(7, "tensor") == ("result", 7, "tensor")
+    assert processes._wrapped_wait(lambda work, *rest: (work, rest))("work", 5) == ("work", (5,))
+    wants, other = listeners
+    assert wants.log == [
+        ("waits", "tensor"), ("waited", "begun"), ("waits", "work"), ("waited", "begun")
+    ]
+    assert other.log == [("waits", "tensor"), ("waits", "work")]
+
+
+def test_the_work_of_a_communication(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last result, if it is one."""
+    class Script:
+        pass
+
+    made = {processes._WORK: SimpleNamespace(unbox=lambda item: ("work", item)),
+            "torch._C.ScriptObject": Script}
+    monkeypatch.setattr(processes, "find", made.__getitem__)
+    work = Script()
+    assert processes.work_in(work) == processes.work_in((Script(), work)) == ("work", work)
+    assert processes.work_in(3) is processes.work_in((work, 3)) is None

@@ -126,7 +126,7 @@ def test_who_lays_out_decides_what_can_be_read() -> None:
     boxes = [len(readable_view(two_parts(), options, style, each).boxes) for each in exporters]
     assert boxes == [4, 4, 4, 26, 26]
     assert len(readable_view(two_parts(), options, Style(), None).boxes) == 26
-    assert [*SHARES] == sorted(SHARES, reverse=True) and len(set(SHARES)) == len(SHARES)
+    assert SHARES[0] == 1 and [*SHARES] == sorted({*SHARES}, reverse=True)
 
 
 def test_the_smallest_text_of_a_figure() -> None:

@@ -186,6 +186,10 @@ def test_a_long_mark_crosses_no_outline() -> None:
     assert text_with(around, tight) == (BOTH, True)
     assert text_with((320.0, 60.0, 360.0, 90.0)) == (BOTH, True)
     assert text_with((260.0, 60.0, 300 + FAR, 900.0)) == (SHORTER, False)
+    for level in ((0.0, 75.0, 900.0, 900.0), (0.0, 0.0, 900.0, 75.0)):
+        assert text_with(level) == (SHORTER, False)
+    assert text_with((305.0, 0.0, 900.0, 900.0)) == (BOTH, True)
+    assert text_with((0.0, 0.0, 295.0, 900.0)) == (BOTH, False)
 
 
 def beside(height: float, down: float = 0.0) -> bool:

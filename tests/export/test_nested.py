@@ -126,6 +126,8 @@ def test_graphviz_attributes_about_places_ask_for_its_layout() -> None:
 
 def test_an_unknown_layout_is_refused() -> None:
     """The message lists those there are."""
+    with pytest.raises(TypeError):
+        Svg("dot")  # type: ignore[misc]
     with pytest.raises(InvalidArgument, match="'auto', 'dot' or 'nested'"):
         Svg(layout="neat")  # type: ignore[arg-type]
 

@@ -81,6 +81,21 @@ def test_gradients_that_are_sent_are_dashed(readers: str, dash: str | None) -> N
     assert (look and look["dash"]) == dash
 
 
+def test_what_siblings_give_to_several_boxes_is_several_lines() -> None:
+    """Also if these stand in one module, which is no fold."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x, made = run.input("x"), []
+        for number in range(4):
+            with run.scope(f"b{number}", "Block"):
+                made.append(run.op("relu", x))
+        with run.scope("head", "Head"):
+            for number, result in enumerate(made):
+                run.op(f"f{number}", result)
+    data = data_of(run.recording(), fold="similar")
+    assert sum(data["items"]["fold"]) == 1 and data["tensor_trunks"] == []
+
+
 def test_what_one_box_gives_another_is_one_link() -> None:
     """Six tensors that go the same way are one line; three are lines of their own."""
     for outputs, lines in ((6, 1), (3, 3)):

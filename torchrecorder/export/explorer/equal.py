@@ -88,7 +88,7 @@ class _Keys:
     def _place(self, number: int, place: Place) -> Hashable:
         """The recorded data of a place, without the places inside it."""
         if place.fold:
-            return self._fold(number, place)
+            return self._fold(place)
         op = self.recording.ops.get(OpId(place.id))
         if op is not None:
             return place.id not in self.view.clusters, self._op(op), self._leaving(op.id)
@@ -100,10 +100,7 @@ class _Keys:
             return cluster is None, self._scope(scope), self._leaving(place.id)
         return number
 
-    def _fold(self, number: int, place: Place) -> Hashable:
-        """Siblings that may differ are described one by one."""
-        if self.tree.unfolded.similar:
-            return number
+    def _fold(self, place: Place) -> Hashable:
         scopes = self.recording.scopes
         names = [scopes[ScopeId(item)].name for item in place.fold if item in scopes]
         return "fold", len(place.fold), tuple(names)
