@@ -14,9 +14,12 @@ from torch.func import functional_call, grad
 from torch.nn import functional as F
 
 import torchrecorder
+from torchrecorder.annotations.compiled import COMPILED
 from torchrecorder.annotations.parameters import PARAMETERS
+from torchrecorder.errors import UnknownAnnotation
 from torchrecorder.events import BYTES_OF_GRADIENT, ModuleId, Slot
 from torchrecorder.export.table.rows import TableRow, every_row, fitting
+from torchrecorder.export.table.text import numbers_in
 from torchrecorder.graph.nodes import Module
 from torchrecorder.recording import Recording
 from torchrecorder.select.functions import WithFunctions
@@ -113,6 +116,13 @@ def test_names_below_a_region_are_those_below_the_module_around_it() -> None:
     assert [(row.depth, row.title) for row in rows(recording)] == [
         (0, "Sequential"), (1, "0 (Frozen)"), (2, "no_grad"), (3, "body.0 (Linear)")
     ]
+
+
+def test_columns_of_numbers() -> None:
+    """Those of tensors are none; the graphs of a row are of the annotation of compiled ops."""
+    assert numbers_in(("input", "graphs", "output", "parameters")) == [COMPILED, PARAMETERS]
+    with pytest.raises(UnknownAnnotation):
+        numbers_in(("imput",))
 
 
 @pytest.mark.parametrize(("count", "title"), [
