@@ -46,6 +46,17 @@ def test_stages_that_vote_alone_agree() -> None:
     assert agreed(1).dtype is torch.int32 and seen == [((1,), {"a": 2}), ((1,), {})]
 
 
+def test_a_process_without_torch_distributed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is a member of no group; neither is one that has not begun."""
+    assert not processes.in_use()
+    for available, initialized in ((True, True), (True, False), (False, True)):
+        home = SimpleNamespace(is_available=lambda: available, is_initialized=lambda: initialized)
+        monkeypatch.setitem(sys.modules, "torch.distributed", home)
+        assert processes.in_use() == (available and initialized)
+    monkeypatch.delitem(sys.modules, "torch.distributed")
+    assert not processes.in_use()
+
+
 def distributed(name: str, *bases: type, **held: Any) -> Any:
     """An object of a class with this name in ``torch.distributed``."""
     return type(name, bases or (object,), {"__module__": "torch.distributed.x", **held})()
