@@ -8,8 +8,13 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor, nn
 
 from torchrecorder.capture.internals import fake_group, processes
+from torchrecorder.capture.probes import communications
+from torchrecorder.capture.probes.communications import Communications
+from torchrecorder.capture.tape import Tape
+from torchrecorder.events import BYTES_OF_GRADIENT, Communication, Measured, RankGroup
 
 
 @pytest.mark.parametrize(
@@ -266,3 +271,84 @@ def test_the_work_of_a_communication(monkeypatch: pytest.MonkeyPatch) -> None:
     work = Script()
     assert processes.work_in(work) == processes.work_in((Script(), work)) == ("work", work)
     assert processes.work_in(3) is processes.work_in((work, 3)) is None
+
+
+# What is said of them ---------------------------------------------------------------------
+
+
+def listener() -> Any:
+    """The instrument for communication, in a process of a group of four, with gloo and nccl."""
+    made: Any = object.__new__(Communications)
+    made.tape = Tape()
+    made._groups = {"cpu": RankGroup("cpu", (0, 2, 4, 6), "", "gloo"),
+                    "gpu": RankGroup("gpu", (0, 2, 4, 6), "", "nccl")}
+    made._counts, made._gradients, made._spread, made._found = {}, {}, {"v1"}, []
+    made.running = SimpleNamespace(is_backward=False)
+    return made
+
+
+def called(name: str, group: str = "cpu", peer: int = -1, **facts: Any) -> Any:
+    """A communication as it is called."""
+    usual = {"reduction": "", "tag": -1, "given": [], "received": []}
+    return SimpleNamespace(name=name, group=SimpleNamespace(group_name=group), peer=peer,
+                           **{**usual, **facts})
+
+
+def test_what_is_said_of_a_communication() -> None:
+    """Its place in the order of its group or of its pair, its peer in the world, its bytes."""
+    made = listener()
+    a, b = torch.ones(2), torch.ones(3)
+    facts = [made._describe(each) for each in (
+        called("all_reduce", given=[a, b], received=[b, b], reduction="sum"), called("all_reduce"),
+        called("broadcast", "gpu", 3), called("send", peer=1, tag=5), called("send", peer=1, tag=6),
+        called("send", peer=1, tag=5), called("recv", peer=1, tag=5), called("gather", peer=4),
+    )]
+    assert [(each.name, each.order, each.peer) for each in facts] == [
+        ("all_reduce", 0, -1), ("all_reduce", 1, -1), ("broadcast", 0, 6), ("send", 0, 2),
+        ("send", 0, 2), ("send", 1, 2), ("recv", 0, 2), ("gather", 2, -1),
+    ]
+    assert isinstance(facts[0], Communication)
+    assert (facts[0].given, facts[0].received, facts[0].reduction) == (20, 24, "sum")
+
+
+def test_communications_that_are_timed() -> None:
+    """On the CPU, by a backend that tells when it is done."""
+    made, here, there = listener(), torch.ones(1), torch.ones(1, device="meta")
+    cases = ("cpu", []), ("gpu", []), ("cpu", [there]), ("cpu", [here])
+    timed = [made._is_timed(SimpleNamespace(group=group), called("a", given=[here], received=came))
+             for group, came in cases]
+    assert timed == [True, False, False, True]
+
+
+def test_gradients_at_the_end_of_a_pass() -> None:
+    """The bytes here of those of spread parameters, if they are leaves with a gradient."""
+    made = listener()
+    weight, none, other = (nn.Parameter(torch.ones(4)) for _ in range(3))
+    weight.grad = other.grad = torch.ones(4)
+    inner = weight * 2
+    inner.retain_grad()
+    inner.sum().backward()
+    values = {id(weight): "v1", id(none): "v1", id(other): "v2", id(inner): "v1"}
+
+    def peek(tensor: Tensor) -> str | None:
+        return values.get(id(tensor))
+
+    for tensors, found in (((weight,), {"v1": 16}), ((none, other, inner, None), {})):
+        made._gradients = {}
+        made.values = SimpleNamespace(peek=peek, named={
+            number: (lambda tensor=tensor: tensor, None, None)
+            for number, tensor in enumerate(tensors)
+        })
+        made.backward_ended()
+        assert made._gradients == found
+    made._gradients, made._works, made._writing = {"v1": 16}, {1: 2}, {3: 4}
+    made.finish()
+    assert made.tape.events == [Measured(BYTES_OF_GRADIENT, "v1", 16)]
+    assert not made._works and not made._writing
+
+
+def test_bytes_of_a_tensor() -> None:
+    """Of sizes that are no numbers, none are known."""
+    assert communications._bytes(torch.ones(3, dtype=torch.float64)) == 24
+    symbolic: Any = SimpleNamespace(numel=lambda: object(), element_size=lambda: 4)
+    assert communications._bytes(symbolic) == 0
