@@ -237,6 +237,18 @@ def test_a_line_on_another_begins_where_it_leaves_it(points: list[Point]) -> Non
     assert fresh == (toward(points[1], points[0], CORNER), *points[1:])
 
 
+@pytest.mark.parametrize("far", [0, 100, -100])
+@pytest.mark.parametrize("back", [False, True])
+def test_a_line_that_goes_on_begins_where_the_other_ends(far: int, back: bool) -> None:
+    """A corner before, down and up, wherever both are."""
+    def way(*along: int) -> list[Point]:
+        return [(7, far - at if back else far + at) for at in along]
+
+    trunks = Trunks()
+    trunks.fresh("x", way(0, 40))
+    assert list(trunks.fresh("x", way(20, 90))) == way(40 - CORNER, 90)
+
+
 def test_a_line_that_shares_several_pieces_begins_on_the_last_of_them() -> None:
     """The corners before are not drawn again."""
     trunks = Trunks()
