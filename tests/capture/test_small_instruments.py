@@ -155,6 +155,15 @@ def test_peaks_on_a_device(cuda: Cuda) -> None:
     }
 
 
+def test_a_device_without_memory_in_use(cuda: Cuda) -> None:
+    """Its peak is nothing."""
+    tape = Tape()
+    watched: Any = DeviceWatched(tape)
+    watched.op_ended("o1")
+    watched.finish()
+    assert measured(tape, BYTES_PEAK) == {"o1": 0} and cuda.synchronized == 0
+
+
 # What is asked for ------------------------------------------------------------------------
 
 

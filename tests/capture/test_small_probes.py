@@ -12,9 +12,11 @@ import torch
 from torch import Tensor, nn
 
 import torchrecorder
-from torchrecorder.capture.probes import communications
+from torchrecorder.capture.probes import communications, memory, profiled, retained_tensors
+from torchrecorder.capture.probes import weights
 from torchrecorder.capture.probes.communications import _Pending
 from torchrecorder.capture.tape import Tape
+from torchrecorder.capture.tensors.storage import NO_STORAGE, Storages
 from tests.zoo.case import net
 
 # Communication ----------------------------------------------------------------------------
@@ -160,3 +162,144 @@ def test_memory_that_is_released_before_anything_ran() -> None:
     assert recording.run.lost == 0
     (weight,) = (item for item in recording.allocations if item.bytes == 16)
     assert (weight.freed_in, weight.role) == ("", "parameter") and weight.end is not None
+
+
+def test_memory_behind_a_parameter_is_not_saved() -> None:
+    """Also where a tensor shares it that is no view."""
+    class Scales(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(8))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x * self.weight.detach()
+
+    recording = torchrecorder.record(Scales(), torch.ones(8, requires_grad=True), saved=True)
+    assert not sum(recording.annotations["saved_bytes"].by_node.values())
+
+
+def test_the_place_of_an_operation() -> None:
+    """Names from the outermost on, up to the first that is in a path."""
+    around = [SimpleNamespace(path=path, name=name) for path, name in
+              (("", "inner"), ("", "outer"), ("a.b", "b"), ("a", "a"))]  # fmt: skip
+    assert retained_tensors.op_place(around) == "a.b > outer > inner"  # type: ignore[arg-type]
+    assert retained_tensors.op_place([]) == ""
+
+
+def test_a_histogram_of_one_number() -> None:
+    """Has its bins around it; one of none has empty bins."""
+    found = weights.histogram(torch.tensor([2.0, 2.0, float("nan"), float("inf")]))
+    assert (found.edges[0], found.edges[-1], sum(found.counts)) == (1.5, 2.5, 2)
+    assert (found.total, found.squares, len(found.counts)) == (4.0, 8.0, weights.BINS)
+    none = weights.histogram(torch.tensor([float("nan")]))
+    assert (none.edges[0], none.edges[-1], sum(none.counts)) == (-0.5, 0.5, 0)
+
+
+def test_what_is_a_profiler() -> None:
+    """It has events and averages."""
+    def nothing() -> None:
+        pass
+
+    made = SimpleNamespace(events=nothing, key_averages=nothing)
+    assert profiled.PROFILER.holds(made)
+    for lacking in ("events", "key_averages"):
+        kept = {name: value for name, value in vars(made).items() if name != lacking}
+        assert not profiled.PROFILER.holds(SimpleNamespace(**kept))
+    assert not profiled.PROFILER.holds(SimpleNamespace(events=3, key_averages=nothing))
+
+
+@pytest.mark.parametrize(("own", "paused", "task", "running", "meant"), [
+    (True, False, -1, [], True), (True, True, 3, ["run"], False),
+    (False, True, 3, ["run"], True), (False, False, -1, ["run"], False),
+    (False, False, 3, [], False),
+])
+def test_whose_communication_it_is(
+    own: bool, paused: bool, task: int, running: list[str], meant: bool, monkeypatch: Any
+) -> None:
+    """The program's, in its thread while no instrument works, or in a pass that it runs."""
+    monkeypatch.setattr(communications, "current_graph_task", lambda: task)
+    listener: Any = SimpleNamespace(tape=Tape(), backward=SimpleNamespace(running=running))
+    listener.tape.thread += not own
+    listener.tape.paused = 1.0 if paused else None
+    is_meant = communications.Communications._is_meant
+    assert is_meant(listener) is meant
+    listener.tape.ignores_calls = True
+    assert not is_meant(listener)
+
+
+def test_a_work_is_kept_until_python_has_it() -> None:
+    """That is at the end of the operation or node."""
+    listener: Any = SimpleNamespace(_last="work")
+    communications.Communications.op_ended(listener, "o0")  # type: ignore[arg-type]
+    assert listener._last is None
+    listener._last = "work"
+    communications.Communications.node_ended(listener, "g0", 0)  # type: ignore[arg-type]
+    assert listener._last is None
+
+
+# Memory -----------------------------------------------------------------------------------
+
+
+def watching(**backward: Any) -> Any:
+    """An instrument for memory on a tape of its own."""
+    values = SimpleNamespace(storages=Storages(), named={})
+    found = {"current": None, "last_started": None, **backward}
+    answers = {name: (lambda answer=answer: answer) for name, answer in found.items()}
+    runs: Any = SimpleNamespace(autograd=SimpleNamespace(values=values), **answers)
+    return memory.MemoryWatched(Tape(), runs)
+
+
+@pytest.mark.parametrize(("current", "last", "node"), [
+    ("g1", "g2", "g1"), (None, "g2", "g2"), (None, None, "before"),
+])
+def test_the_node_in_which_a_kernel_runs(
+    current: Any, last: Any, node: str, monkeypatch: Any
+) -> None:
+    """In backward that which runs, or has begun; where none has, as before."""
+    made = watching(current=current, last_started=last)
+    made._node = "before"
+    monkeypatch.setattr(memory, "current_node", lambda: "node")
+    made._before_kernel(torch.ops.aten.add.Tensor, (), {})
+    assert made._node == node
+    monkeypatch.setattr(memory, "current_node", lambda: None)
+    for op, scope, place in (("o1", "s1", "o1"), (None, "s1", "s1"), (None, None, "")):
+        made.tape.op = op
+        made.tape.stack = [SimpleNamespace(scope=scope)] if scope else []
+        made._before_kernel(torch.ops.aten.add.Tensor, (), {})
+        assert made._node == place
+
+
+def test_what_a_kernel_reads_was_there_before() -> None:
+    """Unless it was made just before, for this kernel; arguments by name too."""
+    one, other = torch.ones(4), torch.ones(2)
+    made = watching()
+    made._before_kernel(torch.ops.aten.lift_fresh.default, (one,), {})
+    assert not made.begun
+    made._before_kernel(torch.ops.aten.add.Tensor, (one,), {"out": other})
+    assert sorted(made.begun.values()) == [(8, "", 0), (16, "", 0)]
+
+
+def test_memory_that_is_not_followed() -> None:
+    """That of tensors without any, and that of a real tensor behind a fake one."""
+    tensor, made = torch.ones(4), watching()
+    made._alias.add(made.values.storages.of(tensor).number)
+    made._meet(tensor, "o1")
+    made.values.storages = SimpleNamespace(of=lambda _: SimpleNamespace(number=NO_STORAGE))
+    made._meet(tensor, "o1")
+    assert not made.begun and not made._references
+
+
+def test_an_error_of_the_instrument_is_none_of_the_program(monkeypatch: Any) -> None:
+    """A fact is lost, before or after the kernel, and the result is as without it."""
+    monkeypatch.setattr(Tape, "strict", False)
+
+    def fails(*given: Any) -> None:
+        raise KeyError
+
+    for broken in ("_gives_arguments", "_name"):
+        with monkeypatch.context() as patch:
+            patch.setattr(memory, broken, fails)
+            made = watching()
+            with made:
+                result = torch.ones(3) + 1
+            assert made.tape.lost and result.tolist() == [2, 2, 2]
