@@ -85,6 +85,7 @@ def test_the_child_ends_with_the_first_job_that_fails():
     ended = subprocess.run(command, input=request, capture_output=True, check=True)
     fields = list(engine._fields(ended.stdout))
     assert fields[::2] == [b"done", b"failed"] and fields[1].startswith(b"graph 1")
+    assert ended.stderr.count(b"\f") == 2  # one before the messages of each job
 
 
 def test_a_bitmap_is_as_large_as_it_is_made():
