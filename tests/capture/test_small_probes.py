@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 
 import torchrecorder
-from torchrecorder.capture.probes import communications, memory, profiled, retained_tensors
-from torchrecorder.capture.probes import weights
+from torchrecorder.capture.probes import communications, memory, retained_tensors, weights
 from torchrecorder.capture.probes.communications import _Pending
+from torchrecorder.capture.probes.profiled import PROFILER
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.storage import NO_STORAGE, Storages
 from tests.zoo.case import net
@@ -201,11 +201,11 @@ def test_what_is_a_profiler() -> None:
         pass
 
     made = SimpleNamespace(events=nothing, key_averages=nothing)
-    assert profiled.PROFILER.holds(made)
+    assert PROFILER.holds(made)
     for lacking in ("events", "key_averages"):
         kept = {name: value for name, value in vars(made).items() if name != lacking}
-        assert not profiled.PROFILER.holds(SimpleNamespace(**kept))
-    assert not profiled.PROFILER.holds(SimpleNamespace(events=3, key_averages=nothing))
+        assert not PROFILER.holds(SimpleNamespace(**kept))
+    assert not PROFILER.holds(SimpleNamespace(events=3, key_averages=nothing))
 
 
 @pytest.mark.parametrize(("own", "paused", "task", "running", "meant"), [

@@ -126,7 +126,25 @@ def test_who_lays_out_decides_what_can_be_read() -> None:
     boxes = [len(readable_view(two_parts(), options, style, each).boxes) for each in exporters]
     assert boxes == [4, 4, 4, 26, 26]
     assert len(readable_view(two_parts(), options, Style(), None).boxes) == 26
+
+
+def test_fewer_and_fewer_boxes_are_tried() -> None:
+    """First as many as are wanted."""
     assert SHARES[0] == 1 and [*SHARES] == sorted({*SHARES}, reverse=True)
+
+
+def test_without_a_format_the_picture_is_an_svg() -> None:
+    """What can be read in its place is shown; a format without places shows all."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        value = run.input("x")
+        for part in "abcd":
+            with run.scope(part, part.upper()):
+                value = run.op("neg", run.op("relu", value))
+    recording, style = run.recording(), Style(fit=("30mm", "30mm"))
+    boxes = [len(readable_view(recording, ViewOptions(fold=False), style, each).boxes)
+             for each in (None, Svg(), by_suffix(".mmd"))]
+    assert boxes[0] == boxes[1] < boxes[2]
 
 
 def test_the_smallest_text_of_a_figure() -> None:
