@@ -12,11 +12,14 @@ import torch
 from torch import Tensor, nn
 
 import torchrecorder
-from torchrecorder.capture.probes import communications, memory, retained_tensors, weights
+from torchrecorder.capture.probes import communications, memory, replay, retained_tensors
+from torchrecorder.capture.probes import weights
 from torchrecorder.capture.probes.communications import _Pending
+from torchrecorder.capture.probes.probes import Extras
 from torchrecorder.capture.probes.profiled import PROFILER
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.storage import NO_STORAGE, Storages
+from torchrecorder.errors import NotKept
 from tests.zoo.case import net
 
 # Communication ----------------------------------------------------------------------------
@@ -303,3 +306,80 @@ def test_an_error_of_the_instrument_is_none_of_the_program(monkeypatch: Any) -> 
             with made:
                 result = torch.ones(3) + 1
             assert made.tape.lost and result.tolist() == [2, 2, 2]
+
+
+def test_memory_that_is_met_again() -> None:
+    """Is known, unless it was resized: then it was released, and is there anew."""
+    tensor, made = torch.ones(4), watching()
+    for node in ("o1", "o2", None):
+        made._meet(tensor, node)
+    assert [*made.begun.values()] == [(16, "o1", 1)]
+    tensor.untyped_storage().resize_(64)
+    made._meet(tensor, "o3")
+    assert [*made.begun.values()] == [(64, "o3", 3)] and [each.bytes for each in made.done] == [16]
+
+
+def test_results_of_which_one_is_an_argument() -> None:
+    """Share memory with it."""
+    returns = [SimpleNamespace(alias_info=None), SimpleNamespace(alias_info="a")]
+    schema = SimpleNamespace(name="mine::op", returns=returns)
+    assert memory._gives_arguments(SimpleNamespace(_schema=schema))
+    schema.returns = returns[:1]
+    assert not memory._gives_arguments(SimpleNamespace(_schema=schema))
+
+
+# Nodes, waits and patterns ----------------------------------------------------------------
+
+
+def test_nodes_that_did_not_run() -> None:
+    """Have no gradients to run on."""
+    kept = replay.NodesKept()
+    kept.node_begins("g1", 0, (None, torch.ones(1)))  # type: ignore[arg-type]
+    assert [item is None for item in kept.given("g1")] == [True, False]  # type: ignore[arg-type]
+    with pytest.raises(NotKept, match="'g9' did not run .*1 did"):
+        kept.given("g9")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("timed", [True, False])
+def test_waiting_for_a_communication(timed: bool) -> None:
+    """Its time is taken if it can be; a work of which nothing is known is waited for, too."""
+    clock = Clock()
+    one = pending(clock)
+    one.timed = timed
+    tape = Tape(clock.clock)
+    listener: Any = SimpleNamespace(
+        tape=tape, _works={}, _is_meant=lambda: True, _working=contextlib.nullcontext,
+        _arrive=lambda opened: None, _last=None,
+    )
+    work = Work(True)
+    listener._works[id(work)] = (lambda: work), one
+    waits, waited = (getattr(communications.Communications, name) for name in ("waits", "waited"))
+    begun = waits(listener, work)
+    clock.now = 4.0
+    waited(listener, begun)
+    assert begun[1] is one and one.blocked == (4.0 if timed else None)
+    other = Work(True)
+    assert waits(listener, other) == (other, None, 4.0) and not tape.lost
+    listener._works[id(other)] = (lambda: work), one
+    assert waits(listener, other)[1] is None
+
+
+def test_patterns_that_match_nothing() -> None:
+    """Are told of, of either option."""
+    for option in ("stats", "keep"):
+        with pytest.warns(Warning, match=option):
+            Extras(**{option: ["nothing"]}).warn_unmatched([])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Extras(stats=True, keep=True).warn_unmatched([])
+
+
+def test_weights_without_data() -> None:
+    """Have no norms, and are no trouble."""
+    model = nn.Linear(2, 2, device="meta")
+    model.weight.grad = torch.ones(2, 2, device="meta")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with weights.WeightsFollowed(model, histograms=True) as followed:
+            pass
+    assert followed.weights["weight"] == weights.Weight()

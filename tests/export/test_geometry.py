@@ -146,6 +146,16 @@ def test_boxes_grow_with_their_text(outline: str) -> None:
     assert again[0] > once[0] and again[1] > once[1]
 
 
+@pytest.mark.parametrize("outline", ["octagon", "box", "rounded", "ellipse"])
+def test_outlines_that_look_the_same_from_all_sides(outline: str) -> None:
+    """Each corner has its like on the other side."""
+    (node,) = parts(alone(outline), "node")
+    found = {(round(x, 1), round(y, 1)) for x, y in spots(forms(node)[0])}
+    left, top, right, bottom = extent([*found])
+    turned = {(round(left + right - x, 1), round(top + bottom - y, 1)) for x, y in found}
+    assert all(min(math.dist(one, other) for other in found) < 0.15 for one in turned)
+
+
 @pytest.mark.parametrize("outline", OUTLINES)
 def test_room_around_a_text(outline: str) -> None:
     """No more than the outline needs: its text does not stand in an empty box."""

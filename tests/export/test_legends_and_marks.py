@@ -98,6 +98,9 @@ def test_a_figure_fits_its_place_with_its_legend(wide: float, high: float, size:
     assert bare is not None
     assert bare.scale(wide, high) == figure.paper.scale(wide + 2 * PAD, high + 2 * PAD)
     assert sheet_of(replace(figure, paper=Paper()), 8.0) is None
+    for least, scale in ((4.0, 0.5), (8.0, 1.0), (12.0, 1.0), (0.0, 0.0)):
+        read = sheet_of(replace(figure, paper=replace(paper, min_fontsize=least)), 8.0)
+        assert read is not None and read.enough == scale
 
 
 def entering(*lines: Line, **facts: Any) -> Figure:

@@ -54,6 +54,19 @@ def test_a_closure_that_is_called_again() -> None:
     assert calls > 1
 
 
+def test_ops_are_no_calls_of_something_that_ran_before() -> None:
+    """Only modules and functions are called again."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        for _ in range(2):
+            with run.scope("act", "ReLU"):
+                x = run.op("relu", x)
+    again = [(row.title, row.again) for row in rows(run.recording(), ops=True)]
+    assert again == [("Net", False), ("act (ReLU)", False), ("relu()", False),
+                     ("act (ReLU)", True), ("relu()", False)]
+
+
 def test_what_reads_a_number_is_one_call() -> None:
     """The operation is named ``bool()``, which needs no second pair of brackets."""
     recording = torchrecorder.record(lambda x: x + 1 if x.sum() > 0 else x, torch.ones(2))

@@ -214,6 +214,11 @@ def test_a_hidden_update_goes_from_the_scope_around_it(region: bool, ends: tuple
     assert update.around == update.tail and update.slot == "0"
 
 
+def test_modules_that_are_hidden_have_no_hidden_updates() -> None:
+    """What is not drawn takes nothing from what is."""
+    assert hidden_updates(tree_of(counted_twice(), fold=False, hide="norm")) == ()
+
+
 def test_modules_that_stay_closed_have_no_hidden_updates() -> None:
     """They have boxes, and the arrows between these carry the buffer."""
     tree = tree_of(counted_twice(), fold=False, closed="Norm")
