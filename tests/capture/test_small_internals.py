@@ -191,7 +191,7 @@ def test_pipelines_that_are_imported() -> None:
     """Their functions are those that compute gradients or run before the first micro-batch."""
     pytest.importorskip("torch.distributed.pipelining.schedules")
     names = {function.__name__ for function in access.pipeline_functions()}
-    assert {*access.PIPELINE_BACKWARD, access.PIPELINE_SCALING} <= names
+    assert {*access.PIPELINE_BACKWARD} <= names
 
 
 def test_operators_get_a_rule_once() -> None:
