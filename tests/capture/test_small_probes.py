@@ -12,13 +12,11 @@ import torch
 from torch import Tensor, nn
 
 import torchrecorder
-from torchrecorder.capture.probes import communications, memory, replay, retained_tensors
-from torchrecorder.capture.probes import weights
+from torchrecorder.capture.probes import communications, replay, retained_tensors, weights
 from torchrecorder.capture.probes.communications import _Pending
 from torchrecorder.capture.probes.probes import Extras
 from torchrecorder.capture.probes.profiled import PROFILER
 from torchrecorder.capture.tape import Tape
-from torchrecorder.capture.tensors.storage import NO_STORAGE, Storages
 from torchrecorder.errors import NotKept
 from tests.zoo.case import net
 
@@ -240,94 +238,6 @@ def test_a_work_is_kept_until_python_has_it() -> None:
     assert listener._last is None
 
 
-# Memory -----------------------------------------------------------------------------------
-
-
-def watching(**backward: Any) -> Any:
-    """An instrument for memory on a tape of its own."""
-    values = SimpleNamespace(storages=Storages(), named={})
-    found = {"current": None, "last_started": None, **backward}
-    answers = {name: (lambda answer=answer: answer) for name, answer in found.items()}
-    runs: Any = SimpleNamespace(autograd=SimpleNamespace(values=values), **answers)
-    return memory.MemoryWatched(Tape(), runs)
-
-
-@pytest.mark.parametrize(("current", "last", "node"), [
-    ("g1", "g2", "g1"), (None, "g2", "g2"), (None, None, "before"),
-])
-def test_the_node_in_which_a_kernel_runs(
-    current: Any, last: Any, node: str, monkeypatch: Any
-) -> None:
-    """In backward that which runs, or has begun; where none has, as before."""
-    made = watching(current=current, last_started=last)
-    made._node = "before"
-    monkeypatch.setattr(memory, "current_node", lambda: "node")
-    made._before_kernel(torch.ops.aten.add.Tensor, (), {})
-    assert made._node == node
-    monkeypatch.setattr(memory, "current_node", lambda: None)
-    for op, scope, place in (("o1", "s1", "o1"), (None, "s1", "s1"), (None, None, "")):
-        made.tape.op = op
-        made.tape.stack = [SimpleNamespace(scope=scope)] if scope else []
-        made._before_kernel(torch.ops.aten.add.Tensor, (), {})
-        assert made._node == place
-
-
-def test_what_a_kernel_reads_was_there_before() -> None:
-    """Unless it was made just before, for this kernel; arguments by name too."""
-    one, other = torch.ones(4), torch.ones(2)
-    made = watching()
-    made._before_kernel(torch.ops.aten.lift_fresh.default, (one,), {})
-    assert not made.begun
-    made._before_kernel(torch.ops.aten.add.Tensor, (one,), {"out": other})
-    assert sorted(made.begun.values()) == [(8, "", 0), (16, "", 0)]
-
-
-def test_memory_that_is_not_followed() -> None:
-    """That of tensors without any, and that of a real tensor behind a fake one."""
-    tensor, made = torch.ones(4), watching()
-    made._alias.add(made.values.storages.of(tensor).number)
-    made._meet(tensor, "o1")
-    made.values.storages = SimpleNamespace(of=lambda _: SimpleNamespace(number=NO_STORAGE))
-    made._meet(tensor, "o1")
-    assert not made.begun and not made._references
-
-
-def test_an_error_of_the_instrument_is_none_of_the_program(monkeypatch: Any) -> None:
-    """A fact is lost, before or after the kernel, and the result is as without it."""
-    monkeypatch.setattr(Tape, "strict", False)
-
-    def fails(*given: Any) -> None:
-        raise KeyError
-
-    for broken in ("_gives_arguments", "_name"):
-        with monkeypatch.context() as patch:
-            patch.setattr(memory, broken, fails)
-            made = watching()
-            with made:
-                result = torch.ones(3) + 1
-            assert made.tape.lost and result.tolist() == [2, 2, 2]
-
-
-def test_memory_that_is_met_again() -> None:
-    """Is known, unless it was resized: then it was released, and is there anew."""
-    tensor, made = torch.ones(4), watching()
-    for node in ("o1", "o2", None):
-        made._meet(tensor, node)
-    assert [*made.begun.values()] == [(16, "o1", 1)]
-    tensor.untyped_storage().resize_(64)
-    made._meet(tensor, "o3")
-    assert [*made.begun.values()] == [(64, "o3", 3)] and [each.bytes for each in made.done] == [16]
-
-
-def test_results_of_which_one_is_an_argument() -> None:
-    """Share memory with it."""
-    returns = [SimpleNamespace(alias_info=None), SimpleNamespace(alias_info="a")]
-    schema = SimpleNamespace(name="mine::op", returns=returns)
-    assert memory._gives_arguments(SimpleNamespace(_schema=schema))
-    schema.returns = returns[:1]
-    assert not memory._gives_arguments(SimpleNamespace(_schema=schema))
-
-
 # Nodes, waits and patterns ----------------------------------------------------------------
 
 
@@ -382,4 +292,14 @@ def test_weights_without_data() -> None:
         warnings.simplefilter("error")
         with weights.WeightsFollowed(model, histograms=True) as followed:
             pass
-    assert followed.weights["weight"] == weights.Weight()
+    assert followed.weights["weight"] == weights.Weight() and not followed._parameters
+
+
+def test_an_accumulation_does_not_add_again() -> None:
+    """Run again, it gives what it was given."""
+    weight, kept = torch.ones(2, requires_grad=True), replay.NodesKept()
+    node = (weight * 1).grad_fn.next_functions[0][0]  # type: ignore[union-attr]
+    kept.node_met("g0", node)  # type: ignore[arg-type]
+    given = (torch.ones(2),)
+    kept.node_begins("g0", 0, given)  # type: ignore[arg-type]
+    assert kept.run("g0")[0].tolist() == [1, 1] and weight.grad is None  # type: ignore[arg-type]

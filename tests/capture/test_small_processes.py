@@ -311,6 +311,20 @@ def test_what_is_said_of_a_communication() -> None:
     assert (facts[0].given, facts[0].received, facts[0].reduction) == (20, 24, "sum")
 
 
+def test_groups_are_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When something is sent in them first."""
+    asked: list[Any] = []
+
+    def group_facts(group: Any) -> RankGroup:
+        asked.append(group.group_name)
+        return RankGroup(group.group_name, (1, 3), "", "gloo")
+
+    monkeypatch.setattr(communications, "group_facts", group_facts)
+    made = listener()
+    peers = [made._describe(called("broadcast", "new", 1)).peer for _ in range(2)]
+    assert peers == [3, 3] and asked == ["new"]
+
+
 def test_communications_that_are_timed() -> None:
     """On the CPU, by a backend that tells when it is done."""
     made, here, there = listener(), torch.ones(1), torch.ones(1, device="meta")

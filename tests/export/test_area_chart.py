@@ -98,7 +98,9 @@ def test_the_legend_names_what_is_drawn() -> None:
 
 
 @pytest.mark.parametrize("place", [0, 5, 9])
-@pytest.mark.parametrize("said", ["most", "a long text of what there is at the peak, and where"])
+@pytest.mark.parametrize(
+    "said", ["most", "a long text of what there is at the peak, and where", "longer " * 17]
+)
 def test_the_peak_is_marked(place: int, said: str) -> None:
     """By a line down to it and a text above, which stays on the paper."""
     columns = [(1.0,) if column != place else (3.0,) for column in range(10)]

@@ -100,6 +100,7 @@ def test_a_page_of_charts(tmp_path: Path) -> None:
     page = write_page("T & U", [CHART, CHART], ["a < b"], tmp_path / "p.html").read_text()
     assert page.count(CHART) == 2 and "<title>T &amp; U</title>" in page
     assert page.index("<p>a &lt; b</p>") < page.index(CHART)
+    assert "body{margin" in page
     assert "svg{display:block;max-width:100%;height:auto" in page  # as wide as a narrow window
     with pytest.raises(UnknownFormat, match=r"a page is written as \.html, not as 'p\.svg'"):
         write_page("T", [], [], tmp_path / "p.svg")
