@@ -98,6 +98,12 @@ def test_nodes_offer_name_depth_fn_and_parent() -> None:
     assert repr(named["body"]) == "LayerNode('body', depth=1)"
 
 
+def test_arguments_that_are_none_are_not_given() -> None:
+    """The theme's stay."""
+    styles = GraphvizStyler(color=None, penwidth=3).styles
+    assert all(given == {"penwidth": "3"} for given in styles.values())
+
+
 def test_nodes_have_the_attributes_of_the_theme() -> None:
     """Of closed and of open boxes: label, outline and colours."""
     spy = Spy()

@@ -12,12 +12,14 @@ import torch
 from torch import Tensor, nn
 
 import torchrecorder
-from torchrecorder.capture.probes import communications, replay, retained_tensors, weights
+from torchrecorder.capture.probes import communications, replay, retained_tensors, statistics
+from torchrecorder.capture.probes import weights
 from torchrecorder.capture.probes.communications import _Pending
 from torchrecorder.capture.probes.probes import Extras
 from torchrecorder.capture.probes.profiled import PROFILER
 from torchrecorder.capture.tape import Tape
 from torchrecorder.errors import NotKept
+from torchrecorder.events import Statistics
 from tests.zoo.case import net
 
 # Communication ----------------------------------------------------------------------------
@@ -293,6 +295,44 @@ def test_weights_without_data() -> None:
         with weights.WeightsFollowed(model, histograms=True) as followed:
             pass
     assert followed.weights["weight"] == weights.Weight() and not followed._parameters
+
+
+def test_time_begins_with_a_communication() -> None:
+    """Not with the run."""
+    clock = Clock()
+    clock.now = 2.0
+    one, other = pending(clock), pending(clock)
+    clock.now = 5.0
+    one.done()
+    other.waited(4.0)
+    assert one.seconds == other.seconds == 3.0
+
+
+def test_results_without_a_work(monkeypatch: Any) -> None:
+    """There is nothing to wait for."""
+    monkeypatch.setattr(communications, "work_in", lambda result: None)
+    listener: Any = SimpleNamespace(tape=Tape(), _works={})
+    communications.Communications.ends(listener, pending(Clock()), "result")
+    assert not listener._works and not listener.tape.lost
+
+
+def test_numbers_that_cannot_be_computed_are_lost(monkeypatch: Any) -> None:
+    """Nothing is raised in the program."""
+    monkeypatch.setattr(Tape, "strict", False)
+
+    def fails(tensor: Tensor) -> None:
+        raise NotImplementedError
+
+    monkeypatch.setattr(statistics, "numbers", fails)
+    tape: Any = Tape()
+    taken = statistics.StatisticsTaken(tape, None, None, True)  # type: ignore[arg-type]
+    taken._take("v0", 0, -1, torch.ones(1))
+    assert tape.lost == 1 and not any(isinstance(each, Statistics) for each in tape.events)
+
+
+def test_histograms_of_sparse_weights() -> None:
+    """With all that is zero."""
+    assert sum(weights.histogram(torch.eye(3).to_sparse()).counts) == 9
 
 
 def test_an_accumulation_does_not_add_again() -> None:

@@ -97,6 +97,7 @@ def test_what_has_no_place_is_left_out() -> None:
     assert [len(points) for points in curves(drawn(lines, logarithmic=True))] == [2]
     assert curves(drawn({"b": [(0, math.nan)]})) == []
     assert list(texts(drawn({}), text_anchor="end")) == ["0", "0.25", "0.5", "0.75", "1"]
+    assert texts(drawn({}), text_anchor="middle").keys() == {"0", "step"}
 
 
 def test_one_point_is_a_dot() -> None:

@@ -133,6 +133,13 @@ def test_marks_that_are_no_arguments_take_no_number() -> None:
     assert [mark.text for mark in marks(*lines).values()] == ["3", "÷", "2", "1"]
 
 
+def test_lines_without_a_name_have_no_number() -> None:
+    """Also where the names of the others have no room."""
+    lines = [("h", [(x, 0.0), (x, 90.0)], mark, place) for x, mark, place in
+             zip((0.0, 40.0, 60.0, 100.0), ("a", "", "long name", "d"), (3, 2, 1, 0))]  # fmt: skip
+    assert {n: mark.text for n, mark in marks(*lines).items()} == {0: "4", 2: "2", 3: "1"}
+
+
 @pytest.mark.parametrize(
     ("places", "shown"),
     [((0, 1), ""), ((1, 0), "ab"), ((0, -1), "b"), ((-1, 0), "a"), ((2, 2), ""), ((-1, -1), "ab")],

@@ -17,7 +17,7 @@ import torchrecorder
 from torchrecorder.annotations.compiled import COMPILED
 from torchrecorder.annotations.parameters import PARAMETERS
 from torchrecorder.errors import UnknownAnnotation
-from torchrecorder.events import BYTES_OF_GRADIENT, ModuleId, Slot
+from torchrecorder.events import BYTES_OF_GRADIENT, ModuleId, ScopeKind, Slot
 from torchrecorder.export.table.rows import TableRow, every_row, fitting
 from torchrecorder.export.table.text import numbers_in
 from torchrecorder.graph.nodes import Module
@@ -129,6 +129,18 @@ def test_names_below_a_region_are_those_below_the_module_around_it() -> None:
     assert [(row.depth, row.title) for row in rows(recording)] == [
         (0, "Sequential"), (1, "0 (Frozen)"), (2, "no_grad"), (3, "body.0 (Linear)")
     ]
+
+
+def test_modules_without_operations_have_rows() -> None:
+    """Regions without any have none."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        with run.scope("empty", "Empty"):
+            pass
+        with run.scope("no_grad", kind=ScopeKind.NO_GRAD):
+            pass
+        run.op("relu", run.input("x"))
+    assert [row.title for row in rows(run.recording())] == ["Net", "empty (Empty)"]
 
 
 def test_columns_of_numbers() -> None:

@@ -12,6 +12,7 @@ from torchrecorder.layout.layered.compound import compose
 from torchrecorder.layout.layered.constants import APART, LEAST, PAD, THROUGH
 from torchrecorder.layout.layered.edge_routing import corners
 from torchrecorder.layout.layered.layering import rows
+from torchrecorder.layout.layered import constants
 from torchrecorder.layout.layered.ordering import Grid, _dot_lines, _without_graphviz
 from torchrecorder.layout.layered.ports import End
 from torchrecorder.layout.layered.positions import HeaderSpace
@@ -162,3 +163,12 @@ def test_a_piece_of_a_grid_is_without_the_others() -> None:
     whole = "\n".join(_dot_lines(grid, [0, 1, 2, 3]))
     assert '3 [width="0.0139"]' in whole and '2 -> 3 [weight="8"]' in whole
     assert whole.count("top -> ") == 1  # all of them are joined
+
+
+def test_a_page_has_the_numbers_of_the_layout() -> None:
+    """By their names; boxes are further from each other than lines."""
+    found = constants.to_json()
+    apart = [found[f"{what}_APART"] for what in ("BOXES", "MIXED", "LINES")]
+    pairs = (True, True), (True, False), (False, False)
+    assert apart == [constants.APART[pair] for pair in pairs] and len(set(apart)) == 3
+    assert found["TRACK"] == constants.TRACK and "APART" not in found
