@@ -1,4 +1,4 @@
-"""Memory that is watched, kernel by kernel, by hand."""
+"""Memory that is watched, kernel by kernel, and what else is counted there, by hand."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from torchrecorder.capture.probes import memory
+from torchrecorder.capture.probes import communications, flops, memory, saved
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.storage import NO_STORAGE, Storages
+from torchrecorder.events import BYTES_SAVED, FLOPS_BACKWARD, FLOPS_FORWARD, Measured, ScopeKind
 
 
 def watching(**backward: Any) -> Any:
@@ -120,3 +121,72 @@ def test_kernels_without_named_arguments() -> None:
         pass
     result = made.__torch_dispatch__(torch.ops.aten.neg.default, (), (tensor,))
     assert result.sum() == -4 and not made.tape.lost
+
+
+def test_windows_of_what_runs_several_times() -> None:
+    """From where it begins first to where it ends last."""
+    made = watching()
+    for begin, end in ((3, 4), (1, 2), (7, 9), (8, 8)):
+        made.moment = begin
+        made._begin("s0", node=False)
+        made.moment = end
+        made._end("s0")
+    assert made.windows == {"s0": (1, 9)} and made._node == ""
+
+
+# Operations and saved tensors -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("current", "last", "node"), [
+    ("g1", "g2", "g1"), (None, "g2", "g2"), (None, None, "run"),
+])
+def test_the_node_whose_operations_are_counted(
+    current: Any, last: Any, node: str, monkeypatch: Any
+) -> None:
+    """In backward; else the op, the call, or the run as a whole."""
+    counting: Any = object.__new__(flops.FlopsCounted)
+    counting.tape = Tape()
+    counting.backward = SimpleNamespace(current=lambda: current, last_started=lambda: last)
+
+    def counted() -> Any:
+        counting._count(lambda *args, out_val, **kwargs: out_val, (), {}, 7)
+        return counting.tape.events.pop()
+
+    monkeypatch.setattr(flops, "current_node", lambda: "node")
+    assert counted() == Measured(FLOPS_BACKWARD, node, 7)
+    monkeypatch.setattr(flops, "current_node", lambda: None)
+    assert counted() == Measured(FLOPS_FORWARD, "run", 7)
+    counting.tape.stack = [SimpleNamespace(scope="s1")]
+    assert counted() == Measured(FLOPS_FORWARD, "s1", 7)
+    counting.tape.op = "o1"
+    assert counted() == Measured(FLOPS_FORWARD, "o1", 7)
+
+
+@pytest.mark.parametrize(("kind", "reentrant", "grad", "amount"), [
+    (ScopeKind.CHECKPOINT, False, True, 16), (ScopeKind.CHECKPOINT, True, True, 0),
+    (ScopeKind.CHECKPOINT, False, False, 0), (ScopeKind.NO_GRAD, False, True, 0),
+])
+def test_arguments_that_a_checkpoint_saves(
+    kind: ScopeKind, reentrant: bool, grad: bool, amount: int
+) -> None:
+    """Tensors only, if a gradient will flow, and if no node of a custom function saves them."""
+    tape: Any = Tape()
+    instrument = saved.SavedTensors(tape, SimpleNamespace(named={}))  # type: ignore[arg-type]
+    event: Any = SimpleNamespace(kind=kind, id="s1")
+    frame: Any = SimpleNamespace(f_locals={"use_reentrant": reentrant,
+                                           "args": (torch.ones(4), "text", None)})
+    with torch.set_grad_enabled(grad):
+        instrument.entered(event, frame)
+    assert tape.events == ([Measured(BYTES_SAVED, "s1", amount)] if amount else [])
+
+
+def test_what_has_arrived_is_let_go() -> None:
+    """Of a communication, once."""
+    arrived: list[Any] = []
+    storages = SimpleNamespace(arrive=arrived.append)
+    listener: Any = SimpleNamespace(values=SimpleNamespace(storages=storages))
+    tensor = torch.ones(1)
+    opened: Any = SimpleNamespace(received=[lambda: tensor, lambda: None])
+    for _ in range(2):
+        communications.Communications._arrive(listener, opened)
+    assert len(arrived) == 1 and arrived[0] is tensor and opened.received == []
