@@ -98,6 +98,23 @@ def test_nodes_offer_name_depth_fn_and_parent() -> None:
     assert repr(named["body"]) == "LayerNode('body', depth=1)"
 
 
+def test_arguments_that_are_none_are_not_given() -> None:
+    """The theme's stay."""
+    styles = GraphvizStyler(color=None, penwidth=3).styles
+    assert all(given == {"penwidth": "3"} for given in styles.values())
+
+
+def test_nodes_have_the_attributes_of_the_theme() -> None:
+    """Of closed and of open boxes: label, outline and colours."""
+    spy = Spy()
+    digraph(spy)
+    named = {node.name: node.defaults for node in spy.nodes}
+    assert named["body"]["label"].startswith("body: Sequential\n")
+    assert named["add"]["shape"] == "circle" and named["Net"]["label"].startswith("Net")
+    told = {"fillcolor", "color", "penwidth", "style"}
+    assert all(told <= defaults.keys() for defaults in named.values())
+
+
 def test_fn_is_none_once_nothing_is_alive() -> None:
     """Or where a recording was loaded from a file."""
     spy = Spy()
@@ -181,8 +198,9 @@ def test_answer_of_none_changes_nothing() -> None:
 
 def test_what_is_no_styler_is_refused() -> None:
     """With what was given."""
-    with pytest.raises(InvalidArgument, match="styler_cls must be a subclass"):
-        digraph(dict)
+    for other in (dict, "Bold", 3):
+        with pytest.raises(InvalidArgument, match="styler_cls must be a subclass"):
+            digraph(other)
 
 
 def test_own_arguments_of_a_styler() -> None:

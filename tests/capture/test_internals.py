@@ -4,6 +4,7 @@ import ast
 import functools
 import dataclasses
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,15 @@ def test_an_entry_is_complete(internal):
     looks = internal.works is not Internal.works
     assert internal.paths or looks
     assert internal.present or not internal.needed
+
+
+@each_internal
+@pytest.mark.skipif(sys.platform != "linux", reason="PyTorch has less elsewhere")
+def test_versions_have_what_is_said_of_them(internal):
+    """From the version on that is said to be the first."""
+    first, this = (tuple(map(int, version.split(".")[:2]))
+                   for version in (internal.since, torch.__version__))
+    assert internal.present or this < first
 
 
 def test_what_is_bound_is_listed():

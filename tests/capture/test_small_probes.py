@@ -12,9 +12,14 @@ import torch
 from torch import Tensor, nn
 
 import torchrecorder
-from torchrecorder.capture.probes import communications
+from torchrecorder.capture.probes import communications, replay, retained_tensors, statistics
+from torchrecorder.capture.probes import weights
 from torchrecorder.capture.probes.communications import _Pending
+from torchrecorder.capture.probes.probes import Extras
+from torchrecorder.capture.probes.profiled import PROFILER
 from torchrecorder.capture.tape import Tape
+from torchrecorder.errors import NotKept
+from torchrecorder.events import Statistics
 from tests.zoo.case import net
 
 # Communication ----------------------------------------------------------------------------
@@ -160,3 +165,181 @@ def test_memory_that_is_released_before_anything_ran() -> None:
     assert recording.run.lost == 0
     (weight,) = (item for item in recording.allocations if item.bytes == 16)
     assert (weight.freed_in, weight.role) == ("", "parameter") and weight.end is not None
+
+
+def test_memory_behind_a_parameter_is_not_saved() -> None:
+    """Also where a tensor shares it that is no view."""
+    class Scales(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(8))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x * self.weight.detach()
+
+    recording = torchrecorder.record(Scales(), torch.ones(8, requires_grad=True), saved=True)
+    assert not sum(recording.annotations["saved_bytes"].by_node.values())
+
+
+def test_the_place_of_an_operation() -> None:
+    """Names from the outermost on, up to the first that is in a path."""
+    around = [SimpleNamespace(path=path, name=name) for path, name in
+              (("", "inner"), ("", "outer"), ("a.b", "b"), ("a", "a"))]  # fmt: skip
+    assert retained_tensors.op_place(around) == "a.b > outer > inner"  # type: ignore[arg-type]
+    assert retained_tensors.op_place([]) == ""
+
+
+def test_a_histogram_of_one_number() -> None:
+    """Has its bins around it; one of none has empty bins."""
+    found = weights.histogram(torch.tensor([2.0, 2.0, float("nan"), float("inf")]))
+    assert (found.edges[0], found.edges[-1], sum(found.counts)) == (1.5, 2.5, 2)
+    assert (found.total, found.squares, len(found.counts)) == (4.0, 8.0, weights.BINS)
+    none = weights.histogram(torch.tensor([float("nan")]))
+    assert (none.edges[0], none.edges[-1], sum(none.counts)) == (-0.5, 0.5, 0)
+
+
+def test_what_is_a_profiler() -> None:
+    """It has events and averages."""
+    def nothing() -> None:
+        pass
+
+    made = SimpleNamespace(events=nothing, key_averages=nothing)
+    assert PROFILER.holds(made)
+    for lacking in ("events", "key_averages"):
+        kept = {name: value for name, value in vars(made).items() if name != lacking}
+        assert not PROFILER.holds(SimpleNamespace(**kept))
+    assert not PROFILER.holds(SimpleNamespace(events=3, key_averages=nothing))
+
+
+@pytest.mark.parametrize(("own", "paused", "task", "running", "meant"), [
+    (True, False, -1, [], True), (True, True, 3, ["run"], False),
+    (False, True, 3, ["run"], True), (False, False, -1, ["run"], False),
+    (False, False, 3, [], False),
+])
+def test_whose_communication_it_is(
+    own: bool, paused: bool, task: int, running: list[str], meant: bool, monkeypatch: Any
+) -> None:
+    """The program's, in its thread while no instrument works, or in a pass that it runs."""
+    monkeypatch.setattr(communications, "current_graph_task", lambda: task)
+    listener: Any = SimpleNamespace(tape=Tape(), backward=SimpleNamespace(running=running))
+    listener.tape.thread += not own
+    listener.tape.paused = 1.0 if paused else None
+    is_meant = communications.Communications._is_meant
+    assert is_meant(listener) is meant
+    listener.tape.ignores_calls = True
+    assert not is_meant(listener)
+
+
+def test_a_work_is_kept_until_python_has_it() -> None:
+    """That is at the end of the operation or node."""
+    listener: Any = SimpleNamespace(_last="work")
+    communications.Communications.op_ended(listener, "o0")  # type: ignore[arg-type]
+    assert listener._last is None
+    listener._last = "work"
+    communications.Communications.node_ended(listener, "g0", 0)  # type: ignore[arg-type]
+    assert listener._last is None
+
+
+# Nodes, waits and patterns ----------------------------------------------------------------
+
+
+def test_nodes_that_did_not_run() -> None:
+    """Have no gradients to run on."""
+    kept = replay.NodesKept()
+    kept.node_begins("g1", 0, (None, torch.ones(1)))  # type: ignore[arg-type]
+    assert [item is None for item in kept.given("g1")] == [True, False]  # type: ignore[arg-type]
+    with pytest.raises(NotKept, match="'g9' did not run .*1 did"):
+        kept.given("g9")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("timed", [True, False])
+def test_waiting_for_a_communication(timed: bool) -> None:
+    """Its time is taken if it can be; a work of which nothing is known is waited for, too."""
+    clock = Clock()
+    one = pending(clock)
+    one.timed = timed
+    tape = Tape(clock.clock)
+    listener: Any = SimpleNamespace(
+        tape=tape, _works={}, _is_meant=lambda: True, _working=contextlib.nullcontext,
+        _arrive=lambda opened: None, _last=None,
+    )
+    work = Work(True)
+    listener._works[id(work)] = (lambda: work), one
+    waits, waited = (getattr(communications.Communications, name) for name in ("waits", "waited"))
+    begun = waits(listener, work)
+    clock.now = 4.0
+    waited(listener, begun)
+    assert begun[1] is one and one.blocked == (4.0 if timed else None)
+    other = Work(True)
+    assert waits(listener, other) == (other, None, 4.0) and not tape.lost
+    listener._works[id(other)] = (lambda: work), one
+    assert waits(listener, other)[1] is None
+
+
+def test_patterns_that_match_nothing() -> None:
+    """Are told of, of either option."""
+    for option in ("stats", "keep"):
+        with pytest.warns(Warning, match=option):
+            Extras(**{option: ["nothing"]}).warn_unmatched([])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Extras(stats=True, keep=True).warn_unmatched([])
+
+
+def test_weights_without_data() -> None:
+    """Have no norms, and are no trouble."""
+    model = nn.Linear(2, 2, device="meta")
+    model.weight.grad = torch.ones(2, 2, device="meta")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with weights.WeightsFollowed(model, histograms=True) as followed:
+            pass
+    assert followed.weights["weight"] == weights.Weight() and not followed._parameters
+
+
+def test_time_begins_with_a_communication() -> None:
+    """Not with the run."""
+    clock = Clock()
+    clock.now = 2.0
+    one, other = pending(clock), pending(clock)
+    clock.now = 5.0
+    one.done()
+    other.waited(4.0)
+    assert one.seconds == other.seconds == 3.0
+
+
+def test_results_without_a_work(monkeypatch: Any) -> None:
+    """There is nothing to wait for."""
+    monkeypatch.setattr(communications, "work_in", lambda result: None)
+    listener: Any = SimpleNamespace(tape=Tape(), _works={})
+    communications.Communications.ends(listener, pending(Clock()), "result")
+    assert not listener._works and not listener.tape.lost
+
+
+def test_numbers_that_cannot_be_computed_are_lost(monkeypatch: Any) -> None:
+    """Nothing is raised in the program."""
+    monkeypatch.setattr(Tape, "strict", False)
+
+    def fails(tensor: Tensor) -> None:
+        raise NotImplementedError
+
+    monkeypatch.setattr(statistics, "numbers", fails)
+    tape: Any = Tape()
+    taken = statistics.StatisticsTaken(tape, None, None, True)  # type: ignore[arg-type]
+    taken._take("v0", 0, -1, torch.ones(1))
+    assert tape.lost == 1 and not any(isinstance(each, Statistics) for each in tape.events)
+
+
+def test_histograms_of_sparse_weights() -> None:
+    """With all that is zero."""
+    assert sum(weights.histogram(torch.eye(3).to_sparse()).counts) == 9
+
+
+def test_an_accumulation_does_not_add_again() -> None:
+    """Run again, it gives what it was given."""
+    weight, kept = torch.ones(2, requires_grad=True), replay.NodesKept()
+    node = (weight * 1).grad_fn.next_functions[0][0]  # type: ignore[union-attr]
+    kept.node_met("g0", node)  # type: ignore[arg-type]
+    given = (torch.ones(2),)
+    kept.node_begins("g0", 0, given)  # type: ignore[arg-type]
+    assert kept.run("g0")[0].tolist() == [1, 1] and weight.grad is None  # type: ignore[arg-type]

@@ -64,6 +64,12 @@ def test_areas_are_stacked() -> None:
             assert low - high == pytest.approx(one * column[kind], abs=0.1)
 
 
+def test_a_single_moment_is_as_wide_as_the_axis() -> None:
+    """From its left end to its right."""
+    ((left, right, _, _),) = levels(drawn([(3,)]))["#111111"]
+    assert (left, right) == (LEFT, WIDTH - RIGHT)
+
+
 def test_the_axis_reaches_over_the_highest() -> None:
     """From nothing at the bottom to a round amount at the top; the lines are equally far apart."""
     root = drawn([(7, 6), (1, 1)])
@@ -92,7 +98,9 @@ def test_the_legend_names_what_is_drawn() -> None:
 
 
 @pytest.mark.parametrize("place", [0, 5, 9])
-@pytest.mark.parametrize("said", ["most", "a long text of what there is at the peak, and where"])
+@pytest.mark.parametrize(
+    "said", ["most", "a long text of what there is at the peak, and where", "longer " * 17]
+)
 def test_the_peak_is_marked(place: int, said: str) -> None:
     """By a line down to it and a text above, which stays on the paper."""
     columns = [(1.0,) if column != place else (3.0,) for column in range(10)]

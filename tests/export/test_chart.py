@@ -97,6 +97,7 @@ def test_what_has_no_place_is_left_out() -> None:
     assert [len(points) for points in curves(drawn(lines, logarithmic=True))] == [2]
     assert curves(drawn({"b": [(0, math.nan)]})) == []
     assert list(texts(drawn({}), text_anchor="end")) == ["0", "0.25", "0.5", "0.75", "1"]
+    assert texts(drawn({}), text_anchor="middle").keys() == {"0", "step"}
 
 
 def test_one_point_is_a_dot() -> None:
@@ -159,9 +160,9 @@ def test_names_around_one_end() -> None:
 
 def test_long_names_keep_their_end() -> None:
     """The end of a path tells more than its beginning."""
-    exactly, longer = "x" * 24, "encoder.layers.0.self_attn.out_proj"
-    root = drawn({exactly: [(0, 1.0)], longer: [(0, 2.0)]})
-    assert {exactly, "…" + longer[-23:]} <= texts(root).keys()
+    exactly, more, longer = "x" * 24, "y" * 25, "encoder.layers.0.self_attn.out_proj"
+    root = drawn({exactly: [(0, 1.0)], more: [(0, 1.5)], longer: [(0, 2.0)]})
+    assert {exactly, "…" + more[-23:], "…" + longer[-23:]} <= texts(root).keys()
 
 
 @pytest.mark.parametrize("highest", [0.5, 1, 5, 6, 7, 12, 13, 30, 31, 59, 60, 61, 1e6, 1.3e9])

@@ -17,6 +17,7 @@ from torchrecorder.events import (
     COMPILED_GRAPH, CompiledGraph, FusedKernel, GraphBreak, OpKind, ScopeKind, SourceLine,
     UnmatchedCall,
 )
+from torchrecorder.export.explorer import facts as facts_module
 from torchrecorder.export.explorer.data import page_data
 from torchrecorder.export.explorer.facts import Facts
 from torchrecorder.graph.recording import Failure
@@ -245,3 +246,17 @@ def test_a_closed_module_says_which_of_its_inputs_is_the_query() -> None:
     assert marks == {("attend: Attend", made, mark, place)
                      for place, (made, mark) in enumerate(zip(("exp", "neg", "sin"), "qkv"))}
     assert page_data(make_view(network()), Style())["closed_marks"] == []
+
+
+def test_why_a_backward_pass_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Told of the run, and of what failed."""
+    recording = network()
+    failure = Failure("RuntimeError", "no", None, None, True)
+    recording = replace(recording, run=replace(recording.run, failure=failure))
+    recording = changed(recording, "ops", "o0", failed=True)
+    monkeypatch.setattr(facts_module, "why_backward_failed", lambda _: "an op wrote to it")
+    failed, cause = ("failed", "in backward: RuntimeError: no"), ("cause", "an op wrote to it")
+    assert rows(recording, "o0")[-2:] == [failed, cause]
+    assert facts(recording).run()[-2:] == (("failed", "RuntimeError: no"), cause)
+    monkeypatch.setattr(facts_module, "why_backward_failed", lambda _: None)
+    assert rows(recording, "o0")[-1] == failed

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import re
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.export.test_geometry import LOOK
 from tests.figures import linear, network
 from tests.views.test_fold import stack
 from torchrecorder.errors import DoesNotFit, InvalidArgument, SmallText
 from torchrecorder.export import by_suffix
+from torchrecorder.export.graphviz import Pdf, Svg, smallest
+from torchrecorder.export.readable import SHARES, readable_view
 from torchrecorder.integrations.cli import main
 from torchrecorder.layout import layered as layout
 from torchrecorder.options import drawing
 from torchrecorder.recording import Recording
+from torchrecorder.style.figure import Figure, Group, LegendEntry, Line, Shape, Text
 from torchrecorder.style.paper import PLACES, Paper, place, points
+from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
+from torchrecorder.views.pipeline import ViewOptions
 
 MM = 72 / 25.4
 OPEN = {"depth": 2, "fold": False}
@@ -88,8 +95,8 @@ def test_small_text_is_told(tmp_path: Path) -> None:
         drawn(stack(12), tmp_path, **tiny, min_fontsize=0)
 
 
-def test_fewer_levels_where_text_would_be_small(tmp_path: Path) -> None:
-    """By default a figure shows what can be read in its place; a depth that is asked for stays."""
+def two_parts() -> Recording:
+    """Twelve layers in each of two modules."""
     run = Builder("Net")
     with run.scope("Net"):
         value = run.input("x")
@@ -97,14 +104,64 @@ def test_fewer_levels_where_text_would_be_small(tmp_path: Path) -> None:
             with run.scope(part, "Sequential"):
                 for number in range(12):
                     value = linear(run, str(number), value)
+    return run.recording()
+
+
+def test_fewer_levels_where_text_would_be_small(tmp_path: Path) -> None:
+    """By default a figure shows what can be read in its place; a depth that is asked for stays."""
     chosen: Any = {"fold": False, "max_boxes": 100}
     small = {"fit": ("60mm", "60mm"), **chosen}
     figures = ({}, small, {"fit": ("900mm", "900mm")}, {**small, "depth": 2, "min_fontsize": 0})
     plain, small, wide, asked = (
-        drawn(run.recording(), tmp_path, **{**chosen, **options}) for options in figures
+        drawn(two_parts(), tmp_path, **{**chosen, **options}) for options in figures
     )
     boxes = [svg.count(b'class="node') for svg in (plain, small, wide, asked)]
     assert boxes[1] == 4 and boxes[0] == boxes[2] == boxes[3] == 26
+
+
+def test_who_lays_out_decides_what_can_be_read() -> None:
+    """Our layout knows the size of the text before; that of others is not asked for it."""
+    options, style = ViewOptions(fold=False, max_boxes=100), Style(fit=("60mm", "60mm"))
+    exporters = (None, Svg(), Pdf(), Svg(layout="dot"), by_suffix(".mmd"))
+    boxes = [len(readable_view(two_parts(), options, style, each).boxes) for each in exporters]
+    assert boxes == [4, 4, 4, 26, 26]
+    assert len(readable_view(two_parts(), options, Style(), None).boxes) == 26
+
+
+def test_fewer_and_fewer_boxes_are_tried() -> None:
+    """First as many as are wanted."""
+    assert SHARES[0] == 1 and [*SHARES] == sorted({*SHARES}, reverse=True)
+
+
+def test_without_a_format_the_picture_is_an_svg() -> None:
+    """What can be read in its place is shown; a format without places shows all."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        value = run.input("x")
+        for part in "abcd":
+            with run.scope(part, part.upper()):
+                value = run.op("neg", run.op("relu", value))
+    recording, style = run.recording(), Style(fit=("30mm", "30mm"))
+    boxes = [len(readable_view(recording, ViewOptions(fold=False), style, each).boxes)
+             for each in (None, Svg(), by_suffix(".mmd"))]
+    assert boxes[0] == boxes[1] < boxes[2]
+
+
+def test_the_smallest_text_of_a_figure() -> None:
+    """Titles are larger than captions, legends and what stands on lines."""
+    titled, noted = (Text("a", "title"),), (Text("a", "title"), Text("b"))
+    box, look = Shape("a", None, titled, LOOK), LOOK
+    named, plain = Line("a", "a", "said", look), Line("a", "a", "", look)
+    figure = Figure("f", (box,), (), (plain,))
+    assert smallest(figure) == 10.0
+    smaller: list[dict[str, Any]] = [
+        {"shapes": (replace(box, label=noted), box)},
+        {"groups": (Group("g", None, noted, look),)},
+        {"legend": (LegendEntry("e", look),)},
+        {"lines": (plain, named)},
+    ]
+    assert [smallest(replace(figure, **facts)) for facts in smaller] == [8.0] * 4
+    assert smallest(replace(figure, fontsize=20.0)) == 20.0
 
 
 def test_several_models_are_closed_where_text_would_be_small(tmp_path: Path) -> None:

@@ -9,11 +9,12 @@ from types import MappingProxyType
 import pytest
 from hypothesis import given
 
+from tests.figures import linear
 from tests.test_properties import RUNS
 from tests.views.test_blocks import alternating, cell, loop
 from tests.views.test_fold import stack
 from tests.views.test_similar import stages
-from torchrecorder.events import ModuleId
+from torchrecorder.events import ModuleId, ScopeKind
 from torchrecorder.export.table.folded_rows import folded
 from torchrecorder.export.table.rows import every_row
 from torchrecorder.graph.nodes import Module
@@ -51,6 +52,55 @@ def test_ops_of_a_loop() -> None:
     """If ops are listed at all."""
     found = [title for depth, title in titles(loop(50, cell), ops=True) if depth == 1]
     assert found == ["getitem()  ×50", "add()  ×50", "tanh()  ×50"]
+
+
+@pytest.mark.parametrize("ops", [False, True])
+def test_regions_that_repeat_keep_their_title(ops: bool) -> None:
+    """They have no names that could be told apart."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        h = run.input("x")
+        for _ in range(12):
+            with run.scope("cuda", "float16", kind=ScopeKind.AUTOCAST):
+                h = run.op("relu", run.op("neg", h))
+    below = [(2, "neg()"), (2, "relu()")] if ops else []
+    assert titles(run.recording(), ops=ops) == [(0, "Net"), (1, "autocast float16  ×12"), *below]
+
+
+def test_ops_outside_of_scopes_have_one_line() -> None:
+    """Of a loop too, whose last ops repeat the first."""
+    run = Builder("f")
+    h = run.input("h")
+    for _ in range(20):
+        h = run.op("tanh", run.op("neg", h))
+    assert titles(run.recording()) == [(0, "40 ops: neg(), tanh()")]
+
+
+def test_calls_of_one_module_have_one_line() -> None:
+    """Which call it is, is said of none of them; other notes are."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        h = run.input("x")
+        for _ in range(12):
+            h = linear(run, "fc", h)
+    recording = run.recording()
+    listed = every_row(recording)
+    assert [row.notes for row in listed[1:]] == [(f"call {n} of 12",) for n in range(1, 13)]
+    noted = [replace(row, notes=(*row.notes, "failed")) for row in listed]
+    (row,) = folded(recording, noted)[1:]
+    assert row.title == "fc (Linear)  ×12" and row.notes == ("failed",)
+    assert row.ids == tuple(row.ids[0] for row in listed[1:]) and row.last is None
+
+
+def test_the_last_of_siblings_that_differ() -> None:
+    """Is known beside the first, for numbers that go from one to the other."""
+    recording = stages(1, 2)
+    listed = every_row(recording)
+    rows = folded(recording, listed, similar=True)
+    for row in rows:
+        assert row.last is None or row.last.ids == (row.ids[-1],)
+    last = {row.title.partition(" (")[0]: row.last.title for row in rows if row.last is not None}
+    assert last["layer1, layer2"].startswith("layer2") and len(last) > 3
 
 
 def test_numbers_are_those_of_all() -> None:

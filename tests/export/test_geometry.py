@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import xml.etree.ElementTree
 from collections.abc import Iterator
@@ -13,13 +14,15 @@ import pytest
 from tests import figures
 from tests.export.test_plain_svg import NO_FORMS, SVG
 from torchrecorder.export.dot import node_name
-from torchrecorder.export.nested import ARROW, Placed, arrow, closed_size, loop_route, nested_text
+from torchrecorder.export.nested import (
+    ARROW, Placed, arrow, closed_size, header_size, loop_route, nested_text,
+)
 from torchrecorder.export.plain_svg import HALF_TIP, plain_svg
 from torchrecorder.export.svg import centred
 from torchrecorder.layout.layered import Drawn
 from torchrecorder.layout.measure import label_size
 from torchrecorder.style.draw import draw
-from torchrecorder.style.figure import Figure, Look, Outline, Shape, Text
+from torchrecorder.style.figure import Figure, Group, Line, Look, Outline, Shape, Text
 from torchrecorder.views.pipeline import ViewOptions, make_view
 
 LOOK = Look("#ffffff", "#000000", "#000000")
@@ -143,6 +146,30 @@ def test_boxes_grow_with_their_text(outline: str) -> None:
     assert again[0] > once[0] and again[1] > once[1]
 
 
+@pytest.mark.parametrize("outline", ["octagon", "box", "rounded", "ellipse"])
+def test_outlines_that_look_the_same_from_all_sides(outline: str) -> None:
+    """Each corner has its like on the other side."""
+    (node,) = parts(alone(outline), "node")
+    found = {(round(x, 1), round(y, 1)) for x, y in spots(forms(node)[0])}
+    left, top, right, bottom = extent([*found])
+    turned = {(round(left + right - x, 1), round(top + bottom - y, 1)) for x, y in found}
+    assert all(min(math.dist(one, other) for other in found) < 0.15 for one in turned)
+
+
+@pytest.mark.parametrize("outline", OUTLINES)
+def test_room_around_a_text(outline: str) -> None:
+    """No more than the outline needs: its text does not stand in an empty box."""
+    figure = alone(outline)
+    width, height = closed_size(figure.shapes[0], figure, None)
+    if outline == "circle":
+        assert (width, height) == (2 * figure.fontsize, 2 * figure.fontsize)
+        return
+    label = label_size(WIDE, figure.fontsize, bold=False, fontname=figure.fontname)
+    slant = {"ellipse": 1.3, "parallelogram": 1.45}.get(outline, 1.0)
+    assert label[0] + 15 < width < label[0] * slant + 30
+    assert label[1] + 8 < height < label[1] + 15
+
+
 def test_a_repeated_box_has_a_second_outline_inside() -> None:
     """As far from the first on every side."""
     (node,) = parts(alone("box", 3), "node")
@@ -206,6 +233,33 @@ def test_the_tip_of_an_arrow_touches_its_box(direction: Any) -> None:
     assert {"TB": (1, 1), "BT": (1, -1), "LR": (0, 1), "RL": (0, -1)}[direction] in ways
 
 
+def test_a_line_passes_all_its_corners() -> None:
+    """They are round, and near to where they would be."""
+    corners = [(0.0, 0.0), (0.0, 50.0), (40.0, 50.0), (40.0, 90.0), (70.0, 90.0), (70.0, 150.0)]
+    tip, curve = arrow(corners)
+    assert curve[0] == corners[0] and tip == corners[-1]
+    for corner in corners[1:-1]:
+        assert min(math.dist(corner, spot) for spot in curve) < 10
+    assert extent(curve) == pytest.approx((0, 0, 70, 150 - ARROW))
+
+
+def test_items_and_lines_that_are_placed() -> None:
+    """An open module is as wide as its name, a line has its tensor, boxes have outlines."""
+    long = Group("g", None, (Text("a rather long name of a module", "title"),), LOOK)
+    shapes = Shape("a", "g", (Text("a", "title"),), LOOK), Shape("b", None, WIDE, LOOK)
+    line = Line("a", "b", "", LOOK, value="v7")
+    figure = Figure("f", shapes, (long,), (line, replace(line, value=None)))
+    placed = Placed.lay_out(figure, None, 5.0)
+    boxes = placed.boxes()
+    around = boxes["g"].width - header_size(long, figure)[0]
+    assert 15 < around < 25
+    assert [link.value for link in placed.links] == ["v7", ""]
+    assert placed.outlines() == [
+        (box.x, box.y, box.x + box.width, box.y + box.height) for box in boxes.values()
+    ]
+    assert placed.upright and not Placed.lay_out(replace(figure, direction="LR"), None, 5).upright
+
+
 def test_short_lines_have_short_tips() -> None:
     """A bit of the line is always seen."""
     tip, curve = arrow([(0.0, 0.0), (0.0, 5.0)])
@@ -236,6 +290,7 @@ def test_the_line_back_in_a_loop(direction: Any, up: bool, ends: tuple[str, str]
     places = {"left": left, "top": top, "right": right, "bottom": bottom}
     axis = 1 if direction in ("TB", "BT") else 0
     assert [way[0][axis], way[-1][axis]] == [places[end] for end in ends]
+    assert math.dist(way[0], way[1]) == math.dist(way[2], way[3]) < 60 / 4
 
 
 def test_frames_of_open_modules_are_pinned() -> None:

@@ -127,6 +127,36 @@ def test_outfile_that_holds_something_else_is_warned_of(outfile, warning):
     assert b"<svg" in Path(path).read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("style", "paper"),
+    [(Style(), "#ffffff"), (Style(background="transparent"), "transparent"),
+     (Style(background="#ffeedd"), "#ffeedd")],
+)
+def test_viewers_show_bitmaps_on_white(monkeypatch, style, paper):
+    """Unless something else is asked for."""
+    seen = []
+    monkeypatch.setattr(
+        Png, "_painted", lambda self, figure, attributes: seen.append(figure) or b"x" * 33
+    )
+    run = Builder()
+    run.op("relu", run.input())
+    Png().export(make_view(run.recording()), style)
+    assert [figure.background for figure in seen] == [paper]
+
+
+@pytest.mark.parametrize(
+    ("options", "quiet"), [({}, []), ({"view": True}, [False]), ({"quiet_view": True}, [True])]
+)
+def test_what_is_rendered_is_shown_on_request(monkeypatch, options, quiet):
+    """The file that was written, with or without what its viewer says."""
+    shown = []
+    monkeypatch.setattr(
+        Digraph, "_view", lambda self, path, *, format, quiet: shown.append((path, format, quiet))
+    )
+    path = pair().render("x", format="svg", **options)
+    assert shown == [(path, "svg", each) for each in quiet]
+
+
 def test_pipe():
     """Bytes, or text in an encoding; other programs and formats too."""
     assert pair().pipe("pdf").startswith(b"%PDF")

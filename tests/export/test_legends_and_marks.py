@@ -14,11 +14,12 @@ from torchrecorder.export import legend as legend_module
 from torchrecorder.export.head_marks import ASIDE, BACK, HeadMark, head_marks
 from torchrecorder.export.svg import layered
 from torchrecorder.export.legend import SMALL
-from torchrecorder.export.nested import Placed, legend_corner
+from torchrecorder.export.nested import PAD, Placed, legend_corner, sheet_of
 from torchrecorder.export.plain_svg import plain_svg
 from torchrecorder.layout.layered import Picture
 from torchrecorder.layout.measure import label_size, text_width
 from torchrecorder.style.figure import Figure, LegendEntry, Line, Shape, Text
+from torchrecorder.style.paper import Paper
 
 
 def legend_of(texts: str) -> Figure:
@@ -58,6 +59,48 @@ def test_a_legend_has_as_many_columns_as_fit() -> None:
     assert legend_module.columns_in(figure, legend_module.size(figure, 3)[0]) == 2
     assert legend_module.columns_in(figure, legend_module.size(figure, 2)[0] - 0.1) == 1
     assert legend_module.columns_in(figure, 0.0) == 1
+
+
+def test_a_legend_beside_has_one_column() -> None:
+    """As it has if nothing is said of columns; its entries are nearer to each other than to the
+    frame."""
+    figure = legend_of("aa aa aa aa")
+    assert legend_module.size(figure) == legend_module.size(figure, 1)
+    assert legend_module.widths(figure) == legend_module.widths(figure, 1)
+    assert [*legend_module.places(figure)] == [*legend_module.places(figure, 1)]
+    assert 0 < legend_module.GAP < legend_module.MARGIN < legend_module.BESIDE
+
+
+@pytest.mark.parametrize(
+    ("wide", "high", "size"), [
+        (50.0, 40.0, "below"), (900.0, 100.0, "beside"), (20.0, 900.0, "below"),
+        (400.0, 400.0, "below"),
+    ]
+)
+def test_a_figure_fits_its_place_with_its_legend(wide: float, high: float, size: str) -> None:
+    """Both are scaled as one, whichever is wider or higher."""
+    legend = legend_of("one two three four five").legend
+    papers = Paper(place=(80.0, 30.0)), Paper(width=80.0, height=30.0)
+    for below, paper in enumerate(papers):
+        figure = replace(alone(), legend=legend, paper=paper)
+        sheet = sheet_of(figure, 8.0)
+        assert sheet is not None
+        left, _, columns = legend_corner(figure, Picture(wide, high, (), ()), bool(below))
+        legend_wide, legend_high = legend_module.size(figure, columns)
+        if left == wide + legend_module.BESIDE:
+            whole = left + legend_wide, max(high, legend_high)
+        else:
+            whole = max(wide, legend_wide), high + legend_module.BESIDE + legend_high
+        whole = whole[0] + 2 * PAD, whole[1] + 2 * PAD
+        assert sheet.scale(wide, high) == pytest.approx(figure.paper.scale(*whole))
+        assert (left > wide) == (size == "beside" and not below)
+    bare = sheet_of(replace(figure, legend=()), 8.0)
+    assert bare is not None
+    assert bare.scale(wide, high) == figure.paper.scale(wide + 2 * PAD, high + 2 * PAD)
+    assert sheet_of(replace(figure, paper=Paper()), 8.0) is None
+    for least, scale in ((4.0, 0.5), (8.0, 1.0), (12.0, 1.0), (0.0, 0.0)):
+        read = sheet_of(replace(figure, paper=replace(paper, min_fontsize=least)), 8.0)
+        assert read is not None and read.enough == scale
 
 
 def entering(*lines: Line, **facts: Any) -> Figure:

@@ -124,6 +124,22 @@ def test_no_numbers_where_these_have_no_room(room: float) -> None:
     assert texts == ["4", "k = v", *(["1"] if room < 0 else ["2", "1"])]
 
 
+def test_marks_that_are_no_arguments_take_no_number() -> None:
+    """They are always named, whatever room there is, and so need no room for a number."""
+    gap = ASIDE + half("0")
+    tips = (0.0, 100.0, 100.0 + gap, 200.0)
+    lines = [("h", [(x, 0.0), (x, 90.0)], mark, place) for x, mark, place in
+             zip(tips, ("first", "÷", "inner, and long" * 3, "last"), (2, -1, 1, 0))]  # fmt: skip
+    assert [mark.text for mark in marks(*lines).values()] == ["3", "÷", "2", "1"]
+
+
+def test_lines_without_a_name_have_no_number() -> None:
+    """Also where the names of the others have no room."""
+    lines = [("h", [(x, 0.0), (x, 90.0)], mark, place) for x, mark, place in
+             zip((0.0, 40.0, 60.0, 100.0), ("a", "", "long name", "d"), (3, 2, 1, 0))]  # fmt: skip
+    assert {n: mark.text for n, mark in marks(*lines).items()} == {0: "4", 2: "2", 3: "1"}
+
+
 @pytest.mark.parametrize(
     ("places", "shown"),
     [((0, 1), ""), ((1, 0), "ab"), ((0, -1), "b"), ((-1, 0), "a"), ((2, 2), ""), ((-1, -1), "ab")],
@@ -177,3 +193,43 @@ def test_a_long_mark_crosses_no_outline() -> None:
     assert text_with(around, tight) == (BOTH, True)
     assert text_with((320.0, 60.0, 360.0, 90.0)) == (BOTH, True)
     assert text_with((260.0, 60.0, 300 + FAR, 900.0)) == (SHORTER, False)
+    for level in ((0.0, 75.0, 900.0, 900.0), (0.0, 0.0, 900.0, 75.0)):
+        assert text_with(level) == (SHORTER, False)
+    assert text_with((305.0, 0.0, 900.0, 900.0)) == (BOTH, True)
+    assert text_with((0.0, 0.0, 295.0, 900.0)) == (BOTH, False)
+
+
+def beside(height: float, down: float = 0.0) -> bool:
+    """Whether a long mark is left of its line, with a level line from elsewhere on the right."""
+    drawn = Line("a", "head", "", LOOK, mark=BOTH), Line("b", "other", "", LOOK)
+    ways = [(x, y + down) for x, y in DOWN], [(310.0, height + down), (500.0, height + down)]
+    (found,) = head_marks(Figure("f", (), (), drawn), ways).values()
+    assert found.text == BOTH
+    return found.at[0] < 300
+
+
+@pytest.mark.parametrize(
+    ("above", "left"), [(-4.1, False), (-3.9, True), (3.9, True), (4.1, False)]
+)
+def test_a_long_mark_is_as_high_as_its_letters(above: float, left: bool) -> None:
+    """Lines that run level over it or under it do not cross it."""
+    assert beside(TIP - 5 + above) == left
+
+
+@pytest.mark.parametrize("down", [-1000.0, -333.0, -175.0, -76.0, 0.0, 20.0, 25.0, 500.0])
+def test_a_long_mark_crosses_no_line_wherever_it_is(down: float) -> None:
+    """Lines are found by their height, also above 0."""
+    assert [beside(height, down) for height in (70.0, 71.5, 75.0, 78.5, 80.0)] == [
+        False, True, True, True, False
+    ]
+
+
+def test_names_have_room_between_the_ends_of_their_lines() -> None:
+    """Wherever these begin."""
+    tips = {"first": 0.0, "middle": 40.0, "last": 80.0}
+    lines = [("h", [(40.0, 0.0), (x, 90.0)], name, 2 - n)
+             for n, (name, x) in enumerate(tips.items())]  # fmt: skip
+    assert [mark.text for mark in marks(*lines).values()] == [*tips]
+    apart = [("h", [(100.0 * n, 0.0), (40.0 + n, 190.0)], name, 2 - n)
+             for n, name in enumerate(tips)]  # fmt: skip
+    assert [mark.text for mark in marks(*apart).values()] == ["3", "1"]

@@ -212,3 +212,10 @@ def test_direction() -> None:
     """The figure's direction is the flowchart's."""
     figure = draw(make_view(network()), Style(direction="LR"))
     assert "flowchart LR" in mermaid(figure)
+
+
+def test_a_box_without_words_is_a_box() -> None:
+    """Mermaid takes no empty label."""
+    look = Look("#ffffff", "#000000", "#000000", "box")
+    figure = Figure("f", (Shape("a", None, (), look), Shape("b", None, (Text(""),), look)), (), ())
+    assert mermaid(figure).count('[" "]') == 2

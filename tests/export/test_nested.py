@@ -126,6 +126,8 @@ def test_graphviz_attributes_about_places_ask_for_its_layout() -> None:
 
 def test_an_unknown_layout_is_refused() -> None:
     """The message lists those there are."""
+    with pytest.raises(TypeError):
+        Svg("dot")  # type: ignore[misc]
     with pytest.raises(InvalidArgument, match="'auto', 'dot' or 'nested'"):
         Svg(layout="neat")  # type: ignore[arg-type]
 
@@ -226,6 +228,10 @@ def test_what_is_read_in_a_group_comes_when_something_runs_there() -> None:
     assert placed_in_order(weight, first, deep, last) == ["a", "outer", "w", "inner", "c", "b"]
     assert placed_in_order(("w", "inner", read), first, last, deep) == [
         "a", "outer", "b", "inner", "w", "c"
+    ]
+    assert placed_in_order(last, weight) == ["outer", "w", "b"]
+    assert placed_in_order(first, last, deep, ("d", "outer", ran), weight) == [
+        "a", "outer", "w", "b", "inner", "c", "d"
     ]
     assert placed_in_order(first, weight) == ["a", "outer", "w"]
     assert placed_in_order(weight, first) == ["outer", "w", "a"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -12,10 +14,16 @@ from torch.func import functional_call, grad
 from torch.nn import functional as F
 
 import torchrecorder
+from torchrecorder.annotations.compiled import COMPILED
 from torchrecorder.annotations.parameters import PARAMETERS
+from torchrecorder.errors import UnknownAnnotation
+from torchrecorder.events import BYTES_OF_GRADIENT, ModuleId, ScopeKind, Slot
 from torchrecorder.export.table.rows import TableRow, every_row, fitting
+from torchrecorder.export.table.text import numbers_in
+from torchrecorder.graph.nodes import Module
 from torchrecorder.recording import Recording
 from torchrecorder.select.functions import WithFunctions
+from torchrecorder.testing import Builder
 
 
 def rows(recording: Recording, depth: int | None = None, *, ops: bool = False) -> list[TableRow]:
@@ -44,6 +52,19 @@ def test_a_closure_that_is_called_again() -> None:
     listed = [row for row in rows(recording) if row.title == "closure()"]
     assert [row.again for row in listed] == [False] + [True] * (calls - 1)
     assert calls > 1
+
+
+def test_ops_are_no_calls_of_something_that_ran_before() -> None:
+    """Only modules and functions are called again."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        for _ in range(2):
+            with run.scope("act", "ReLU"):
+                x = run.op("relu", x)
+    again = [(row.title, row.again) for row in rows(run.recording(), ops=True)]
+    assert again == [("Net", False), ("act (ReLU)", False), ("relu()", False),
+                     ("act (ReLU)", True), ("relu()", False)]
 
 
 def test_what_reads_a_number_is_one_call() -> None:
@@ -87,3 +108,84 @@ def test_modules_in_scripts_are_not_said_to_be_never_called(make: Callable[..., 
     recording = torchrecorder.record(model, torch.ones(2, 4))
     assert [row.notes for row in rows(recording)] == [(), ("in a script",), ("in a script",)]
     assert "relu" in {op.name for op in recording.ops.values()}
+
+
+class Frozen(nn.Module):
+    """Runs a part of itself without gradients."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(4, 4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Run."""
+        with torch.no_grad():
+            return self.body[0](x).neg()
+
+
+def test_names_below_a_region_are_those_below_the_module_around_it() -> None:
+    """Regions are in no path."""
+    recording = torchrecorder.record(nn.Sequential(Frozen()), torch.ones(2, 4))
+    assert [(row.depth, row.title) for row in rows(recording)] == [
+        (0, "Sequential"), (1, "0 (Frozen)"), (2, "no_grad"), (3, "body.0 (Linear)")
+    ]
+
+
+def test_modules_without_operations_have_rows() -> None:
+    """Regions without any have none."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        with run.scope("empty", "Empty"):
+            pass
+        with run.scope("no_grad", kind=ScopeKind.NO_GRAD):
+            pass
+        run.op("relu", run.input("x"))
+    assert [row.title for row in rows(run.recording())] == ["Net", "empty (Empty)"]
+
+
+def test_columns_of_numbers() -> None:
+    """Those of tensors are none; the graphs of a row are of the annotation of compiled ops."""
+    assert numbers_in(("input", "graphs", "output", "parameters")) == [COMPILED, PARAMETERS]
+    with pytest.raises(UnknownAnnotation):
+        numbers_in(("imput",))
+
+
+@pytest.mark.parametrize(("count", "title"), [
+    (2, "2 ops: a(), b()"), (3, "3 ops: a(), b(), c()"), (4, "4 ops: a(), b(), c(), …"),
+])
+def test_ops_outside_of_scopes_are_named_as_far_as_there_is_room(count: int, title: str) -> None:
+    """The first three; each once."""
+    run = Builder("f")
+    x = run.input("x")
+    for name in "abcd"[:count]:
+        x = run.op(name, x)
+    recording = run.recording()
+    assert [row.title for row in rows(recording)] == [title]
+    assert rows(recording)[0].ids == tuple(recording.ops)
+    twice = Builder("f")
+    twice.op("a", twice.op("a", twice.op("b", twice.input("x"))))
+    assert rows(twice.recording())[0].title == "3 ops: b(), a()"
+
+
+def test_weights_without_a_gradient_that_another_module_reads() -> None:
+    """Of a module that was never called, they are told if any of its weights was read."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        names = "head.weight", "head.bias", "other"
+        weight, bias, other = map(run.parameter, names)
+        run.op("linear", run.input("x"), weight, other)
+    recording = run.recording()
+    (net,) = recording.modules.values()
+    slots = Slot("weight", weight), Slot("bias", bias)
+    head = Module(ModuleId("m9"), ("head",), "Linear", "", "", slots, (), True, ())
+    known = {net.id: net.replace(parameters=net.parameters[2:]), head.id: head}
+    found = replace(
+        recording, modules=MappingProxyType(known), measured={BYTES_OF_GRADIENT: {other: 4}}
+    )
+    (row,) = (row for row in rows(found) if row.title == "head (Linear)")
+    assert row.notes == ("weights read, never called", "no gradient")
+    unread = replace(found, ops=MappingProxyType({
+        name: op.replace(inputs=op.inputs[-1:]) for name, op in found.ops.items()
+    }))
+    (row,) = (row for row in rows(unread) if row.title == "head (Linear)")
+    assert row.notes == ("never called",)

@@ -76,6 +76,27 @@ def test_child_is_light():
     assert not {"torch", "numpy", "networkx", "pygraphviz", "torchrecorder", "json"} & {*loaded}
 
 
+def test_the_child_ends_with_the_first_job_that_fails():
+    """The parent decides whether the others are tried again, perhaps in another way."""
+    jobs = [Job(PAIR, "plain"), Job("digraph {", "plain"), Job(PAIR, "plain")]
+    script = Path(engine.__file__).with_name("child.py")
+    command = [sys.executable, "-I", "-S", script, engine.require(), "30"]
+    request = b"".join(engine._request(jobs, {}))
+    ended = subprocess.run(command, input=request, capture_output=True, check=True)
+    fields = list(engine._fields(ended.stdout))
+    assert fields[::2] == [b"done", b"failed"] and fields[1].startswith(b"graph 1")
+    assert ended.stderr.count(b"\f") == 2  # one before the messages of each job
+
+
+def test_a_bitmap_is_as_large_as_it_is_made():
+    """A graph that Graphviz makes smaller to fit its size is not too large."""
+    text = 'digraph { graph [size="5,5"] a [width=900 height=1 fixedsize=true label=""] }'
+    width = int.from_bytes(engine.run(text, "png")[16:20], "big")
+    assert width == pytest.approx(5 * 96, abs=20)
+    with pytest.raises(LayoutFailed, match="the bitmap would have .* pixels"):
+        engine.run(text.replace('size="5,5"', ""), "png")
+
+
 def test_unknown_format_names_the_known_ones():
     """Graphviz' own words reach the user."""
     with pytest.raises(LayoutFailed, match=r"swg.* not recognized.*svg") as caught:

@@ -20,7 +20,7 @@ from torchrecorder.layout.layered.edge_routing import Trunks, corners, rounded, 
 from torchrecorder.layout.layered.layering import WIDEST, rows
 from torchrecorder.layout.layered.ordering import PER_JOB, Grid, _cut, _highest
 from torchrecorder.layout.layered.positions import Frame, Point
-from torchrecorder.layout.layered.tracks import Run, height, slots, tracks
+from torchrecorder.layout.layered.tracks import Run, _order, height, slots, tracks
 from torchrecorder.layout.layered.u_shape import _hits
 
 Pairs = tuple[int, list[tuple[int, int]], list[bool]]
@@ -235,6 +235,34 @@ def test_a_line_on_another_begins_where_it_leaves_it(points: list[Point]) -> Non
     trunks.fresh("x", [(0, 0), (0, 40)])
     fresh = trunks.fresh("x", points)
     assert fresh == (toward(points[1], points[0], CORNER), *points[1:])
+
+
+def test_what_also_reads_an_input_stays_up() -> None:
+    """A box that reads one that floats, and one that does not, is not moved to its reader."""
+    chain = [(0, 2), (1, 2), (2, 6), (0, 3), (3, 4), (4, 5), (5, 6)]
+    for pairs in (chain, [(1, 2), (0, 2), *chain[2:]]):
+        found = rows(7, pairs, [True, *[False] * 6])
+        assert found[2] == 1 and found[1] == 0 and found[6] == 4
+    alone = rows(7, [pair for pair in chain if pair != (0, 2)], [True, *[False] * 6])
+    assert alone[2] == 3 and alone[1] == 2
+
+
+def test_lines_to_both_sides_are_on_tracks_of_those_to_the_right() -> None:
+    """As far to the right as to the left is to the right."""
+    assert _order(Run(5.0, 0.0, 10.0), 3) == (0, -5.0, 3) == _order(Run(5.0, 1.0, 10.0), 3)
+    assert _order(Run(5.0, 0.0, 9.0), 3) == (1, 5.0, 3)
+
+
+@pytest.mark.parametrize("far", [0, 100, -100])
+@pytest.mark.parametrize("back", [False, True])
+def test_a_line_that_goes_on_begins_where_the_other_ends(far: int, back: bool) -> None:
+    """A corner before, down and up, wherever both are."""
+    def way(*along: int) -> list[Point]:
+        return [(7, far - at if back else far + at) for at in along]
+
+    trunks = Trunks()
+    trunks.fresh("x", way(0, 40))
+    assert list(trunks.fresh("x", way(20, 90))) == way(40 - CORNER, 90)
 
 
 def test_a_line_that_shares_several_pieces_begins_on_the_last_of_them() -> None:

@@ -12,7 +12,8 @@ from torchrecorder.layout.layered.compound import compose
 from torchrecorder.layout.layered.constants import APART, LEAST, PAD, THROUGH
 from torchrecorder.layout.layered.edge_routing import corners
 from torchrecorder.layout.layered.layering import rows
-from torchrecorder.layout.layered.ordering import Grid, _without_graphviz
+from torchrecorder.layout.layered import constants
+from torchrecorder.layout.layered.ordering import Grid, _dot_lines, _without_graphviz
 from torchrecorder.layout.layered.ports import End
 from torchrecorder.layout.layered.positions import HeaderSpace
 from torchrecorder.layout.layered.template import Branch, Spot, Template, Trunk
@@ -149,3 +150,25 @@ def test_without_graphviz_everything_is_right_of_0() -> None:
     for rows_of in ([0, 0, 0], [0, 1, 1]):
         found = _without_graphviz(Grid([40.0, 7.0, 90.0], rows_of, [(0, 1, 1)]))
         assert min(at - width / 2 for at, width in zip(found, (40.0, 7.0, 90.0))) == 0
+
+
+def test_a_piece_of_a_grid_is_without_the_others() -> None:
+    """Its nodes and the edges between them; the highest hang from a common top."""
+    grid = Grid([40.0, 7.0, 90.0, 0.2], [2, 3, 2, 4], [(0, 1, 5), (2, 3, 8), (1, 3, 2)])
+    text = "\n".join(_dot_lines(grid, [0, 1]))
+    assert [line.partition(" [")[0] for line in text.splitlines()[4:]] == [
+        "0", "1", "0 -> 1", "top -> 0", "}"
+    ]
+    assert '0 [width="0.5556"]' in text and 'top -> 0 [minlen="1"' in text
+    whole = "\n".join(_dot_lines(grid, [0, 1, 2, 3]))
+    assert '3 [width="0.0139"]' in whole and '2 -> 3 [weight="8"]' in whole
+    assert whole.count("top -> ") == 1  # all of them are joined
+
+
+def test_a_page_has_the_numbers_of_the_layout() -> None:
+    """By their names; boxes are further from each other than lines."""
+    found = constants.to_json()
+    apart = [found[f"{what}_APART"] for what in ("BOXES", "MIXED", "LINES")]
+    pairs = (True, True), (True, False), (False, False)
+    assert apart == [constants.APART[pair] for pair in pairs] and len(set(apart)) == 3
+    assert found["TRACK"] == constants.TRACK and "APART" not in found

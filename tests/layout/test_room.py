@@ -29,6 +29,15 @@ def test_letters_that_are_equally_wide(fontname: str) -> None:
     assert text_width("層", 10, fontname=fontname) == 10
 
 
+def test_widths_do_not_depend_on_what_was_measured_before() -> None:
+    """A letter that another font had before is as wide as it would be without."""
+    letters = "\u66f8\u03bb\u0301\u2192\u2026"
+    for _ in range(2):
+        widths = [text_width(letter, 10, fontname="Courier") for letter in letters]
+        assert widths == pytest.approx([10, 6.4, 0, 6.2, 6.2])
+        assert text_width(letters, 10) == pytest.approx(10 + 6.4 + 0 + 5.84 + 10)
+
+
 def test_wide_fonts_get_more_than_narrow_ones() -> None:
     """Verdana is about a fifth wider than Helvetica."""
     plain, times, verdana = (

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from random import Random
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from torchrecorder.layout.layered.constants import WIDER
+from torchrecorder.layout.layered.constants import LONG, STRAIGHT, TURN, WIDER
 from torchrecorder.layout.layered.compaction import Body, Tie, settle
+from torchrecorder.layout.layered.coordinate_assignment import Across
 
 WIDTH, OFF = 100.0, 30.0
 
@@ -44,3 +47,24 @@ def test_what_is_settled_stays(seed: int) -> None:
     start = [300.0 * random.random() + 60 * (number % 3) for number in range(len(bodies))]
     found = settle(bodies, start, ties)
     assert settle(bodies, found, ties) == pytest.approx(found, abs=0.5)
+
+
+@pytest.mark.parametrize(
+    ("stems", "weights"), [
+        ([], [STRAIGHT]), ([4], [TURN, TURN]), ([4, 5], [TURN, LONG, TURN]),
+        ([4, 5, 6], [TURN, LONG, LONG, TURN]),
+    ]
+)
+def test_long_lines_are_straight_between_their_ends(stems: list[int], weights: list[float]) -> None:
+    """What passes several rows is held together more than the pieces that turn to a box."""
+    across: Any = object.__new__(Across)
+    across._fixed_to = lambda end, exits: (end, 0.5)
+    trunk: Any = SimpleNamespace(source=1)
+    branch: Any = SimpleNamespace(stems=range(len(stems)), sink=2)
+    ties = list(across._along(trunk, branch, stems))
+    assert [tie.weight for tie in ties] == weights and LONG > TURN
+    assert [(tie.one, tie.other) for tie in ties] == [*zip([1, *stems], [*stems, 2])]
+    assert (ties[0].here, ties[-1].there) == (0.5, 0.5)
+    branch.stems = [0, 1]
+    lane = list(across._along(trunk, branch, [4, -1]))
+    assert [(tie.one, tie.other) for tie in lane] == [(1, 4)]

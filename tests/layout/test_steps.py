@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torchrecorder.layout.layered import Item, Link, place, plan
 from torchrecorder.layout.layered.constants import APART, FEW, WIDER
 from torchrecorder.layout.layered.scope_layout import _lanes
-from torchrecorder.layout.layered.port_order import in_order, loose
+from torchrecorder.layout.layered.port_order import Loose, in_order, loose
 from torchrecorder.layout.layered.ports import OUTSIDE, End, Level, Net
 from torchrecorder.layout.layered.compaction import Body, Tie, _Settling, settle
 
@@ -88,6 +88,13 @@ def test_loose_boxes_take_each_others_places_in_the_order_of_ports() -> None:
     level = Level([0, 1, 2, 3], [net((0, 1), (1, 0)), net((0, 0), (2, 0)), net((0, 2), (3, 0))])
     (found,) = loose(level, [0, 1, 1, 1])
     assert in_order([50.0, 10.0, 40.0, 80.0], found, [5.0, 90.0, 30.0]) == [50.0, 80.0, 10.0, 40.0]
+
+
+def test_ports_at_one_place_are_in_their_own_order() -> None:
+    """Whatever boxes they are joined to."""
+    ends = ((0, 1), (1, 0), (2, 2))
+    found = in_order([10.0, 20.0, 30.0], Loose(3, True, ends), [5.0, 5.0, 5.0])
+    assert found == [20.0, 10.0, 30.0]
 
 
 def box(row: int, half: float = 10.0) -> Body:

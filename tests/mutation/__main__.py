@@ -148,17 +148,24 @@ def _run(copy: Path, chosen: list[Mutant], seconds: float) -> dict[Mutant, str |
 def _trial(
     mutant: Mutant, tests: list[coverage_store.Test], imported: set[str], seconds: float
 ) -> Trial:
-    running = [test for test in tests if _runs(test, mutant)]
-    if not mutant.function:
-        naming = _naming(mutant.path)
-        near = [test for test in tests if test.name.split("::")[0] in naming]
-        running = [*near, *(test for test in running if test not in near)]
+    running, naming = [test for test in tests if _runs(test, mutant)], _naming(mutant.path)
+    found = running if mutant.function else tests
+    near = [test for test in found if test.name.split("::")[0] in naming]
+    if mutant.function:  # whatever is named, there is time for the fastest of all
+        near = _within(near, seconds / 2)
+    first = {test.name for test in near}
+    running = [*near, *(test for test in running if test.name not in first)]
     timed = [(test.name, test.seconds) for test in running]
-    spent = accumulate(taken for _, taken in timed)
-    within = [test for test, so_far in zip(timed, spent) if so_far <= seconds]
+    within = [(test.name, test.seconds) for test in _within(running, seconds)]
     at_import = not mutant.function or f"{mutant.path} {mutant.function}" in imported
     text = mutant.apply((ROOT / mutant.path).read_text(encoding="utf-8"))
     return Trial(mutant.path, text, within or timed[:1], at_import)
+
+
+def _within(tests: list[coverage_store.Test], seconds: float) -> list[coverage_store.Test]:
+    """The first of *tests*, as many as take so long in all."""
+    spent = accumulate(test.seconds for test in tests)
+    return [test for test, so_far in zip(tests, spent) if so_far <= seconds]
 
 
 def _runs(test: coverage_store.Test, mutant: Mutant) -> bool:

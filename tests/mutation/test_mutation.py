@@ -238,6 +238,25 @@ def test_constants_are_tried_with_tests_that_name_their_module(project):
     ]
 
 
+def test_tests_that_name_a_module_have_half_the_time(project):
+    """Before faster ones, which may be many, of other things; the rest is of the fastest."""
+    path = "torchrecorder/sums.py"
+    (project / "tests" / "test_sums.py").write_text("from torchrecorder.sums import small")
+    (project / "tests" / "test_other.py").write_text("import other")
+    lines = {path: {"small": 1}}
+    tests = [
+        *(Test(f"tests/test_other.py::test_{number}", 1.0, lines) for number in range(9)),
+        *(Test(f"tests/test_sums.py::test_{number}", 2.0, lines) for number in range(3)),
+        Test("tests/test_sums.py::test_else", 2.0, {}),
+    ]
+    mutant = next(each for each in mutants(project, path) if each.function == "small")
+    trial = tool._trial(mutant._replace(line=0), tests, set(), 10)
+    assert [test for test, _ in trial.tests] == [
+        *(f"tests/test_sums.py::test_{number}" for number in range(2)),
+        *(f"tests/test_other.py::test_{number}" for number in range(6)),
+    ]
+
+
 def test_unknown_folder(project):
     """A folder that is not there is an error, not an empty sample."""
     with pytest.raises(SystemExit, match="no such folder or file.*nowhere"):

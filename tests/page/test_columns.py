@@ -126,6 +126,27 @@ def test_marks_at_what_is_closed() -> None:
     assert plain["closed_marks"] == plain["marks"] == []
 
 
+def test_marks_are_at_each_of_the_siblings_of_a_fold() -> None:
+    """Not at the fold, into which tensors of several go."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.op("neg", run.input("x"))
+        for number in range(4):
+            with run.scope(f"a{number}", "Attention"):
+                y = run.op("key", x)
+                x = run.op("attend", x, y, slots=("query", "key"))
+    recording = run.recording()
+    for name, scope in recording.scopes.items():
+        if scope.cls == "Attention":
+            pair = scope.inputs[0]._replace(name="query"), scope.inputs[0]._replace(name="key")
+            recording = changed(recording, "scopes", name, inputs=pair)
+    page = Page(data_of(recording, depth=1))
+    marked = {item for item, *_ in page.data["closed_marks"]}
+    assert sum(page.items["fold"]) == 1
+    assert [page.items["id"][item] for item in sorted(marked)] == ["s1", "s2", "s3", "s4"]
+    assert not any(page.items["fold"][item] for item in marked)
+
+
 def mine(merge: Any = None, **numbers: float) -> dict[str, Any]:
     """A column of numbers of one's own."""
     own = Annotation("mine", "Mine", "", lambda _: numbers, merge, lambda number: f"{number:g}")

@@ -87,7 +87,9 @@ def test_a_page_is_the_same_without_sharing(
 @given(recordings())
 def test_any_page_is_the_same_without_sharing(recording: Recording) -> None:
     """Whatever was recorded."""
-    assert described(recording, Style()) == described(recording, one_by_one())
+    for fold in (True, "similar"):
+        shared = described(recording, Style(), fold=fold)
+        assert shared == described(recording, one_by_one(), fold=fold)
 
 
 def test_many_arrows_between_two_boxes_look_as_one() -> None:

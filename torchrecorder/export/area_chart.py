@@ -76,7 +76,7 @@ class _AreaChartSvg:
             at = place * room // self.count
             if at not in best or total > self.sums[best[at]]:
                 best[at] = place
-        return sorted(best.values())
+        return list(best.values())
 
     def x(self, place: float) -> float:
         """The x coordinate of the start of a column."""
@@ -175,5 +175,5 @@ class _AreaChartSvg:
 
 def _round_step(highest: float) -> float:
     """The distance of grid lines: 1, 2 or 5 times a power of ten, at most six of them."""
-    size = 10.0 ** math.floor(math.log10(highest / 5)) if highest > 5 else 1.0
+    size = 10.0 ** max(0, math.floor(math.log10(highest / 5)))
     return next(size * factor for factor in (1, 2, 5, 10) if size * factor * 6 >= highest)

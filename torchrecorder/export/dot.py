@@ -80,14 +80,14 @@ class Pins:
         groups: For the id of each group.
         lines: For each line, in their order.
         legend: For the frame of the legend.
-        loops: For the id of each group with a feedback edge.
+        loops: For each feedback edge its two ends, and its attributes.
     """
 
     shapes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     lines: Sequence[Mapping[str, str]] = ()
     legend: Mapping[str, str] = field(default_factory=dict)
-    loops: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    loops: Sequence[tuple[tuple[str, str], Mapping[str, str]]] = ()
 
 
 @uncollected()
@@ -152,10 +152,8 @@ def _statements(figure: Figure, pins: Pins = Pins()) -> Iterator[str]:
         more = {"weight": quote("40")} if following.get(line.tail) == line.head else {}
         more.update({"headlabel": quote(line.mark)} if line.mark else {})
         yield _edge(line, figure, common, pins.lines[number] if pins.lines else more)
-    for group in figure.groups:
-        if group.id in pins.loops and group.loop is not None:
-            tail, head = map(node_name, group.loop)
-            yield f"{quote(tail)} -> {quote(head)} [{joined(pins.loops[group.id])}]"
+    for ends, pinned in pins.loops:
+        yield f"{' -> '.join(quote(node_name(end)) for end in ends)} [{joined(pinned)}]"
 
 
 def _defaults(figure: Figure) -> Iterator[str]:

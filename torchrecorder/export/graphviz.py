@@ -14,7 +14,7 @@ from torchrecorder.errors import Notice
 from torchrecorder.export import paper_pdf
 from torchrecorder.export.dot import dot_text
 from torchrecorder.export.legend import SMALL
-from torchrecorder.export.nested import PAINTER, nested_text, sheet_of
+from torchrecorder.export.nested import PAINTER, legend_below, nested_text, sheet_of
 from torchrecorder.export.plain_svg import plain_svg
 from torchrecorder.export.svg import centred, finished, names_of, on_page, size_of
 from torchrecorder.export.exporter import timeout_option
@@ -82,8 +82,8 @@ class Painted(Checked):
     def _painted(self, figure: Figure, attributes: Mapping[str, str] | None = None) -> bytes:
         """The contents of the file; *attributes* of the graph are passed to Graphviz."""
         format, natural = self.suffix[1:], replace(figure, paper=Paper())
-        nested, below = is_nested(figure, self.layout), bool(figure.paper.width)
-        sheet = sheet_of(figure, smallest(figure), below)
+        nested, below = is_nested(figure, self.layout), legend_below(figure)
+        sheet = sheet_of(figure, smallest(figure))
         if nested and format == "svg" and (is_large(natural) or not engine.available()):
             svg = plain_svg(natural, legend_below=below, sheet=sheet, timeout=self.timeout)
             return _on_paper(finished(svg, names_of(figure)), figure)

@@ -99,16 +99,15 @@ class _Obstacles:
             x, y = _spot(figure, written, self.routes[number], side)
             half = text_width(written, figure.fontsize * SMALL) / 2
             high = figure.fontsize * SMALL / 2
-            if not self._is_crossed((x - half, y - high, x + half, y + high), number):
+            if not self._is_crossed((x - half, y - high, x + half, y + high)):
                 return written, side
         return short, left
 
-    def _is_crossed(self, room: Rectangle, number: int) -> bool:
-        """Whether a line or outline crosses *room*; the last segment of line *number* may."""
+    def _is_crossed(self, room: Rectangle) -> bool:
+        """Whether a line or outline crosses *room*."""
         strips = range(int(room[1] // STRIP), int(room[3] // STRIP) + 1)
         near = {piece for strip in strips for piece in self._strips.get(strip, ())}
-        own = number, len(self.routes[number]) - 2
-        return any(piece != own and self._meets(piece, room) for piece in near) or any(
+        return any(self._meets(piece, room) for piece in near) or any(
             max(room[0], left) < min(room[2], right) and max(room[1], top) < min(room[3], bottom)
             and not (left < room[0] and room[2] < right and top < room[1] and room[3] < bottom)
             for left, top, right, bottom in self.outlines

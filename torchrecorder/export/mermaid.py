@@ -187,4 +187,4 @@ def _label(label: tuple[Text, ...]) -> str:
 
 def _length(text: str) -> int:
     """The length of *text* in JavaScript (UTF-16 units)."""
-    return len(text) + sum(1 for character in text if ord(character) > 0xFFFF)
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2

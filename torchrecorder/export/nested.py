@@ -182,7 +182,7 @@ def _as_run(figure: Figure) -> list[Shape]:
 
     def order(numbered: tuple[int, Shape]) -> tuple[int, bool]:
         number, shape = numbered
-        read = shape.kind in READ and shape.group is not None
+        read = shape.kind in READ
         return (begins.get(shape.group, number), False) if read else (number, True)
 
     return [shape for _, shape in sorted(enumerate(figure.shapes), key=order)]
@@ -208,15 +208,11 @@ def _pins(figure: Figure, placed: Placed, legend_below: bool) -> Pins:
             spot = quote(_spot((left + x, top - y)))
             shapes[shape.id] = {"pos": spot, "width": quote(f"{wide / 72:.4f}")}
     groups = {group.id: _group(group, figure, boxes[group.id], below) for group in figure.groups}
-    loops = {
-        group.id: {
-            "pos": quote(_spline([(x, below - y) for x, y in loop_route(boxes[group.id], figure)])),
-            "style": quote("dashed"),
-            "color": quote(group.look.stroke),
-        }
+    loops = [
+        (group.loop, _loop(group, figure, boxes[group.id], below))
         for group in figure.groups
         if group.loop is not None
-    }
+    ]
     return Pins(shapes, groups, tuple(_lines(figure, placed)), frame, loops)
 
 
@@ -244,6 +240,12 @@ def _group(group: Group, figure: Figure, box: Drawn, below: float) -> Mapping[st
         "bb": quote(_numbers(*corners)),
         "lp": quote(_spot((box.x + 9.0 + width / 2, below - y))),
     }
+
+
+def _loop(group: Group, figure: Figure, box: Drawn, below: float) -> Mapping[str, str]:
+    route = [(x, below - y) for x, y in loop_route(box, figure)]
+    color = quote(group.look.stroke)
+    return {"pos": quote(_spline(route)), "style": quote("dashed"), "color": color}
 
 
 def _lines(figure: Figure, placed: Placed) -> Iterator[Mapping[str, str]]:
@@ -298,28 +300,32 @@ def _numbers(*at: float) -> str:
     return ",".join(f"{item:.2f}" for item in at)
 
 
-def sheet_of(figure: Figure, smallest: float, legend_below: bool) -> Sheet | None:
+def sheet_of(figure: Figure, smallest: float) -> Sheet | None:
     """The space that a figure with its legend must fit; None without a limit.
 
     Args:
         figure: The figure, with the paper it is drawn on.
         smallest: The size of the smallest text of the figure, in points.
-        legend_below: As in `nested_text`.
     """
-    paper = figure.paper
+    paper, below = figure.paper, legend_below(figure)
     if paper.limits is None:
         return None
 
     def scale(width: float, height: float) -> float:
         if figure.legend:
             bare = Picture(width, height, (), ())
-            left, top, columns = legend_corner(figure, bare, legend_below)
+            left, top, columns = legend_corner(figure, bare, below)
             wide, high = legend.size(figure, columns)
             width = max(width, left + wide) - min(0.0, left)
             height = max(height, top) - min(0.0, top - high)
         return paper.scale(width + 2 * PAD, height + 2 * PAD)
 
     return Sheet(scale, min(1.0, paper.min_fontsize / smallest))
+
+
+def legend_below(figure: Figure) -> bool:
+    """Whether the legend is below a figure in any case: on paper whose width is given."""
+    return bool(figure.paper.width)
 
 
 def legend_corner(figure: Figure, picture: Picture, below: bool) -> tuple[float, float, int]:

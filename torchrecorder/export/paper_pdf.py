@@ -6,8 +6,9 @@ writes it on macOS. Their file structures differ, so the file is read and writte
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from io import BytesIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from torchrecorder.style.color import rgb
 from torchrecorder.style.paper import Fit
@@ -39,7 +40,7 @@ def on_page(pdf: bytes, fit: Fit, background: str) -> bytes:
     place = f"{fit.scale:.6f} 0 0 {fit.scale:.6f} {x:.4f} {y:.4f} cm"
     for box in ("/CropBox", "/BleedBox", "/TrimBox", "/ArtBox"):
         page.pop(box, None)
-    page.mediabox = RectangleObject((0.0, 0.0, round(fit.width, 4), round(fit.height, 4)))
+    page.mediabox = RectangleObject((0.0, 0.0, fit.width, fit.height))
     _surround(document, f"q {_fill(background, fit)} {place}\n".encode(), b"\nQ\n")
     return _written(document)
 
@@ -74,8 +75,8 @@ def _drawing(document: PdfWriter) -> list[StreamObject]:
     from pypdf.generic import ArrayObject, StreamObject
 
     contents = document.pages[0]["/Contents"].get_object()
-    parts = contents if isinstance(contents, ArrayObject) else [contents]
-    found = (part.get_object() for part in parts if part is not None)
+    parts: Iterable[Any] = contents if isinstance(contents, ArrayObject) else [contents]
+    found = (part.get_object() for part in parts)
     return [stream for stream in found if isinstance(stream, StreamObject)]
 
 

@@ -77,7 +77,7 @@ def _text_size(view: View, style: Style, painted: Painted) -> float | None:
     if bound < (style.min_fontsize or READABLE):
         return bound
     figure = draw(view, style)
-    sheet = sheet_of(figure, smallest(figure), False)
+    sheet = sheet_of(figure, smallest(figure))
     if sheet is None or not is_nested(figure, painted.layout):
         return None
     picture = Placed.lay_out(figure, sheet, painted.timeout).picture

@@ -236,7 +236,5 @@ def _look(look: Look, node: BaseNode, styler: GraphvizStyler) -> Look:
 def _line(line: Line, nodes: Mapping[str, BaseNode], styler: GraphvizStyler) -> Line:
     answer = styler.style_edge(nodes[line.tail], nodes[line.head]) or {}
     check_one("what style_edge gives", answer, MAPPING)
-    if not answer:
-        return line
     given = {name: str(value) for name, value in answer.items() if value is not None}
     return replace(line, look=replace(line.look, attributes={**line.look.attributes, **given}))

@@ -61,11 +61,12 @@ class _Widths(dict[str, int]):
         return self[letter]
 
 
-_WIDTHS = _Widths({letter: width for width, letters in _NARROW.items() for letter in letters})
+_TABLE = {letter: width for width, letters in _NARROW.items() for letter in letters}
+_WIDTHS = _Widths(_TABLE)
 
 
 def _equal(letter: str) -> int:
-    return _LETTER if letter in _WIDTHS or letter < "\u0300" else _width(letter)
+    return _LETTER if letter in _TABLE or letter < "\u0300" else _width(letter)
 
 
 def _share(fontname: str) -> float:

@@ -156,8 +156,6 @@ def histogram(tensor: Tensor) -> Histogram:
     flat = _flat(tensor)
     flat = flat[torch.isfinite(flat)].cpu()
     low, high = (float(flat.min()), float(flat.max())) if flat.numel() else (0.0, 0.0)
-    if low == high:
-        low, high = low - 0.5, high + 0.5
     counts, edges = torch.histogram(flat, BINS, range=(low, high))
     return Histogram(
         tuple(edges.tolist()),

@@ -75,10 +75,9 @@ class _Keys:
             place = places[number]
             inner = tuple(reversed(inside.pop(number, ())))
             keys[number] = self._number((depth[number], inner, self._place(number, place)))
-            if place.parent >= 0:
-                scope = scopes.get(ScopeId(place.id))
-                beside = inside.setdefault(place.parent, [])
-                beside.append((keys[number], scope.name if scope else ""))
+            scope = scopes.get(ScopeId(place.id))
+            beside = inside.setdefault(place.parent, [])
+            beside.append((keys[number], scope.name if scope else ""))
         first: dict[int, int] = {}
         return [first.setdefault(key, number) for number, key in enumerate(keys)]
 
@@ -89,7 +88,7 @@ class _Keys:
     def _place(self, number: int, place: Place) -> Hashable:
         """The recorded data of a place, without the places inside it."""
         if place.fold:
-            return self._fold(number, place)
+            return self._fold(place)
         op = self.recording.ops.get(OpId(place.id))
         if op is not None:
             return place.id not in self.view.clusters, self._op(op), self._leaving(op.id)
@@ -101,10 +100,7 @@ class _Keys:
             return cluster is None, self._scope(scope), self._leaving(place.id)
         return number
 
-    def _fold(self, number: int, place: Place) -> Hashable:
-        """Siblings that may differ are described one by one."""
-        if self.tree.unfolded.similar:
-            return number
+    def _fold(self, place: Place) -> Hashable:
         scopes = self.recording.scopes
         names = [scopes[ScopeId(item)].name for item in place.fold if item in scopes]
         return "fold", len(place.fold), tuple(names)
@@ -171,10 +167,8 @@ class _Keys:
         found: dict[ModuleId, tuple[ModuleId, ...]] = {}
         for module in modules:
             if not module.calls and module.stored:
-                for path in module.around():
-                    outer = by_name.get(path)
-                    if outer is not None:
-                        found[outer] = (*found.get(outer, ()), module.id)
+                for outer in filter(None, map(by_name.get, module.around())):
+                    found[outer] = (*found.get(outer, ()), module.id)
         return found
 
     @cached_property

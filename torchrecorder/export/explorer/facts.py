@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import islice
 
 from torchrecorder.annotations.compiled import breaks_at, kernels_of
@@ -45,11 +45,10 @@ class Facts:
     """
 
     def __init__(
-        self, view: View, notes: Mapping[str, tuple[str, ...]], similar: bool = False
+        self, view: View, notes: Mapping[str, tuple[str, ...]], similar: bool
     ) -> None:
         self.view = view
         self.recording: RecordedRun = view.recording
-        self._forms: dict[object, str] = {}
         self.notes = notes
         self.similar = similar
         self.differences = Differences(view.recording)
@@ -144,13 +143,7 @@ class Facts:
 
     def form(self, value: Value) -> str:
         """Shape, dtype, device and other properties of a tensor."""
-        key = value.shape, value.dtype, value.device, value.kind, value.requires_grad
-        if key not in self._forms:
-            texts = [f"{labels.shape(value.shape)} {value.dtype} on {value.device}"]
-            texts += [value.kind] if value.kind not in ("Tensor", "Parameter") else []
-            texts += ["requires grad"] if value.requires_grad else []
-            self._forms[key] = ", ".join(texts)
-        return self._forms[key]
+        return _form(value.shape, value.dtype, value.device, value.kind, value.requires_grad)
 
     def _scope(self, scope: Scope) -> Iterator[FactRow]:
         module = self.recording.module_of(scope)
@@ -234,3 +227,13 @@ class Facts:
         cause = why_backward_failed(self.recording)
         if cause is not None:
             yield "cause", str(cause)
+
+
+@lru_cache(maxsize=4096)
+def _form(
+    shape: tuple[int, ...], dtype: str, device: str, kind: str, requires_grad: bool
+) -> str:
+    texts = [f"{labels.shape(shape)} {dtype} on {device}"]
+    texts += [kind] if kind not in ("Tensor", "Parameter") else []
+    texts += ["requires grad"] if requires_grad else []
+    return ", ".join(texts)

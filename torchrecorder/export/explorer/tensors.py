@@ -180,7 +180,7 @@ class TensorColumns:
         if self.flows[arrows[0]] in UPDATES:
             return self._light()
         if self.drawn.is_shared:
-            if self.view.arrows[arrows[0]].slot != GRADIENT_MESSAGE:
+            if any(self.view.arrows[place].slot != GRADIENT_MESSAGE for place in arrows):
                 return -1
             first, second = (dashed(theme.line) for theme in self.drawn.themes)
             return self.columns_of.look((first, second))

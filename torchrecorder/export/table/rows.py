@@ -155,7 +155,7 @@ class _TableRows:
             return f"{scope.name}()"
         name = _below(scope.path, self._path_around(scope)) or scope.name
         cls = scope.cls if scope.kind is ScopeKind.MODULE else scope.kind.value
-        return f"{name} ({cls})" if cls and cls != name else name
+        return f"{name} ({cls})" if cls != name else name
 
     def _path_around(self, scope: Scope) -> str:
         for inner in self.recording.within(scope.parent):
