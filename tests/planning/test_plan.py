@@ -276,7 +276,7 @@ def test_without_kernels_for_tensors_without_data(monkeypatch):
     """In an old PyTorch, the message says from which version on it works."""
     monkeypatch.setattr(fake_group, "FAKE_GROUPS", replace(FAKE_GROUPS, works=lambda: False))
     with pytest.raises(InvalidArgument, match=f"Install PyTorch {FAKE_GROUPS.since} or newer"):
-        recorded(PlanJob(factories.only_step, Layout.from_sizes({"dp": 1}), True, ""), 0)
+        recorded(0, factories.only_step, {"dp": 1}, backward=True, name="")
 
 
 def test_what_is_no_model():

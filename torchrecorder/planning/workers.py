@@ -123,7 +123,8 @@ def _record_rank(job: PlanJob, rank: int, folder: Path) -> None:
     try:
         from torchrecorder.capture.planned import write_recording
 
-        write_recording(job, rank, folder)
+        mesh = dict(zip(job.layout.names, job.layout.sizes))
+        write_recording(folder, rank, job.factory, mesh, backward=job.backward, name=job.name)
     except Exception as error:
         _write_error(folder / f"{rank}.error", error)
     os._exit(0)  # skips the cleanup of the interpreter, which takes a second
