@@ -7,7 +7,7 @@ once on both sides; the gaps between them are aligned in the same way.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 Pair = tuple[int, int]
@@ -104,7 +104,9 @@ def _anchors(
     ]
     if not once or not rounds:
         once = [pair for key, places in left.items() for pair in zip(places, right.get(key, ()))]
-    return _rising(sorted(once))
+    once.sort()
+    chosen = in_order([place] for _, place in once)
+    return sorted((once[item][0], place) for item, place in chosen.items())
 
 
 def _places(each: Sequence[Hashable], start: int, stop: int) -> dict[Hashable, list[int]]:
@@ -112,22 +114,6 @@ def _places(each: Sequence[Hashable], start: int, stop: int) -> dict[Hashable, l
     for place in range(start, stop):
         places.setdefault(each[place], []).append(place)
     return places
-
-
-def _rising(pairs: Sequence[Pair]) -> list[Pair]:
-    """The longest subsequence of *pairs* that increases on the right; on the left all of them
-    do."""
-    ends: list[int] = []  # smallest right position at the end of a subsequence of this length
-    chains: list[Any] = []  # and this subsequence: its last pair, and the chain before it
-    for pair in pairs:
-        length = bisect_left(ends, pair[1])
-        ends[length:length + 1] = [pair[1]]
-        chains[length:length + 1] = [(pair, chains[length - 1] if length else None)]
-    found, chain = [], chains[-1] if chains else None
-    while chain is not None:
-        pair, chain = chain
-        found.append(pair)
-    return found[::-1]
 
 
 def _longest(a: Sequence[Hashable], b: Sequence[Hashable]) -> Iterator[Pair]:
@@ -147,3 +133,28 @@ def _longest(a: Sequence[Hashable], b: Sequence[Hashable]) -> Iterator[Pair]:
             i += 1
         else:
             j += 1
+
+
+def in_order(possible: Iterable[Iterable[int]]) -> dict[int, int]:
+    """Assign increasing places to as many items as possible: a longest increasing subsequence.
+
+    Args:
+        possible: For each item, the places that it may have.
+
+    Returns:
+        The places by item number; of several longest answers, the one with the earliest places.
+    """
+    last: list[int] = []  # the smallest last place of the chains of each length
+    chains: list[Any] = []  # these chains, each as (item, place, what comes before)
+    for item, places in enumerate(possible):
+        for place in sorted(places, reverse=True):  # an item cannot follow itself
+            length = bisect_left(last, place)
+            chain = (item, place, chains[length - 1] if length else None)
+            last[length:length + 1] = [place]
+            chains[length:length + 1] = [chain]
+    found = {}
+    rest = chains[-1] if chains else None
+    while rest is not None:
+        item, place, rest = rest
+        found[item] = place
+    return found

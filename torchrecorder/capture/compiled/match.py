@@ -15,12 +15,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from torchrecorder.capture.compiled.traced import Traced, TracedOp, canonical
 from torchrecorder.events import ModuleId, OpId, OpKind, UnmatchedCall
+from torchrecorder.graph.align import in_order
 from torchrecorder.graph.nodes import Op
 
 _Key = tuple[Any, ...]
@@ -255,28 +256,3 @@ def _can_be_equal(traced: _Shapes, made: _Shapes) -> bool:
         len(one) == len(other) and all(size in (-1, real) for size, real in zip(one, other))
         for one, other in zip(traced, made)
     )
-
-
-def in_order(possible: Iterable[Iterable[int]]) -> dict[int, int]:
-    """Assign increasing places to as many items as possible: a longest increasing subsequence.
-
-    Args:
-        possible: For each item, the places that it may have.
-
-    Returns:
-        The places by item number; of several longest answers, the one with the earliest places.
-    """
-    last: list[int] = []  # the smallest last place of the chains of each length
-    chains: list[Any] = []  # these chains, each as (item, place, what comes before)
-    for item, places in enumerate(possible):
-        for place in sorted(places, reverse=True):  # an item cannot follow itself
-            length = bisect_left(last, place)
-            chain = (item, place, chains[length - 1] if length else None)
-            last[length : length + 1] = [place]
-            chains[length : length + 1] = [chain]
-    found = {}
-    rest = chains[-1] if chains else None
-    while rest is not None:
-        item, place, rest = rest
-        found[item] = place
-    return found
