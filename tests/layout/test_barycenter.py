@@ -14,8 +14,9 @@ from torchrecorder.errors import LayoutFailed
 from torchrecorder.layout.layered import Item, Link, place, plan
 from torchrecorder.layout.layered import ordering as columns_module
 from torchrecorder.layout.layered.barycenter import (
-    Edge, _crossings, _layers, _neighbours, _settle, coordinates,
+    Edge, _crossings, _neighbours, _settle, coordinates,
 )
+from torchrecorder.layout.layered.layering import members_of_rows
 from torchrecorder.layout.layered.ordering import APART, PER_JOB, Grid, columns
 
 
@@ -177,7 +178,7 @@ def test_a_grid_is_cut_from_the_top_where_a_job_is_full() -> None:
 def test_crossings_of_layers(grid: tuple[list[float], list[int], list[Edge]]) -> None:
     """Each pair of edges whose ends are in another order counts once."""
     _, rows, edges = grid
-    layers, (_, below) = _layers(rows), _neighbours(edges)
+    layers, (_, below) = members_of_rows(rows), _neighbours(edges)
     place = {node: at for layer in layers for at, node in enumerate(layer)}
     ends = [(rows[one], place[one], place[other]) for one, other, _ in edges]
     assert _crossings(layers, below) == sum(

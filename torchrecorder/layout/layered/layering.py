@@ -71,13 +71,18 @@ def _forward(count: int, pairs: Sequence[Pair]) -> tuple[list[int], list[list[in
 
 def _wrapped(row: Sequence[int]) -> list[int]:
     """Rows numbered from 0 without gaps; rows that are too long are cut into several."""
+    wrapped = [0] * len(row)
+    at = 0
+    for members in members_of_rows(row):
+        for place, box in enumerate(members):
+            wrapped[box] = at + place // WIDEST
+        at += (len(members) - 1) // WIDEST + 1
+    return wrapped
+
+
+def members_of_rows(row: Sequence[int]) -> list[list[int]]:
+    """The boxes in each row that has some, in order; *row* is that of each box."""
     members: dict[int, list[int]] = {}
     for box, number in enumerate(row):
         members.setdefault(number, []).append(box)
-    wrapped = [0] * len(row)
-    at = 0
-    for number in sorted(members):
-        for place, box in enumerate(members[number]):
-            wrapped[box] = at + place // WIDEST
-        at += (len(members[number]) - 1) // WIDEST + 1
-    return wrapped
+    return [members[number] for number in sorted(members)]
