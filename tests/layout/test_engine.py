@@ -294,7 +294,7 @@ def test_fonts_set_by_hand_stay(monkeypatch):
 @pytest.mark.parametrize("size", [(40_000, 40_000), (100, 80_000), (30_000, 20_000)])
 def test_how_much_smaller_a_bitmap_has_to_be(size):
     """At the share of the dpi that is advised it is within the limits, and hardly smaller."""
-    said = engine._too_large(*size).message
+    said = str(engine._too_large(*size))
     share = int(re.search(r"at most (\d+)%", said)[1]) / 100
     for percent, fits in ((share - 0.01, True), (share + 0.01, False)):
         wide, high = (side * percent for side in size)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from math import isnan
 from typing import NamedTuple
 
+from torchrecorder.annotations.amounts import ranges
 from torchrecorder.annotations.communication import size
 from torchrecorder.events import POINT_TO_POINT, RankGroup
 from torchrecorder.graph.gc_pause import uncollected
@@ -369,13 +370,7 @@ def _at(sent: Sent) -> str:
 
 def ranks_text(ranks: Iterable[int]) -> str:
     """``"ranks 0–3, 8"``."""
-    spans: list[list[int]] = []
-    for rank in sorted(ranks):
-        if spans and rank == spans[-1][-1] + 1:
-            spans[-1][1:] = [rank]
-        else:
-            spans.append([rank])
-    text = ", ".join("–".join(map(str, span)) for span in spans)
+    text = ranges(ranks, "–")
     return f"{'rank' if text.isdecimal() else 'ranks'} {text}"
 
 
