@@ -71,6 +71,7 @@ from torchrecorder.events.vocabulary import (
     SourceLine,
     ValueId,
     made,
+    names_gradient,
 )
 
 __all__ = [
@@ -130,4 +131,5 @@ __all__ = [
     "UnmatchedCall",
     "ValueId",
     "made",
+    "names_gradient",
 ]

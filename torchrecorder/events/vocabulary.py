@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple, NewType, Union
 
@@ -97,6 +98,12 @@ STORED = (Role.PARAMETER, Role.BUFFER)
 
 GRAD_SUFFIX = ".grad"
 """The suffix of the names of gradients: ``"fc.weight.grad"``; during a run, ``"v4.grad"``."""
+
+
+def names_gradient(names: Sequence[str]) -> bool:
+    """Whether these *names* of a value or argument are those of a gradient."""
+    return bool(names) and names[0].endswith(GRAD_SUFFIX)
+
 
 made = tuple.__new__
 """``made(Slot, (name, value))`` is ``Slot(name, value)`` in half the time."""

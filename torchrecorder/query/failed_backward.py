@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Literal
 
 from torchrecorder.annotations.places import op_in_words
-from torchrecorder.events import GRAD_SUFFIX, OpId, Role, ScopeKind, ValueId
+from torchrecorder.events import OpId, Role, ScopeKind, ValueId, names_gradient
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import Failure, RecordedRun
 from torchrecorder.query.missing_gradient import why_left
@@ -105,7 +105,7 @@ class _FailureSearch:
     @cached_property
     def roots(self) -> list[ValueId]:
         """The tensors from which the pass started."""
-        named = [slot for slot in self.call.inputs if not slot.name.endswith(GRAD_SUFFIX)]
+        named = [slot for slot in self.call.inputs if not names_gradient((slot.name,))]
         outputs = [slot for slot in named if slot.name.startswith("outputs")]
         return [slot.value for slot in outputs or named]
 
