@@ -11,15 +11,10 @@ from torch import nn
 
 import torchrecorder
 from tests.structure import structure
-from torchrecorder.capture.tape import Tape
 from torchrecorder.events import Role
 from torchrecorder.recording import Recording
 
-
-@pytest.fixture(autouse=True)
-def strict(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What an instrument stumbles over is an error here."""
-    monkeypatch.setattr(Tape, "strict", True)
+pytestmark = pytest.mark.usefixtures("strict")
 
 
 def model() -> nn.Module:

@@ -13,18 +13,13 @@ from torch import nn
 import torchrecorder
 from torchrecorder.testing.inert import assert_inert
 from torchrecorder.capture.recorder import Recorder
-from torchrecorder.capture.tape import Tape
 
 from tests.structure import structure
 from tests.notation import flow
 from tests.reach import disagreements
 from tests.zoo.case import Run, leaf, net, parameter
 
-
-@pytest.fixture(autouse=True)
-def strict(monkeypatch):
-    """What an instrument stumbles over is an error here."""
-    monkeypatch.setattr(Tape, "strict", True)
+pytestmark = pytest.mark.usefixtures("strict")
 
 
 def _in_thread(function, *args):
