@@ -116,10 +116,6 @@ class Instruments:
                 step()
         self.tape.notes.extend(self.regions.sources.eager.notes())
 
-    def leave_all(self, error: BaseException | None) -> None:
-        """Close open scopes."""
-        self.modules.leave_all(error)
-
     def clear(self) -> None:
         """Forget every tensor, node and module."""
         self.values.clear()

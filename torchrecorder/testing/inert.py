@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import dataclasses
 import gc
 import random
 import sys
@@ -27,6 +26,7 @@ from torchrecorder.capture.internals.access import (
     saved_tensor_hooks,
     without_dispatch_modes,
 )
+from torchrecorder.capture.tensors.describe import tensors_in
 
 Made = tuple[Any, tuple[Any, ...], Mapping[str, Any]]
 """A model, its positional and its keyword arguments."""
@@ -199,7 +199,7 @@ def _run(
     numbers = _Numbers()
     if not only_state:
         account.update(_of_value("output", output, numbers))
-    account.update(_of_value("args", (args, dict(kwargs)), numbers, inputs=only_state))
+    account.update(_of_value("args", (args, dict(kwargs)), numbers))
     if isinstance(model, Module):
         account.update(_of_model(model, numbers))
     account.update(_of_process())
@@ -208,7 +208,7 @@ def _run(
 
 
 def _backward(output: Any) -> None:
-    found = [item for _, item in _tensors("", output) if item.requires_grad]
+    found = [item for _, item in tensors_in(output) if item.requires_grad]
     if found:
         torch.autograd.backward(found, [torch.ones_like(item) for item in found])
 
@@ -225,23 +225,9 @@ class _Numbers:
         return self.of.setdefault((kind, key), len(self.of))
 
 
-def _tensors(path: str, value: Any) -> Iterator[tuple[str, Tensor]]:
-    if isinstance(value, Tensor):
-        yield path, value
-    elif isinstance(value, Mapping) and isinstance(value, dict):
-        for key in list(value):
-            yield from _tensors(f"{path}.{key}", value[key])
-    elif isinstance(value, (tuple, list)):
-        for number, item in enumerate(value):
-            yield from _tensors(f"{path}.{number}", item)
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        for field in dataclasses.fields(value):
-            yield from _tensors(f"{path}.{field.name}", getattr(value, field.name, None))
-
-
-def _of_value(path: str, value: Any, numbers: _Numbers, inputs: bool = False) -> dict[str, Any]:
+def _of_value(path: str, value: Any, numbers: _Numbers) -> dict[str, Any]:
     account: dict[str, Any] = {f"{path}: type": type(value).__name__}
-    for name, tensor in _tensors(path, value):
+    for name, tensor in tensors_in(value, path):
         account.update(_of_tensor(name, tensor, numbers))
     return account
 

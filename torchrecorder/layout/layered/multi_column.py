@@ -146,12 +146,12 @@ class _MultiColumn:
         at = needed + BEFORE
         while at + BEFORE < level:
             across, (x, y) = until(points, at)[-1][0], since(points, at)[1]
-            if x == across and y > at and self._is_free(trunk, across, at):
+            if x == across and y > at and self._is_free(across, at):
                 return at
             at += TRACK
         return None
 
-    def _is_free(self, trunk: int, across: float, at: float) -> bool:
+    def _is_free(self, across: float, at: float) -> bool:
         """Whether a trunk can run from *across* to the side of its column without crossings."""
         for frame in self.scope.frames:
             begin, end = frame.along - CLEAR, frame.end + CLEAR
