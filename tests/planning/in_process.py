@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch.distributed as dist
 
 from torchrecorder.capture.planned import recorded
-from torchrecorder.planning.layout import Layout
+from torchrecorder.planning.layout import MeshLayout
 from torchrecorder.planning.plan import _RankSampling
 from torchrecorder.ranks.digest import digest
 from torchrecorder.ranks.digest_codec import DigestDecoder, encode_digest
@@ -37,7 +37,7 @@ class Here:
 def probed(factory, mesh):
     """The run of a mesh, and which ranks were recorded for it."""
     workers = Here(factory, mesh)
-    found, run = _RankSampling(workers, Layout.from_sizes(mesh)).digests()
+    found, run = _RankSampling(workers, MeshLayout.from_sizes(mesh)).digests()
     digests = [found[rank] for rank in sorted(found)]
     return Ranks(digests, workers.recordings, assumed={*found} - run), run
 
@@ -45,5 +45,5 @@ def probed(factory, mesh):
 def run_all(factory, mesh):
     """The run of a mesh, with each rank recorded."""
     workers = Here(factory, mesh)
-    found = workers.run(range(Layout.from_sizes(mesh).world))
+    found = workers.run(range(MeshLayout.from_sizes(mesh).world))
     return Ranks([*found.values()], workers.recordings)

@@ -20,7 +20,7 @@ from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import ScopeKind
 from torchrecorder.graph.consistency import problems
 from torchrecorder.graph.storage import dumps
-from torchrecorder.planning.layout import Layout
+from torchrecorder.planning.layout import MeshLayout
 from torchrecorder.planning.workers import PlanJob, Workers
 from torchrecorder.ranks.sharding_ops import without_sharding_ops
 
@@ -40,7 +40,7 @@ def _blocks(mesh):
 @pytest.fixture(scope="module")
 def square(tmp_path_factory):
     """What four of 64 processes recorded, by rank."""
-    job = PlanJob(_blocks, Layout.from_sizes({"dp": 8, "tp": 8}), True, "")
+    job = PlanJob(_blocks, MeshLayout.from_sizes({"dp": 8, "tp": 8}), True, "")
     workers = Workers(job, tmp_path_factory.mktemp("ranks"), 2)
     return {rank: workers.recording(rank) for rank in workers.run([0, 1, 9, 63])}
 

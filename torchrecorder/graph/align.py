@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
-Pair = tuple[int, int]
+IndexPair = tuple[int, int]
 
 EXACT = 10_000
 """Up to this product of lengths, the longest common subsequence is exact."""
@@ -19,7 +19,7 @@ ROUNDS = 12
 """The number of times that gaps between anchors are aligned again, before a rough alignment."""
 
 
-def align(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[Pair]:
+def align(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[IndexPair]:
     """Pairs of positions with equal elements, increasing on both sides.
 
     The same pairs the other way round: ``align(b, a)`` has ``(j, i)`` for each ``(i, j)``.
@@ -39,8 +39,8 @@ def _comes_first(a: Sequence[Hashable], b: Sequence[Hashable]) -> bool:
     return True
 
 
-def _patience(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[Pair]:
-    found: list[Pair] = []
+def _patience(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[IndexPair]:
+    found: list[IndexPair] = []
     waiting = [(0, len(a), 0, len(b), ROUNDS)]
     while waiting:
         start, stop, first, last, rounds = waiting.pop()
@@ -75,14 +75,14 @@ def aligned(
         here, there = left + 1, right + 1
 
 
-def between(pairs: Sequence[Pair], a: int, b: int) -> Iterator[tuple[range, range]]:
+def between(pairs: Sequence[IndexPair], a: int, b: int) -> Iterator[tuple[range, range]]:
     """The gaps between *pairs*, in sequences of these lengths."""
     for start, stop, first, last in _gaps(pairs, 0, a, 0, b):
         yield range(start, stop), range(first, last)
 
 
 def _gaps(
-    pairs: Sequence[Pair], start: int, stop: int, first: int, last: int
+    pairs: Sequence[IndexPair], start: int, stop: int, first: int, last: int
 ) -> Iterator[tuple[int, int, int, int]]:
     for left, right in [*pairs, (stop, last)]:
         if start < left or first < right:
@@ -92,7 +92,7 @@ def _gaps(
 
 def _anchors(
     a: Sequence[Hashable], b: Sequence[Hashable], part: tuple[int, int, int, int], rounds: int
-) -> list[Pair]:
+) -> list[IndexPair]:
     start, stop, first, last = part
     if (stop - start) * (last - first) <= EXACT:
         return [(start + i, first + j) for i, j in _longest(a[start:stop], b[first:last])]
@@ -116,7 +116,7 @@ def _places(each: Sequence[Hashable], start: int, stop: int) -> dict[Hashable, l
     return places
 
 
-def _longest(a: Sequence[Hashable], b: Sequence[Hashable]) -> Iterator[Pair]:
+def _longest(a: Sequence[Hashable], b: Sequence[Hashable]) -> Iterator[IndexPair]:
     """The longest common subsequence of two short sequences."""
     rows = [[0] * (len(b) + 1)]
     for left in reversed(a):

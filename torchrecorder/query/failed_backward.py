@@ -19,9 +19,9 @@ from torchrecorder.graph.recording import Failure, RecordedRun
 from torchrecorder.query.missing_gradient import why_left
 from torchrecorder.query.reach import leading_to, needed_for
 
-Reason = Literal["modified in place", "graph freed", "no graph", "not in the graph"]
+BackwardFailureReason = Literal["modified in place", "graph freed", "no graph", "not in the graph"]
 
-BRIEF: Mapping[Reason, str] = {
+BRIEF: Mapping[BackwardFailureReason, str] = {
     "modified in place": "a tensor that it saved was modified in place",
     "graph freed": "an earlier pass freed what it had saved",
     "no graph": "the tensor has no autograd history",
@@ -51,7 +51,7 @@ class FailedBackward:
         captions: The texts for these operations in figures, by id.
     """
 
-    reason: Reason
+    reason: BackwardFailureReason
     text: str
     ops: tuple[Op, ...] = ()
     captions: Mapping[OpId, str] = field(default_factory=dict)

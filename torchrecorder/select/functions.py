@@ -30,7 +30,7 @@ from torchrecorder.graph.recording import RecordedRun
 LOOSE = 25
 """Scopes with more direct operations than this are grouped by function."""
 
-_NOT_INPUTS = (*STORED, Role.CONSTANT)
+NOT_INPUTS = (*STORED, Role.CONSTANT)
 """Parameters, buffers and constants are drawn at their readers and are no inputs of groups."""
 
 
@@ -251,7 +251,7 @@ class Boundaries:
         self,
         recording: RecordedRun,
         wanted: Collection[ScopeId],
-        drawn_inside: Collection[Role] = _NOT_INPUTS,
+        drawn_inside: Collection[Role] = NOT_INPUTS,
     ) -> None:
         self.recording = recording
         self.drawn_inside = drawn_inside

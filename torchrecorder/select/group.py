@@ -14,17 +14,15 @@ from typing import Union
 
 from torchrecorder.checks import TEXTS
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.events import OpId, Role, ScopeId, ScopeKind, Slot, ValueId
+from torchrecorder.events import OpId, ScopeId, ScopeKind, Slot, ValueId
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.ops_inside import ops_inside
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.select.focus import advice
+from torchrecorder.select.functions import NOT_INPUTS
 
 Members = Mapping[str, Union[str, Sequence[str]]]
 """For each new name, the patterns of its members, as a sequence or separated by commas."""
-
-
-STORED = (Role.PARAMETER, Role.BUFFER, Role.CONSTANT)
 
 
 @dataclass(frozen=True)
@@ -124,7 +122,7 @@ def _weights(recording: RecordedRun, pattern: str) -> list[Value]:
     return [
         value
         for value in recording.values.values()
-        if value.role in STORED and any(fnmatchcase(name, pattern) for name in value.names)
+        if value.role in NOT_INPUTS and any(fnmatchcase(name, pattern) for name in value.names)
     ]
 
 
@@ -255,7 +253,7 @@ class _Gathered:
                 read.setdefault(slot.value, slot.name)
         for value, name in read.items():
             seen = self.old.values[value]
-            if seen.producer not in self.ops and seen.role not in STORED:
+            if seen.producer not in self.ops and seen.role not in NOT_INPUTS:
                 yield Slot(name, value)
 
     def _outputs(self) -> Iterator[Slot]:

@@ -19,10 +19,10 @@ _before: list[int] = []
 """The limits of active recorders, and the original limit."""
 
 
-class Headroom:
+class RaisedRecursionLimit:
     """A context with a higher recursion limit; a limit set by the program inside is kept."""
 
-    def __enter__(self) -> Headroom:
+    def __enter__(self) -> RaisedRecursionLimit:
         with _lock:
             limit = sys.getrecursionlimit()
             if not _raised:

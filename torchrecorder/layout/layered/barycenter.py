@@ -17,7 +17,7 @@ from torchrecorder.layout.layered.layering import members_of_rows
 SWEEPS = 8
 """The number of sweeps over all layers, alternately downwards and upwards."""
 
-Edge = tuple[int, int, int]
+WeightedEdge = tuple[int, int, int]
 Layers = list[list[int]]
 Neighbours = Mapping[int, Sequence[tuple[int, int]]]
 
@@ -31,7 +31,7 @@ class _Block(NamedTuple):
 
 
 def coordinates(
-    widths: Sequence[float], rows: Sequence[int], edges: Sequence[Edge], apart: float
+    widths: Sequence[float], rows: Sequence[int], edges: Sequence[WeightedEdge], apart: float
 ) -> list[float]:
     """The centre of each node across the flow.
 
@@ -52,7 +52,7 @@ def coordinates(
     return across
 
 
-def _neighbours(edges: Iterable[Edge]) -> tuple[Neighbours, Neighbours]:
+def _neighbours(edges: Iterable[WeightedEdge]) -> tuple[Neighbours, Neighbours]:
     """For each node those above it, and those below it, with the weights of the edges."""
     above: dict[int, list[tuple[int, int]]] = {}
     below: dict[int, list[tuple[int, int]]] = {}

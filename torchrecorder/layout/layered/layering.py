@@ -8,10 +8,10 @@ from collections.abc import Sequence
 WIDEST = 24
 """The maximum number of boxes in one row; the others are in the next."""
 
-Pair = tuple[int, int]
+BoxPair = tuple[int, int]
 
 
-def rows(count: int, pairs: Sequence[Pair], anchored: Sequence[bool]) -> list[int]:
+def rows(count: int, pairs: Sequence[BoxPair], anchored: Sequence[bool]) -> list[int]:
     """The row of each of *count* boxes, from 0.
 
     Each box is in the first row below all boxes that it reads. A box that depends on no input of
@@ -35,7 +35,7 @@ def rows(count: int, pairs: Sequence[Pair], anchored: Sequence[bool]) -> list[in
     return _wrapped(row)
 
 
-def _forward(count: int, pairs: Sequence[Pair]) -> tuple[list[int], list[list[int]]]:
+def _forward(count: int, pairs: Sequence[BoxPair]) -> tuple[list[int], list[list[int]]]:
     """The boxes in topological order, and the readers of each box.
 
     Pairs that would close a cycle are left out.
