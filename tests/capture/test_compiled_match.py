@@ -165,7 +165,7 @@ KINDS = {
 }
 
 
-def test_what_is_no_op_says_why(tmp_path):
+def test_what_is_no_op_shows_why(tmp_path):
     """By what its line ran eagerly; also when it is saved, and on a page."""
     recording = tr.record(Unlike(), torch.ones(3, 2), compiled=True)
     unmatched = [call for graph in recording.compiled_graphs for call in graph.unmatched]

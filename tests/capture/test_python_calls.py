@@ -161,7 +161,7 @@ def test_a_debugger_that_begins_meanwhile():
     assert shown(recorder.recording)[0] == ("traced", None, ["relu", "sigmoid"])
 
 
-def test_where_frames_are_traced_positions_tell():
+def test_where_frames_are_traced_positions_decide():
     """Two calls in a row are two, also under a debugger that has set its own function."""
     def once(x):
         return x.relu().sigmoid()

@@ -233,7 +233,7 @@ def test_without_pygraphviz(no_graphviz):
         engine.run(PAIR)
 
 
-def test_bitmap_too_large_is_told_before_it_is_drawn():
+def test_bitmap_too_large_is_reported_before_it_is_drawn():
     """Cairo would scale it down without a word."""
     chain = "digraph {" + "->".join(f"n{i}" for i in range(700)) + "}"
     with pytest.raises(LayoutFailed, match=r"× \d{5} pixels.*32767 a side.*\.svg or \.pdf"):

@@ -207,7 +207,7 @@ def _sent(run):
     )
 
 
-def test_what_is_assumed_is_said():
+def test_what_is_assumed_is_stated():
     """In the table, in the figure, and by lane."""
     run, _ = probed(factories.only_step, {"dp": 5})
     assert "ranks 0, 4 recorded, the others assumed to be equal" in run.summary()
@@ -244,7 +244,7 @@ def test_mistakes_of_the_factory_are_the_users():
     assert "raised in plan by rank 0 (tp=0)" in note and "factories.py" in note
 
 
-def test_mistakes_of_the_model_say_where():
+def test_mistakes_of_the_model_show_where():
     """The module, as ever."""
     with pytest.raises(RuntimeError) as caught:
         torchrecorder.plan(factories.fails_on_last, {"dp": 4}, ranks=[3])
