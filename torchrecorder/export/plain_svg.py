@@ -16,7 +16,7 @@ from torchrecorder.export.dot import font_family, in_two, node_name, output_labe
 from torchrecorder.export.head_marks import HeadMark, head_marks
 from torchrecorder.export.legend import SMALL
 from torchrecorder.export.nested import AGAIN, PAD, Placed, arrow, legend_corner, loop_route
-from torchrecorder.export.quoting import clean
+from torchrecorder.graph.flat import printable
 from torchrecorder.layout.measure import line_height, text_size
 from torchrecorder.layout.layered import Drawn
 from torchrecorder.layout.layered.place import Sheet
@@ -83,7 +83,7 @@ def plain_svg(
         parts += _shape(shape, label, _box(boxes[shape.id]), figure, number)
     if figure.legend:
         parts += _legend(figure, placed, legend_below)
-    return "\n".join(map(clean, [*parts, "</g>", "</svg>", ""]))
+    return "\n".join(map(printable, [*parts, "</g>", "</svg>", ""]))
 
 
 def _extent(boxes: Sequence[Bounds], lines: Sequence[Sequence[PlanePoint]]) -> Bounds:
