@@ -51,6 +51,7 @@ from torchrecorder.events.run import (
     Statistics,
 )
 from torchrecorder.events.vocabulary import (
+    CALLED,
     MODES,
     OF_WEIGHTS,
     FUNCTION,
@@ -80,6 +81,7 @@ __all__ = [
     "BYTES_OF_GRADIENT",
     "BYTES_PEAK",
     "BYTES_SAVED",
+    "CALLED",
     "COMPILED_GRAPH",
     "FLOPS_BACKWARD",
     "FLOPS_FORWARD",

@@ -46,6 +46,9 @@ class ScopeKind(str, Enum):
     PIPELINE_BACKWARD = "pipeline backward"
 
 
+CALLED = (ScopeKind.MODULE, ScopeKind.FUNCTION)
+"""Scopes that are calls of modules or functions, not regions of code."""
+
 MODES = (
     ScopeKind.NO_GRAD, ScopeKind.ENABLE_GRAD, ScopeKind.INFERENCE_MODE, ScopeKind.AUTOCAST
 )

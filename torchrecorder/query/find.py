@@ -10,7 +10,7 @@ from typing import Any, TypeVar, Union
 from torchrecorder.annotations.places import op_in_words, op_name, scope_name
 from torchrecorder.checks import TEXT, check_one, guess
 from torchrecorder.errors import NotThere
-from torchrecorder.events import FunctionCall, OpId, ScopeKind, SourceLine
+from torchrecorder.events import CALLED, FunctionCall, OpId, SourceLine
 from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.nodes import GradNode, Module, Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
@@ -120,7 +120,7 @@ def _names_of_op(recording: RecordedRun, op: Op) -> Iterator[str]:
 def _classes(scope: Scope) -> Iterator[str]:
     """The names of a call: its own name and class, for a region also its kind."""
     yield from (scope.name, scope.cls)
-    if scope.kind not in (ScopeKind.MODULE, ScopeKind.FUNCTION):
+    if scope.kind not in CALLED:
         yield from (scope.kind.value, f"{scope.kind.value} {scope.cls}")
 
 
