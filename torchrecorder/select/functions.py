@@ -197,8 +197,6 @@ class _Grouping:
 
     def _scope(self, name: ScopeId, first: Scope | Op, around: str) -> Scope:
         inside, step = self._members[name], self.updates.get(name)
-        seconds = [item.seconds for item in inside]
-        known = [second for second in seconds if second is not None]
         if step is None:
             call, kind, cls = self.calls[name], ScopeKind.FUNCTION, FUNCTION
             title, source = call.called, call.source
@@ -220,7 +218,7 @@ class _Grouping:
             recompute=first.recompute,
             inputs=(),
             outputs=(),
-            seconds=sum(known) if len(known) == len(seconds) else None,
+            seconds=seconds_of(inside),
             failed=any(item.failed for item in inside),
         )
 
@@ -235,6 +233,12 @@ class _Grouping:
                 found[around].append(item)
                 around = self.parent[around]
         return found
+
+
+def seconds_of(items: Sequence[Scope | Op]) -> float | None:
+    """The time of all *items* together; None where that of one is unknown."""
+    known = [item.seconds for item in items if item.seconds is not None]
+    return sum(known) if len(known) == len(items) else None
 
 
 class Boundaries:

@@ -19,7 +19,7 @@ from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.ops_inside import ops_inside
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.select.focus import advice
-from torchrecorder.select.functions import NOT_INPUTS
+from torchrecorder.select.functions import NOT_INPUTS, seconds_of
 
 Members = Mapping[str, Union[str, Sequence[str]]]
 """For each new name, the patterns of its members, as a sequence or separated by commas."""
@@ -225,8 +225,6 @@ class _Gathered:
 
     def _scope(self) -> Scope:
         around = self.old.scopes.get(self.parent) if self.parent is not None else None
-        seconds = [item.seconds for item in self.items]
-        known = [second for second in seconds if second is not None]
         return Scope(
             id=self.id,
             parent=self.parent,
@@ -241,7 +239,7 @@ class _Gathered:
             recompute=False,
             inputs=tuple(self._inputs()),
             outputs=tuple(self._outputs()),
-            seconds=sum(known) if len(known) == len(seconds) else None,
+            seconds=seconds_of(self.items),
             failed=any(item.failed for item in self.items),
         )
 
