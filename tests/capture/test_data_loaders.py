@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 from torchrecorder import Recorder
 from torchrecorder.events import ScopeKind
+from torchrecorder.graph.nodes import Scope
 from torchrecorder.recording import Recording
 
 ROWS = torch.arange(12.0).reshape(6, 2)
@@ -100,6 +102,47 @@ def test_the_code_of_a_dataset_runs_in_the_region(dataset: Dataset) -> None:
         assert op.scope is not None and op.source is not None
         assert recording.scopes[op.scope].kind is ScopeKind.DATA_LOADER
         assert op.source.function in ("__getitem__", "__iter__")
+
+
+@pytest.mark.parametrize(
+    ("mode", "kind"),
+    [
+        (torch.no_grad, ScopeKind.NO_GRAD),
+        (torch.inference_mode, ScopeKind.INFERENCE_MODE),
+        (lambda: torch.autocast("cpu"), ScopeKind.AUTOCAST),
+    ],
+)
+def test_an_evaluation_is_one_region_with_its_batches(
+    mode: Callable[[], AbstractContextManager[object]], kind: ScopeKind
+) -> None:
+    """A loader switches no mode itself: its batches are in that of the program."""
+    model = nn.Linear(2, 1)
+    with Recorder(model) as recorder:
+        with mode():
+            for batch in DataLoader(Doubled(), batch_size=3):
+                model(batch)
+        for batch in DataLoader(Doubled(), batch_size=3):
+            model(batch)
+    recording = recorder.recording
+    outer = [scope for scope in recording.scopes.values() if scope.parent is None]
+    first, rest = outer[0], [scope.kind for scope in outer[1:]]
+    inside = [scope.kind for scope in recording.children[first.id] if isinstance(scope, Scope)]
+    assert first.kind is kind and kind not in rest
+    batch = [ScopeKind.DATA_LOADER, ScopeKind.MODULE]
+    assert inside[-4:] == batch * 2 and rest[-4:] == batch * 2
+
+
+def test_a_mode_of_a_collate_function_does_not_end_the_region() -> None:
+    """All of a batch is in one."""
+
+    def collate(rows: list[torch.Tensor]) -> torch.Tensor:
+        with torch.no_grad():
+            batch = torch.stack(rows)
+        return batch + 1
+
+    recording, _ = recorded(DataLoader(Doubled(), batch_size=3, collate_fn=collate))
+    assert [names[-2:] for names in regions(recording).values()][1:] == [["stack", "add"]] * 2
+    assert ScopeKind.NO_GRAD not in {scope.kind for scope in recording.scopes.values()}
 
 
 def test_a_collate_function_runs_in_the_region() -> None:

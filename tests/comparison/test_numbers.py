@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -119,19 +120,18 @@ def test_a_misspelled_number_is_guessed() -> None:
         compare(net(), net(), numbers={"flop": 2})
 
 
-def test_the_figure_shows_the_totals() -> None:
-    """In its legend, below the colours."""
-    from torchrecorder.comparison.overlay import overlay
-    from torchrecorder.style.draw import draw
-    from torchrecorder.style.diff_colors import DiffColors
-    from torchrecorder.style.style import Style
-    from torchrecorder.views.pipeline import make_view
+def test_the_legend_of_the_figure_has_the_totals(tmp_path: Path) -> None:
+    """Below the colours, with the titles that figures give to numbers."""
+    drawn = compare(net(), net(8)).render(tmp_path / "net.dot").read_text()
+    assert drawn.index("different") < drawn.index("Params: 32 → 48 (+50 %)")
+    assert "Output size: 64 B → 96 B (+50 %)" in drawn
 
+
+def test_a_number_that_colours_the_figure_is_in_its_legend(tmp_path: Path) -> None:
+    """Above the colours of differences, which are those of outlines then."""
     found = compare(net(), net(8))
-    laid = overlay(found.before, found.after, found.matching, found.changes)
-    marked = DiffColors({}, laid.removed, laid.added, laid.notes, found.changed_totals)
-    drawn = draw(make_view(laid.recording), marked.style(Style()))
-    assert [each.text for each in drawn.legend][-2:] == list(found.changed_totals)
+    drawn = found.render(tmp_path / "net.dot", color_by="output_bytes").read_text()
+    assert drawn.index("Output size: 0 B") < drawn.index("different")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -256,18 +257,34 @@ def test_dark_follows_the_system(visit: Visiting) -> None:
     assert paper(visit(network(), theme="dark")) == dark
 
 
-def test_saves_what_is_seen(visit: Visiting, tmp_path: Path) -> None:
-    """As an SVG file that stands by itself."""
-    import xml.etree.ElementTree as ElementTree
-
-    seen = visit(network())
+def saved(seen: Visit, tmp_path: Path) -> ElementTree.Element:
+    """The whole picture as an SVG file."""
     seen.page.locator("#save").click()
     with seen.page.expect_download() as waiting:
         seen.page.get_by_role("menuitem", name="SVG").last.click()
-    waiting.value.save_as(tmp_path / "seen.svg")
-    text = (tmp_path / "seen.svg").read_text()
-    ElementTree.fromstring(text)
+    waiting.value.save_as(tmp_path / "saved.svg")
+    return ElementTree.parse(tmp_path / "saved.svg").getroot()
+
+
+def test_saves_what_is_seen(visit: Visiting, tmp_path: Path) -> None:
+    """As an SVG file that stands by itself."""
+    saved(visit(network()), tmp_path)
+    text = (tmp_path / "saved.svg").read_text()
     assert "body: Sequential" in text and "<script" not in text
+
+
+def test_colours_are_explained_in_saved_pictures(visit: Visiting, tmp_path: Path) -> None:
+    """The scale of a number, below the picture; without one there is nothing to explain."""
+    plain = saved(visit(stack(3)), tmp_path)
+    file = saved(visit(stack(3), color_by="parameters"), tmp_path)
+    group = [item for item in file if item.tag.endswith("}g")][-1]
+    texts = [text.text for text in group.iterfind("{*}text")]
+    assert texts == ["Params", "0", "8", "16", "of the boxes shown (mean for ×N)"]
+    assert "Params" not in [text.text for text in plain.iterfind("{*}g/{*}text")]
+    [picture] = file.iterfind("{*}svg")
+    bottom = float(picture.get("y", 0)) + float(picture.get("height", 0))
+    top, end = group.get("transform", "").split()[1].strip(")"), file.get("height", "0pt")[:-2]
+    assert bottom < float(top) < float(end)
 
 
 def test_a_large_page_is_quick(program: Any, tmp_path: Path) -> None:

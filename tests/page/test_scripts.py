@@ -272,7 +272,7 @@ def test_a_saved_picture_is_trimmed_to_what_is_on_it(flat: Any) -> None:
 def test_png_is_never_larger_than_browsers_paint(flat: Any) -> None:
     """Long pictures lose sharpness, not their end."""
     for w, h in ((100, 100), (300, 300000), (90000, 90000)):
-        k = flat("([w, h]) => saving.sharpness({ w, h })", [w, h])
+        k = flat("([width, height]) => saving.sharpness({ width, height })", [w, h])
         assert w * k <= 16000.5 and h * k <= 16000.5 and w * h * k * k <= 120e6 + 1
 
 

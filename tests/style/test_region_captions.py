@@ -64,7 +64,7 @@ def inner(x: Tensor) -> Tensor:
 
 def captions(recording: RecordedRun) -> list[tuple[str, ...]]:
     about = RegionCaptions(recording)
-    return [about.function(scope) for scope in recording.scopes.values() if scope.kind in MODES]
+    return [about.details(scope) for scope in recording.scopes.values() if scope.kind in MODES]
 
 
 @pytest.mark.parametrize(
@@ -132,4 +132,4 @@ def test_only_modes_are_asked_for_a_function() -> None:
 
     recording = torchrecorder.record(run, torch.rand(2, 4))
     about = RegionCaptions(recording)
-    assert all(about.function(scope) == () for scope in recording.scopes.values())
+    assert all(about.details(scope) == () for scope in recording.scopes.values())

@@ -51,13 +51,13 @@ class Comparison:
     @property
     def changed_totals(self) -> tuple[str, ...]:
         """Changes of the numbers of the whole run, without those that follow from others."""
+        return tuple(total.described for total in self._main_totals())
+
+    def _main_totals(self) -> Iterator[Total]:
         listed = {change.text for change in self.changes}
-        found = (total for total in self.totals if total.text)
-        return tuple(
-            total.described
-            for total in found
-            if total.name in BRIEF or total.described in listed
-        )
+        for total in self.totals:
+            if total.text and (total.name in BRIEF or total.described in listed):
+                yield total
 
     def __bool__(self) -> bool:
         return bool(self.changes)
@@ -128,7 +128,8 @@ class Comparison:
             view, changed = with_former(view, both.instead)
             removed = removed.union((both.instead[edge], edge[1]) for edge in changed)
             added = added | changed
-        colors = DiffColors(marks, removed, added, both.notes, self.changed_totals)
+        summary = tuple(total.titled for total in self._main_totals())
+        colors = DiffColors(marks, removed, added, both.notes, summary)
         write_file(target, chosen.exporter.export(view, colors.style(chosen.style)))
         return target
 

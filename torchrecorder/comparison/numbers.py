@@ -43,6 +43,7 @@ class Total(NamedTuple):
     """One number of both runs as a whole."""
 
     name: str
+    title: str
     before: float
     after: float
     text: str  # empty where they are equal
@@ -51,6 +52,11 @@ class Total(NamedTuple):
     def described(self) -> str:
         """Its name and its change."""
         return f"{self.name}: {self.text}"
+
+    @property
+    def titled(self) -> str:
+        """Its title, as figures have it, and its change."""
+        return f"{self.title}: {self.text}"
 
 
 def factors(wanted: Wanted) -> dict[str, float]:
@@ -85,6 +91,7 @@ def totals(before: RecordedRun, after: RecordedRun, wanted: Mapping[str, float])
         old, new = (side.total() for side in sides)
         yield Total(
             annotation.name,
+            annotation.title,
             old,
             new,
             change_text(annotation, old, new, wanted.get(annotation.name, 1.0)),

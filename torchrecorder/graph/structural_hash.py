@@ -10,19 +10,42 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import blake2b
 from typing import Any, Protocol
 
-from torchrecorder.events import Role, ScopeId, ScopeKind, ValueId, names_gradient
+from torchrecorder.events import MODES, Role, ScopeId, ScopeKind, ValueId, names_gradient
 from torchrecorder.graph.data_loaders import DataLoaders, LoadedRun
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
+
+
+def own_outputs(values: Mapping[ValueId, Value], op: Op) -> Sequence[ValueId]:
+    """The outputs of *op* without further views of memory that it wrote.
+
+    Those are outputs only if something reads them later.
+    """
+    if len(op.writes) < 2:
+        return op.outputs
+    writes, written = frozenset(op.writes), set[int]()
+    found = []
+    for value in op.outputs:
+        if value in writes:
+            storage = values[value].storage
+            if storage in written:
+                continue
+            written |= {storage} - {NO_STORAGE}
+        found.append(value)
+    return found
 
 
 @lru_cache(maxsize=4096)
 def without_numbers(text: str) -> str:
     """*text* with every number replaced by 0."""
     return re.sub(r"\d+", "0", text)
+
+
+NO_STORAGE = -1
+"""The storage of values that have none."""
 
 
 class HashedRun(LoadedRun, Protocol):
@@ -75,11 +98,14 @@ class _Form:
         start: The number of values that were made before: of those that count everywhere, and of
             those that count only inside a part of a training step.
         outside: The values from outside by their numbers.
+        settings: The arguments in a region, which may be the number of a round of a loop: they
+            count for the scope around it and not for the region.
     """
 
     def __init__(self, start: tuple[int, int]) -> None:
         self.start = start
         self.outside: list[ValueId] = []
+        self.settings: list[tuple[str, str]] = []
         self.digest = ""
         self._numbers: dict[ValueId, int] = {}
 
@@ -110,16 +136,23 @@ class _Forms:
     def _run_through(self) -> None:
         """Number the values in the order of creation, and note where each scope starts."""
         steps: list[Scope | Op] = [*self.recording.scopes.values(), *self.recording.ops.values()]
-        counts = [0, 0]
+        counts, values = [0, 0], self.recording.values
         for step in sorted(steps, key=lambda step: step.index):
             if isinstance(step, Scope):
                 self.found[step.id] = _Form((counts[0], counts[1]))
                 continue
-            for value in step.outputs:
-                if self.recording.values[value].producer == step.id and value not in self.rank:
-                    within = self._is_within(step, value)
-                    self.rank[value] = within, counts[within]
-                    counts[within] += 1
+            own = [value for value in own_outputs(values, step) if self._is_new(step, value)]
+            for value in own:
+                within = self._is_within(step, value)
+                self.rank[value] = within, counts[within]
+                counts[within] += 1
+            if len(own) < len(step.outputs):  # views of what it wrote have the number of that
+                ranks = {values[value].storage: self.rank[value] for value in reversed(own)}
+                for value in filter(partial(self._is_new, step), step.outputs):
+                    self.rank[value] = ranks.get(values[value].storage, (False, -1))
+
+    def _is_new(self, op: Op, value: ValueId) -> bool:
+        return self.recording.values[value].producer == op.id and value not in self.rank
 
     def _is_within(self, op: Op, value: ValueId) -> bool:
         """Whether a *value* of *op* counts only inside a part of a training step.
@@ -158,14 +191,25 @@ class _Forms:
             if len(ops) == len(children):
                 yield tuple(self._updated(ops, form))
                 return
+        is_region = not self.exact and scope.kind in MODES
         for step in children:
             if isinstance(step, Op):
-                yield from self._op(step, form, off)
+                yield from self._op(step, form)
+                arguments = () if off else step.arguments
             else:
                 inner = self.found[step.id]
                 yield step.name if module else without_numbers(step.name), inner.digest
                 yield tuple([self._place(value, form) for value in inner.outside])
-        yield tuple([(slot.name, self._place(slot.value, form)) for slot in scope.outputs])
+                arguments = tuple(inner.settings)
+            if is_region:
+                form.settings += arguments
+                arguments = tuple([(name, without_numbers(text)) for name, text in arguments])
+            yield arguments
+        if not self.exact and scope.kind is ScopeKind.FUNCTION:  # updates that later rounds read
+            yield tuple([self._place(slot.value, form) for slot in scope.outputs
+                         if slot.value not in self.stored])
+        else:
+            yield tuple([(slot.name, self._place(slot.value, form)) for slot in scope.outputs])
         values = self.recording.values
         yield tuple([(self._look(values[value]), self._stored(value)) for value in form.outside])
 
@@ -186,11 +230,13 @@ class _Forms:
         for value in given:
             yield self._place(value, form), self._look(values[value])[single:]
 
-    def _op(self, op: Op, form: _Form, off: bool) -> Iterator[Any]:
+    def _op(self, op: Op, form: _Form) -> Iterator[Any]:
         place, values = self._place, self.recording.values
-        yield op.kind.value, op.qualname, () if off else op.arguments, op.failed, len(op.writes)
+        outputs = own_outputs(values, op)
+        writes = len(op.writes) - len(op.outputs) + len(outputs)
+        yield op.kind.value, op.qualname, op.failed, writes
         yield tuple([(name, place(value, form)) for name, value in op.inputs])
-        yield tuple([self._look(values[value]) for value in op.outputs])
+        yield tuple([self._look(values[value]) for value in outputs])
 
     def _is_made_in(self, value: ValueId, form: _Form) -> bool:
         within, rank = self.rank.get(value, (False, -1))

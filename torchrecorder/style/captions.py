@@ -203,7 +203,7 @@ class Captions:
             return together([self._hyperparameters(scope) for scope in scopes])
         module = self.recording.module_of(scope)
         if module is None:
-            return self.regions.function(scope)
+            return self.regions.details(scope)
         if is_off(module):
             return ("off in eval mode",)
         return *hyperparameters(scope.cls, module.detail), *self._of_call(scope, module.qualname)

@@ -67,7 +67,7 @@ class DiffColors:
         return None if not found else "changed"
 
     def finish(self, figure: Figure, view: View, style: Style) -> Figure:
-        """Apply the colours to clusters and arrows, and add a legend."""
+        """Apply the colours to clusters and arrows, and add them to the legend."""
         theme = style.theme
         groups = tuple(
             replace(group, look=_outlined(group.look, self.marks[group.id], theme))
@@ -83,7 +83,7 @@ class DiffColors:
         legend = tuple(LegendEntry(WORDS[word], _tinted(plain, word, theme)) for word in WORDS)
         text = replace(plain, fill="transparent", outline="plain")
         legend += tuple(LegendEntry(item, text) for item in self.summary)
-        return replace(figure, groups=groups, lines=lines, legend=legend)
+        return replace(figure, groups=groups, lines=lines, legend=(*figure.legend, *legend))
 
     def _mark(self, arrow: Arrow, view: View) -> str:
         """The mark of an arrow, empty for one that both runs have."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 
-from torchrecorder.events import MODES, ScopeKind
+from torchrecorder.events import MODES, ScopeId, ScopeKind
 from torchrecorder.graph.calls_around import CallsAround
 from torchrecorder.graph.nodes import Scope
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.style.optimizers import modules_of_optimizers
 
 REGIONS = {
     ScopeKind.NO_GRAD: "no_grad",
@@ -31,8 +33,16 @@ class RegionCaptions:
     def _calls(self) -> CallsAround:
         return CallsAround(self.recording)
 
-    def function(self, scope: Scope) -> tuple[str, ...]:
-        """The function that fills a region, such as one decorated with ``no_grad()``."""
+    @cached_property
+    def _modules(self) -> Mapping[ScopeId, str]:
+        return modules_of_optimizers(self.recording)
+
+    def details(self, scope: Scope) -> tuple[str, ...]:
+        """The modules that an optimizer updates; the function that fills another region, such as
+        one decorated with ``no_grad()``.
+        """
+        if scope.kind is ScopeKind.OPTIMIZER:
+            return (self._modules[scope.id],) if scope.id in self._modules else ()
         if scope.kind not in MODES or not self.recording.function_calls:
             return ()
         call = self._calls.filled_by(scope.id)

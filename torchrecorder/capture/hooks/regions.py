@@ -125,21 +125,25 @@ class Regions:
 
     def _sync(self, regions: list[Region], state: ModeState) -> list[tuple[Region, ScopeId]]:
         """Close and open regions until *regions* are open; returns those that were opened."""
-        wanted = [item for item in reversed(regions) if _is_shown(item)]
-        keys: list[Any] = [item.key for item in wanted]
-        at_entry = self._modes_at_entry()
-        kind = _mode_kind(at_entry, state, bool(wanted) or self._in_hook())
-        if kind is not None:
-            keys.append(state)
-        opened = self._open()
+        wanted: list[Any] = [item for item in reversed(regions) if _is_shown(item)]
+        at_entry, opened = self._modes_at_entry(), self._open()
+        loads = bool(wanted) and wanted[0].kind is ScopeKind.DATA_LOADER
+        switched = bool(wanted) and not loads or self._in_hook()
+        kind = _mode_kind(at_entry, state, switched)
+        mode = [state] if kind is not None else []
+        wanted = [*_around(wanted[0], opened, mode), *wanted] if loads else [*wanted, *mode]
         same = 0
-        while same < min(len(opened), len(keys)) and _equal(opened[same].key, keys[same]):
+        while same < min(len(opened), len(wanted)) and _is_of(opened[same], wanted[same]):
             same += 1
         for entry in reversed(opened[same:]):
             self.close(entry)
-        begun = [(region, self._enter(region)) for region in wanted[same:]]
-        if kind is not None and same < len(keys):
-            self._enter_mode(kind, at_entry, state)
+        begun = []
+        for item in wanted[same:]:
+            if isinstance(item, ModeState):
+                assert kind is not None
+                self._enter_mode(kind, at_entry, state)
+            else:
+                begun.append((item, self._enter(item)))
         self._synced = self.tape.stack[-1] if self.tape.stack else None, state
         return begun
 
@@ -248,7 +252,15 @@ def _mode_detail(kind: ScopeKind, at_entry: ModeState, state: ModeState) -> str:
     return f"{state.autocast}, {grad.value}"
 
 
-def _equal(key: Any, other: Any) -> bool:
-    if isinstance(key, ModeState):
-        return isinstance(other, ModeState) and key == other
-    return key is other
+def _around(loader: Region, opened: list[OpenScope], mode: list[ModeState]) -> list[ModeState]:
+    """The mode around a call of a data loader, which switches none itself: that of its start."""
+    if any(item.key is loader.key for item in opened):
+        return [item.key for item in opened if isinstance(item.key, ModeState)]
+    return mode
+
+
+def _is_of(opened: OpenScope, wanted: Region | ModeState) -> bool:
+    """Whether a region is that of a call, or that of a mode."""
+    if isinstance(wanted, ModeState):
+        return isinstance(opened.key, ModeState) and opened.key == wanted
+    return opened.key is wanted.key

@@ -1,8 +1,70 @@
-// Legend: the meaning of the colours.
+// Legend: the meaning of the colours, in the page and in saved pictures.
 
 "use strict";
 
-const createLegend = (element, model, state, currentStyling) => {
+const legend = (() => {
+  // In a saved picture, in points.
+  const SIZE = 9, ROW = 15, SWATCH = { w: 24, h: 11 }, RAMP = { w: 200, h: 9, step: 2 };
+
+  const middle = ({ low, high, log }) => (log ? Math.sqrt(low * high) : (low + high) / 2);
+
+  function ofAnnotation({ annotation, scale, ramp, hasMeans }) {
+    const { title } = annotation;
+    if (scale.low === null) return { title, note: "no box shown has this number", ends: [] };
+    const values = scale.low === scale.high ? [scale.high] : [scale.low, middle(scale), scale.high];
+    const note = `of the boxes shown${hasMeans ? " (mean for ×N)" : ""}` +
+      (scale.log ? ", on a logarithmic scale" : "");
+    return { title, note, ramp, ends: values.map(each => numbers.format(each, annotation.format)) };
+  }
+
+  // A scale, or rows of looks in `entries`; null if there is nothing to explain.
+  function content(model, palette) {
+    if (palette.annotation) return ofAnnotation(palette);
+    const entries = model.data.legend.map(([text, look]) =>
+      ({ text: model.text(text), look: model.data.looks[look][palette.theme] }));
+    return entries.length ? { entries } : null;
+  }
+
+  const hasBox = look => look.outline !== "plain";
+  const indent = look => (hasBox(look) ? SWATCH.w + 8 : 0);
+
+  function entryParts({ text, look }, y, ink) {
+    const parts = [["text", { x: indent(look), y: y + SIZE, fill: ink }, text]];
+    return hasBox(look) ? [["path", { d: shapes.outline(look.outline, SWATCH.w, SWATCH.h),
+      transform: `translate(0 ${y})`, fill: look.fill, ...paint.stroked(look) }], ...parts] : parts;
+  }
+
+  // The ends of the scale stand below its left, middle and right.
+  function rampParts({ ramp, ends }, y, ink) {
+    const colours = Array.from({ length: RAMP.w / RAMP.step }, (_, at) => ["rect", {
+      x: at * RAMP.step, y, width: RAMP.step, height: RAMP.h, "shape-rendering": "crispEdges",
+      fill: ramp(at / (RAMP.w / RAMP.step - 1)) }]);
+    const anchors = ends.length === 1 ? ["end"] : ["start", "middle", "end"];
+    const x = { start: 0, middle: RAMP.w / 2, end: RAMP.w };
+    return [...colours, ...ends.map((text, at) => ["text", {
+      x: x[anchors[at]], y: y + RAMP.h + SIZE + 3, "text-anchor": anchors[at], fill: ink }, text])];
+  }
+
+  // The legend of a saved picture: its elements, [tag, attributes, text] each, from 0, 0 on, and its
+  // size; null if there is none.
+  function drawing(model, palette) {
+    const found = content(model, palette), { ink, line } = palette.colours;
+    if (!found) return null;
+    const context = createElement("canvas").getContext("2d");
+    context.font = `bold ${SIZE}px ${paint.fonts(model)}`;
+    const width = text => context.measureText(text).width;
+    if (found.entries) {
+      return { h: found.entries.length * ROW,
+        w: Math.max(...found.entries.map(({ text, look }) => indent(look) + width(text))),
+        parts: found.entries.flatMap((entry, at) => entryParts(entry, at * ROW, ink)) };
+    }
+    const { title, note, ramp } = found, y = ramp ? ROW + RAMP.h + ROW : ROW;
+    return { h: y + ROW, w: Math.max(ramp ? RAMP.w : 0, width(title), width(note)), parts: [
+      ["text", { x: 0, y: SIZE, "font-weight": "bold", fill: ink }, title],
+      ...(ramp ? rampParts(found, ROW, ink) : []),
+      ["text", { x: 0, y: y + SIZE + 2, fill: line }, note]] };
+  }
+
   // The colours of a scale as an image, because CSS gradients interpolate differently.
   function strip(ramp) {
     const canvas = createElement("canvas", "ramp");
@@ -15,38 +77,31 @@ const createLegend = (element, model, state, currentStyling) => {
     return canvas;
   }
 
-  const middle = ({ low, high, log }) => (log ? Math.sqrt(low * high) : (low + high) / 2);
-
-  function ofAnnotation({ annotation, scale, ramp, hasMeans }) {
-    const title = createElement("h3", "", annotation.title);
-    if (scale.low === null) return [title, createElement("p", "", "no box shown has this number")];
-    const values = scale.low === scale.high ? [scale.high] : [scale.low, middle(scale), scale.high];
-    const ends = createElement("div", "ends", null, ...values.map(value =>
-      createElement("span", "", numbers.format(value, annotation.format))));
-    const text = `of the boxes shown${hasMeans ? " (mean for ×N)" : ""}` +
-      (scale.log ? ", on a logarithmic scale" : "");
-    return [title, strip(ramp), ends, createElement("p", "", text)];
+  // The HTML elements of what `content` found.
+  function elements({ title, note, ramp, ends, entries }) {
+    if (entries) {
+      return entries.map(({ text, look }) => createElement("div", "entry", null,
+        ...(hasBox(look) ? [paint.swatch(look, 24, 14, 1)] : []),
+        createElement("span", "", text)));
+    }
+    const scale = ramp ? [strip(ramp), createElement("div", "ends", null,
+      ...ends.map(text => createElement("span", "", text)))] : [];
+    return [createElement("h3", "", title), ...scale, createElement("p", "", note)];
   }
 
-  function ofLooks(rows, palette) {
-    return rows.map(([text, look]) => {
-      const shown = model.data.looks[look][palette.theme];
-      const swatch = shown.outline === "plain" ? [] : [paint.swatch(shown, 24, 14, 1)];
-      const name = createElement("span", "", model.text(text));
-      return createElement("div", "entry", null, ...swatch, name);
+  function attach(element, model, state, currentStyling) {
+    function update() {
+      const found = content(model, currentStyling().palette);
+      element.replaceChildren(...(found ? elements(found) : []));
+      element.hidden = !found;
+    }
+
+    state.onChange((now, before) => {
+      if (["colour", "theme", "isSystemDark"].some(key => now[key] !== before[key]) ||
+        (now.colour && layoutInputs.changed(now, before))) update();
     });
+    update();
   }
 
-  function update() {
-    const { palette } = currentStyling(), rows = model.data.legend;
-    const entries = palette.annotation ? ofAnnotation(palette) : ofLooks(rows, palette);
-    element.replaceChildren(...entries);
-    element.hidden = !palette.annotation && !rows.length;
-  }
-
-  state.onChange((now, before) => {
-    if (["colour", "theme", "isSystemDark"].some(key => now[key] !== before[key]) ||
-      (now.colour && layoutInputs.changed(now, before))) update();
-  });
-  update();
-};
+  return { attach, drawing, SIZE };
+})();

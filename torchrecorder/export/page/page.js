@@ -33,7 +33,7 @@ const startPage = () => {
 
   createBreadcrumbs(byId("breadcrumbs"), stage, model, state, actions);
   createMinimap(byId("minimap"), stage, styling.current);
-  createLegend(byId("legend"), model, state, styling.current);
+  legend.attach(byId("legend"), model, state, styling.current);
   const boxMenu = createBoxMenu(byId("stage"), stage, model, types, state, actions);
   const sidebar = createSidebar(byId, model, types, state, actions);
   attachPointer(byId("stage"), stage, tooltip, actions, boxMenu);

@@ -3,12 +3,20 @@
 "use strict";
 
 const saving = (() => {
-  const MARGIN = 12, SHARPNESS = 2;
+  const MARGIN = 12, LEGEND_GAP = 16, SHARPNESS = 2;
   const MOST_LENGTH = 16000, MOST_AREA = 120e6;  // of a canvas, in pixels
 
-  // An SVG document with everything in `area`.
-  function svgOf(model, palette, picture, area, relation = null) {
-    const round = value => Math.round(value * 100) / 100;
+  const round = value => Math.round(value * 100) / 100;
+  const group = (x, y, parts, attributes = {}) => {
+    const g = createSvgElement("g", { transform: `translate(${round(x)} ${round(y)})`,
+      ...attributes });
+    g.append(...parts.map(([tag, attributes, text]) =>
+      createSvgElement(tag, { ...attributes, class: null }, text)));
+    return g;
+  };
+
+  // An SVG document of `area`, with only paper on it.
+  function emptySvg(model, palette, area) {
     const svg = createSvgElement("svg", {
       xmlns: "http://www.w3.org/2000/svg",
       width: `${round(area.w)}pt`, height: `${round(area.h)}pt`,
@@ -17,17 +25,32 @@ const saving = (() => {
     });
     svg.append(createSvgElement("title", {}, model.data.name || "model"), createSvgElement("rect",
       { x: area.x, y: area.y, width: area.w, height: area.h, fill: palette.colours.paper }));
-    const boxes = picture.boxes.filter(box => camera.overlaps(box, area));
-    const group = box => {
-      const g = createSvgElement("g", { transform: `translate(${round(box.x)} ${round(box.y)})` });
-      g.append(...paint.boxParts(model, palette, box).map(([tag, attributes, text]) =>
-        createSvgElement(tag, { ...attributes, class: null }, text)));
-      return g;
-    };
-    svg.append(...boxes.filter(box => box.open).map(group),
-      ...linesOf(model, palette, picture, area, relation),
-      ...boxes.filter(box => !box.open).map(group));
     return svg;
+  }
+
+  // An SVG document with everything in `area`.
+  function svgOf(model, palette, picture, area, relation = null) {
+    const svg = emptySvg(model, palette, area);
+    const boxes = picture.boxes.filter(box => camera.overlaps(box, area));
+    const groupOf = box => group(box.x, box.y, paint.boxParts(model, palette, box));
+    svg.append(...boxes.filter(box => box.open).map(groupOf),
+      ...linesOf(model, palette, picture, area, relation),
+      ...boxes.filter(box => !box.open).map(groupOf));
+    return svg;
+  }
+
+  // The same with the legend below it, if colours need one.
+  function withLegend(model, palette, picture, area, relation = null) {
+    const svg = svgOf(model, palette, picture, area, relation);
+    const drawn = legend.drawing(model, palette);
+    if (!drawn) return svg;
+    const { x, y, w, h } = area, width = Math.max(w, drawn.w + 2 * MARGIN);
+    const all = emptySvg(model, palette, { x, y, w: width, h: h + LEGEND_GAP + drawn.h + MARGIN });
+    const place = { x: x + (width - w) / 2, y, width: w, height: h };
+    for (const [name, value] of Object.entries(place)) svg.setAttribute(name, round(value));
+    all.append(svg, group(x + MARGIN, y + h + LEGEND_GAP, drawn.parts,
+      { "font-size": legend.SIZE }));
+    return all;
   }
 
   function linesOf(model, palette, picture, area, relation) {
@@ -64,17 +87,17 @@ const saving = (() => {
     `${name.replace(/[^\p{L}\p{N}._-]+/gu, "_").slice(0, 80) || "model"}.${suffix}`;
 
   // The pixels per point of a PNG, as far as a canvas can have them.
-  const sharpness = area => Math.min(SHARPNESS * 96 / 72, MOST_LENGTH / area.w,
-    MOST_LENGTH / area.h, Math.sqrt(MOST_AREA / (area.w * area.h)));
+  const sharpness = ({ width, height }) => Math.min(SHARPNESS * 96 / 72, MOST_LENGTH / width,
+    MOST_LENGTH / height, Math.sqrt(MOST_AREA / (width * height)));
 
-  async function pngOf(svg, area) {
-    const image = new Image(), k = sharpness(area);
+  async function pngOf(svg) {
+    const image = new Image(), size = svg.viewBox.baseVal, k = sharpness(size);
     const address = URL.createObjectURL(new Blob([svgText(svg)], { type: "image/svg+xml" }));
     try {
       image.src = address;
       await image.decode();
       const canvas = createElement("canvas");
-      [canvas.width, canvas.height] = [area.w, area.h].map(side =>
+      [canvas.width, canvas.height] = [size.width, size.height].map(side =>
         Math.max(1, Math.round(side * k)));
       canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
       return await new Promise((resolve, reject) => canvas.toBlob(blob =>
@@ -96,5 +119,5 @@ const saving = (() => {
       h: Math.max(1, Math.min(area.y + area.h, all.y + all.h) - y) };
   }
 
-  return { svgOf, pngOf, svgText, download, fileName, wholeArea, croppedTo, sharpness };
+  return { svgOf, withLegend, pngOf, svgText, download, fileName, wholeArea, croppedTo, sharpness };
 })();

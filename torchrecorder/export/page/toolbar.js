@@ -47,7 +47,7 @@ const attachToolbar = (byId, model, types, state, stage, styling, actions) => {
 
   function svgOf(area) {
     const { palette, relation } = styling.current();
-    return saving.svgOf(model, palette, stage.picture(), area, relation);
+    return saving.withLegend(model, palette, stage.picture(), area, relation);
   }
 
   function saveSvg(area) {
@@ -57,7 +57,7 @@ const attachToolbar = (byId, model, types, state, stage, styling, actions) => {
 
   async function savePng(area) {
     try {
-      saving.download(await saving.pngOf(svgOf(area), area), saving.fileName(data.name, "png"));
+      saving.download(await saving.pngOf(svgOf(area)), saving.fileName(data.name, "png"));
     } catch (error) {
       byId("live").textContent =
         `The PNG could not be made: ${error.message}. SVG has no limit of size.`;

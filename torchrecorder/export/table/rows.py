@@ -166,7 +166,7 @@ class _TableRows:
     def _notes(self, scope: Scope) -> Iterator[str]:
         if scope.failed:
             yield "failed"
-        yield from self.regions.function(scope)
+        yield from self.regions.details(scope)
         if scope.module is not None:
             module = self.recording.modules[scope.module]
             yield from filter(None, [self.weights.call(scope)])

@@ -22,7 +22,7 @@ from torchrecorder.events import (
 )
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.graph.structural_hash import without_numbers
+from torchrecorder.graph.structural_hash import own_outputs, without_numbers
 from torchrecorder.views.fold.fold_key import enough, fold_key, loose_fold_key
 from torchrecorder.views.fold.periods import Repetition, runs
 
@@ -133,18 +133,19 @@ def op_key(recording: RecordedRun, op: Op) -> Hashable:
     gradients to which a backward pass adds: the first of several has none.
     """
     values = recording.values
+    outputs = own_outputs(values, op)
     return (
         op.kind,
         op.qualname,
         op.failed,
-        len(op.writes),
+        len(op.writes) - len(op.outputs) + len(outputs),
         tuple((name, without_numbers(text)) for name, text in op.arguments),
         tuple(
             (slot.name, *_form(values[slot.value]))
             for slot in op.inputs
             if not names_gradient((slot.name,))
         ),
-        tuple(_form(values[output]) for output in op.outputs),
+        tuple(_form(values[output]) for output in outputs),
     )
 
 

@@ -176,6 +176,8 @@ def _own_sources(view: View, keys: Mapping[str, object]) -> Mapping[str, Box]:
     """The boxes of inputs and constants that move into a block: constants that only it reads, and
     inputs if each of the equal blocks reads its own.
 
+    A constant that only the first of equal blocks reads is the beginning of what they pass on.
+
     Args:
         view: The view, with these boxes outside.
         keys: The fold keys of blocks.
@@ -186,15 +188,14 @@ def _own_sources(view: View, keys: Mapping[str, object]) -> Mapping[str, Box]:
             readers.setdefault(arrow.tail, []).append(view.boxes[arrow.head].cluster)
     nesting, found = view.nesting, dict[str, Box]()
     inputs: dict[str, list[Box]] = {}
+    constants: dict[str, list[Box]] = {}
     for name, heads in readers.items():
         box = view.boxes[name]
         home = next(filter(is_block, nesting.around(nesting.common(heads))), None)
         if home is None or nesting.depth[box.cluster] >= nesting.depth[home]:
             continue
-        if box.kind is BoxKind.CONSTANT:
-            found[name] = box.moved(home)
-        else:
-            inputs.setdefault(home, []).append(box.moved(home))
+        kind = constants if box.kind is BoxKind.CONSTANT else inputs
+        kind.setdefault(home, []).append(box.moved(home))
     rows: dict[object, list[str]] = {}
     for block in filter(is_block, view.clusters):
         rows.setdefault((view.clusters[block].parent, keys[block]), []).append(block)
@@ -202,4 +203,8 @@ def _own_sources(view: View, keys: Mapping[str, object]) -> Mapping[str, Box]:
         given = [inputs.get(block, []) for block in row]
         if len({*map(len, given)}) == 1:
             found.update((box.id, box) for each in given for box in each)
+        held = [constants.get(block, []) for block in row]
+        if len(held) > 1 and len(held[0]) > len(held[1]):
+            held[0] = []
+        found.update((box.id, box) for each in held for box in each)
     return found

@@ -1,0 +1,102 @@
+"""Which modules each of several optimizers updates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import torch
+from torch import nn
+
+import torchrecorder
+from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.recording import Recording
+from torchrecorder.style.optimizers import modules_of_optimizers
+
+
+class Net(nn.Module):
+    """Two layers in a module around both, a head, and a weight of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)))
+        self.head = nn.Linear(4, 2)
+        self.scale = nn.Parameter(torch.ones(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = self.head(self.body(x)) * self.scale
+        return found
+
+
+def trained(net: Net, *parts: Iterable[nn.Parameter], steps: int = 1) -> Recording:
+    """Steps of training, with an optimizer for each of these weights."""
+    optimizers = [torch.optim.Adam(part) for part in parts]
+    with torchrecorder.Recorder(net) as recorder:
+        for _ in range(steps):
+            net(torch.rand(3, 4)).sum().backward()
+            for optimizer in optimizers:
+                optimizer.step()
+                optimizer.zero_grad()
+    return recorder.recording
+
+
+def captions(recording: RecordedRun) -> list[str]:
+    return [*modules_of_optimizers(recording).values()]
+
+
+def test_each_optimizer_names_its_module() -> None:
+    """In every step, also where weights are known by their gradients only."""
+    net = Net()
+    recording = trained(net, net.body.parameters(), net.head.parameters(), steps=2)
+    assert captions(recording) == ["for body", "for head"] * 2
+
+
+def test_one_optimizer_names_none() -> None:
+    net = Net()
+    assert captions(trained(net, net.parameters(), steps=2)) == []
+
+
+def test_some_weights_of_a_module_do_not_stand_for_what_is_around_it() -> None:
+    """The inner ``Sequential`` has all weights of the outer one; its first layer has not."""
+    net = Net()
+    first, second = net.body[0]
+    assert isinstance(first, nn.Linear)
+    recording = trained(net, first.parameters(), second.parameters(), net.head.parameters())
+    assert captions(recording) == ["for body.0.0", "for body.0.1", "for head"]
+
+
+def test_optimizers_for_the_same_module_do_not_name_it() -> None:
+    """As one for matrices and one for biases, or one whose weights have gradients by turns."""
+    net = Net()
+    parts = [[layer.weight for layer in net.body[0]], [layer.bias for layer in net.body[0]]]
+    assert captions(trained(net, *parts)) == []
+
+
+def test_two_modules_are_listed_and_more_are_not() -> None:
+    net = Net()
+    first, second = net.body[0]
+    recording = trained(net, [*first.parameters(), *net.head.parameters()], second.parameters())
+    assert captions(recording) == ["for body, head", "for body.0.1"]
+    wide = nn.ModuleDict({name: nn.Linear(4, 4) for name in "abcd"})
+    weights = {name: [*layer.parameters()] for name, layer in wide.items()}
+    three, one = (torch.optim.SGD(part, 0.1) for part in (sum((weights[n] for n in "abc"), []),
+                                                          weights["d"]))
+    with torchrecorder.Recorder(wide) as recorder:
+        sum(layer(torch.rand(2, 4)).sum() for layer in wide.values()).backward()
+        three.step()
+        one.step()
+    assert captions(recorder.recording) == ["for d"]
+
+
+def test_a_weight_of_the_root_has_no_module() -> None:
+    net = Net()
+    recording = trained(net, net.body.parameters(), [net.scale])
+    assert captions(recording) == ["for body"]
+
+
+def test_figures_and_tables_name_the_module(tmp_path: Path) -> None:
+    net = Net()
+    recording = trained(net, net.body.parameters(), net.head.parameters())
+    figure = recording.render(tmp_path / "net.dot").read_text()
+    for text in (figure, str(recording.summary())):
+        assert "for body" in text and "for head" in text
