@@ -1,4 +1,4 @@
-"""Headroom: a higher recursion limit for the frames that recording adds.
+"""The recursion limit: raised for the frames that recording adds.
 
 With global module hooks, PyTorch (2.13) adds a frame to the three or four of each module call. A
 model that nests as deep as the recursion limit allows would fail, so the limit is a third higher
