@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from operator import itemgetter
 
-from torchrecorder.events import CALLED, OpKind, Role, ScopeId, Slot, ValueId
+from torchrecorder.events import CALLED, MODES, OpKind, Role, ScopeId, Slot, ValueId
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.nesting import Nesting
@@ -109,7 +109,27 @@ class _Whole:
         around = None
         if kind is not BoxKind.INPUT:
             around = self._before(value, self.nesting.common(self._reading(value)))
+        if not self._rewritten.isdisjoint(self.values[value].names):
+            around = self._outside_modes(around)
         return Box(value, kind, around, (value,))
+
+    @cached_property
+    def _rewritten(self) -> set[str]:
+        """The names of weights that operations outside training steps write."""
+        return {
+            name
+            for op in self.ops.values()
+            if op.scope not in self.steps
+            for value in op.writes
+            if self.stored.get(value) is Role.PARAMETER
+            for name in self.values[value].names
+        }
+
+    def _outside_modes(self, scope: str | None) -> str | None:
+        """*scope*, or the scope around its modes: what a loop writes in one has a box before it."""
+        while scope is not None and self.scopes[ScopeId(scope)].kind in MODES:
+            scope = self.nesting.parents[scope]
+        return scope
 
     def _reading(self, value: ValueId) -> list[str | None]:
         """The scopes that determine the cluster of *value*: those that read it.

@@ -9,18 +9,22 @@ the same way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import (
+    Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence,
+)  # fmt: skip
 from dataclasses import dataclass, replace
 from typing import Any
 
 from torchrecorder.events import OpId, ScopeId, ValueId
 from torchrecorder.graph.align import aligned
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.views.fold.repeat_groups import without_single_blocks
+from torchrecorder.views.collapse import close
+from torchrecorder.views.fold.repeat_groups import with_parents, without_single_blocks
 from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.fold.sibling_index import SiblingIndex
 from torchrecorder.views.fold.siblings import SiblingRows
 from torchrecorder.views.fold.edges import folded_arrows
+from torchrecorder.views.training import training_steps
 from torchrecorder.views.view import Cluster, View
 
 
@@ -43,13 +47,32 @@ class Fold:
 def repeats(view: View, similar: bool = False) -> tuple[View, tuple[tuple[str, ...], ...]]:
     """*view* with its blocks as clusters, and the groups of siblings that fold.
 
-    Groups inside siblings that fold are among them.
+    Groups inside siblings that fold are among them. What runs in the steps of an optimizer or the
+    calls of a data loader may differ between siblings: the first step makes state.
     """
     rows = SiblingRows(view, similar)
     groups = tuple(FoldTree(rows).groups if similar else rows.every_group())
+    blocked = rows.view
+    steps = frozenset() if similar else training_steps(view.recording)
+    if not steps.isdisjoint(view.clusters):
+        around = SiblingRows(close(view, steps.__contains__), similar)
+        inside = _inside(rows, steps)
+        groups = (*around.every_group(), *(group for group in groups if group[0] in inside))
+        blocked = with_parents(view, {**around.items.parent, **inside})
     folded = frozenset(item for group in groups for item in group)
-    blocked = without_single_blocks(rows.view, folded)
-    return _with_names(blocked, rows.items if blocked is rows.view else None), groups
+    found = without_single_blocks(blocked, folded)
+    return _with_names(found, rows.items if found is rows.view else None), groups
+
+
+def _inside(rows: SiblingRows, scopes: Collection[str]) -> Mapping[str, str | None]:
+    """The items in any of *scopes*, each with the cluster around it."""
+    nesting, parents = rows.view.nesting, rows.items.parent
+    within = {
+        cluster
+        for cluster in rows.view.clusters
+        if any(around in scopes for around in nesting.around(cluster))
+    }
+    return {item: around for item, around in parents.items() if around in within}
 
 
 def _with_names(view: View, items: SiblingIndex | None) -> View:

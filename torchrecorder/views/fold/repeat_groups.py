@@ -47,7 +47,11 @@ def with_block_clusters(
             keys[block] = key
             parents[block] = around
             parents.update(dict.fromkeys(members, block))
-    return (SiblingIndex(_moved(view, parents, keys), items) if parents else items), keys
+    if not parents:
+        return items, keys
+    blocked = with_parents(view, parents)
+    boxes = {**blocked.boxes, **_own_sources(blocked, keys)}
+    return SiblingIndex(replace(blocked, boxes=boxes), items), keys
 
 
 class _BlockPosition(NamedTuple):
@@ -139,7 +143,7 @@ def without_single_blocks(view: View, kept: Collection[str] = ()) -> View:
     )
 
 
-def _moved(view: View, parents: Mapping[str, str | None], keys: Mapping[str, object]) -> View:
+def with_parents(view: View, parents: Mapping[str, str | None]) -> View:
     """*view* with blocks as clusters; *parents* has the new cluster around each item."""
     boxes = {
         name: box.moved(parents[name]) if name in parents else box
@@ -152,8 +156,7 @@ def _moved(view: View, parents: Mapping[str, str | None], keys: Mapping[str, obj
     }
     inner = [box.cluster for box in boxes.values() if box.kind not in SOURCES]
     clusters = dict(_in_order({**old, **added}, inner))
-    found = replace(view, boxes=boxes, clusters=clusters)
-    return replace(found, boxes={**boxes, **_own_sources(found, keys)})
+    return replace(view, boxes=boxes, clusters=clusters)
 
 
 def _in_order(

@@ -1,0 +1,108 @@
+"""Loops in pages, where everything can be opened: they fold as they do in figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+
+import torchrecorder
+from torchrecorder.recording import Recording
+from torchrecorder.views.fold.blocks import is_block
+from torchrecorder.views.pipeline import ViewOptions, make_view
+from torchrecorder.views.tree import Tree
+from torchrecorder.views.view import Unfolded
+
+ROUNDS = 4
+
+
+def trained(make: Callable[..., torch.optim.Optimizer], **options: object) -> Recording:
+    """A loop that trains a network with buffers."""
+    net = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
+    optimizer = make(net.parameters(), lr=0.1, **options)
+    with torchrecorder.Recorder(net) as recorder:
+        for _ in range(ROUNDS):
+            optimizer.zero_grad()
+            net(torch.rand(3, 4)).square().mean().backward()
+            optimizer.step()
+    return recorder.recording
+
+
+def loops(unfolded: Unfolded) -> list[int]:
+    """The number of rounds of each loop outside scopes."""
+    clusters = unfolded.view.clusters
+    blocks = [group for group in unfolded.repeats if is_block(group[0])]
+    return [len(group) for group in blocks if clusters[group[0]].parent is None]
+
+
+@pytest.mark.parametrize("similar", [False, True])
+@pytest.mark.parametrize(
+    ("make", "options"),
+    [
+        (torch.optim.AdamW, {"foreach": False}),
+        (torch.optim.AdamW, {"foreach": True}),
+        (torch.optim.SGD, {"momentum": 0.9, "foreach": False}),
+    ],
+)
+def test_the_round_in_which_the_optimizer_makes_state(
+    make: Callable[..., torch.optim.Optimizer], options: dict[str, object], similar: bool
+) -> None:
+    """Is a round of the loop, with the operations that it ran itself."""
+    recording = trained(make, **options)
+    fold = "similar" if similar else True
+    unfolded = make_view(recording, ViewOptions(fold=fold)).unfolded
+    assert unfolded is not None
+    found = unfolded()
+    assert loops(found) == [ROUNDS]
+    steps = [scope for scope in recording.optimizer_steps if scope in found.view.clusters]
+    names = [[op.name for op in recording.ops.values() if op.scope == step] for step in steps]
+    assert len(steps) == ROUNDS and names[0] != names[1] == names[2]
+    if not similar:
+        nesting = found.view.nesting
+        homes = {box.id: {*nesting.around(box.cluster)} for box in found.view.boxes.values()}
+        assert all(op.scope in homes[op.id] for op in recording.ops.values()
+                   if op.scope in steps and op.id in homes)
+
+
+def test_what_repeats_inside_a_step_folds_there() -> None:
+    """In each round on its own; all of it can be opened."""
+    recording = trained(torch.optim.AdamW, foreach=False)
+    unfolded = make_view(recording).unfolded
+    assert unfolded is not None
+    found = unfolded()
+    clusters = found.view.clusters
+    inside = [group for group in found.repeats if clusters[group[0]].parent is not None]
+    homes = {clusters[group[0]].parent for group in inside if is_block(group[0])}
+    assert homes and homes <= set(recording.optimizer_steps)
+    places = [place.id for place in Tree(found).places if not place.fold]
+    assert sorted(places) == sorted({*found.view.boxes, *found.view.clusters})
+
+
+def test_weights_that_a_loop_writes_in_a_region_begin_before_it() -> None:
+    """The first round reads them, the others what the one before has written."""
+    net, mean = (nn.Sequential(nn.Linear(4, 4), nn.Tanh()) for _ in range(2))
+
+    def program() -> torch.Tensor:
+        total = torch.zeros(())
+        for _ in range(ROUNDS):
+            x = torch.rand(2, 4)
+            found = net(x)
+            with torch.no_grad():
+                for old, new in zip(mean.parameters(), net.parameters()):
+                    old.data = old.data * 0.9 + new.data * 0.1
+                goal = mean(x)
+            total = total + (found - goal).square().sum()
+        return total
+
+    recording = torchrecorder.record(program)
+    unfolded = make_view(recording).unfolded
+    assert unfolded is not None
+    view = unfolded().view
+    [loop] = [group for group in unfolded().repeats if is_block(group[0])]
+    assert len(loop) == ROUNDS
+    home = view.clusters[loop[0]].parent
+    weights = [value.id for value in recording.values.values()
+               if value.producer is None and value.names and value.names[0].startswith("mean.")]
+    assert len(weights) == 2 and {view.boxes[weight].cluster for weight in weights} == {home}
