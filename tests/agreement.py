@@ -120,12 +120,12 @@ class Agreement:
         hidden = any(op is None or op not in self.call_of for op in ends)
         allowed = {*read.own, *read.writes, *read.writers}
         if calls - allowed and (read.own or BEFORE in read.writers):
-            return f"recorded as made by {self._told(calls)}, made by {self._told(allowed)}"
+            return f"recorded as made by {self._names_of(calls)}, made by {self._names_of(allowed)}"
         missing = seen - calls
         if missing and not hidden and (missing := missing - self._ancestors(ends)):
-            return f"the writes by {self._told(missing)} are not behind it"
+            return f"the writes by {self._names_of(missing)} are not behind it"
         if not calls and seen and ends <= {None}:
-            return f"recorded as there from the start, written by {self._told(seen)}"
+            return f"recorded as there from the start, written by {self._names_of(seen)}"
         if ends == {None} and read.names and self._root(value).names[:1] != read.names[:1]:
             if not set(self._root(value).names) & set(read.names):
                 return f"recorded as {self._root(value).names}, is {read.names}"
@@ -169,12 +169,12 @@ class Agreement:
                     stack.append(producer)
         return found
 
-    def _told(self, calls: set[int]) -> str:
+    def _names_of(self, calls: set[int]) -> str:
         names = {BEFORE: "nobody", UNSEEN: "somebody unseen"}
-        told = [
+        found = [
             names.get(each) or f"{self.witness.calls[each].name}#{each}" for each in sorted(calls)
         ]
-        return ", ".join(told) or "nobody"
+        return ", ".join(found) or "nobody"
 
 
 def _same_call(op: Op, call: Call) -> bool:

@@ -31,7 +31,7 @@ def is_of_attention() -> bool:
     return sys._getframe(4).f_code is nn.MultiheadAttention.forward.__code__
 
 
-def heard_inside(mode: TorchFunctionMode, args: Any, kwargs: Any) -> Any:
+def called_inside(mode: TorchFunctionMode, args: Any, kwargs: Any) -> Any:
     """The result of attention, where *mode* hears what it calls instead of itself."""
     with mock.patch.object(nn.functional, "has_torch_function", lambda tensors: False):
         TorchFunctionMode.__enter__(mode)

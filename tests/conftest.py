@@ -73,7 +73,7 @@ def quick_collections() -> None:
 
 
 @pytest.fixture(autouse=True)
-def good_guest() -> Iterator[None]:
+def pytorch_restored() -> Iterator[None]:
     """Every test leaves PyTorch as it found it: hooks, modes, saved-tensor hooks, grad mode."""
     before = _installed()
     yield
@@ -93,7 +93,7 @@ def no_graphviz(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def strict_but_quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What an instrument stumbles over is an error; warnings of models and PyTorch are not."""
+    """Errors of an instrument are raised; warnings of models and PyTorch are not."""
     from torchrecorder.capture.tape import Tape
 
     monkeypatch.setattr(Tape, "strict", True)

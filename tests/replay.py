@@ -21,7 +21,7 @@ from torchrecorder.graph.nodes import Op
 from torchrecorder.recording import Recording
 
 from tests.agreement import Agreement
-from tests.callers import ATTENTION, heard_inside, is_of_attention, is_of_checkpoint
+from tests.callers import ATTENTION, called_inside, is_of_attention, is_of_checkpoint
 from tests.witness import Read, Witness, innermost, name_of, results_of, tensors_of
 
 _CANNOT = {"backward", "grad", "run_backward"}
@@ -67,7 +67,7 @@ class Keeper(TorchFunctionMode):
         if is_of_checkpoint():
             return func(*args, **(kwargs or {}))
         if func is ATTENTION and is_of_attention():
-            return heard_inside(self, args, kwargs or {})
+            return called_inside(self, args, kwargs or {})
         return self.keep(func, args, kwargs or {})
 
     def keep(self, func, args, kwargs):

@@ -47,7 +47,7 @@ def test_events_end_with_the_end_of_the_run() -> None:
         build(events()[:-1], Recording)
 
 
-def test_a_producer_that_nobody_saw_is_a_hidden_op() -> None:
+def test_an_unrecorded_producer_is_a_hidden_op() -> None:
     """The tensor comes out of an op of its own, right before the one that reads it."""
     recording = _without(lambda each: isinstance(each, Op) and each.id == "o0")
     made, reader = recording.ops["o0"], recording.ops["o1"]
@@ -67,7 +67,7 @@ def test_a_producer_whose_result_no_op_reads_comes_last() -> None:
     assert recording.ops["o1"].scope is None
 
 
-def test_a_tensor_that_nobody_saw_is_a_constant_or_comes_from_its_op() -> None:
+def test_an_unrecorded_tensor_is_a_constant_or_comes_from_its_op() -> None:
     """One that an op gave is its result; another one was there before."""
     recording = _without(lambda each: isinstance(each, Value) and each.id in ("v0", "v2"))
     assert (recording.values["v0"].role, recording.values["v0"].producer) == (Role.CONSTANT, None)
@@ -75,14 +75,14 @@ def test_a_tensor_that_nobody_saw_is_a_constant_or_comes_from_its_op() -> None:
     assert {slot.value for slot in recording.ops["o1"].inputs} == {"v2", "v3"}
 
 
-def test_a_scope_that_nobody_saw_is_left_out() -> None:
+def test_an_unrecorded_scope_is_left_out() -> None:
     """What was in it lies at the top."""
     recording = _without(lambda each: isinstance(each, Scope) and each.id == "s1")
     assert recording.ops["o0"].scope is recording.grad_nodes["g1"].scope is None
     assert recording.modules["m1"].calls == ()
 
 
-def test_a_grad_node_that_nobody_saw_is_made_up() -> None:
+def test_an_unrecorded_grad_node_is_added() -> None:
     """What leads to it and what is known of its run stay."""
     recording = _without(lambda each: isinstance(each, GradNode) and each.id == "g1")
     assert recording.grad_nodes["g1"].name == "unknown"
@@ -157,7 +157,7 @@ def _steps(recording: Recording) -> list[Any]:
     return sorted(steps, key=lambda step: step.index)
 
 
-def test_what_a_double_backward_made_says_by_what() -> None:
+def test_what_a_double_backward_made_shows_by_what() -> None:
     """A grad node by another; of one that nobody saw nothing is known."""
     *first, end = events()
     known, by = [each.id for each in first if isinstance(each, GradNode)][:2]

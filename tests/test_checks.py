@@ -79,7 +79,7 @@ def test_what_a_value_may_be(kind: str) -> None:
     assert repr(rule.or_none()) == f"<Check: must be {rule.expected} or None>"
 
 
-def test_what_is_said_of_a_wrong_value() -> None:
+def test_messages_of_wrong_values() -> None:
     """What is possible, what was given in short, and what may have been meant."""
     rule = one_of("nested", "dot", False).or_none()
     with pytest.raises(InvalidArgument) as found:
@@ -136,7 +136,7 @@ def test_the_closest_name(name: Any, closest: str | None) -> None:
     assert said == (f"; did you mean {closest!r}?" if closest else "")
 
 
-def test_patterns_that_match_nothing_are_told() -> None:
+def test_patterns_that_match_nothing_are_reported() -> None:
     """One warning each, at the line of whoever calls; a name with a bracket matches itself."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

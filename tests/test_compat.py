@@ -29,14 +29,14 @@ def test_modules_of_version_1_are_found():
         ("from torchrecorder.recorder import prehook", "with torchrecorder.Recorder"),
     ],
 )
-def test_what_is_gone_says_what_to_use(line, advice):
+def test_what_is_gone_names_its_replacement(line, advice):
     """An ImportError, as for any other name that is not there."""
     with pytest.raises(ImportError, match=advice):
         exec(line)
 
 
 @pytest.mark.parametrize("name", ["nodes", "edges"])
-def test_a_recording_says_where_its_nodes_are(name):
+def test_a_recording_shows_where_its_nodes_are(name):
     """In 1.x they were dictionaries of live objects."""
     recording = torchrecorder.record(torch.nn.Linear(2, 2), torch.ones(1, 2))
     with pytest.raises(AttributeError, match=f"recording.graph.{name}"):

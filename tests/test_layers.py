@@ -5,6 +5,7 @@ A function imports late to make starting cheap, never to reach what is above it.
 """
 
 import ast
+from collections import Counter
 from pathlib import Path
 
 import networkx as nx
@@ -149,8 +150,21 @@ def test_imports_in_functions_and_for_types_count():
 
 
 @each_module
-def test_is_short_and_says_what_it_is_for(name):
+def test_is_short_and_has_a_docstring(name):
     """Every module opens with its job, and has at most 400 lines."""
     text = MODULES[name].read_text()
     assert ast.get_docstring(ast.parse(text))
     assert len(text.splitlines()) <= 400
+
+
+def test_each_type_name_has_one_meaning():
+    """No two modules define a class, alias or type variable of the same name."""
+    defined = Counter()
+    for path in MODULES.values():
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                defined[node.name.lstrip("_")] += 1
+            elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                name = node.targets[0].id.lstrip("_")
+                defined[name] += name[:1].isupper() and not name.isupper()
+    assert [name for name, count in defined.items() if count > 1] == []

@@ -228,7 +228,7 @@ def test_it_is_saved_and_read():
         decode(data, Recording)
 
 
-def test_without_it_the_message_says_how():
+def test_without_it_the_message_names_the_argument():
     """To record it."""
     with pytest.raises(UnknownAnnotation, match="memory=True"):
         network().memory.peak

@@ -157,7 +157,7 @@ def test_a_wrong_option_is_refused_before_the_model_runs(
 
 
 @pytest.mark.parametrize("options", [{"depth": "two"}, {"fold": "yes"}, {"ops": 1}])
-def test_a_table_refuses_before_the_model_runs(options: dict[str, Any]) -> None:
+def test_a_table_fails_before_the_model_runs(options: dict[str, Any]) -> None:
     """As figures do."""
     with pytest.raises(InvalidArgument, match=f"{next(iter(options))} must"):
         torchrecorder.summary(_must_not_run, torch.ones(1), **options)

@@ -364,7 +364,7 @@ def test_what_lies_between(recording: Recording, number: int) -> None:
         fold=st.booleans(),
     ),
 )
-def test_dot_says_what_the_view_says(recording: Recording, options: ViewOptions) -> None:
+def test_dot_has_the_texts_of_the_view(recording: Recording, options: ViewOptions) -> None:
     """Graphviz reads as many nodes and edges as there are boxes and arrows."""
     view = make_view(recording, options)
     view.check()

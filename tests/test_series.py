@@ -67,7 +67,7 @@ def test_vanishing_gradients_are_remarked():
     assert "vanishing" in series.text()
 
 
-def test_dead_units_are_remarked():
+def test_dead_units_are_reported():
     """A layer that gives nothing but zeros."""
     model = torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.ReLU())
     torch.nn.init.constant_(model[0].bias, -100.0)

@@ -115,7 +115,7 @@ def test_histograms_of_odd_tensors(numbers, count):
     assert (bars.edges[0] + bars.edges[-1]) / 2 == pytest.approx(sum(finite) / len(finite))
 
 
-def test_a_failure_of_ours_stays_ours():
+def test_an_error_of_torchrecorder_does_not_stop_the_step():
     """The step goes on, and a warning says what is missing."""
     net = model()
     plain, followed = copy.deepcopy(net), WeightsFollowed(net)

@@ -75,7 +75,7 @@ rec.top("flops", by="layer")  # wrong
 
 
 @pytest.mark.slow
-def test_a_type_checker_knows_them(tmp_path: Path) -> None:
+def test_type_checkers_accept_them(tmp_path: Path) -> None:
     """It takes what is right, and names what is not, line by line."""
     pytest.importorskip("mypy")
     (tmp_path / "use.py").write_text(CODE)
@@ -99,7 +99,7 @@ def test_errors_are_at_the_top() -> None:
         assert kind.__name__ in torchrecorder.__all__
 
 
-def test_what_people_hold_shows_itself_in_a_line() -> None:
+def test_objects_show_themselves_in_a_line() -> None:
     """With what it is and how much is in it."""
     recorder, series = torchrecorder.Recorder(MODEL), torchrecorder.Series(MODEL, every=1)
     assert repr(recorder) == "<Recorder of Linear: not entered yet>"

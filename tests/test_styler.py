@@ -77,7 +77,7 @@ def line(graph: graphviz.Digraph, node: str) -> str:
     return next(text for text in graph.body if text.strip().startswith(f'"{node}" ['))
 
 
-def test_layers_ops_tensors_and_params_are_told_apart() -> None:
+def test_layers_ops_tensors_and_params_are_distinguished() -> None:
     """By the classes of 1.x."""
     spy = Spy()
     digraph(spy, replace(regions(), live=Live()), depth=9, parameters=True, tensors=True)

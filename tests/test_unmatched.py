@@ -87,7 +87,7 @@ def test_what_is_there_is_not_warned_of(
         torchrecorder.figure(recording, **options)
 
 
-def test_tables_say_what_was_not_measured(recording: torchrecorder.Recording) -> None:
+def test_tables_show_what_was_not_measured(recording: torchrecorder.Recording) -> None:
     """A column that stays empty is warned of; a ranking of nothing is an error."""
     with pytest.warns(NothingFound, match="no 'saved_bytes': .* of what requires grad"):
         recording.summary(columns=["saved_bytes"])
@@ -132,7 +132,7 @@ def test_nothing_to_draw_is_an_error(
         torchrecorder.view(recording, **options)
 
 
-def test_parts_that_do_not_depend_on_each_other_are_said() -> None:
+def test_parts_that_do_not_depend_on_each_other_are_stated() -> None:
     """Two branches side by side have nothing between them."""
     def branches(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return x.relu(), x.tanh()
@@ -172,7 +172,7 @@ def test_what_is_no_flag_is_refused_before_the_model_runs(name: str, value: obje
         torchrecorder.record(_Net(), torch.ones(1, 4), **{name: value})
 
 
-def test_a_number_that_colours_is_not_said_twice() -> None:
+def test_a_number_that_colours_is_not_shown_twice() -> None:
     """It stands on the boxes already."""
     recording = torchrecorder.record(_Net(), torch.ones(1, 4))
     figure = torchrecorder.figure(

@@ -22,7 +22,7 @@ from torch.nn.modules.module import (
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tests.callers import ATTENTION, heard_inside, is_of_attention, is_of_checkpoint
+from tests.callers import ATTENTION, called_inside, is_of_attention, is_of_checkpoint
 
 with contextlib.suppress(ImportError):
     import numpy as np
@@ -322,7 +322,7 @@ class Witness(TorchFunctionMode):
         if is_of_checkpoint():
             return func(*args, **(kwargs or {}))
         if func is ATTENTION and is_of_attention():
-            return heard_inside(self, args, kwargs or {})
+            return called_inside(self, args, kwargs or {})
         return self.hear(func, args, kwargs or {}, lambda func, *args, **kw: func(*args, **kw))
 
     def hear(self, func, args, kwargs, run):

@@ -39,7 +39,7 @@ from torchrecorder.events import (
 )
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op, Scope, Value
-from torchrecorder.graph.recording import Failure, LiveObjects, Made, RunDone
+from torchrecorder.graph.recording import Failure, LiveObjects, RecordingT, RunDone
 from torchrecorder.graph.repair import repaired
 from torchrecorder.graph.retained_tensors import Kept
 
@@ -72,10 +72,10 @@ Event = Union[
 @uncollected()
 def build(
     events: Iterable[Event],
-    make: type[Made],
+    make: type[RecordingT],
     live: LiveObjects | None = None,
     kept: Kept | None = None,
-) -> Made:
+) -> RecordingT:
     """The recording that *events* describe. References to nodes without an event are repaired.
 
     Args:
@@ -84,14 +84,14 @@ def build(
         live: Weak access to the recorded objects, for stylers.
         kept: Live tensors that the user asked to keep.
     """
-    builder = _Builder()
+    builder = _TableBuilder()
     take = builder.actions()
     for event in events:
         take[type(event)](event)
     return repaired(builder.recording(make, live, kept or Kept()))
 
 
-class _Builder:
+class _TableBuilder:
     """Collects nodes while the events go by."""
 
     def __init__(self) -> None:
@@ -183,7 +183,7 @@ class _Builder:
     def _done(self, event: RunDone) -> None:
         self.done = event
 
-    def recording(self, make: type[Made], live: LiveObjects | None, kept: Kept) -> Made:
+    def recording(self, make: type[RecordingT], live: LiveObjects | None, kept: Kept) -> RecordingT:
         """The recording, from everything that was collected."""
         if self.done is None:
             raise ValueError("the events do not end with RunDone")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from torchrecorder.annotations.training_memory import TrainingMemory
     from torchrecorder.live_memory import Memory
     from torchrecorder.query.failed_backward import FailedBackward
-    from torchrecorder.query.find import Part
+    from torchrecorder.query.find import NamedPart
     from torchrecorder.query.missing_gradient import MissingGradient
     from torchrecorder.query.paths import Paths
     from torchrecorder.signatures import DrawingOptions
@@ -41,7 +41,7 @@ class Recording(RecordedRun):
     same model give equal recordings (times aside). `RecordedRun` lists its attributes.
     """
 
-    def find(self, what: str) -> list[Part]:
+    def find(self, what: str) -> list[NamedPart]:
         """All modules, calls, tensors, operations and grad nodes that match *what*.
 
         Args:
@@ -66,7 +66,7 @@ class Recording(RecordedRun):
 
         return find(self, what)
 
-    def __getitem__(self, what: str) -> Part:
+    def __getitem__(self, what: str) -> NamedPart:
         """The one part that `find` finds for *what*: a module, else a call, a tensor, an operation.
 
         Raises `NotThere` if nothing or more than one part has this name; the message lists names.

@@ -120,7 +120,7 @@ def with_bad(**counts):
     return build(told, Recording)
 
 
-def test_the_first_nan_and_an_infinity_before_it_are_told():
+def test_the_first_nan_and_an_infinity_before_it_are_reported():
     """Who made of finite numbers what is not; an infinity after the first NaN is no news."""
     assert [*first_bad_ops(with_bad(v2=(2, 0), v4=(3, 0)))] == [("o0", 2, 0)]
     assert [*first_bad_ops(with_bad(v2=(0, 1)))] == [("o0", 0, 1)]
@@ -230,6 +230,6 @@ def test_a_repeat_that_ran_differently_does_not_count():
     assert found.run.notes == ("1 of 2 repeats ran other operations and are left out",)
 
 
-def test_nodes_of_a_double_backward_say_who_made_them():
+def test_nodes_of_a_double_backward_show_who_made_them():
     """In the recording, by id."""
     assert doubled().grad_nodes["g5"].made_by == "g4"

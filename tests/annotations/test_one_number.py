@@ -177,12 +177,12 @@ def by_pass(**numbers: float) -> Annotation:
         ({"o0": 2, "o1": 1, "g4": 3}, "3 forward, 3 backward"), ({"o0": 0, "g4": 0}, "0"),
     ],
 )
-def test_numbers_of_both_passes_say_which(numbers: dict[str, float], said: str) -> None:
+def test_numbers_of_both_passes_show_which(numbers: dict[str, float], said: str) -> None:
     """Zero is told only where there is nothing else; nothing where nothing was measured."""
     assert by_pass(**numbers).on(stepped()).text(["o0", "o1", "g4"]) == said
 
 
-def test_numbers_say_what_they_are() -> None:
+def test_numbers_show_what_they_are() -> None:
     """How many, of which run, and their sum if it is one."""
     assert repr(by_pass(o0=2, o1=3).on(stepped())) == "<n of Net: 2 numbers, total 5>"
     assert repr(replace(by_pass(o0=2), merge=max).on(stepped())) == "<n of Net: 1 number>"
@@ -326,7 +326,7 @@ def test_a_number_that_cannot_be_added_up_has_no_limit() -> None:
     assert BUDGETS.holds({"": {"parameters": 0, "flops": 1e9}})
 
 
-def test_what_was_not_measured_is_told_with_the_flags_that_measure_it() -> None:
+def test_what_was_not_measured_is_reported_with_the_flags_that_measure_it() -> None:
     """And what else there is; annotations by the name of their flag, too."""
     with pytest.warns(UserWarning, match=r"no 'flops': record\(\.\.\., flops=True\) meas"):
         numbers_of(network(), "flops")
@@ -379,7 +379,7 @@ def test_what_ran_again_has_no_row() -> None:
         assert not any("relu" in row["name"] for row in recording.table([], by=by))
 
 
-def test_rows_say_what_they_are() -> None:
+def test_rows_show_what_they_are() -> None:
     """Types with their number, ops with their line, scopes with their kind, grad nodes alone."""
     recording = network()
     types = recording.table(["output_bytes"], by="type")

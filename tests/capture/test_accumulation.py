@@ -11,15 +11,10 @@ from torch import nn
 
 import torchrecorder
 from tests.structure import structure
-from torchrecorder.capture.tape import Tape
 from torchrecorder.events import Role
 from torchrecorder.recording import Recording
 
-
-@pytest.fixture(autouse=True)
-def strict(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What an instrument stumbles over is an error here."""
-    monkeypatch.setattr(Tape, "strict", True)
+pytestmark = pytest.mark.usefixtures("strict")
 
 
 def model() -> nn.Module:
@@ -74,7 +69,7 @@ def test_accumulated_passes_are_a_chain(create_graph: bool) -> None:
     assert len(recording.ops[second].inputs) == 1 + 4
 
 
-def test_what_a_pass_adds_to_is_written_although_nobody_reads_it() -> None:
+def test_what_a_pass_adds_to_is_written_although_it_is_not_read() -> None:
     """By the pass that reads it as well; the first only writes."""
     net = model()
     with torchrecorder.Recorder(net) as recorder:
@@ -117,7 +112,7 @@ def test_each_optimizer_reads_the_gradients_of_its_own_pass() -> None:
     assert behind(recording, first) == {one} and behind(recording, second) == {other}
 
 
-def test_a_pass_adds_only_to_what_it_was_told() -> None:
+def test_a_pass_accumulates_only_where_it_was_asked() -> None:
     """``inputs=`` leaves the other gradients alone."""
     net = model()
     weight = next(net.parameters())

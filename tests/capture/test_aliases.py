@@ -103,7 +103,7 @@ def operands(function, x):
     ],
 )
 @pytest.mark.parametrize("grad", [False, True])
-def test_both_operands_are_told_apart(function, read, grad):
+def test_both_operands_are_distinguished(function, read, grad):
     """The same tensor by two ways is drawn as two ways."""
     assert operands(function, torch.ones(2, requires_grad=grad)) == read
 
@@ -133,7 +133,7 @@ def test_ops_are_given_the_tensor_of_the_user():
         lambda x: torch.mul(2, other=x), lambda x: torch.cat(tensors=[x]),
     ],
 )
-def test_autograd_knows_only_the_tensor_of_the_user(use):
+def test_autograd_has_only_the_tensor_of_the_user(use):
     """Behind what an operation makes of what an identity returned, as without a recorder."""
     x = torch.ones(2, requires_grad=True)
     with tr.Recorder(model := Calls(lambda same, x: use(same(x)))):

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import torchrecorder
-from torchrecorder.capture.tensors.argument_objects import Places
+from torchrecorder.capture.tensors.argument_objects import ObjectPlaces
 from torchrecorder.events import Role
 
 from tests.structure import structure
@@ -139,7 +139,7 @@ def nested(depth, item):
 def test_how_deep_places_are_searched():
     """Arguments to the sixth level, variables to the third; a tensor that is gone is nowhere."""
     near, far, held, lost = (torch.ones(1) for _ in range(4))
-    places = Places(
+    places = ObjectPlaces(
         [("near", nested(6, near)), ("far", nested(7, far))],
         [("held", nested(3, held)), ("lost", nested(4, lost))],
     )

@@ -92,7 +92,7 @@ def graph_of(recording):
     return {op.name: numbers.get(op.id) for op in recording.ops.values()}
 
 
-def test_every_op_knows_its_graph():
+def test_every_op_has_its_graph():
     """Or that it runs in Python between two."""
     model, x = branching()
     recording = tr.record(model, x, compiled=True)

@@ -40,17 +40,17 @@ def check_kernels(recording):
 
 
 @pytest.fixture
-def told_kernels():
-    """A PyTorch that tells of kernels; to ask it imports Inductor, which takes seconds."""
+def reported_kernels():
+    """A PyTorch that reports kernels; to find out imports Inductor, which takes seconds."""
     if not tracks_kernels():
         pytest.skip("this PyTorch does not tell of kernels")
 
 
-@pytest.mark.usefixtures("told_kernels")
+@pytest.mark.usefixtures("reported_kernels")
 def test_ops_of_one_kernel(monkeypatch, tmp_path):
     """By the names of nodes that Inductor gives; here those that it was seen to give."""
 
-    def told(graph, inputs):
+    def reported(graph, inputs):
         product, relu, add, sigmoid = (
             node.name for node in graph.graph.nodes if node.op.startswith("call_")
         )
@@ -60,14 +60,14 @@ def test_ops_of_one_kernel(monkeypatch, tmp_path):
         ]
         return graph.forward, kernels
 
-    monkeypatch.setattr("torchrecorder.capture.compiled.traced.lowered", told)
+    monkeypatch.setattr("torchrecorder.capture.compiled.traced.lowered", reported)
     recording = tr.record(Fusing(), torch.ones(2, 8), compiled="inductor")
     check_kernels(recording)
     assert tr.load(recording.save(tmp_path / "run.json")) == recording
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("told_kernels")
+@pytest.mark.usefixtures("reported_kernels")
 @pytest.mark.skipif(shutil.which("g++") is None, reason="there is no C++ compiler")
 @pytest.mark.parametrize("grad", [True, False])
 def test_ops_of_one_kernel_of_the_real_inductor(grad):
@@ -77,7 +77,7 @@ def test_ops_of_one_kernel_of_the_real_inductor(grad):
     check_kernels(recording)
 
 
-@pytest.mark.usefixtures("told_kernels")
+@pytest.mark.usefixtures("reported_kernels")
 def test_without_kernels_graphs_are_left(monkeypatch):
     """Where Inductor fails, as without a C++ compiler, the graphs are there, and a note."""
 

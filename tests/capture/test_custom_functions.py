@@ -80,7 +80,7 @@ def test_inert_where_not_recognised(case, unrecognised):
     assert custom_functions._known == [False]
 
 
-def test_unrecognised_is_said(unrecognised):
+def test_unrecognised_is_reported(unrecognised):
     """What the picture lacks for that reason is a fact that was lost, and a warning."""
     with pytest.warns(match="1 fact.*custom autograd functions cannot be recognised"):
         recording = _recorded(zoo.BY_NAME["identity_residual"])

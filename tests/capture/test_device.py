@@ -45,7 +45,7 @@ def test_peak_memory_by_scope():
     assert whole <= torch.cuda.max_memory_allocated()
 
 
-def test_nodes_in_the_engines_threads_are_heard():
+def test_nodes_in_threads_of_the_engine_are_recorded():
     """On a GPU grad nodes run in another thread: order, time and modules are right there too."""
     net = model()
     seen = []

@@ -69,7 +69,7 @@ def facts(recording: Recording) -> tuple[Any, ...]:
     )
 
 
-def told(name: str) -> tuple[Any, ...]:
+def expected_facts(name: str) -> tuple[Any, ...]:
     """The same from a plain run."""
     x = square()
     version, memory = x._version, x.untyped_storage().data_ptr()
@@ -89,8 +89,8 @@ def test_methods_and_attributes_that_give_tensors() -> None:
     making = [name for name in names if tensors_of(use(square(), name))]
     returning = [name for name in making if use(x := square(), name) is x and not x._version]
     wrong = {
-        name: (facts(found), told(name)) for name in making if name not in returning
-        if len((found := recorded(name)).ops) != 1 or facts(found) != told(name)
+        name: (facts(found), expected_facts(name)) for name in making if name not in returning
+        if len((found := recorded(name)).ops) != 1 or facts(found) != expected_facts(name)
     }
     assert len(making) > 200 and not wrong
 

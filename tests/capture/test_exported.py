@@ -69,7 +69,7 @@ def test_it_runs_on_inputs_of_ones_own():
     assert recording.run.seconds is not None and recording.grad_runs
 
 
-def test_what_cannot_be_recorded_says_what_to_do(tmp_path):
+def test_what_cannot_be_recorded_has_advice(tmp_path):
     """Files of other kinds, weights, inputs in the place of the model."""
     for given, said in {
         "weights.pth": "load_state_dict",

@@ -14,17 +14,12 @@ from torch import Tensor
 import torchrecorder
 from torchrecorder.capture.autograd.thread_nodes import LEAF, ForeignNodes
 from torchrecorder.capture.autograd.walk import AutogradWalk
-from torchrecorder.capture.tape import Tape
 from torchrecorder.events import GradEdge
 from tests.notation import flow
 from tests.structure import structure
 from tests.zoo.case import leaf, net
 
-
-@pytest.fixture(autouse=True)
-def strict(monkeypatch: Any) -> None:
-    """What an instrument stumbles over is an error here."""
-    monkeypatch.setattr(Tape, "strict", True)
+pytestmark = pytest.mark.usefixtures("strict")
 
 
 def walk_of(recorder: Any) -> AutogradWalk:

@@ -58,7 +58,7 @@ RESULTS = {
 
 
 @pytest.mark.parametrize("kind", RESULTS)
-def test_what_metadata_tells_of_results(kind: str) -> None:
+def test_metadata_of_results(kind: str) -> None:
     """Shape, type, device and bytes, as the results themselves have them."""
     found = RESULTS[kind](torch.ones(2, 3, dtype=torch.float64, requires_grad=True))
     results = [found] if isinstance(found, Tensor) else list(found)
@@ -190,7 +190,9 @@ def run(program: list[tuple[str, str, int, int]], *leaves: Tensor) -> Tensor:
 
 @settings(max_examples=60)
 @given(PROGRAMS)
-def test_nodes_of_several_threads_are_told_apart(program: list[tuple[str, str, int, int]]) -> None:
+def test_nodes_of_several_threads_are_distinguished(
+    program: list[tuple[str, str, int, int]]
+) -> None:
     """Although each thread counts its own: the graph is that of autograd in a plain run."""
     x, y = (torch.ones(2, requires_grad=True) for _ in range(2))
     recording = record(net(lambda self, *given: run(program, *given), inner=IDENTITY), (x, y))

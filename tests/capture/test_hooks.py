@@ -13,16 +13,11 @@ from torch import nn
 
 import torchrecorder
 from torchrecorder.capture.recorder import Recorder
-from torchrecorder.capture.tape import Tape
 
 from tests.structure import structure
 from tests.notation import flow
 
-
-@pytest.fixture(autouse=True)
-def strict(monkeypatch):
-    """What an instrument stumbles over is an error here."""
-    monkeypatch.setattr(Tape, "strict", True)
+pytestmark = pytest.mark.usefixtures("strict")
 
 
 def _hooked(hook):

@@ -50,7 +50,7 @@ def test_what_is_not_finite_is_counted_and_left_out():
     assert found.high == pytest.approx(math.log(4)) and found.low == 0
 
 
-def test_what_is_not_finite_says_in_which_pass():
+def test_what_is_not_finite_shows_in_which_pass():
     """A finite root whose gradient is not, in figures and tables."""
     x = torch.zeros(3, requires_grad=True)
     with tr.Recorder(stats=True) as recorder:
@@ -214,7 +214,7 @@ def test_replay_of_a_node_that_failed():
         recording.replay(recording.run.failure.grad)
 
 
-def test_replay_says_when_what_was_saved_is_gone():
+def test_replay_raises_when_what_was_saved_is_gone():
     """After a pass that freed the graph, the message says how to keep it."""
     with tr.Recorder(replay=True) as recorder:
         torch.ones(3, requires_grad=True).exp().sum().backward()

@@ -55,8 +55,8 @@ def entered(names: Sequence[str]) -> Any:
         yield
 
 
-def told(before: Modes, inside: Modes) -> str:
-    """What a reader is told about an operation: what is on only there, the strongest first."""
+def expected_kind(before: Modes, inside: Modes) -> str:
+    """The region around an operation: what is on only there, the strongest first."""
     if inside.inference > before.inference:
         return "inference_mode"
     if inside.autocast not in ("", before.autocast):
@@ -94,7 +94,7 @@ def test_regions_by_modes(around: Sequence[str], names: Sequence[str]) -> None:
         recording = torchrecorder.record(net(forward), torch.ones(2))
     scopes = {op.name: recording.scopes[op.scope] for op in recording.ops.values()}
     kinds = {name: scope.kind.value for name, scope in scopes.items()}
-    assert kinds == {**dict.fromkeys(kinds, "module"), "exp": told(before, seen[0])}
+    assert kinds == {**dict.fromkeys(kinds, "module"), "exp": expected_kind(before, seen[0])}
     assert scopes["exp"].cls == ("Net" if kinds["exp"] == "module" else detail(before, seen[0]))
 
 

@@ -96,7 +96,7 @@ def test_the_summary_names_the_one_weight_without_a_gradient():
     ]
 
 
-def test_a_fold_says_in_which_of_its_siblings_the_first_bad_number_is():
+def test_a_fold_shows_in_which_of_its_siblings_the_first_bad_number_is():
     """The inside that is drawn is that of the first."""
 
     class Root(torch.nn.Module):

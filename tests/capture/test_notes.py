@@ -67,7 +67,7 @@ def test_custom_function_that_fails_in_backward_is_in_its_module():
     assert f"test_notes.py:{line_of('raised in backward')}, made by" in note
 
 
-def test_the_line_that_raised_is_told_not_the_callers():
+def test_the_line_that_raised_is_reported_not_the_callers():
     """Where no operation failed."""
     note = note_of(nn.Sequential(Picks()))
     assert note.startswith("torchrecorder: while running `0` (Picks), at ")

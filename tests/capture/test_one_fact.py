@@ -117,7 +117,7 @@ def test_modules_that_pass_a_tensor_on_have_no_node(kind: str, leaf: bool) -> No
     assert len({run.grad for run in runs}) == len(wanted) and recording.run.lost == 0
 
 
-def test_what_another_thread_made_has_the_size_that_autograd_knows() -> None:
+def test_what_another_thread_made_has_the_size_of_autograd() -> None:
     """Shape, type and bytes of results that nobody saw."""
 
     def forward(self: Any, x: Tensor) -> Tensor:

@@ -85,7 +85,7 @@ SCHEMAS["xy"] = "Tensor(a!) x, Tensor(b!) y"
 
 @pytest.mark.parametrize("name", ["write", "write_"])
 @pytest.mark.parametrize("written", SCHEMAS)
-def test_parts_of_one_memory_are_written_as_the_schema_says(name: str, written: str) -> None:
+def test_parts_of_one_memory_are_written_as_in_the_schema(name: str, written: str) -> None:
     """The parts share a version, and the name tells nothing of the second argument."""
     library = torch.library.Library("parts", "FRAGMENT")
 

@@ -81,7 +81,7 @@ def test_statistics_are_those_of_the_part_that_is_here(mesh):
 
 
 @pytest.mark.parametrize("option", [{"stats": True}, {"keep": ["*"]}])
-def test_looking_waits_for_nobody(option, mesh):
+def test_looking_at_results_does_not_wait(option, mesh):
     """The result of a collective is looked at after the program has waited for it, not before."""
     class Model(torch.nn.Module):
         def forward(self, x):
@@ -184,21 +184,21 @@ def test_a_send_is_drawn(mesh):
         dist.send(x.sin(), 2, tag=7)
 
     recording = torchrecorder.record(run, X)
-    (told,) = recording.communications
-    assert told[:8] == ("send", "", "0", 0, 2, 7, 48, 0)
+    (one,) = recording.communications
+    assert one[:8] == ("send", "", "0", 0, 2, 7, 48, 0)
     sends = [op.id for op in recording.ops.values() if op.name == "send"]
-    assert sends == ([told.op] if COLLECTIVE_CALLS.present else [])
+    assert sends == ([one.op] if COLLECTIVE_CALLS.present else [])
     assert set(sends) <= torchrecorder.view(recording, fold=False).boxes.keys()
 
 
 def test_what_tensor_parallel_layers_send(mesh):
     """One all-reduce forward, in the module that makes it."""
     recording = _recorded(tensor_parallel(mesh))
-    (told,) = recording.communications
-    assert told[:2] == ("all_reduce", "sum" if REDUCTIONS.present else "") and not told.backward
-    assert (told.given, told.received) == (48, 48)
-    assert "2" in [recording.scopes[each].path for each in recording.within(told.scope)]
-    assert told.seconds is None
+    (one,) = recording.communications
+    assert one[:2] == ("all_reduce", "sum" if REDUCTIONS.present else "") and not one.backward
+    assert (one.given, one.received) == (48, 48)
+    assert "2" in [recording.scopes[each].path for each in recording.within(one.scope)]
+    assert one.seconds is None
     assert recording.annotations["communication_bytes"].total() == 48
 
 
@@ -207,15 +207,15 @@ def test_what_sharded_weights_send(mesh):
     model = sharded(mesh)
     plain = collectives(lambda: step(model, X))
     recording = _recorded(model)
-    found = [(told.name, told.backward) for told in recording.communications]
+    found = [(one.name, one.backward) for one in recording.communications]
     assert sorted(found) == [
         ("all_gather", False), ("all_gather", False), ("all_gather", True),
         ("reduce_scatter", True), ("reduce_scatter", True),
     ]
     assert len(found) == sum(plain.values())
-    assert [told.order for told in recording.communications] == [0, 1, 2, 3, 4]
-    assert [told.op is None for told in recording.communications] == [False] * 2 + [True] * 3
-    ran = [told.grad for told in recording.communications]
+    assert [one.order for one in recording.communications] == [0, 1, 2, 3, 4]
+    assert [one.op is None for one in recording.communications] == [False] * 2 + [True] * 3
+    ran = [one.grad for one in recording.communications]
     assert ran[2] and recording.grad_nodes[ran[2]].name == "AddmmBackward0"
     assert ran[3:] == [None, None]  # the inputs need no gradient, so that comes at the very end
 
@@ -277,16 +277,16 @@ def test_a_sharded_model_of_fake_tensors(mesh):
     real = _recorded(sharded(mesh))
     assert _named_behind_loss(fake) == _named_behind_loss(real)
     assert {"0.weight", "0.bias", "2.weight", "2.bias"} <= _named_behind_loss(fake)
-    assert [told[:4] for told in fake.communications] == [told[:4] for told in real.communications]
+    assert [one[:4] for one in fake.communications] == [one[:4] for one in real.communications]
 
 
-def _told(recording):
+def _communications(recording):
     return [
         (
-            told.name, told.reduction if REDUCTIONS.present else "", told.order, told.given,
-            told.received, told.backward,
+            one.name, one.reduction if REDUCTIONS.present else "", one.order, one.given,
+            one.received, one.backward,
         )
-        for told in recording.communications
+        for one in recording.communications
     ]
 
 
@@ -308,7 +308,7 @@ def test_functional_collectives_on_fake_tensors(no_grad, mesh):
     for mode in FakeTensorMode(allow_non_fake_inputs=True), contextlib.nullcontext():
         with torch.set_grad_enabled(not no_grad), mode, Recorder(run) as recorder:
             run()
-        found.append(_told(recorder.recording))
+        found.append(_communications(recorder.recording))
         assert structure(recorder.recording) == []
     assert found[0] == found[1]
     assert len(found[0]) == 9 + (not no_grad)
@@ -324,8 +324,8 @@ def test_tensor_parallel_layers_of_fake_tensors(mesh):
 
     with FakeTensorMode(allow_non_fake_inputs=True):
         fake = _recorded(stack())
-    assert _told(fake) == _told(_recorded(stack()))
-    sent = [(told.name, told.backward) for told in fake.communications]
+    assert _communications(fake) == _communications(_recorded(stack()))
+    sent = [(one.name, one.backward) for one in fake.communications]
     assert sent == [("all_reduce", False)] * 3 + [("all_reduce", True)] * 2
 
 

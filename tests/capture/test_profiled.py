@@ -127,7 +127,7 @@ def test_record_profiles_itself():
     assert any("CPU" in row.text for row in tr.figure(recording, color_by="cpu_time").legend)
 
 
-def test_the_run_is_as_ever():
+def test_the_run_is_unchanged():
     """Outputs and gradients bit for bit; an op that fails leaves no range open."""
     model, x = mlp()
     plain = model(x)

@@ -17,7 +17,7 @@ from torchrecorder.capture.internals.access import (
     leave_function_mode,
 )
 from torchrecorder.capture.state.force_eager import RunEagerly
-from torchrecorder.capture.state.recursion_limit import Headroom
+from torchrecorder.capture.state.recursion_limit import RaisedRecursionLimit
 
 
 class Mode(TorchFunctionMode):
@@ -62,7 +62,7 @@ def test_a_mode_of_the_dispatcher_is_removed_from_below_others():
 def test_recursion_limits_of_several_recorders(order):
     """The highest of those that are active counts, whichever ends first."""
     before = sys.getrecursionlimit()
-    both, limits = (Headroom(), Headroom()), [before]
+    both, limits = (RaisedRecursionLimit(), RaisedRecursionLimit()), [before]
     try:
         for headroom in both:
             headroom.__enter__()

@@ -15,6 +15,7 @@ from torch.utils.checkpoint import checkpoint
 import torchrecorder
 from torchrecorder.recording import Recording
 
+from tests.capture.debugger import debugger
 from tests.work import lines_run
 
 X = torch.ones(2, 2)
@@ -160,32 +161,19 @@ def test_a_debugger_that_begins_meanwhile():
     assert shown(recorder.recording)[0] == ("traced", None, ["relu", "sigmoid"])
 
 
-def test_where_frames_are_traced_positions_tell():
+def test_where_frames_are_traced_positions_decide():
     """Two calls in a row are two, also under a debugger that has set its own function."""
-
-    def tracer(frame, event, argument):
-        return tracer
-
     def once(x):
         return x.relu().sigmoid()
 
-    before = sys.gettrace()
-    with torchrecorder.Recorder() as recorder:
-        sys.settrace(tracer)
-        try:
-            for _ in range(2):
-                once(X)
-        finally:
-            sys.settrace(before)
+    with torchrecorder.Recorder() as recorder, debugger():
+        for _ in range(2):
+            once(X)
     assert shown(recorder.recording) == [("once", None, ["relu", "sigmoid"])] * 2
 
 
 def test_under_a_debugger_the_same_calls_are_found():
     """Functions around the block are none of the run, and one with a region in it is one call."""
-
-    def tracer(frame, event, argument):
-        return tracer
-
     def around(x):
         return checkpoint(twice, x, use_reentrant=False) + 1
 
@@ -194,12 +182,8 @@ def test_under_a_debugger_the_same_calls_are_found():
             around(X.clone().requires_grad_())
         return shown(recorder.recording)
 
-    before = sys.gettrace()
-    sys.settrace(tracer)
-    try:
+    with debugger():
         traced = calls()
-    finally:
-        sys.settrace(before)
     assert traced == calls()
     assert [name for name, *_ in traced] == ["around", "twice", "doubled", "doubled"]
 

@@ -62,7 +62,7 @@ def test_a_look_only_notes():
     assert note.startswith("Sequential ran eagerly") and "by other_backend" in note
 
 
-def test_the_eager_backend_is_not_told():
+def test_the_eager_backend_is_not_reported():
     """It gives the same numbers."""
     double = torch.compile(lambda x: x * 2, backend="eager")
     with warnings.catch_warnings():

@@ -16,7 +16,6 @@ import torchrecorder
 from tests.structure import structure
 from tests.capture import test_threads as threads
 from tests.reach import disagreements
-from torchrecorder.capture.tape import Tape
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import FLOPS_FORWARD
 
@@ -29,9 +28,8 @@ PLAIN_START = threading.Thread.start
 
 
 @pytest.fixture(autouse=True)
-def strict(monkeypatch):
-    """What an instrument stumbles over is an error here; and nothing is left behind."""
-    monkeypatch.setattr(Tape, "strict", True)
+def start_restored(strict):
+    """Errors of instruments are raised, and the method that starts threads is put back."""
     yield
     assert threading.Thread.start is PLAIN_START
 

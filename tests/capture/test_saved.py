@@ -92,7 +92,7 @@ def test_sum_agrees_with_hooks_on_saved_tensors(case):
     assert wanted > 0 and sum(found.values()) == (wanted if SAVED_TENSORS.present else 0)
 
 
-def test_what_cannot_be_counted_is_said_where_it_is_asked_for(monkeypatch):
+def test_what_cannot_be_counted_is_stated_where_it_is_asked_for(monkeypatch):
     """One sentence where ``saved=True`` counts nothing; none where nobody asked."""
     monkeypatch.setattr("torchrecorder.capture.instruments.SEES_SAVED_TENSORS", False)
     monkeypatch.setattr("torchrecorder.capture.record.SEES_SAVED_TENSORS", False)

@@ -160,7 +160,7 @@ class Functions(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def test_a_mode_of_the_users_hears_attention_as_a_whole():
+def test_a_mode_of_the_user_gets_attention_as_one_call():
     """As without a recorder, which shows its inside elsewhere."""
     attention, x = nn.MultiheadAttention(4, 2), torch.rand(3, 1, 4)
     with Functions() as plain:

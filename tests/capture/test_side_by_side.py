@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import torchrecorder as tr
-from torchrecorder.capture.state.recursion_limit import Headroom
+from torchrecorder.capture.state.recursion_limit import RaisedRecursionLimit
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.autograd.thread_nodes import ThreadsStarted
 
@@ -51,7 +51,9 @@ def test_recursion_limit_and_profile_function():
     """Left in the order in which they were entered, and with one entered between."""
     before = sys.getrecursionlimit(), threading.getprofile()
     heard = []
-    shared = [(Headroom(), ThreadsStarted(Tape(), lambda: heard.append(1))) for _ in range(3)]
+    shared = [
+        (RaisedRecursionLimit(), ThreadsStarted(Tape(), lambda: heard.append(1))) for _ in range(3)
+    ]
 
     def enter(number):
         for each in shared[number]:

@@ -21,14 +21,11 @@ from torchrecorder.capture.hooks.modules import ModuleScopes
 from torchrecorder.capture.tape import Tape
 from torchrecorder.events import GradEdge
 from torchrecorder.graph.nodes import GradNode
+from tests.capture.debugger import debugger
 from tests.structure import structure
 from tests.zoo.case import net
 
-
-@pytest.fixture(autouse=True)
-def strict(monkeypatch: Any) -> None:
-    """What an instrument stumbles over is an error here."""
-    monkeypatch.setattr(Tape, "strict", True)
+pytestmark = pytest.mark.usefixtures("strict")
 
 
 X = torch.ones(2, 2)
@@ -136,22 +133,14 @@ def test_an_exception_was_raised_where_it_was_raised_first() -> None:
 
 def test_around_the_block_nothing_is_called_under_a_debugger() -> None:
     """Not even where the frame around goes back to a line that it was on before."""
-
-    def tracer(frame: Any, event: str, argument: Any) -> Any:
-        return tracer
-
     def rounds() -> Any:
         with torchrecorder.Recorder() as recorder:
             for _ in range(3):
                 X.sin()
         return recorder.recording
 
-    before = sys.gettrace()
-    sys.settrace(tracer)
-    try:
+    with debugger():
         recording = rounds()
-    finally:
-        sys.settrace(before)
     assert not recording.function_calls and len(recording.ops) == 3
 
 

@@ -13,15 +13,10 @@ import torchrecorder
 from torchrecorder.capture.internals.access import function_modes
 from torchrecorder.capture.internals.processes import in_use
 from torchrecorder.capture.modes.higher_order import active_recorders
-from torchrecorder.capture.tape import Tape
 from tests.notation import flow
 from tests.structure import structure
 
-
-@pytest.fixture(autouse=True)
-def strict(monkeypatch: Any) -> None:
-    """What an instrument stumbles over is an error here."""
-    monkeypatch.setattr(Tape, "strict", True)
+pytestmark = pytest.mark.usefixtures("strict")
 
 
 class Compares(nn.Module):

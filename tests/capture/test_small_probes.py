@@ -40,7 +40,7 @@ def pending(clock: Any, name: str = "all_reduce") -> _Pending:
     return _Pending(clock, SimpleNamespace(name=name), [], True)  # type: ignore[arg-type]
 
 
-def test_time_of_a_communication_that_tells_its_end() -> None:
+def test_time_of_a_communication_with_its_end() -> None:
     """Until it is done, whoever waits after that; waiting twice adds up."""
     clock = Clock()
     one = pending(clock)
@@ -56,7 +56,7 @@ def test_time_of_a_communication_that_tells_its_end() -> None:
 
 
 @pytest.mark.parametrize(("name", "seconds"), [("recv", 5.0), ("send", None)])
-def test_time_of_a_communication_that_does_not_tell(name: str, seconds: float | None) -> None:
+def test_time_of_a_communication_without_an_end(name: str, seconds: float | None) -> None:
     """Until the first wait was over; what was sent may still be on its way then."""
     clock = Clock()
     one = pending(clock, name)

@@ -51,7 +51,7 @@ class Two(torch.autograd.Function):
         raise ValueError
 
 
-def test_an_error_in_backward_tells_which_gradients_were_missing() -> None:
+def test_an_error_in_backward_shows_which_gradients_were_missing() -> None:
     """A result that was not used has none."""
     x = torch.ones(2, requires_grad=True)
     with pytest.raises(ValueError) as caught, torchrecorder.Recorder():

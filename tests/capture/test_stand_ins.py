@@ -24,7 +24,7 @@ class Net(nn.Module):
         return self.norm(self.conv(x))
 
 
-def test_a_styler_knows_the_layers_of_a_model_that_is_gone():
+def test_a_styler_gets_the_layers_of_a_deleted_model():
     """As scripts of 1.x do: the model is a temporary of the call that records it."""
     seen = {}
 

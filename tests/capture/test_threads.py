@@ -13,18 +13,13 @@ from torch import nn
 import torchrecorder
 from torchrecorder.testing.inert import assert_inert
 from torchrecorder.capture.recorder import Recorder
-from torchrecorder.capture.tape import Tape
 
 from tests.structure import structure
 from tests.notation import flow
 from tests.reach import disagreements
 from tests.zoo.case import Run, leaf, net, parameter
 
-
-@pytest.fixture(autouse=True)
-def strict(monkeypatch):
-    """What an instrument stumbles over is an error here."""
-    monkeypatch.setattr(Tape, "strict", True)
+pytestmark = pytest.mark.usefixtures("strict")
 
 
 def _in_thread(function, *args):
@@ -274,7 +269,7 @@ def test_pool_takes_every_number():
         assert mul.inputs[1].value == cos.outputs[0]
 
 
-def test_another_thread_is_told_the_scopes_of_the_recorded_one():
+def test_another_thread_gets_the_scopes_of_the_recorded_one():
     """As a sampling profiler asks, while the model runs and after it."""
     inside, go_on, told = threading.Event(), threading.Event(), []
 
@@ -330,7 +325,7 @@ def test_task_of_a_script_takes_every_number(ahead):
     assert disagreements(torchrecorder.record(run.model, run.args), run) == []
 
 
-def test_what_a_thread_ran_is_told():
+def test_what_a_thread_ran_is_reported():
     """A thread that ran modules is named in a note; if nothing else ran, a warning says so."""
     model, x = nn.Sequential(nn.Tanh(), nn.Tanh()), torch.ones(2)
     told = r"nothing was recorded .*; thread \(model\) ran modules .* threads=True"
@@ -346,7 +341,7 @@ def test_what_a_thread_ran_is_told():
     )
 
 
-def test_threads_with_a_recorder_are_not_told():
+def test_threads_with_a_recorder_are_not_reported():
     """Nor is one that runs no module, of which nobody knows what it did."""
     model, x = nn.Tanh(), torch.ones(2)
 

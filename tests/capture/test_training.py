@@ -14,18 +14,13 @@ from torch import nn
 from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
 import torchrecorder
-from torchrecorder.capture.tape import Tape
 from torchrecorder.events import ScopeKind
 
 from tests.structure import structure
 from tests.capture.joined_ranks import TASKS
 from tests.work import lines_run
 
-
-@pytest.fixture(autouse=True)
-def strict(monkeypatch):
-    """What an instrument stumbles over is an error here."""
-    monkeypatch.setattr(Tape, "strict", True)
+pytestmark = pytest.mark.usefixtures("strict")
 
 
 def _model():

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.comparison.test_compare import lines, stack
-from tests.comparison.test_numbers import measuring, net, said
+from tests.comparison.test_numbers import measuring, net, measured_changes
 from tests.comparison.test_overlay import laid
 from tests.random_recordings import recordings
 from torchrecorder.comparison.compare import compare
@@ -74,7 +74,7 @@ def argued(detail: str, dim: str, around: bool = True) -> Recording:
     return run.recording()
 
 
-def test_an_argument_that_follows_from_a_setting_is_not_told_again() -> None:
+def test_an_argument_that_follows_from_a_setting_is_not_shown_again() -> None:
     """It is where the module says the same, or where no module is around."""
     assert lines(argued("dim=0", "0"), argued("dim=1", "1")) == ["changed sum dim: 0 → 1"]
     assert lines(argued("dim=0", "0"), argued("dim=0", "1")) == ["changed sum dim: 0 → 1"]
@@ -94,7 +94,7 @@ def called(times: int, cls: str, detail: str = "") -> Recording:
     return run.recording()
 
 
-def test_what_holds_for_a_module_is_told_at_its_first_call() -> None:
+def test_what_holds_for_a_module_is_reported_at_its_first_call() -> None:
     """However often it is called."""
     for times in (1, 2, 3):
         found = lines(called(times, "Old", "a=1"), called(times, "Old", "a=2"))
@@ -141,12 +141,13 @@ def test_several_outermost_calls_are_no_single_model() -> None:
 
 
 def test_numbers_of_a_module_are_compared_where_both_have_them() -> None:
-    """Where only one of two modules was measured, nothing is said of it."""
+    """Where only one of two modules was measured, nothing is shown of it."""
     one, other = measuring(net(), "flops", o0=1e6), measuring(net(), "flops", o0=2e6, o1=1e6)
-    assert [text for text in said(compare(one, other, numbers="flops")) if "fc" in text] == [
+    changes = measured_changes(compare(one, other, numbers="flops"))
+    assert [text for text in changes if "fc" in text] == [
         "fc1: flops: 1.00 MFLOP → 2.00 MFLOP (+100 %)"
     ]
-    assert len(said(compare(other, one, numbers="flops"))) == 2
+    assert len(measured_changes(compare(other, one, numbers="flops"))) == 2
 
 
 def test_totals_are_of_what_is_counted_or_asked_for() -> None:

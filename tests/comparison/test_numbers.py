@@ -1,4 +1,4 @@
-"""Which numbers of two recordings are said to differ."""
+"""Which numbers of two recordings count as different."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def measuring(recording: Recording, quantity: str, **amounts: float) -> Recordin
     return replace(recording, measured=MappingProxyType({quantity: MappingProxyType(amounts)}))
 
 
-def said(comparison: Comparison) -> list[str]:
-    """What is said of numbers."""
+def measured_changes(comparison: Comparison) -> list[str]:
+    """The texts of what differs in what was measured."""
     return [f"{each.where}: {each.text}" for each in comparison.changes if each.kind == "measured"]
 
 
-def test_what_is_counted_is_said_of_the_whole() -> None:
+def test_what_is_counted_is_stated_of_the_whole() -> None:
     """In text and JSON, and without being a difference of its own."""
     found = compare(net(), net(8))
     assert found.changed_totals == (
@@ -51,14 +51,14 @@ def test_what_is_counted_is_said_of_the_whole() -> None:
     )
     assert "  total     parameters: 32 → 48 (+50 %), output_bytes" in found.text()
     assert found.json()["totals"]["parameters"] == {"before": 32, "after": 48}
-    assert not said(found)
+    assert not measured_changes(found)
     assert compare(net(), net()).text() == "Net: no difference"
 
 
 def test_modules_are_listed_for_themselves() -> None:
     """What is in one that differs does not make all around it differ."""
     found = compare(net(), net(8), numbers=["parameters"])
-    assert said(found) == [
+    assert measured_changes(found) == [
         "the whole run: parameters: 32 → 48 (+50 %)",
         "fc1: parameters: 16 → 32 (+100 %)",
     ]
@@ -74,7 +74,7 @@ def test_a_count_differs_at_once_or_from_a_factor_on(wanted: Any, listed: bool) 
     before, after = (measuring(net(), "flops", o0=more, o1=1e6) for more in (1e6, 1.3e6))
     found = compare(before, after, numbers=wanted)
     assert bool(found) is listed
-    assert ("fc1: flops: 1.00 MFLOP → 1.30 MFLOP (+30 %)" in said(found)) is listed
+    assert ("fc1: flops: 1.00 MFLOP → 1.30 MFLOP (+30 %)" in measured_changes(found)) is listed
 
 
 def activations(mean: float, norm: float = 1.0) -> Recording:
@@ -97,7 +97,7 @@ def activations(mean: float, norm: float = 1.0) -> Recording:
 def test_statistics_differ_from_a_tenth_on(before: float, after: float, listed: bool) -> None:
     """They are never the same twice; NaN is what no number is like."""
     found = compare(activations(before), activations(after), numbers="activation_mean")
-    assert bool(said(found)) is listed
+    assert bool(measured_changes(found)) is listed
     json.dumps(found.json(), allow_nan=False)
 
 
@@ -158,7 +158,7 @@ def test_a_number_that_colours_the_figure_is_in_its_legend(tmp_path: Path) -> No
         (1.0, math.inf, 2.0, "1 → inf"),
     ],
 )
-def test_how_a_number_is_said_to_change(
+def test_how_the_change_of_a_number_is_written(
     before: float, after: float, factor: float, text: str
 ) -> None:
     """From the factor on, with the share of growth or a factor where it is ten times as much."""

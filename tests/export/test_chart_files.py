@@ -17,7 +17,7 @@ CHART = (
 )
 
 
-def test_charts_are_written_as_their_suffix_says(tmp_path: Path) -> None:
+def test_charts_have_the_format_of_their_suffix(tmp_path: Path) -> None:
     """The file itself, a page around it, a picture with two dots to the point."""
     assert write_chart(CHART, tmp_path / "a.svg").read_text() == CHART
     page = write_chart(CHART, tmp_path / "a.html").read_text()

@@ -111,7 +111,7 @@ def test_of_tensors() -> None:
     assert told.tensor(None) == told.tensor("v99") == ()
 
 
-def test_forms_are_told_apart() -> None:
+def test_forms_are_distinguished() -> None:
     """By shape, type, device, kind and whether they require grad."""
     told = facts(network())
     value = network().values["v0"]
@@ -235,7 +235,7 @@ class Around(torch.nn.Module):
         return self.attend(x.exp(), x.neg(), x.sin())
 
 
-def test_a_closed_module_says_which_of_its_inputs_is_the_query() -> None:
+def test_a_closed_module_shows_which_of_its_inputs_is_the_query() -> None:
     """By a mark at each line into it; one that takes something else has none."""
     view = make_view(record(Around(), torch.ones(2, 2)), ViewOptions())
     data = page_data(view, Style())

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.export.test_geometry import LOOK
+from tests.export.test_paper import size_of
 from tests.figures import linear, network
 from tests.views.test_fold import stack
 from torchrecorder.errors import DoesNotFit, InvalidArgument, SmallText
@@ -29,13 +30,6 @@ from torchrecorder.views.pipeline import ViewOptions
 
 MM = 72 / 25.4
 OPEN = {"depth": 2, "fold": False}
-
-
-def size_of(svg: bytes) -> tuple[float, float]:
-    """Width and height of an SVG, in millimetres."""
-    found = re.search(rb'<svg width="([\d.]+)mm" height="([\d.]+)mm"', svg)
-    assert found is not None
-    return float(found[1]), float(found[2])
 
 
 def drawn(recording: Recording, folder: Path, suffix: str = ".svg", **options: Any) -> bytes:
@@ -71,7 +65,7 @@ def test_a_small_figure_keeps_its_size(tmp_path: Path) -> None:
     assert (width * MM, height * MM) == pytest.approx((float(plain[1]), float(plain[2])), abs=0.01)
 
 
-def test_a_larger_place_never_refuses(tmp_path: Path) -> None:
+def test_a_larger_place_never_fails(tmp_path: Path) -> None:
     """What can be read on a page of some width and height can be read on every larger one."""
     readable = []
     for width in range(60, 240, 10):
@@ -84,7 +78,7 @@ def test_a_larger_place_never_refuses(tmp_path: Path) -> None:
     assert readable == sorted(readable) and len(set(readable)) == 2
 
 
-def test_small_text_is_told(tmp_path: Path) -> None:
+def test_small_text_is_reported(tmp_path: Path) -> None:
     """A figure is made, with a warning that says what would help; any size is asked for with 0."""
     tiny = {"fit": ("20mm", "20mm"), **OPEN}
     with pytest.warns(SmallText, match=r"in a place 20 mm .* would have [\d.]+ pt, and min_fonts"):

@@ -40,7 +40,7 @@ def test_what_stands_in(matcher, family, instead):
     assert fonts.stand_in(family) == instead
 
 
-def test_nobody_to_ask(matcher, monkeypatch):
+def test_no_substitute_is_named_without_the_program(matcher, monkeypatch):
     """Without the program, or where it fails, nothing is claimed."""
     matcher.write_text("#!/bin/sh\nexit 1\n")
     assert fonts.stand_in("Comic Foo") is None
@@ -49,7 +49,7 @@ def test_nobody_to_ask(matcher, monkeypatch):
 
 
 @pytest.mark.dot
-def test_bitmaps_and_pdf_say_which_font_they_have(matcher, tmp_path):
+def test_bitmaps_and_pdf_show_which_font_they_have(matcher, tmp_path):
     """SVG has the font of whoever looks at it."""
     for suffix in ("png", "pdf"):
         with pytest.warns(Notice, match="'Comic Foo' is not installed .* with 'Known Sans'"):

@@ -157,7 +157,7 @@ def test_explorer_nests_by_namespace() -> None:
     assert {node["namespace"] for node in graph["nodes"]} == {"", "a∕b/a∕b"}
 
 
-def test_explorer_tells_calls_apart() -> None:
+def test_explorer_distinguishes_calls() -> None:
     """Two calls of one module are two namespaces."""
     (graph,) = json.loads(written(".explorer.json", odd()))["graphs"]
     spaces = [node["namespace"] for node in graph["nodes"] if "cell" in node["namespace"]]
@@ -197,7 +197,7 @@ def test_explorer_data_has_finite_numbers_only() -> None:
     assert (found["name"], found["results"]) == ("Mine (m)", {"o2": {"value": 1.0}})
 
 
-def test_node_link_is_text_that_people_read() -> None:
+def test_node_link_is_readable_text() -> None:
     """Letters as they are, on one line, on many, or on many without spaces before them."""
     run = Builder("Net")
     with run.scope("Net"), run.scope("schön", "Schön"):

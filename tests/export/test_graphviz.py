@@ -67,14 +67,14 @@ def test_render_names_files_as_graphviz_does(tmp_path, arguments, files):
     assert os.path.getsize(path) > 0
 
 
-def test_outfile_holds_what_its_suffix_says(tmp_path):
+def test_outfile_has_the_format_of_its_suffix(tmp_path):
     """Whatever the format of the graph is."""
     for name, begin in (("x.png", b"\x89PNG"), ("y.SVG", b"<?xml"), ("z.pdf", b"%PDF")):
         path = pair().render(outfile=name)
         assert Path(path).read_bytes().startswith(begin)
 
 
-def test_render_refuses_what_graphviz_refuses(tmp_path):
+def test_render_rejects_what_graphviz_rejects(tmp_path):
     """Unknown formats, a picture over its own source, an existing result."""
     with pytest.raises(ValueError, match="swg"):
         pair().render(format="swg")
@@ -109,7 +109,7 @@ def test_a_formatter_needs_a_renderer(tmp_path):
 
 
 @pytest.mark.parametrize("outfile", ["picture", "picture.nonesuch"])
-def test_outfile_must_say_its_format(tmp_path, outfile):
+def test_outfile_must_have_a_known_suffix(tmp_path, outfile):
     """A PDF is not written under a name that says nothing, or something else."""
     with pytest.raises(graphviz.RequiredArgumentError, match="format="):
         pair().render(outfile=outfile)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from tests.export.test_legends_and_marks import half
 from torchrecorder.export.head_marks import ASIDE, NEAR, head_marks
 from torchrecorder.export.legend import SMALL
-from torchrecorder.layout.measure import text_width
 from torchrecorder.style.figure import Figure, Line, Look
 
 LOOK: Any = object.__new__(Look)
@@ -21,11 +21,6 @@ def marks(*lines: tuple[str, Way, str, int], direction: Any = "TB") -> dict[int,
         Line("tail", head, "", LOOK, mark=mark, place=place) for head, _, mark, place in lines
     )
     return head_marks(Figure("f", (), (), drawn, direction), [way for _, way, *_ in lines])
-
-
-def half(text: str) -> float:
-    """Half of the width of a mark."""
-    return text_width(text, 10.0 * SMALL) / 2
 
 
 def turning(x: float, level: float) -> Way:

@@ -113,7 +113,7 @@ def test_nothing_and_one_box() -> None:
         assert all(float(root.get(side, "0").removesuffix("pt")) > 20 for side in SIDES)
 
 
-def test_graphviz_attributes_about_places_ask_for_its_layout() -> None:
+def test_graphviz_attributes_of_positions_need_its_layout() -> None:
     """Colours do not; an explicit choice always holds."""
     view = make_view(figures.network())
     plain = draw(view, Style(attributes={"bgcolor": "red"}))

@@ -323,7 +323,7 @@ def test_a_side_that_no_page_has(sides: Any, size: tuple[float, float], said: st
     assert said is None or re.search(said, told[0])
 
 
-def test_the_command_line_says_it_in_a_sentence(capsys: Any, tmp_path: Any) -> None:
+def test_the_command_line_writes_it_as_a_sentence(capsys: Any, tmp_path: Any) -> None:
     """Without a line of code."""
     run = tmp_path / "run.json"
     save(stack(40), run)

@@ -77,7 +77,7 @@ class Residual(torch.nn.Module):
         {"depth": 3, "theme": "print", "legend": True, "width": "150mm", "height": "250mm"},
     ],
 )
-def test_it_says_what_graphviz_says(
+def test_it_has_the_texts_of_graphviz(
     tmp_path: Path, request: pytest.FixtureRequest, options: dict[str, Any]
 ) -> None:
     """The same boxes, arrows and open modules with the same texts, tooltips, layers and names."""
@@ -215,7 +215,7 @@ def test_all_other_formats(tmp_path: Path, no_graphviz: None, suffix: str) -> No
 
 
 @pytest.mark.parametrize("options", [{"suffix": ".pdf"}, {"suffix": ".png"}, {"layout": "dot"}])
-def test_what_needs_graphviz_says_so(
+def test_a_missing_graphviz_is_reported(
     tmp_path: Path, no_graphviz: None, options: dict[str, str]
 ) -> None:
     """What to install, and what works without."""

@@ -102,7 +102,7 @@ def test_weights_in_wrappers_of_torch_func_count_once(model: nn.Module) -> None:
 
 
 @pytest.mark.parametrize("make", [torch.jit.script, lambda m: torch.jit.trace(m, torch.ones(2, 4))])
-def test_modules_in_scripts_are_not_said_to_be_never_called(make: Callable[..., Any]) -> None:
+def test_modules_in_scripts_are_not_reported_as_never_called(make: Callable[..., Any]) -> None:
     """They run, but without the hooks that tell of calls."""
     model = make(nn.Sequential(nn.Linear(4, 4), nn.ReLU()))
     recording = torchrecorder.record(model, torch.ones(2, 4))

@@ -306,7 +306,7 @@ def test_each_input_has_its_size() -> None:
     assert total(run.recording(), "Input size") == "48 B"
 
 
-def test_what_was_lost_is_said() -> None:
+def test_what_was_lost_is_stated() -> None:
     """A recording with gaps says how many; one without says nothing."""
     found = network()
     text = summary(replace(found, run=replace(found.run, lost=3)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, product
 from typing import Any
 
 import pytest
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torchrecorder.graph import align as module
-from torchrecorder.graph.align import _rising, align, between
+from torchrecorder.graph.align import align, between, in_order
 
 WORDS = st.text("abcd", max_size=9)
 
@@ -84,15 +84,15 @@ def test_most_is_aligned_when_no_round_is_left(monkeypatch: pytest.MonkeyPatch) 
     assert _valid(a, b) > 500
 
 
-@given(st.lists(st.integers(0, 9), max_size=9))
-def test_of_pairs_the_most_that_rise_are_kept(right: list[int]) -> None:
-    """As many as in the longest of all subsequences that increase on the right."""
-    pairs = list(enumerate(right))
-    found = _rising(pairs)
-    assert set(found) <= set(pairs)
-    assert all(one < other and here < there for (one, here), (other, there) in pairwise(found))
-    longest = [0] * len(right)
-    for place, number in enumerate(right):
-        before = (longest[other] for other in range(place) if right[other] < number)
-        longest[place] = 1 + max(before, default=0)
-    assert len(found) == max(longest, default=0)
+@given(st.lists(st.lists(st.integers(0, 6), max_size=3), max_size=6))
+def test_as_many_as_possible_in_order(possible: list[list[int]]) -> None:
+    """No choice of increasing places is larger, by trying all."""
+    found = in_order(possible)
+    assert all(place in possible[item] for item, place in found.items())
+    assert all(one[1] < other[1] for one, other in pairwise(sorted(found.items())))
+    largest = 0
+    for chosen in product(*([None, *places] for places in possible)):
+        places = [place for place in chosen if place is not None]
+        if all(one < other for one, other in pairwise(places)):
+            largest = max(largest, len(places))
+    assert len(found) == largest

@@ -186,7 +186,7 @@ def test_what_is_missing_is_added_or_no_longer_referred_to() -> None:
     assert found.ops == recording.ops and found.scopes["s2"] == recording.scopes["s2"]
 
 
-def test_ops_that_nobody_saw_come_in_the_order_of_their_numbers() -> None:
+def test_unrecorded_ops_come_in_the_order_of_their_numbers() -> None:
     """The ninth before the tenth; each recomputed if its reader is."""
     recording = nested()
     first, last = recording.ops["o0"], recording.ops["o4"]

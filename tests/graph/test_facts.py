@@ -107,7 +107,7 @@ def test_steps_of_an_optimizer() -> None:
     assert named == {"Adam": "Adam", "no_grad": "Adam"}
 
 
-def test_nothing_is_lost_where_nobody_says_so() -> None:
+def test_nothing_is_lost_by_default() -> None:
     """Nor noted."""
     run = RunFacts("", "no_grad")
     assert run.lost == 0 and run.notes == ()
@@ -227,7 +227,7 @@ def without(recording: Recording, table: str, *names: str) -> Recording:
     return replace(recording, **{table: MappingProxyType(rows)})
 
 
-def test_an_op_that_nobody_saw_is_hidden_before_its_first_reader() -> None:
+def test_an_unrecorded_op_is_hidden_before_its_first_reader() -> None:
     """In the scope of that, under the id that others know; the rest keeps its order."""
     found = repaired(without(nested(), "ops", "second"))
     assert not [*problems(found)]
@@ -241,7 +241,7 @@ def test_an_op_that_nobody_saw_is_hidden_before_its_first_reader() -> None:
     assert repaired(nested()).run.notes == ()
 
 
-def test_an_op_that_nobody_saw_or_read_is_the_last() -> None:
+def test_an_unrecorded_op_without_readers_is_the_last() -> None:
     """Outside of all scopes."""
     found = repaired(without(nested(), "ops", "last"))
     hidden = list(found.ops.values())[-1]
@@ -249,7 +249,7 @@ def test_an_op_that_nobody_saw_or_read_is_the_last() -> None:
     assert hidden.index == len(found.ops) + len(found.scopes) - 1
 
 
-def test_a_scope_that_nobody_saw_is_not_referred_to() -> None:
+def test_an_unrecorded_scope_is_not_referred_to() -> None:
     """What was in it stands at the top, and the values that nobody saw have no shape."""
     recording = without(nested(), "scopes", "outer")
     values = {key: value for key, value in recording.values.items() if key != "v1"}

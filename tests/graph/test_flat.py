@@ -16,7 +16,7 @@ from torchrecorder.graph.flat import printable
 from torchrecorder.recording import Recording
 
 
-def test_what_nodes_say() -> None:
+def test_what_nodes_show() -> None:
     """Ops and values say what they are in texts and numbers."""
     graph = network().to_networkx()
     assert graph.nodes["o0"] == {
@@ -49,7 +49,7 @@ def test_what_nodes_say() -> None:
     }
 
 
-def test_what_edges_say() -> None:
+def test_what_edges_show() -> None:
     """An edge says which argument it is, and what flows through it."""
     graph = network().to_networkx()
     (edge,) = graph.get_edge_data("v1", "o0").values()

@@ -83,7 +83,7 @@ def test_zsh(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_scripts_know_every_option_of_a_drawing(
+def test_scripts_have_every_option_of_a_drawing(
     capsys: pytest.CaptureFixture[str], shell: str
 ) -> None:
     """The command prints the script and nothing else, and the script has all flags."""

@@ -37,7 +37,7 @@ def test_a_warning_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed == "torchrecorder: warning: one\ntorchrecorder: warning: two\n"
 
 
-def test_doctor_says_what_is_lost_without_an_internal(
+def test_doctor_shows_what_is_lost_without_an_internal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only of those that are missing, and since when PyTorch has them."""
@@ -70,13 +70,13 @@ def test_sphinx_names_the_errors_of_others() -> None:
 
 
 @pytest.mark.parametrize("final", [True, False])
-def test_a_failed_layout_says_why(final: bool) -> None:
+def test_a_failed_layout_shows_why(final: bool) -> None:
     """And whether another way may still do it."""
     error = LayoutFailed("too large", final=final)
     assert str(error) == "too large" and error.final is final
 
 
-def test_doctor_says_which_versions_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctor_shows_which_versions_there_are(capsys: pytest.CaptureFixture[str]) -> None:
     """As the packages themselves say."""
     assert DoctorCommand().run(argparse.Namespace()) == 0
     printed = capsys.readouterr().out

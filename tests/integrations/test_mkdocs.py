@@ -122,7 +122,7 @@ def test_page_in_a_frame(project):
         ("raise SystemExit('enough')", "enough"),
     ],
 )
-def test_what_is_wrong_is_said_in_the_page(project, block, words):
+def test_what_is_wrong_is_stated_in_the_page(project, block, words):
     """It fails a strict build by a warning, with the reason; a block is never lost in silence."""
     code, _, said = project.build(f"```torchrecorder\n{block}\n```\n")
     assert code == 1 and "index.md: torchrecorder:" in said and words in said

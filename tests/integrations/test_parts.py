@@ -134,7 +134,7 @@ def test_notices_reach_a_document_in_spite_of_filters() -> None:
     assert told == ["one", "other"]
 
 
-def test_a_snapshot_says_nothing_of_the_machine() -> None:
+def test_a_snapshot_shows_nothing_of_the_machine() -> None:
     """Nor of what was lost in the run that it is from."""
     recording = torchrecorder.record(nn.Linear(4, 2), torch.zeros(1, 4))
     assert portable(recording).run.lost == 0 and portable(recording).run.torch_version == ""

@@ -150,7 +150,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("call", WRONG)
-def test_no_line_of_ours_is_shown(run: Any, call: str) -> None:
+def test_no_line_of_torchrecorder_is_shown(run: Any, call: str) -> None:
     """What went wrong is said below the line of the test; of the model, its lines stay."""
     body = f"\ndef test_it(assert_architecture, assert_budgets):\n    {call}\n"
     outcome, said = run(body)

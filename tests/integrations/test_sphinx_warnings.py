@@ -56,7 +56,7 @@ def test_an_unknown_option(project, capsys):
     assert "did you mean 'depth'" in capsys.readouterr().err
 
 
-def test_a_bare_assertion_is_told_by_its_line(project, capsys):
+def test_a_bare_assertion_is_shown_by_its_line(project, capsys):
     """What says nothing itself is no reason."""
     body = ".. torchrecorder:: NETS:bare\n   :name: it\n\n:ref:`x <it>`\n"
     project.write("index.rst", f"P\n=\n\n{body}")

@@ -152,7 +152,7 @@ def test_wrong_arguments_are_refused(series):
             wrong()
 
 
-def test_without_lightning_the_message_says_so(monkeypatch):
+def test_without_lightning_the_message_names_it(monkeypatch):
     """And what to install."""
     monkeypatch.setattr(
         lightning.importlib, "import_module", lambda name: (_ for _ in ()).throw(

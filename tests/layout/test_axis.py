@@ -6,7 +6,7 @@ import pytest
 
 from tests.layout.test_u_shape import _chain, runs_down
 from torchrecorder.layout.layered.cuts import crossing, crossings, even_cuts, row_ends, since, until
-from torchrecorder.layout.layered.positions import Composed, Frame, Path
+from torchrecorder.layout.layered.positions import BranchPath, Composed, Frame
 from torchrecorder.layout.layered.side_by_side import ALIKE, LONG, TRIED, _bottoms
 
 
@@ -14,7 +14,7 @@ def scope(frames: list[tuple[float, float]], *paths: tuple[int, list[float]]) ->
     """A scope with boxes from here to there, and lines straight along, by their trunks."""
     boxes = tuple(Frame(0.0, begin, 10.0, end - begin) for begin, end in frames)
     lines = tuple(
-        Path(trunk, number, tuple((5.0, at) for at in ways))
+        BranchPath(trunk, number, tuple((5.0, at) for at in ways))
         for number, (trunk, ways) in enumerate(paths)
     )
     high = max(end for _, end in frames) + 10.0
@@ -73,7 +73,9 @@ def test_a_small_scope_makes_no_u(height: float, folds: bool) -> None:
 def test_lines_of_one_trunk_do_not_cross(trunks: tuple[int, int], count: int) -> None:
     """Where its branches part, one runs across the way of the other."""
     ways = [((0.0, 5.0), (10.0, 5.0)), ((5.0, 0.0), (5.0, 10.0))]
-    paths = tuple(Path(trunk, number, way) for number, (trunk, way) in enumerate(zip(trunks, ways)))
+    paths = tuple(
+        BranchPath(trunk, number, way) for number, (trunk, way) in enumerate(zip(trunks, ways))
+    )
     assert crossings(Composed(20.0, 20.0, (), (), (), paths, {})) == count
 
 

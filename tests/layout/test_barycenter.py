@@ -14,13 +14,14 @@ from torchrecorder.errors import LayoutFailed
 from torchrecorder.layout.layered import Item, Link, place, plan
 from torchrecorder.layout.layered import ordering as columns_module
 from torchrecorder.layout.layered.barycenter import (
-    Edge, _crossings, _layers, _neighbours, _settle, coordinates,
+    WeightedEdge, _crossings, _neighbours, _settle, coordinates,
 )
+from torchrecorder.layout.layered.layering import members_of_rows
 from torchrecorder.layout.layered.ordering import APART, PER_JOB, Grid, columns
 
 
 @st.composite
-def grids(draw: st.DrawFn) -> tuple[list[float], list[int], list[Edge]]:
+def grids(draw: st.DrawFn) -> tuple[list[float], list[int], list[WeightedEdge]]:
     """Widths and rows of nodes, and edges between neighbouring rows."""
     count = draw(st.integers(1, 30))
     rows = [draw(st.integers(0, 4)) for _ in range(count)]
@@ -47,7 +48,7 @@ def test_a_long_chain_stands_in_line(turned: bool) -> None:
 
 @SOME
 @given(grids())
-def test_nodes_of_a_row_are_apart(grid: tuple[list[float], list[int], list[Edge]]) -> None:
+def test_nodes_of_a_row_are_apart(grid: tuple[list[float], list[int], list[WeightedEdge]]) -> None:
     """Whatever draws them, there is the least distance between any two beside each other."""
     widths, rows, edges = grid
     across = coordinates(widths, rows, edges, APART)
@@ -123,7 +124,9 @@ def _late(*_: object, **__: object) -> list[bytes]:
 
 @SOME
 @given(grids())
-def test_a_grid_begins_at_its_leftmost_box(grid: tuple[list[float], list[int], list[Edge]]) -> None:
+def test_a_grid_begins_at_its_leftmost_box(
+    grid: tuple[list[float], list[int], list[WeightedEdge]],
+) -> None:
     """Without Graphviz, and equally where it takes too long; boxes of a row are apart."""
     widths, rows, edges = grid
     found = []
@@ -174,10 +177,10 @@ def test_a_grid_is_cut_from_the_top_where_a_job_is_full() -> None:
 
 @SOME
 @given(grids())
-def test_crossings_of_layers(grid: tuple[list[float], list[int], list[Edge]]) -> None:
+def test_crossings_of_layers(grid: tuple[list[float], list[int], list[WeightedEdge]]) -> None:
     """Each pair of edges whose ends are in another order counts once."""
     _, rows, edges = grid
-    layers, (_, below) = _layers(rows), _neighbours(edges)
+    layers, (_, below) = members_of_rows(rows), _neighbours(edges)
     place = {node: at for layer in layers for at, node in enumerate(layer)}
     ends = [(rows[one], place[one], place[other]) for one, other, _ in edges]
     assert _crossings(layers, below) == sum(

@@ -15,7 +15,7 @@ def middles(items: list[Item], links: list[Link], names: str) -> list[float]:
     return [round(box.x + box.width / 2, 1) for box in found]
 
 
-def test_modules_of_several_branches_do_not_walk_aside() -> None:
+def test_modules_of_several_branches_stay_in_line() -> None:
     """What goes into all branches comes in above what joins them, if it can choose."""
     items, links, last = [Item("x", -1, 40, 20)], [], 0
     for block in range(6):
@@ -53,7 +53,7 @@ def test_what_runs_beside_a_chain_does_not_pull_it_aside() -> None:
     assert max(found) - min(found) <= APART[False, False]
 
 
-def test_blocks_with_a_weight_beside_them_do_not_walk_aside() -> None:
+def test_blocks_with_a_weight_beside_them_stay_in_line() -> None:
     """Where what would be best for a box is out of reach, it takes the best that is not."""
     items, links, last = [Item("x", -1, 40, 20)], [], 0
     for block in range(4):

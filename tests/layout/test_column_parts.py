@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 
 from torchrecorder.layout.layered.constants import BEFORE, PAD, TRACK
 from torchrecorder.layout.layered.multi_column import BESIDE, CLEAR, cut_before
-from torchrecorder.layout.layered.positions import Composed, Frame, Path, Point, HeaderSpace
+from torchrecorder.layout.layered.positions import (
+    BranchPath,
+    Composed,
+    Frame,
+    HeaderSpace,
+    PlanePoint,
+)
 
 ROW, HIGH, WIDE = 40.0, 20.0, 40.0
 """From row to row, and the size of a box; all begin this high above it."""
@@ -20,7 +26,7 @@ OUT = -1
 """In the place of a row: outside."""
 
 
-def line(source: int, sink: int, at: float, rows: int) -> tuple[Point, ...]:
+def line(source: int, sink: int, at: float, rows: int) -> tuple[PlanePoint, ...]:
     """From a row to a later one, beside the boxes between."""
     x, begin = (10.0, ROW * (source + 1)) if source != OUT else (at, 0.0)
     way = [(x, begin), (x, begin + 4), (at, begin + 4)]
@@ -37,15 +43,15 @@ def cut(
     trunks: Sequence[tuple[int, Sequence[int], float]],
     room: HeaderSpace = HeaderSpace(),
     boxes: Sequence[Frame] = (),
-    ways: Sequence[Sequence[Point]] = (),
+    ways: Sequence[Sequence[PlanePoint]] = (),
 ) -> Composed:
     """A chain with a new column before some rows; trunks from a row to some others, and more."""
     frames = [Frame(0.0, ROW * row + HIGH, WIDE, HIGH) for row in range(rows)]
     paths = [
-        Path(number, branch, line(source, sink, at, rows))
+        BranchPath(number, branch, line(source, sink, at, rows))
         for number, (source, sinks, at) in enumerate(trunks) for branch, sink in enumerate(sinks)
     ]
-    paths += [Path(len(trunks) + more, 0, tuple(way)) for more, way in enumerate(ways)]
+    paths += [BranchPath(len(trunks) + more, 0, tuple(way)) for more, way in enumerate(ways)]
     entries = tuple(at for source, _, at in trunks if source == OUT)
     exits = tuple(at for _, sinks, at in trunks if OUT in sinks)
     scope = Composed(
@@ -285,8 +291,10 @@ def test_the_first_column_begins_at_the_side(room: HeaderSpace, begin: float) ->
         Frame(100.0 * (row < 2), ROW * row + HIGH, WIDE, HIGH) for row in range(4)
     )
     paths = (
-        Path(0, 0, ((110.0, 0.0), (110.0, HIGH))),
-        Path(0, 1, ((110.0, 0.0), (110.0, HIGH / 2), (20.0, HIGH / 2), (20.0, ROW * 2 + HIGH))),
+        BranchPath(0, 0, ((110.0, 0.0), (110.0, HIGH))),
+        BranchPath(
+            0, 1, ((110.0, 0.0), (110.0, HIGH / 2), (20.0, HIGH / 2), (20.0, ROW * 2 + HIGH))
+        ),
     )
     scope = Composed(300.0, ROW * 4 + HIGH, (110.0,), (), frames, paths, {})
     made = cut_before(scope, [ROW * 2 + HIGH], room)

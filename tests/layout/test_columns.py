@@ -13,7 +13,7 @@ from torchrecorder.layout.layered import Drawn, Item, Link, Picture, place, plan
 from torchrecorder.layout.layered.constants import LEVEL
 from torchrecorder.layout.layered.edge_routing import whole
 from torchrecorder.layout.layered.place import Sheet, _Placing
-from torchrecorder.layout.layered.positions import Point
+from torchrecorder.layout.layered.positions import PlanePoint
 
 
 def sheet(width: float, height: float, enough: float = 1.0) -> Sheet:
@@ -101,13 +101,13 @@ def test_any_ratio_can_be_filled(chains: int) -> None:
 
 
 def _ways(items: list[Item], links: list[Link], limit: float) -> tuple[
-    dict[int, Drawn], list[tuple[Point, ...]]
+    dict[int, Drawn], list[tuple[PlanePoint, ...]]
 ]:
     picture = in_columns(plan(items, links), limit)
     return {box.item: box for box in picture.boxes}, list(whole(picture, links))
 
 
-def _upright(points: Sequence[Point]) -> Iterator[tuple[float, float]]:
+def _upright(points: Sequence[PlanePoint]) -> Iterator[tuple[float, float]]:
     """How far each upright piece of a line goes, downwards, and where it is."""
     for (ax, ay), (bx, by) in zip(points, points[1:]):
         if abs(ax - bx) < LEVEL:

@@ -254,7 +254,7 @@ def test_without_pygraphviz(no_graphviz):
         engine.run(PAIR)
 
 
-def test_bitmap_too_large_is_told_before_it_is_drawn():
+def test_bitmap_too_large_is_reported_before_it_is_drawn():
     """Cairo would scale it down without a word."""
     chain = "digraph {" + "->".join(f"n{i}" for i in range(700)) + "}"
     with pytest.raises(LayoutFailed, match=r"× \d{5} pixels.*32767 a side.*\.svg or \.pdf"):
@@ -315,7 +315,7 @@ def test_fonts_set_by_hand_stay(monkeypatch):
 @pytest.mark.parametrize("size", [(40_000, 40_000), (100, 80_000), (30_000, 20_000)])
 def test_how_much_smaller_a_bitmap_has_to_be(size):
     """At the share of the dpi that is advised it is within the limits, and hardly smaller."""
-    said = engine._too_large(*size).message
+    said = str(engine._too_large(*size))
     share = int(re.search(r"at most (\d+)%", said)[1]) / 100
     for percent, fits in ((share - 0.01, True), (share + 0.01, False)):
         wide, high = (side * percent for side in size)

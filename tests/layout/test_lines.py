@@ -19,8 +19,8 @@ from torchrecorder.layout.layered.constants import CORNER, EDGE, FEW, INSET, PAD
 from torchrecorder.layout.layered.edge_routing import Trunks, corners, rounded, toward, whole
 from torchrecorder.layout.layered.layering import WIDEST, rows
 from torchrecorder.layout.layered.ordering import PER_JOB, Grid, _cut, _highest
-from torchrecorder.layout.layered.positions import Frame, Point
-from torchrecorder.layout.layered.tracks import Run, _order, height, slots, tracks
+from torchrecorder.layout.layered.positions import Frame, PlanePoint
+from torchrecorder.layout.layered.tracks import NetExtent, _order, height, slots, tracks
 from torchrecorder.layout.layered.u_shape import _hits
 
 Pairs = tuple[int, list[tuple[int, int]], list[bool]]
@@ -77,7 +77,7 @@ extents = st.lists(st.tuples(*[st.integers(0, 60)] * 3).map(sorted), max_size=9)
 @given(extents)
 def test_no_two_lines_lie_on_each_other_in_a_gap(found: list[list[int]]) -> None:
     """Those that run sideways have tracks of their own where they meet; others have none."""
-    runs = {net: Run(*map(float, (middle, low, high)))
+    runs = {net: NetExtent(*map(float, (middle, low, high)))
             for net, (low, middle, high) in enumerate(found)}
     track = tracks(runs)
     assert set(track) == {net for net, run in runs.items() if run.right > run.left}
@@ -93,8 +93,8 @@ def test_no_two_lines_lie_on_each_other_in_a_gap(found: list[list[int]]) -> None
 
 def test_lines_to_the_same_side_do_not_cross() -> None:
     """What comes from further right turns off above what comes from its left, and mirrored."""
-    right = {0: Run(0.0, 0.0, 50.0), 1: Run(10.0, 10.0, 60.0)}
-    left = {0: Run(50.0, 0.0, 50.0), 1: Run(60.0, 10.0, 60.0)}
+    right = {0: NetExtent(0.0, 0.0, 50.0), 1: NetExtent(10.0, 10.0, 60.0)}
+    left = {0: NetExtent(50.0, 0.0, 50.0), 1: NetExtent(60.0, 10.0, 60.0)}
     assert tracks(right) == {1: 0, 0: 1} and tracks(left) == {0: 0, 1: 1}
     assert height(tracks(right)) > height({0: 0}) > 0
 
@@ -103,8 +103,8 @@ def test_lines_to_the_same_side_do_not_cross() -> None:
 @given(extents, st.integers(0, 900))
 def test_tracks_are_the_same_further_right(found: list[list[int]], far: int) -> None:
     """Only how far lines run to each side counts, and which begins first."""
-    def at(start: int) -> dict[int, Run]:
-        return {net: Run(*(float(start + each) for each in (middle, low, high)))
+    def at(start: int) -> dict[int, NetExtent]:
+        return {net: NetExtent(*(float(start + each) for each in (middle, low, high)))
                 for net, (low, middle, high) in enumerate(found)}
 
     assert tracks(at(far)) == tracks(at(0))
@@ -144,7 +144,7 @@ def test_lines_that_can_come_straight_do() -> None:
 steps = st.lists(st.tuples(st.booleans(), st.integers(-9, 9)), max_size=12)
 
 
-def walk(found: list[tuple[bool, int]]) -> list[Point]:
+def walk(found: list[tuple[bool, int]]) -> list[PlanePoint]:
     """The points of a way of upright and level pieces."""
     points = [(0.0, 0.0)]
     for upright, far in found:
@@ -153,7 +153,7 @@ def walk(found: list[tuple[bool, int]]) -> list[Point]:
     return points
 
 
-def way(points: list[Point]) -> list[Point]:
+def way(points: list[PlanePoint]) -> list[PlanePoint]:
     """*points* with all whole numbers between them."""
     found = [points[0]]
     for (ax, ay), (bx, by) in pairwise(points):
@@ -202,7 +202,7 @@ def test_round_corners_stay_near_their_line(found: list[tuple[bool, int]]) -> No
 
 
 @pytest.mark.parametrize(("far", "point"), [(-1, (1, 1)), (2, (1, 3)), (4, (1, 5)), (9, (1, 5))])
-def test_a_point_on_a_way(far: float, point: Point) -> None:
+def test_a_point_on_a_way(far: float, point: PlanePoint) -> None:
     """Not before its beginning, and not behind its end."""
     assert toward((1, 1), (1, 5), far) == point
     assert toward((1, 1), (1, 1), far) == (1, 1)
@@ -213,7 +213,7 @@ def test_a_point_on_a_way(far: float, point: Point) -> None:
 def test_what_lines_have_in_common_is_drawn_once(found: list[list[tuple[bool, int]]]) -> None:
     """All of each is drawn in the end, and each piece begins on what is drawn, or where it did."""
     trunks = Trunks()
-    drawn: set[Point] = set()
+    drawn: set[PlanePoint] = set()
     for line in found:
         points = list(corners(walk(line)))
         fresh = trunks.fresh("x", points)
@@ -229,7 +229,7 @@ def test_what_lines_have_in_common_is_drawn_once(found: list[list[tuple[bool, in
     [(0, 40), (0, 0), (30, 0)], [(0, 0), (0, 40), (30, 40)], [(0, 20), (0, 40), (30, 40)],
     [(0, 20), (0, 0), (-30, 0)],
 ])  # fmt: skip
-def test_a_line_on_another_begins_where_it_leaves_it(points: list[Point]) -> None:
+def test_a_line_on_another_begins_where_it_leaves_it(points: list[PlanePoint]) -> None:
     """A corner before that, to both sides; wherever on it it begins, at its very end too."""
     trunks = Trunks()
     trunks.fresh("x", [(0, 0), (0, 40)])
@@ -249,15 +249,15 @@ def test_what_also_reads_an_input_stays_up() -> None:
 
 def test_lines_to_both_sides_are_on_tracks_of_those_to_the_right() -> None:
     """As far to the right as to the left is to the right."""
-    assert _order(Run(5.0, 0.0, 10.0), 3) == (0, -5.0, 3) == _order(Run(5.0, 1.0, 10.0), 3)
-    assert _order(Run(5.0, 0.0, 9.0), 3) == (1, 5.0, 3)
+    assert _order(NetExtent(5.0, 0.0, 10.0), 3) == (0, -5.0, 3) == _order(NetExtent(5.0, 1.0, 10.0), 3)
+    assert _order(NetExtent(5.0, 0.0, 9.0), 3) == (1, 5.0, 3)
 
 
 @pytest.mark.parametrize("far", [0, 100, -100])
 @pytest.mark.parametrize("back", [False, True])
 def test_a_line_that_goes_on_begins_where_the_other_ends(far: int, back: bool) -> None:
     """A corner before, down and up, wherever both are."""
-    def way(*along: int) -> list[Point]:
+    def way(*along: int) -> list[PlanePoint]:
         return [(7, far - at if back else far + at) for at in along]
 
     trunks = Trunks()

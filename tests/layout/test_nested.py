@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from torchrecorder.layout.layered import Drawn, Item, Link, Picture, Plan, place, plan
-from torchrecorder.layout.layered.positions import Point
+from torchrecorder.layout.layered.positions import PlanePoint
 from torchrecorder.layout.layered.constants import APART, GAP, PAD
 from torchrecorder.layout.layered.place import Piece
 from torchrecorder.layout.layered.edge_routing import Trunks, whole
@@ -66,7 +66,7 @@ def overlap(one: Drawn, other: Drawn) -> bool:
     )
 
 
-def is_on_edge(point: Point, box: Drawn) -> bool:
+def is_on_edge(point: PlanePoint, box: Drawn) -> bool:
     """Whether a point is on the outline of a box."""
     x, y = point
     upright = min(abs(x - box.x), abs(x - box.x - box.width)) < SLACK
@@ -78,7 +78,7 @@ def is_on_edge(point: Point, box: Drawn) -> bool:
     )
 
 
-def crosses(points: Sequence[Point], box: Drawn) -> bool:
+def crosses(points: Sequence[PlanePoint], box: Drawn) -> bool:
     """Whether a line of upright and level pieces runs through the inside of a box."""
     for (ax, ay), (bx, by) in zip(points, points[1:]):
         if (
@@ -91,7 +91,7 @@ def crosses(points: Sequence[Point], box: Drawn) -> bool:
     return False
 
 
-def check_levels(ways: Sequence[Sequence[Point]], links: Sequence[Link]) -> None:
+def check_levels(ways: Sequence[Sequence[PlanePoint]], links: Sequence[Link]) -> None:
     """No level piece of a line lies on one of another tensor: they could not be told apart."""
     level: dict[float, list[tuple[float, float, tuple[int, str]]]] = {}
     for way, link in zip(ways, links):
@@ -195,7 +195,7 @@ def test_lines_drawn_once_cover_all(tree: tuple[list[Item], list[Link]]) -> None
     items, links = tree
     picture = place(plan(items, links))
     trunks = Trunks()
-    drawn: dict[tuple[int, str], list[tuple[Point, ...]]] = {}
+    drawn: dict[tuple[int, str], list[tuple[PlanePoint, ...]]] = {}
     for link, points in zip(links, whole(picture, links)):
         key = (link.tail, link.value)
         drawn.setdefault(key, []).append(trunks.fresh(key, points))
@@ -221,13 +221,13 @@ def _check_order(picture: Picture, planned: Plan) -> None:
             assert (one[0] - other[0]) * (one[1] - other[1]) >= 0
 
 
-def _across(points: Sequence[Point], height: float) -> float:
+def _across(points: Sequence[PlanePoint], height: float) -> float:
     """Where a line goes down past that height, or where it is highest."""
     highest = min(y for _, y in points)
     return [x for x, y in points if y <= max(height, highest)][0 if height < highest else -1]
 
 
-def _passes(points: Sequence[Point], point: Point) -> bool:
+def _passes(points: Sequence[PlanePoint], point: PlanePoint) -> bool:
     x, y = point
     return any(
         min(ax, bx) - SLACK <= x <= max(ax, bx) + SLACK

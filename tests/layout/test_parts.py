@@ -17,7 +17,7 @@ from torchrecorder.layout.layered.ordering import Grid, _dot_lines, _without_gra
 from torchrecorder.layout.layered.ports import End
 from torchrecorder.layout.layered.positions import HeaderSpace
 from torchrecorder.layout.layered.template import Branch, Spot, Template, Trunk
-from torchrecorder.layout.layered.tracks import Run, slots, tracks
+from torchrecorder.layout.layered.tracks import NetExtent, slots, tracks
 
 
 @given(
@@ -72,14 +72,15 @@ def test_rows_of_a_circle_end() -> None:
 
 def test_tracks_keep_overlapping_lines_apart() -> None:
     """Two lines over the same stretch have different tracks; apart from it they share one."""
-    runs = {0: Run(0, 0, 10), 1: Run(5, 5, 15), 2: Run(40, 40, 60), 3: Run(7, 7, 7)}
+    ends = ((0, 0, 10), (5, 5, 15), (40, 40, 60), (7, 7, 7))
+    runs = {number: NetExtent(*one) for number, one in enumerate(ends)}
     track = tracks(runs)
     assert track[0] != track[1] and track[2] == 0 and 3 not in track
 
 
 def test_a_hair_is_no_bend() -> None:
     """A line that is off by less than a point goes on, without a track."""
-    assert tracks({0: Run(0, 0, 0.9), 1: Run(10, 10, 11)}) == {1: 0}
+    assert tracks({0: NetExtent(0, 0, 0.9), 1: NetExtent(10, 10, 11)}) == {1: 0}
 
 
 def test_slots_leave_the_middle_to_who_comes_straight() -> None:
@@ -102,7 +103,9 @@ def test_corners_are_where_lines_turn() -> None:
 def test_lines_that_are_apart_share_a_track() -> None:
     """Whichever side they run to; those that meet do not."""
     for end in (0, 1):
-        left, right, between = (Run(ends[end], *ends) for ends in ((0, 10), (40, 60), (5, 50)))
+        left, right, between = (
+            NetExtent(ends[end], *ends) for ends in ((0, 10), (40, 60), (5, 50))
+        )
         assert set(tracks({0: left, 1: right}).values()) == {0}
         assert set(tracks({0: right, 1: left}).values()) == {0}
         track = tracks({0: left, 1: right, 2: between})

@@ -29,7 +29,7 @@ def test_a_line_is_straight_where_there_is_room() -> None:
 
 
 @pytest.mark.parametrize("length", [3, 30, 300])
-def test_long_chains_do_not_walk_aside(length: int) -> None:
+def test_long_chains_stay_in_line(length: int) -> None:
     """Whatever their length, they stay about as wide as they were."""
     places = chain(length)
     assert max(places) - min(places) <= 2 * WIDER * WIDTH + 0.01

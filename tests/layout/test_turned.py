@@ -11,7 +11,7 @@ from torchrecorder.export.nested import Placed, header_size
 from torchrecorder.layout.layered import Item, Link, place, plan
 from torchrecorder.layout.layered.constants import APART, PAD
 from torchrecorder.layout.layered.ports import OUTSIDE, End
-from torchrecorder.layout.layered.positions import Composed, Frame, Path
+from torchrecorder.layout.layered.positions import BranchPath, Composed, Frame
 from torchrecorder.layout.layered.template import Branch, Spot, Template, Trunk
 from torchrecorder.layout.layered.turned import reader_above, risen
 from torchrecorder.layout.layered.u_shape import _hits
@@ -30,7 +30,7 @@ def test_what_reads_a_module_stands_above_it(leaves: float) -> None:
     """Beside all that is there, as near to where its tensor leaves as it can, in their row."""
     frames = (Frame(10, 10, 60, 20), Frame(90, 20, 30, 20), Frame(10, 100, 80, 90),
               Frame(30, 230, 40, 30))
-    way = Path(0, 0, ((leaves, 190.0), (leaves, 200.0), (45.0, 200.0), (45.0, 230.0)))
+    way = BranchPath(0, 0, ((leaves, 190.0), (leaves, 200.0), (45.0, 200.0), (45.0, 230.0)))
     before = Composed(160.0, 270.0, (), (), frames, (way,), {})
     found = risen(before, TEMPLATE, 2, 3)
     assert found.frames[:3] == frames[:3]

@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 
 from torchrecorder.layout.layered.constants import BEFORE, PAD, TRACK
 from torchrecorder.layout.layered.ports import OUTSIDE
-from torchrecorder.layout.layered.positions import Composed, Frame, Path, Point, HeaderSpace
+from torchrecorder.layout.layered.positions import (
+    BranchPath,
+    Composed,
+    Frame,
+    HeaderSpace,
+    PlanePoint,
+)
 from torchrecorder.layout.layered.side_by_side import CutEdge, UShape
 from torchrecorder.layout.layered.u_shape import BESIDE, BETWEEN, comes_from_right, u_shape
 
@@ -37,25 +43,29 @@ INTO = (20.0, 160.0), (20.0, 180.0)
 
 def chain(
     boxes: Sequence[Frame] = (),
-    lines: Sequence[Sequence[Point]] = (),
+    lines: Sequence[Sequence[PlanePoint]] = (),
     entries: tuple[float, ...] = (),
-    into: Sequence[Point] = INTO,
+    into: Sequence[PlanePoint] = INTO,
     opened: Sequence[int] = (),
 ) -> Composed:
     """The chain with more boxes and lines; its sixth line is the first of *lines*."""
     frames = [Frame(0.0, 20.0 + 40 * row, 40.0, 20.0) for row in range(5)]
-    ways: list[Sequence[Point]] = [((30.0, 40.0), (30.0, 180.0)), ((30.0, 80.0), (30.0, 140.0))]
+    ways: list[Sequence[PlanePoint]] = [
+        ((30.0, 40.0), (30.0, 180.0)), ((30.0, 80.0), (30.0, 140.0)),
+    ]
     ways += [((20.0, 40.0 * row), (20.0, 40.0 * row + 20)) for row in (3, 1, 2)]
-    paths = tuple(Path(place, 0, tuple(way)) for place, way in enumerate([*ways, into, *lines]))
+    paths = tuple(
+        BranchPath(place, 0, tuple(way)) for place, way in enumerate([*ways, into, *lines])
+    )
     inner = dict.fromkeys(opened, Composed(40.0, 20.0, (), (), (), (), {}))
     return Composed(80.0, 220.0, entries, (), (*frames, *boxes), paths, inner)
 
 
 def folded(
     boxes: Sequence[Frame] = (),
-    lines: Sequence[Sequence[Point]] = (),
+    lines: Sequence[Sequence[PlanePoint]] = (),
     entries: tuple[float, ...] = (),
-    into: Sequence[Point] = INTO,
+    into: Sequence[PlanePoint] = INTO,
     opened: Sequence[int] = (),
     others: Sequence[CutEdge] = (),
     skips: Sequence[Sequence[CutEdge]] = ([OVER], [UNDER]),

@@ -18,7 +18,7 @@ from torchrecorder.export.nested import Placed
 from torchrecorder.layout import engine
 from torchrecorder.layout.layered import Drawn, Item, Link, Picture, place, plan
 from torchrecorder.layout.layered.edge_routing import whole
-from torchrecorder.layout.layered.positions import Point
+from torchrecorder.layout.layered.positions import PlanePoint
 from torchrecorder.style.draw import draw
 from torchrecorder.views.pipeline import ViewOptions, make_view
 
@@ -111,7 +111,7 @@ def check_shape(net: Net) -> None:
     assert out.y + out.height <= boxes[1].y and ways[-1][-1][1] >= out.y + out.height - SLACK
 
 
-def _across(way: Sequence[Point], middle: float) -> float:
+def _across(way: Sequence[PlanePoint], middle: float) -> float:
     """The only height at which a way runs from side to side."""
     (level,) = (
         ay

@@ -46,11 +46,11 @@ class Visit:
         self.troubles: list[str] = []
         self.requests: list[str] = []
         self.page.on("pageerror", lambda error: self.troubles.append(str(error)))
-        self.page.on("console", self._heard)
+        self.page.on("console", self._on_console)
         self.page.on("dialog", self._asked)
         self.page.on("request", lambda request: self.requests.append(request.url))
 
-    def _heard(self, message: Any) -> None:
+    def _on_console(self, message: Any) -> None:
         if message.type in ("error", "warning"):
             self.troubles.append(message.text)
 

@@ -38,14 +38,17 @@ def visit(program: Any, tmp_path: Path) -> Iterator[Visiting]:
     """Opens the page of a recording; in the end, nothing may have gone wrong in it."""
     visits = []
 
-    def open_page(recording: Recording, hash: str = "", **options: Any) -> Visit:
+    def open_page(
+        recording: Recording, hash: str = "", dark: bool = False, **options: Any
+    ) -> Visit:
         path = recording.render(tmp_path / "page.html", **options)
-        visits.append(Visit(program).open(path, hash))
+        visits.append(Visit(program, dark).open(path, hash))
         return visits[-1]
 
     yield open_page
     for each in visits:
         assert each.troubles == []
+        assert [url for url in each.requests if not url.startswith(("file:", "blob:"))] == []
         each.window.close()
 
 

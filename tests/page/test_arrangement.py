@@ -276,16 +276,16 @@ def test_siblings_are_chosen_in_the_corner_of_the_fold(visit: Visiting) -> None:
     fold = fold_of(seen)
     seen.double_click(fold)
     first = seen.page.evaluate(f"page.model.children[{fold} + 1][0]")
-    said = seen.box(fold).locator("text.siblings")
-    assert said.inner_html().startswith("1 of 6")
-    place = said.bounding_box()
+    label = seen.box(fold).locator("text.siblings")
+    assert label.inner_html().startswith("1 of 6")
+    place = label.bounding_box()
     seen.page.mouse.click(place["x"] + 5, place["y"] + place["height"] / 2)
     seen.page.get_by_role("menuitemradio", name="layers.3: Block").click()
     seen.settle()
     assert "layers.3: Block" in seen.titles() and "layers.0: Block" not in seen.titles()
     shown = seen.page.evaluate("page.model.find('layers.3')")
     assert shown != first and seen.is_open(shown)
-    assert said.inner_html().startswith("4 of 6") and "siblings=" in seen.page.url
+    assert label.inner_html().startswith("4 of 6") and "siblings=" in seen.page.url
     seen.page.locator("#stage").focus()
     seen.page.keyboard.press("]")
     seen.settle()
@@ -305,14 +305,14 @@ def test_what_is_arranged_is_in_the_link(visit: Visiting) -> None:
     seen.page.evaluate("page.actions.hide(page.model.find('stem'))")
     seen.page.evaluate("page.actions.setDirection('LR')")
     seen.page.locator("#outline").click()
-    told = (
+    script = (
         "(({ open, hidden, siblings, direction, side }) => [[...open].sort(), [...hidden],"
         " [...siblings], direction, side])(page.state.get())"
     )
-    before, titles = seen.page.evaluate(told), seen.titles()
+    before, titles = seen.page.evaluate(script), seen.titles()
     seen.page.reload()
     seen.page.wait_for_selector("[role=treeitem]", state="attached")
-    assert seen.page.evaluate(told) == before and seen.titles() == titles
+    assert seen.page.evaluate(script) == before and seen.titles() == titles
     assert before[3:] == ["LR", "tree"] and len(before[1]) == 1
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import torch
 import torchrecorder
 
 from tests.figures import linear, network, regions
-from tests.page.browser import Visit, browser
+from tests.page.browser import Visit, Visiting
 from tests.page.test_data import Page, data_of
 from tests.page.test_safety import HOSTILE
 from tests.ranks.made import recorded
@@ -26,34 +26,6 @@ from torchrecorder.testing import Builder
 from torchrecorder.views.view import View
 
 pytestmark = pytest.mark.page
-
-Visiting = Callable[..., Visit]
-
-
-@pytest.fixture(scope="module")
-def program() -> Iterator[Any]:
-    """One browser for all tests here."""
-    with browser() as found:
-        yield found
-
-
-@pytest.fixture
-def visit(program: Any, tmp_path: Path) -> Iterator[Visiting]:
-    """Opens the page of a recording; in the end, nothing may have gone wrong in it."""
-    visits = []
-
-    def open_page(
-        recording: Recording, hash: str = "", dark: bool = False, **options: Any
-    ) -> Visit:
-        path = recording.render(tmp_path / "page.html", **options)
-        visits.append(Visit(program, dark).open(path, hash))
-        return visits[-1]
-
-    yield open_page
-    for each in visits:
-        assert each.troubles == []
-        assert [url for url in each.requests if not url.startswith(("file:", "blob:"))] == []
-        each.window.close()
 
 
 def failing() -> Recording:
@@ -84,7 +56,7 @@ def titles(recording: Recording, items: list[int]) -> list[str]:
 
 
 @pytest.mark.parametrize("make", [network, regions, failing, hostile, stepped, lambda: stack(40)])
-def test_opens_without_complaint(visit: Visiting, make: Callable[[], Recording]) -> None:
+def test_opens_without_errors(visit: Visiting, make: Callable[[], Recording]) -> None:
     """No error, nothing against the policy, nothing fetched, light or dark."""
     for dark in (False, True):
         seen = visit(make(), dark=dark)
@@ -92,7 +64,7 @@ def test_opens_without_complaint(visit: Visiting, make: Callable[[], Recording])
         seen.settle()
 
 
-def test_an_empty_recording_says_so(program: Any, tmp_path: Path) -> None:
+def test_an_empty_recording_has_a_notice(program: Any, tmp_path: Path) -> None:
     """Nothing to draw is no error."""
     path = Builder("Empty").recording().render(tmp_path / "page.html")
     seen = Visit(program)
@@ -102,7 +74,7 @@ def test_an_empty_recording_says_so(program: Any, tmp_path: Path) -> None:
     seen.window.close()
 
 
-def test_first_sight_is_what_the_data_says(visit: Visiting) -> None:
+def test_the_first_view_is_that_of_the_data(visit: Visiting) -> None:
     """Boxes of the open scopes, and nothing in closed ones."""
     recording = network()
     page = Page(data_of(recording, depth=1))
@@ -153,7 +125,7 @@ def test_a_fold_opens_to_its_first_sibling(visit: Visiting) -> None:
     assert sum(title.endswith(": Block") for title in seen.titles()) == 5
 
 
-def test_keys_walk_and_open(visit: Visiting) -> None:
+def test_keys_select_and_open(visit: Visiting) -> None:
     """Without a mouse: Tab to a box, Enter opens it, Escape lets go."""
     seen = visit(network(), depth=0)
     seen.page.locator("#stage").focus()
@@ -205,22 +177,22 @@ def test_a_link_leads_to_a_scope(visit: Visiting) -> None:
     assert "scope=layers.3" in seen.page.url
 
 
-def test_the_panel_tells_what_was_recorded(visit: Visiting) -> None:
+def test_the_panel_shows_what_was_recorded(visit: Visiting) -> None:
     """Settings, parameters, and neighbours to go to."""
     seen = visit(network())
     item = Page(data_of(network())).find("0: Linear")
-    said = seen.panel(item)
-    assert "in_features=4, out_features=4, bias=False" in said and "weight" in said
+    text = seen.panel(item)
+    assert "in_features=4, out_features=4, bias=False" in text and "weight" in text
 
 
-def test_the_panel_tells_of_a_failure(visit: Visiting) -> None:
+def test_the_panel_shows_a_failure(visit: Visiting) -> None:
     """In the box in which it happened."""
     recording = failing()
     seen = visit(recording)
     failed = [n for n, each in enumerate(data_of(recording)["items"]["failed"]) if each]
-    said = seen.panel(failed[-1])
-    assert said.index("shapes do not fit") < min(map(said.index, ("Numbers", "Recorded")))
-    assert said.count("shapes do not fit") == 1
+    text = seen.panel(failed[-1])
+    assert text.index("shapes do not fit") < min(map(text.index, ("Numbers", "Recorded")))
+    assert text.count("shapes do not fit") == 1
 
 
 def test_colours_have_a_legend(visit: Visiting) -> None:
@@ -229,7 +201,7 @@ def test_colours_have_a_legend(visit: Visiting) -> None:
     assert "Params" in seen.page.locator("#legend").inner_text()
 
 
-def test_a_fold_is_no_hotter_than_its_siblings(visit: Visiting) -> None:
+def test_a_fold_has_the_colour_of_its_siblings(visit: Visiting) -> None:
     """Its colour is that of their mean, and the legend says so."""
     seen = visit(stack(3), color_by="parameters")
     fills = seen.page.evaluate(
@@ -244,7 +216,7 @@ def test_a_fold_is_no_hotter_than_its_siblings(visit: Visiting) -> None:
 
 
 def test_the_legend_of_kinds_has_their_outlines(visit: Visiting) -> None:
-    """What is told by its form in the picture is told by it there."""
+    """What has a form of its own in the picture has it there."""
     seen = visit(stack(3), legend=True)
     drawn = seen.page.locator("#legend .entry path").evaluate_all(
         "paths => paths.map(path => path.getAttribute('d'))"
@@ -254,10 +226,10 @@ def test_the_legend_of_kinds_has_their_outlines(visit: Visiting) -> None:
 
 def test_a_row_of_the_legend_that_is_text_has_no_box(visit: Visiting) -> None:
     """As the totals of a comparison."""
-    told = LegendEntry("all in all", Look("transparent", "black", "black", outline="plain"))
+    entry = LegendEntry("all in all", Look("transparent", "black", "black", outline="plain"))
 
     def finish(figure: Figure, view: View) -> Figure:
-        return replace(figure, legend=(*figure.legend, told))
+        return replace(figure, legend=(*figure.legend, entry))
 
     row = visit(stack(3), legend=True, finish=finish).page.locator("#legend .entry").last
     assert row.inner_text() == "all in all"

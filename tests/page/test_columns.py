@@ -76,7 +76,7 @@ def test_paths() -> None:
             assert paths[item] == paths[ids[around]]
 
 
-def test_tensors_say_what_they_are() -> None:
+def test_tensors_show_what_they_are() -> None:
     """Shape and type, bytes, the argument that reads them, and facts."""
     run = Builder("Net")
     with run.scope("Net"):
@@ -90,9 +90,9 @@ def test_tensors_say_what_they_are() -> None:
     slots = {item: [[strings[slot] for slot in row] for row in rows]
              for item, rows in tensors(page, "slots").items()}
     assert slots["v0"] == [["condition"]] and slots["v1"] == [[""]]
-    told = {item: [[(strings[a], strings[b]) for a, b in facts[row]] for row in rows]
-            for item, rows in tensors(page, "facts").items()}
-    assert told["v0"] == [[("tensor", "2×3 float32 on cpu")]]
+    facts_of = {item: [[(strings[a], strings[b]) for a, b in facts[row]] for row in rows]
+                for item, rows in tensors(page, "facts").items()}
+    assert facts_of["v0"] == [[("tensor", "2×3 float32 on cpu")]]
 
 
 def attention() -> Recording:

@@ -75,7 +75,7 @@ def test_columns_are_all_of_one_length() -> None:
     assert {len(each["values"]) for each in data["annotations"]} == {len(data["items"]["id"])}
 
 
-def test_closed_box_says_what_a_figure_says() -> None:
+def test_closed_box_has_the_texts_of_a_figure() -> None:
     """Title, weights, and the shape that it gives out."""
     page = Page(data_of(network()))
     assert page.box("body: Sequential") == ["body: Sequential", "32 params", "→ 2×4"]
@@ -117,7 +117,7 @@ def test_layout_is_that_of_its_parts() -> None:
     assert len(scopes) == 5
 
 
-def test_tensors_know_who_made_and_who_reads_them() -> None:
+def test_tensors_have_their_maker_and_readers() -> None:
     """An input that two boxes read is one tensor with two readers."""
     page = Page(data_of(network()))
     tensors = page.data["tensors"]
@@ -158,7 +158,7 @@ def test_numbers_add_up_in_what_is_around() -> None:
     assert page.number("parameters", "add") is None
 
 
-def test_nan_and_infinity_are_told_by_pass() -> None:
+def test_nan_and_infinity_are_reported_by_pass() -> None:
     """The panel says of which pass they are, as figures do; colours go by the sum."""
     run = Builder("Net")
     with run.scope("Net"):
@@ -172,10 +172,10 @@ def test_nan_and_infinity_are_told_by_pass() -> None:
     data = data_of(replace(run.recording(), statistics=tuple(taken)))
     column = next(each for each in data["annotations"] if each["key"] == "not_finite")
     page = Page(data)
-    told = {
+    values = {
         title: data["strings"][column["texts"][page.find(title)]] for title in ("log", "neg", "Net")
     }
-    assert told == {
+    assert values == {
         "log": "3 forward, 2 backward", "neg": "0", "Net": "3 forward, 2 backward"
     }
     assert column["format"] == "exact" and column["values"][page.find("log")] == 5
@@ -252,7 +252,7 @@ def test_the_plan_places_all() -> None:
     assert {box.item for box in picture.boxes} == set(range(len(given)))
 
 
-def test_failed_run_is_told() -> None:
+def test_failed_run_is_reported() -> None:
     """In the item in which it happened, around it, and about the run."""
     run = Builder("Failing")
     with pytest.raises(RuntimeError), run.scope("Failing"):
@@ -283,7 +283,7 @@ def test_loops_are_folds_of_blocks() -> None:
     assert page.number("output_bytes", "loop  ×12") == 12 * 2 * 32
 
 
-def test_a_comparison_says_what_changed() -> None:
+def test_a_comparison_shows_what_changed() -> None:
     """In the rows of each thing that differs; nothing of what stayed."""
     found = compare(network(), _resized())
     laid = overlay(found.before, found.after, found.matching, found.changes)
@@ -302,7 +302,7 @@ def test_a_comparison_says_what_changed() -> None:
 
 
 def test_the_legend_is_of_what_is_closed_too() -> None:
-    """Modules that can be opened are told, and their families in the outline of modules."""
+    """Modules that can be opened are marked, and their families in the outline of modules."""
     data = data_of(stack(3), Style(legend=True), depth=1)
     outlines = {
         data["strings"][text]: data["looks"][look]["light"]["outline"]
@@ -343,7 +343,7 @@ def test_any_recording_has_a_page(recording: Recording) -> None:
         assert all(map(is_block, folds)) and (recording.backward_runs or not folds)
 
 
-def test_a_fold_of_siblings_that_differ_says_in_what() -> None:
+def test_a_fold_of_siblings_that_differ_shows_in_what() -> None:
     """On its box, and in the panel for each; it opens to all of them."""
     page = Page(data_of(stages(1, 2), depth=1, fold="similar"))
     title = "layer1, layer2: Sequential  ×2"

@@ -113,12 +113,12 @@ def test_equal_tensors_are_described_once(monkeypatch: pytest.MonkeyPatch) -> No
     """However many blocks there are, what is known of their tensors is put into words once."""
 
     def described_with(blocks: int) -> int:
-        told: list[object] = []
+        calls: list[object] = []
         plain = Facts.tensor
         with monkeypatch.context() as patch:
-            patch.setattr(Facts, "tensor", lambda self, one: told.append(one) or plain(self, one))
+            patch.setattr(Facts, "tensor", lambda self, one: calls.append(one) or plain(self, one))
             described(stack(blocks), Style())
-        return len(told)
+        return len(calls)
 
     assert described_with(3) == described_with(30) > 0
 
@@ -219,7 +219,7 @@ def test_equal_modules_at_several_depths_look_as_each_does(deeper: int) -> None:
 
 
 @pytest.mark.parametrize("what", ["nothing", "reader", "kind of the reader"])
-def test_what_leaves_a_box_is_told_on_it(what: str) -> None:
+def test_what_leaves_a_box_is_shown_on_it(what: str) -> None:
     """Two ops whose results go to other kinds of boxes are not equal."""
     run = Builder("Net")
     with run.scope("Net"):

@@ -115,7 +115,7 @@ def test_search_puts_names_before_what_is_in_them(deep: Any) -> None:
     assert deep(find, "block nonsense") == [] and deep(find, "  ") == []
 
 
-def test_search_knows_shapes_as_people_type_them(flat: Any) -> None:
+def test_search_reads_shapes_in_usual_spellings(flat: Any) -> None:
     """An x is as good as a multiplication sign, and other words keep theirs."""
     assert flat("search.queryWords('1 x 64x56 MaxPool2d box')") == ["1×64×56", "maxpool2d", "box"]
     assert flat("search.find(search.index(page.model), '2x4').count") > 1
@@ -152,7 +152,7 @@ def test_tab_follows_the_run(flat: Any, item: int, step: int, goal: int | None) 
                 [BOXES[::-1], item, step]) == goal
 
 
-def test_lines_light_up_between_a_box_and_its_neighbours(deep: Any) -> None:
+def test_lines_between_a_box_and_its_neighbours_are_highlighted(deep: Any) -> None:
     """From each box, the lines that lead out end at what reads it; those in come from what
     feeds it; with anything open."""
     wrong = deep(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.figures import network
-from tests.page.browser import Visit, browser
+from tests.page.browser import Visit
 from tests.page.test_data import Page, data_of
 from torchrecorder.display import framed
 
@@ -19,13 +19,6 @@ pytestmark = pytest.mark.page
 Opening = Callable[..., Visit]
 
 BELOW = '<p style="height:3000px">and so on</p>'
-
-
-@pytest.fixture(scope="module")
-def program() -> Iterator[Any]:
-    """One browser for all tests here."""
-    with browser() as found:
-        yield found
 
 
 @pytest.fixture
@@ -100,7 +93,7 @@ def test_follows_the_notebook_when_it_turns_dark(notebook: Opening) -> None:
     _until(frame, f"{paper} === 'rgb(21, 24, 29)'")
 
 
-def test_the_wheel_is_the_notebooks_until_a_click(notebook: Opening) -> None:
+def test_the_wheel_scrolls_the_notebook_until_a_click(notebook: Opening) -> None:
     """Who scrolls past a picture does not get caught in it."""
     seen = notebook()
     frame, scrolled = _inside(seen), "() => window.scrollY"
@@ -116,7 +109,7 @@ def test_the_wheel_is_the_notebooks_until_a_click(notebook: Opening) -> None:
     assert seen.page.evaluate(scrolled) == at
 
 
-def test_the_wheel_is_ours_where_nothing_else_scrolls(notebook: Opening) -> None:
+def test_the_wheel_zooms_where_nothing_else_scrolls(notebook: Opening) -> None:
     """Some programs scroll by scripts of their own, which hear nothing from frames."""
     seen = notebook('<body style="overflow:hidden;height:700px">')
     frame = _inside(seen)

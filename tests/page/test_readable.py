@@ -16,7 +16,7 @@ from torchrecorder.testing import Builder
 pytestmark = pytest.mark.page
 
 FAINT = """() => {
-  const numbers = said => (said.match(/[\\d.]+/g) ?? []).map(Number);
+  const numbers = text => (text.match(/[\\d.]+/g) ?? []).map(Number);
   const over = (top, below, opacity = top[3] ?? 1) =>
     below.map((part, at) => opacity * top[at] + (1 - opacity) * part);
   const hex = rgb => "#" + rgb.map(part => Math.round(part).toString(16).padStart(2, "0")).join("");

@@ -58,6 +58,6 @@ def test_unprintable_names_are_replaced() -> None:
 
 def test_policy_names_every_script() -> None:
     """By its digest; nothing is fetched."""
-    said = policy(["one()", "two()"], "p {}")
-    assert said.count("'sha256-") == 3 and "default-src 'none'" in said
-    assert "unsafe" not in said and "http" not in said
+    policy_text = policy(["one()", "two()"], "p {}")
+    assert policy_text.count("'sha256-") == 3 and "default-src 'none'" in policy_text
+    assert "unsafe" not in policy_text and "http" not in policy_text

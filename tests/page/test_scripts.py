@@ -27,7 +27,7 @@ pytestmark = pytest.mark.page
         (None, "exact", ""),
     ],
 )
-def test_numbers_read_as_people_write_them(flat: Any, value: Any, form: str, text: str) -> None:
+def test_numbers_are_formatted(flat: Any, value: Any, form: str, text: str) -> None:
     """A few digits and a unit of a fitting size."""
     assert flat("([value, form]) => numbers.format(value, form)", [value, form]) == text
 
@@ -47,7 +47,7 @@ def test_ramp_goes_through_its_stops_evenly(flat: Any) -> None:
 
 
 @pytest.mark.parametrize("hex", ["#123456", "#ffb45c", "#000000", "#fefefe"])
-def test_colours_survive_the_way_there_and_back(flat: Any, hex: str) -> None:
+def test_colours_are_the_same_after_conversion_and_back(flat: Any, hex: str) -> None:
     """To Oklab and back."""
     assert flat("hex => colour.toHex(colour.toLab(hex))", hex) == hex
 
@@ -98,22 +98,22 @@ def test_fit_shows_all_of_it(flat: Any) -> None:
     assert flat(f"camera.fitted({{ x: 0, y: 0, w: 10, h: 10 }}, {room}).k") == 1.6
 
 
-def test_signs_end_where_the_window_ends(deep: Any) -> None:
+def test_marks_end_where_the_window_ends(deep: Any) -> None:
     """In dots, if that leaves something of the name; the others are whole."""
-    signs = (
+    labels = (
         "width => { const { model, stage } = page, open = openItems.all(model);"
         " const { boxes } = stage.layout.place(open), view = { x: 0, y: 0, k: .3 };"
         " return zoomLabels.choose(boxes, view, 3, model, { width }).map(({ text, x, y }) =>"
         "   [Math.round(y), text, x * .3 + text.length * 11 * 0.58]); }"
     )
-    whole = {y: (text, right) for y, text, right in deep(signs, 10000)}
+    whole = {y: (text, right) for y, text, right in deep(labels, 10000)}
     width = max(right for _, right in whole.values()) - 20
-    narrow = {y: (text, right) for y, text, right in deep(signs, width)}
+    narrow = {y: (text, right) for y, text, right in deep(labels, width)}
     assert narrow.keys() == whole.keys() and any(text[-1] == "…" for text, _ in narrow.values())
     for y, (text, right) in narrow.items():
         assert text == whole[y][0] or text[-1] == "…" and whole[y][0].startswith(text[:-1])
         assert right <= width
-    assert {text for _, text, _ in deep(signs, 5)} == {text for text, _ in whole.values()}
+    assert {text for _, text, _ in deep(labels, 5)} == {text for text, _ in whole.values()}
 
 
 @pytest.mark.parametrize("direction", ["TB", "LR", "BT", "RL"])
@@ -245,17 +245,17 @@ def test_distance_to_a_line(flat: Any) -> None:
     assert flat(f"shapes.distance({points}, 0, -3)") == 3
 
 
-def test_signs_do_not_cover_each_other(deep: Any) -> None:
+def test_marks_do_not_cover_each_other(deep: Any) -> None:
     """Names of boxes too small to be read stand beside them."""
-    signs = deep(
+    labels = deep(
         "() => { const { model, stage } = page, open = openItems.all(model);"
         " const { boxes } = stage.layout.place(open), view = { x: 0, y: 0, k: .3 };"
         " return zoomLabels.choose(boxes, view, 3, model).map(({ text, x, y, size }) =>"
         "   [text, x * .3, y * .3, size * .3]); }"
     )
-    assert len(signs) > 3
-    for number, (_, x, y, size) in enumerate(signs):
-        for _, other_x, other_y, _ in signs[:number]:
+    assert len(labels) > 3
+    for number, (_, x, y, size) in enumerate(labels):
+        for _, other_x, other_y, _ in labels[:number]:
             assert abs(y - other_y) >= size or abs(x - other_x) > 20
     assert deep("() => zoomLabels.choose(page.stage.picture().boxes, page.stage.view(), 12,"
                 " page.model)") == []
@@ -276,7 +276,7 @@ def test_png_is_never_larger_than_browsers_paint(flat: Any) -> None:
         assert w * k <= 16000.5 and h * k <= 16000.5 and w * h * k * k <= 120e6 + 1
 
 
-def test_parts_in_sight_have_all_that_is_in_sight(deep: Any) -> None:
+def test_visible_parts_have_all_that_is_visible(deep: Any) -> None:
     """Scopes that do not meet an area are not looked at, and nothing is missed by that."""
     missed, looked, all_lines = deep(
         "() => { const picture = page.stage.layout.place(new Set(page.model.openable));"

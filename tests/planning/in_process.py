@@ -5,9 +5,8 @@ from __future__ import annotations
 import torch.distributed as dist
 
 from torchrecorder.capture.planned import recorded
-from torchrecorder.planning.layout import Layout
+from torchrecorder.planning.layout import MeshLayout
 from torchrecorder.planning.plan import _RankSampling
-from torchrecorder.planning.workers import PlanJob
 from torchrecorder.ranks.digest import digest
 from torchrecorder.ranks.digest_codec import DigestDecoder, encode_digest
 from torchrecorder.ranks.ranks import Ranks
@@ -17,7 +16,7 @@ class Here:
     """In the place of `Workers`."""
 
     def __init__(self, factory, mesh, backward=True):
-        self.job = PlanJob(factory, Layout.from_sizes(mesh), backward, "job")
+        self.factory, self.mesh, self.backward = factory, mesh, backward
         self.decoder = DigestDecoder()
         self.recordings = {}
 
@@ -27,7 +26,7 @@ class Here:
 
     def _run(self, rank):
         try:
-            found = recorded(self.job, rank)
+            found = recorded(rank, self.factory, self.mesh, backward=self.backward, name="job")
         finally:
             dist.destroy_process_group()
         self.recordings[rank] = found
@@ -38,7 +37,7 @@ class Here:
 def probed(factory, mesh):
     """The run of a mesh, and which ranks were recorded for it."""
     workers = Here(factory, mesh)
-    found, run = _RankSampling(workers, workers.job.layout).digests()
+    found, run = _RankSampling(workers, MeshLayout.from_sizes(mesh)).digests()
     digests = [found[rank] for rank in sorted(found)]
     return Ranks(digests, workers.recordings, assumed={*found} - run), run
 
@@ -46,5 +45,5 @@ def probed(factory, mesh):
 def run_all(factory, mesh):
     """The run of a mesh, with each rank recorded."""
     workers = Here(factory, mesh)
-    found = workers.run(range(workers.job.layout.world))
+    found = workers.run(range(MeshLayout.from_sizes(mesh).world))
     return Ranks([*found.values()], workers.recordings)

@@ -20,7 +20,7 @@ from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import ScopeKind
 from torchrecorder.graph.consistency import problems
 from torchrecorder.graph.storage import dumps
-from torchrecorder.planning.layout import Layout
+from torchrecorder.planning.layout import MeshLayout
 from torchrecorder.planning.workers import PlanJob, Workers
 from torchrecorder.ranks.sharding_ops import without_sharding_ops
 
@@ -40,7 +40,7 @@ def _blocks(mesh):
 @pytest.fixture(scope="module")
 def square(tmp_path_factory):
     """What four of 64 processes recorded, by rank."""
-    job = PlanJob(_blocks, Layout.from_sizes({"dp": 8, "tp": 8}), True, "")
+    job = PlanJob(_blocks, MeshLayout.from_sizes({"dp": 8, "tp": 8}), True, "")
     workers = Workers(job, tmp_path_factory.mktemp("ranks"), 2)
     return {rank: workers.recording(rank) for rank in workers.run([0, 1, 9, 63])}
 
@@ -207,7 +207,7 @@ def _sent(run):
     )
 
 
-def test_what_is_assumed_is_said():
+def test_what_is_assumed_is_stated():
     """In the table, in the figure, and by lane."""
     run, _ = probed(factories.only_step, {"dp": 5})
     assert "ranks 0, 4 recorded, the others assumed to be equal" in run.summary()
@@ -244,7 +244,7 @@ def test_mistakes_of_the_factory_are_the_users():
     assert "raised in plan by rank 0 (tp=0)" in note and "factories.py" in note
 
 
-def test_mistakes_of_the_model_say_where():
+def test_mistakes_of_the_model_show_where():
     """The module, as ever."""
     with pytest.raises(RuntimeError) as caught:
         torchrecorder.plan(factories.fails_on_last, {"dp": 4}, ranks=[3])
@@ -276,7 +276,7 @@ def test_without_kernels_for_tensors_without_data(monkeypatch):
     """In an old PyTorch, the message says from which version on it works."""
     monkeypatch.setattr(fake_group, "FAKE_GROUPS", replace(FAKE_GROUPS, works=lambda: False))
     with pytest.raises(InvalidArgument, match=f"Install PyTorch {FAKE_GROUPS.since} or newer"):
-        recorded(PlanJob(factories.only_step, Layout.from_sizes({"dp": 1}), True, ""), 0)
+        recorded(0, factories.only_step, {"dp": 1}, backward=True, name="")
 
 
 def test_what_is_no_model():

@@ -15,14 +15,14 @@ from torchrecorder.errors import InvalidArgument, TorchRecorderError
 from torchrecorder.events import Communication, Mesh, Rank, RankGroup
 from torchrecorder.planning import plan as planning
 from torchrecorder.planning import workers
-from torchrecorder.planning.layout import Layout
+from torchrecorder.planning.layout import MeshLayout
 from torchrecorder.planning.translate import known_groups, translated
 from torchrecorder.ranks.digest import Digest, digest
 from torchrecorder.ranks.digest_codec import encode_digest
 from torchrecorder.ranks.sent import CommunicationColumns, Sent
 
-SQUARE = Layout.from_sizes({"dp": 2, "tp": 2})
-ROWS = Layout.from_sizes({"dp": 2, "tp": 3})
+SQUARE = MeshLayout.from_sizes({"dp": 2, "tp": 2})
+ROWS = MeshLayout.from_sizes({"dp": 2, "tp": 3})
 MESH = Mesh(("dp", "tp"), (2, 2), (0, 0))
 
 
@@ -126,7 +126,7 @@ def test_ranks_that_there_are_not(ranks: Any) -> None:
 class Recorded:
     """Digests of ranks that differ along some dimensions, in place of processes."""
 
-    def __init__(self, layout: Layout, differ: set[int]) -> None:
+    def __init__(self, layout: MeshLayout, differ: set[int]) -> None:
         self.layout, self.differ, self.ran = layout, differ, list[int]()
 
     def run(self, ranks: Any) -> dict[int, Digest]:
@@ -146,7 +146,7 @@ class Recorded:
 )
 def test_ranks_are_run_along_what_differs(differ: set[int], ran: set[int]) -> None:
     """The first and the last; the ends of the dimensions; all along those that differ."""
-    layout = Layout.from_sizes({"dp": 4, "tp": 3})
+    layout = MeshLayout.from_sizes({"dp": 4, "tp": 3})
     recorded = Recorded(layout, differ)
     sampling = planning._RankSampling(recorded, layout)  # type: ignore[arg-type]
     found, done = sampling.digests()

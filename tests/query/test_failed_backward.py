@@ -295,7 +295,7 @@ def test_tensors_that_are_not_in_the_graph():
     assert "does not depend on 1.weight and inputs[2]:" in str(why)
 
 
-def test_the_exception_says_it(tmp_path):
+def test_the_exception_has_the_cause(tmp_path):
     """A second note after the one with the place; the summary and the page have it too."""
     recording, error = failed(argument)
     place, cause = error.__notes__
@@ -332,7 +332,7 @@ def test_figures_mark_the_operations_at_fault(program):
     assert sum(look.stroke == looks[ops[0]].stroke for look in looks.values()) == len(set(ops))
 
 
-def test_closed_modules_say_that_their_backward_failed():
+def test_closed_modules_show_that_their_backward_failed():
     """The operation in them does, with the error, where it is drawn."""
     recording, _ = failed(generator)
     closed, opened = texts(recording, depth=0), texts(recording, depth=9)
@@ -356,7 +356,7 @@ def test_no_cause_where_none_is_known():
     assert tr.record(layers(), torch.ones(2, 4)).why_backward_failed() is None
 
 
-def test_a_saved_recording_knows_it(tmp_path):
+def test_a_saved_recording_has_it(tmp_path):
     """The cause follows from what is recorded."""
     recording, _ = failed(carried)
     loaded = tr.load(recording.save(tmp_path / "run.json"))

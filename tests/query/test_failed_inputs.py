@@ -38,12 +38,12 @@ def test_what_made_the_inputs() -> None:
     assert "test_failed_inputs.py:" in cause and ";" not in cause
 
 
-def test_nothing_is_said_of_what_the_run_was_given() -> None:
+def test_nothing_is_shown_of_what_the_run_was_given() -> None:
     """One note, with the place."""
     assert len(notes(nn.Linear(4, 4), torch.ones(3, 5))) == 1
 
 
-def test_nothing_is_said_where_no_operation_failed() -> None:
+def test_nothing_is_stated_where_no_operation_failed() -> None:
     """An exception of the user's own."""
     class Refuses(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

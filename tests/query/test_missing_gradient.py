@@ -104,7 +104,7 @@ def test_each_way_to_lose_a_gradient(lossy, name):
         assert f":{op.source.line}" in why.text or reason == "not in the loss"
 
 
-def test_every_parameter_is_told_apart_by_its_gradient(lossy):
+def test_every_parameter_is_distinguished_by_its_gradient(lossy):
     """All of the model: a reason exactly where `.grad` is None."""
     model, recording = lossy
     for name, parameter in model.named_parameters():

@@ -76,7 +76,7 @@ def test_lines_by_the_end_of_their_file(file: str, asked: str, found: bool) -> N
     assert names(recording.find(asked)) == (["o0", "s0"] if found else [])
 
 
-def test_several_parts_are_told_apart_in_words() -> None:
+def test_several_parts_are_distinguished_in_words() -> None:
     """Ops by their line, calls by their number, regions by their place, functions by theirs."""
     run = Builder("Net")
     with run.scope("Net"):

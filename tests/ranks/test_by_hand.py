@@ -112,7 +112,7 @@ def test_waits_of_a_message_are_those_of_the_program() -> None:
     assert not told and found.waits() == [0.0, 2.0]
 
 
-def test_messages_are_told_apart_by_tag_and_group() -> None:
+def test_messages_are_distinguished_by_tag_and_group() -> None:
     """In the order in which they were sent."""
     own = RankGroup("pair", (0, 1), "mesh_pp", "gloo")
     sends = [sent("send", size, tag=tag, peer=1, group=group)

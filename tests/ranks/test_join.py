@@ -90,7 +90,7 @@ def test_sends_find_their_receives():
     assert {each.name for each in run.collectives} == {"send"}
 
 
-def test_a_receive_from_anybody():
+def test_a_receive_from_any_rank():
     """It takes what nobody else takes."""
     def run(rank):
         if rank == 0:
@@ -139,7 +139,7 @@ def test_who_came_last_was_done_first():
     assert "rank 2" in run.summary()
 
 
-def test_nobody_waits_longer_than_it_does_nothing_else():
+def test_waiting_time_is_at_most_idle_time():
     """What goes on beside other work is waited for only where the program stops for it."""
     recordings = recorded(_reduced_twice, world=2)
     late = timed(recordings[0], 0.1, 0.1)

@@ -139,7 +139,7 @@ def test_what_is_sent_elsewhere_is_not_in_a_part():
     assert {shard.value for shard in part.shards} <= part.values.keys()
 
 
-def test_folded_layers_say_what_most_of_them_send():
+def test_folded_layers_show_what_most_of_them_send():
     """Not what only the first does, which may differ: its weights are gathered by the next one."""
     model = nn.Sequential(*(nn.Linear(4, 4) for _ in range(4)))
     with process_group(0, 2), Recorder(model) as recorder:

@@ -141,7 +141,7 @@ def _corners(svg, run):
     return found
 
 
-def test_calls_of_two_stages_of_a_process_are_told_apart():
+def test_calls_of_two_stages_of_a_process_are_distinguished():
     """Interleaved stages have messages to the same process, and each is folded on its own."""
     def run(rank):
         one, two = nn.Linear(4, 4), nn.Linear(4, 4)

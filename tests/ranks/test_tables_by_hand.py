@@ -30,7 +30,7 @@ def cells(text: str) -> list[list[str]]:
     return [[cell.strip() for cell in line if cell.strip()] for line in lines]
 
 
-def test_lanes_say_who_was_slowest() -> None:
+def test_lanes_show_who_was_slowest() -> None:
     """With its time, if it is known; ends of what differs."""
     run = torchrecorder.merge([
         seconds(ran(0, sent("all_to_all", 8)), 1.5), seconds(ran(1, sent("all_to_all", 8)), 2.5)
@@ -73,7 +73,7 @@ def test_modules_that_send_most_come_first() -> None:
     assert len(cells(run.summary(n=1))) == len(rows) - 3
 
 
-def test_a_rank_that_knows_of_more_ranks_is_believed() -> None:
+def test_the_largest_number_of_ranks_counts() -> None:
     """What is missing is told."""
     run = torchrecorder.merge([ran(0, world=2), ran(1, world=3)])
     assert run.world == 3 and run.ranks == (0, 1)
@@ -133,7 +133,7 @@ def test_top_of_all_collectives(n: int) -> None:
     assert [amount for _, amount in run.top("bytes", n)] == [9, 1][:n]
 
 
-def test_lanes_say_between_what_their_ranks_are() -> None:
+def test_lanes_show_between_what_their_ranks_are() -> None:
     """Of the same operations on weights of other sizes."""
     other = changed(network(), "values", "v1", shape=(2, 8), bytes=32)
     run = torchrecorder.merge([ran(0, sent(given=4)), ran(1, sent(given=4), whole=other)])
@@ -167,7 +167,7 @@ def test_where_a_message_was_lost() -> None:
         )
 
 
-def test_receives_from_anybody_take_one_message_each() -> None:
+def test_receives_from_any_rank_take_one_message_each() -> None:
     """From those that lack a receive, in their order."""
     takes = [sent("recv", 8, tag=0, peer=-1), sent("recv", 8, tag=0, peer=-1)]
     gives = [sent("send", 8, tag=0, peer=0)]

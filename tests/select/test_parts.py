@@ -255,7 +255,7 @@ def test_a_call_in_two_scopes_is_two() -> None:
     ]  # fmt: skip
 
 
-def test_the_scope_of_a_function_says_what_ran_in_it() -> None:
+def test_the_scope_of_a_function_shows_what_ran_in_it() -> None:
     """Time if all is known, failure, the line of the call, what enters and leaves."""
     line = SourceLine("net.py", 3, "forward")
     recording = loose(5)
@@ -333,7 +333,7 @@ def test_patterns_of_members() -> None:
     assert patterns(" a, b.* ,,") == patterns(["a ", "", "b.*"]) == ("a", "b.*")
 
 
-def test_a_group_says_what_ran_in_it() -> None:
+def test_a_group_shows_what_ran_in_it() -> None:
     """Time if all is known; failure; it begins where its first member begins, in any order."""
     recording = changed(changed(fork(), "scopes", "s1", seconds=2.0), "scopes", "s2", seconds=3.0)
     group = GroupSiblings({"Both": ["right", "left"]})

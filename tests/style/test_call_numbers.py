@@ -1,4 +1,4 @@
-"""Which call of its module a box is: told once, where it is new."""
+"""Which call of its module a box is: shown once, where it is new."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Shared(nn.Module):
         return self.once(self.often(self.often(x)))  # type: ignore[no-any-return]
 
 
-def told(calls: int) -> list[tuple[str, str]]:
-    """The path of each call of a module with weights, and what is said of its number."""
+def call_numbers(calls: int) -> list[tuple[str, str]]:
+    """The path of each call of a module with weights, and the text of its number."""
     model, x = Shared(), torch.ones(1, 3)
     with torchrecorder.Recorder(model) as recorder:
         for _ in range(calls):
@@ -40,7 +40,7 @@ def told(calls: int) -> list[tuple[str, str]]:
 
 def test_a_part_that_is_called_more_often_than_its_model() -> None:
     """The layer in it says nothing: it is called as often as what it is in."""
-    assert told(1) == [
+    assert call_numbers(1) == [
         ("", ""), ("often", "call 1 of 2"), ("often.0", ""), ("often", "call 2 of 2"),
         ("often.0", ""), ("once", ""),
     ]  # fmt: skip
@@ -48,7 +48,7 @@ def test_a_part_that_is_called_more_often_than_its_model() -> None:
 
 def test_a_model_that_is_called_twice() -> None:
     """Its part that runs once in each call says nothing; the other counts its own calls."""
-    assert told(2) == [
+    assert call_numbers(2) == [
         ("", "call 1 of 2"), ("often", "call 1 of 4"), ("often.0", ""), ("often", "call 2 of 4"),
         ("often.0", ""), ("once", ""),
         ("", "call 2 of 2"), ("often", "call 3 of 4"), ("often.0", ""), ("often", "call 4 of 4"),

@@ -113,7 +113,7 @@ def pairs(*layers: nn.Module) -> nn.Sequential:
     return nn.Sequential(*(nn.Sequential(nn.Linear(6, 6), layer) for layer in layers))
 
 
-def test_containers_say_what_is_in_them() -> None:
+def test_containers_show_what_is_in_them() -> None:
     """If that is alike in all, and short; what is off does not count."""
     assert caption(pairs(nn.ReLU(), nn.ReLU(), nn.ReLU())) == "3 × (Linear, ReLU)"
     inactive = [nn.Sequential(Block(), nn.Identity()) for _ in range(2)]

@@ -29,7 +29,7 @@ def texts(figure: Figure) -> dict[str, list[str]]:
     return {shape.id: [text.text for text in shape.label] for shape in figure.shapes}
 
 
-def test_boxes_say_name_class_hyperparameters_and_parameter_count() -> None:
+def test_boxes_show_name_class_hyperparameters_and_parameter_count() -> None:
     """And inputs and outputs say their shape."""
     assert texts(figure_of(network())) == {
         "v0": ["x", "2×4"],
@@ -42,7 +42,7 @@ def test_boxes_say_name_class_hyperparameters_and_parameter_count() -> None:
     }
 
 
-def test_clusters_say_name_and_class() -> None:
+def test_clusters_show_name_and_class() -> None:
     """The root is named once."""
     figure = figure_of(network())
     assert [group.label[0].text for group in figure.groups] == ["Net", "body: Sequential"]
@@ -66,7 +66,7 @@ def test_a_tensor_read_twice_is_labelled_once() -> None:
     assert [line.label for line in figure.lines] == ["", "2×4", "", ""]
 
 
-def test_module_called_again_says_so() -> None:
+def test_a_module_called_again_shows_its_call() -> None:
     """Its parameters are shared between the calls."""
     run = Builder()
     with run.scope("Net"):
@@ -125,7 +125,7 @@ def test_kinds_differ_in_outline_or_dash_and_in_colour() -> None:
     assert len(colours) == len(kinds)
 
 
-def test_print_tells_families_by_lightness() -> None:
+def test_print_distinguishes_families_by_lightness() -> None:
     """No hue, and steps that a grey printer shows, so that a copy says as much."""
     looks = THEMES["print"].looks
     fills = [rgb(looks[kind].fill) for kind in
@@ -172,7 +172,7 @@ def test_failure_is_marked_on_the_op_and_around_it() -> None:
     assert [group.look.stroke for group in figure.groups] == [failed.stroke]
 
 
-def test_dropout_in_eval_mode_says_that_it_is_off() -> None:
+def test_dropout_in_eval_mode_shows_that_it_is_off() -> None:
     """Its rate would mislead."""
     run = Builder()
     with run.scope("Net"):
@@ -188,7 +188,7 @@ def test_parameter_names_are_short_inside_their_module() -> None:
     assert ["weight", "4×4"] in labels.values()
 
 
-def test_tooltips_say_class_shapes_and_source() -> None:
+def test_tooltips_show_class_shapes_and_source() -> None:
     """For modules and ops."""
     tips = {shape.id: shape.tooltip for shape in figure_of(network()).shapes}
     assert tips["s2"].splitlines() == [

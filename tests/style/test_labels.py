@@ -120,7 +120,7 @@ def test_hyperparameters(cls: str, detail: str, said: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("detail", ["=", "((", "a=[1, (2, 3)], <b>", "),(", "x" * 99, "=,", "é=π"])
-def test_odd_representations_do_no_harm(detail: str) -> None:
+def test_odd_representations_change_nothing(detail: str) -> None:
     """Whatever a user's extra_repr says, short texts come out."""
     assert all(len(text) <= 24 for text in hyperparameters("Odd", detail))
 
@@ -170,7 +170,7 @@ def test_arguments_of_ops() -> None:
         ("tensor", "t", "2"),
     ],
 )
-def test_numbers_say_what_they_are_for(op: str, name: str, said: str) -> None:
+def test_numbers_show_what_they_are_for(op: str, name: str, said: str) -> None:
     """A number alone below the name of an op would look like its result."""
     assert arguments(op, ((name, "2"),)) == (said,)
 
@@ -223,7 +223,7 @@ def test_equal_tensors_are_counted(text: str, said: str) -> None:
     assert labels.alike(text, 2) == said
 
 
-def test_attention_says_its_width_and_heads() -> None:
+def test_attention_shows_its_width_and_heads() -> None:
     """PyTorch's module does not describe itself; and of a call, whether it is causal."""
     attention, x = torch.nn.MultiheadAttention(8, 2), torch.ones(3, 1, 8)
     causal = {"need_weights": False, "attn_mask": torch.zeros(3, 3), "is_causal": True}

@@ -106,7 +106,7 @@ def test_a_closed_box_is_added_only_if_it_is_itself(ids: str) -> None:
     assert named == {"box": ["added"], "none": []}.get(ids, ["different"])
 
 
-def test_texts_of_several_modules_keep_what_only_some_say() -> None:
+def test_texts_of_several_modules_keep_what_only_some_have() -> None:
     """Numbers are ranges, kernels are listed, and how many say it is told; five at most."""
     assert together([("64 → 64",), ("128 → 128",)]) == ("64 … 128 → 64 … 128",)
     assert together([("3×3",), ("1×1",)]) == ("3×3, 1×1",)

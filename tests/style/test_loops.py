@@ -46,7 +46,7 @@ def texts(figure: Figure) -> list[str]:
     return [text.text for label in labels for text in label]
 
 
-def test_a_loop_says_what_it_carries() -> None:
+def test_a_loop_shows_what_it_carries() -> None:
     """The state by the names of the arguments it becomes; no number of a call in the frame."""
     recording = torchrecorder.record(Greedy(), torch.tensor([1, 2]))
     figure = figure_of(recording)
@@ -156,7 +156,7 @@ def test_the_line_back_stays_inside_the_border(
     assert "stroke-dasharray" in written.read_text(encoding="utf-8")
 
 
-def test_a_loop_that_differentiates_says_no_generic_names() -> None:
+def test_a_loop_that_differentiates_shows_no_generic_names() -> None:
     """Steps along the gradient: 'inputs' of `torch.autograd.grad` says nothing, the shape does."""
     energy = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.SiLU(), torch.nn.Linear(8, 1))
 

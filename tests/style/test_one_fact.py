@@ -51,7 +51,7 @@ def test_the_background_is_that_of_the_theme_unless_another_is_given() -> None:
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])
-def test_a_fold_says_how_often_its_weights_are_there(times: int) -> None:
+def test_a_fold_shows_how_often_its_weights_are_there(times: int) -> None:
     """From two on; one is just its own."""
     run = Builder("Net")
     with run.scope("Net"):
@@ -64,7 +64,7 @@ def test_a_fold_says_how_often_its_weights_are_there(times: int) -> None:
     assert said == (f"{times} × 16 params" if times > 1 else "16 params")
 
 
-def test_a_loop_of_ops_says_what_it_passes_on() -> None:
+def test_a_loop_of_ops_shows_what_it_passes_on() -> None:
     """By its shape, as the argument has no name; ops of one round pass nothing on."""
     figure = draw(make_view(loop(6, cell)))
     (group,) = (group for group in figure.groups if group.count > 1)
@@ -108,13 +108,13 @@ def optional_gate(gated: int) -> Recording:
     return run.recording()
 
 
-def test_what_is_in_an_optional_part_is_not_told_besides() -> None:
+def test_what_is_in_an_optional_part_is_not_shown_besides() -> None:
     """The part says it all."""
     view = similar(optional_gate(2), depth=1)
     assert label(view, "layers.0")[-1] == "gate in 2 of 3"
 
 
-def test_plain_layers_that_differ_say_their_sizes_once() -> None:
+def test_plain_layers_that_differ_show_their_sizes_once() -> None:
     """Among their hyperparameters, and not again as what differs."""
     run = Builder("Net")
     with run.scope("Net"):
@@ -142,7 +142,7 @@ class Twice(nn.Module):
         return nn.functional.relu(x).tanh()
 
 
-def test_modules_of_unknown_classes_are_told_by_what_they_run() -> None:
+def test_modules_of_unknown_classes_are_recognised_by_what_they_run() -> None:
     """With the sizes of a single layer, and each op of several."""
     assert caption(nn.Sequential(Projection(6, 3), nn.ReLU())) == "6 → 3 + ReLU"
     assert caption(nn.Sequential(nn.Linear(6, 3), Twice())) == "6 → 3 + ReLU + Tanh"
@@ -167,7 +167,7 @@ def test_compiled_graphs_are_marked_in_the_forward_view_only() -> None:
     assert [group.look for group in marked.groups] == [group.look for group in plain.groups]
 
 
-def test_the_tooltip_of_a_fold_says_which_have_the_optional_part() -> None:
+def test_the_tooltip_of_a_fold_shows_which_have_the_optional_part() -> None:
     """And of the others that there is nothing to say."""
     run = Builder("Net")
     with run.scope("Net"):
@@ -236,7 +236,7 @@ def test_arguments_are_marked_where_their_order_matters(
     assert [line.mark for line in figure.lines if line.head == "o2"] == marks
 
 
-def test_a_tooltip_says_where_the_module_was_called() -> None:
+def test_a_tooltip_shows_where_the_module_was_called() -> None:
     """Where that is known."""
     recording = network()
     called_at = SourceLine("/home/me/net.py", 7, "forward")
@@ -273,13 +273,13 @@ class ScaledNorm(nn.Module):
         return (x - x.mean()) * 2
 
 
-def test_a_norm_of_several_ops_is_told_by_its_class() -> None:
+def test_a_norm_of_several_ops_is_recognised_by_its_class() -> None:
     """As its class says what it is."""
     model = nn.Sequential(nn.Linear(6, 3), ScaledNorm(), nn.ReLU())
     assert caption(model) == "6 → 3 + ScaledNorm + ReLU"
 
 
-def test_a_setting_that_all_have_is_told_with_its_values() -> None:
+def test_a_setting_that_all_have_is_reported_with_its_values() -> None:
     """Not in how many of the siblings it is."""
     run = Builder("Net")
     with run.scope("Net"):
@@ -327,13 +327,13 @@ def biased() -> Recording:
         ([], "4 × 20 params"),
     ],
 )
-def test_a_fold_says_how_much_of_it_is_frozen(frozen: list[str], said: str) -> None:
+def test_a_fold_shows_how_much_of_it_is_frozen(frozen: list[str], said: str) -> None:
     """Whole layers are counted; of parts there is no number that says it."""
     view = make_view(with_frozen(biased(), frozen), ViewOptions(depth=1))
     assert [shape.label[-1].text for shape in draw(view).shapes if shape.count > 1] == [said]
 
 
-def test_a_grad_node_that_no_recorded_op_made_says_its_name() -> None:
+def test_a_grad_node_that_no_recorded_op_made_shows_its_name() -> None:
     """And of the others who made them, and where."""
     recording = network()
     first = next(iter(recording.grad_nodes.values()))

@@ -37,14 +37,14 @@ def _fills(colors: list[str]) -> list[str]:
     return found
 
 
-def test_the_names_are_those_that_graphviz_knows() -> None:
+def test_the_names_are_those_of_graphviz() -> None:
     """And each is the colour that Graphviz draws."""
     names = list(NAMES)
     assert len(names) > 650
     assert _fills(names) == list(NAMES.values())
 
 
-def test_the_schemes_are_those_that_graphviz_knows() -> None:
+def test_the_schemes_are_those_of_graphviz() -> None:
     """The last colour of each is another one than that behind it, which is black."""
     last = [f"/{name}/{size}" for name, size in SCHEMES.items() if name != "greys9"]
     behind = [f"/{name}/{size + 1}" for name, size in SCHEMES.items()]
@@ -54,7 +54,7 @@ def test_the_schemes_are_those_that_graphviz_knows() -> None:
     assert not any(map(solid, behind))
 
 
-def test_the_shapes_are_those_that_graphviz_knows() -> None:
+def test_the_shapes_are_those_of_graphviz() -> None:
     """Others are drawn as a box, as four of these are, and one that needs a file."""
     names = ["blob", *SHAPES]
     jobs = [engine.Job(f"digraph {{ n [shape={each}] }}", "xdot") for each in names]
@@ -142,7 +142,7 @@ def _run() -> Any:
     return run.recording()
 
 
-def test_a_rule_a_theme_and_a_styler_are_told_the_same() -> None:
+def test_rules_themes_and_stylers_raise_the_same_errors() -> None:
     """Whoever makes a look."""
     with pytest.raises(InvalidArgument, match="fill must be a colour .*'blurple'"):
         figure(_run(), rules=(lambda box, view, theme: Look("blurple", "black", "black"),))
@@ -180,7 +180,7 @@ def test_a_rule_may_give_short_colours_and_names() -> None:
         assert by_suffix(f"x{suffix}").export(make_view(_run()), style)
 
 
-def test_the_paper_has_the_colour_that_its_name_says_everywhere() -> None:
+def test_the_paper_has_the_colour_of_its_name_everywhere() -> None:
     """A browser's green is another one than that of X11; a PDF has numbers only."""
     style = Style(background="green", width="80mm")
     view = make_view(_run())

@@ -55,14 +55,14 @@ def stack() -> Recording:
     return run.recording()
 
 
-def test_frozen_parameters_are_told_beside_trained_ones() -> None:
+def test_frozen_parameters_are_reported_beside_trained_ones() -> None:
     """A box says that all of its own are frozen, or how many of them are trained."""
     figure = figure_of(with_frozen(adapted(), ["layer.base.weight", "head.weight"]), depth=1)
     layer, head = (said[-1] for said in texts(figure).values() if "params" in said[-1])
     assert (layer, head) == ("24 params, 8 trained", "16 params, frozen")
 
 
-def test_nothing_is_said_where_all_are_alike() -> None:
+def test_nothing_is_stated_where_all_are_alike() -> None:
     """A model that is trained, or frozen, as a whole."""
     plain, frozen = (
         with_frozen(adapted(), names)
@@ -76,7 +76,7 @@ def test_nothing_is_said_where_all_are_alike() -> None:
     ("012", ["4 × 16 params, 3 of 4 frozen", "16 params, 3 of 4 frozen"]),
     ("3", ["4 × 16 params, 1 of 4 frozen", "16 params, 1 of 4 frozen"]),
 ])
-def test_a_fold_says_how_many_of_its_siblings_are_frozen(frozen: str, said: list[str]) -> None:
+def test_a_fold_shows_how_many_of_its_siblings_are_frozen(frozen: str, said: list[str]) -> None:
     """The first does not speak for the others, whether the fold is closed or open."""
     recording = with_frozen(stack(), [f"{each}.fc.weight" for each in frozen])
     found = [
@@ -89,7 +89,7 @@ def test_a_fold_says_how_many_of_its_siblings_are_frozen(frozen: str, said: list
     assert found == said
 
 
-def test_an_open_module_says_which_call_it_is() -> None:
+def test_an_open_module_shows_which_call_it_is() -> None:
     """Two frames of one module could be taken for two modules; counts=False leaves it out."""
     run = Builder("Net")
     with run.scope("Net"):
@@ -130,7 +130,7 @@ def corners(model: nn.Module, **options: Any) -> dict[str, list[str]]:
     }
 
 
-def test_an_open_layer_says_how_many_it_has() -> None:
+def test_an_open_layer_shows_how_many_it_has() -> None:
     """As no box in it does; what is around it says nothing, and it neither where they have
     boxes."""
     model = nn.Sequential(Gain(), nn.Sequential(Gain(), nn.Linear(3, 3)))
@@ -140,7 +140,7 @@ def test_an_open_layer_says_how_many_it_has() -> None:
     assert corners(model, depth=9, fold=False, parameters=True)["0: Gain"] == []
 
 
-def test_an_open_layer_says_whether_they_are_trained() -> None:
+def test_an_open_layer_shows_whether_they_are_trained() -> None:
     """Where some of the model are not."""
     first, last = Gain(), Gain()
     first.gain.requires_grad_(False)
@@ -215,7 +215,7 @@ def test_a_closed_loop_has_the_parameters_of_its_rounds(
     assert of_folds(Loop(4, own, shared)) == expected
 
 
-def test_a_closed_loop_says_what_is_trained() -> None:
+def test_a_closed_loop_shows_what_is_trained() -> None:
     """If some of the model are not."""
     model = Loop(4, own=True, shared=False)
     model.own[1].requires_grad_(False)

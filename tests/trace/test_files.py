@@ -139,7 +139,7 @@ def test_grad_nodes_run_from_their_call_on() -> None:
     assert named == ["calls", "grad nodes"]
 
 
-def test_what_is_told_of_a_call() -> None:
+def test_what_is_shown_of_a_call() -> None:
     """The path and class of a module, the function of an operation."""
     found = [event["args"] for event in events(timed(sin=1.0)) if event["ph"] == "X"]
     module, op = found[:2]

@@ -102,14 +102,14 @@ def test_an_unknown_view_is_refused():
         ViewOptions(view="sideways")
 
 
-def test_nodes_tell_when_they_ran():
+def test_nodes_show_when_they_ran():
     """Their place in the order; a double backward is marked."""
     said = lines(draw(backward_view(doubled())))
     assert said["g4"] == ["MmBackward0", "ran as no. 1"]
     assert said["g5"] == ["MulBackward0", "did not run", "double backward"]
 
 
-def test_of_several_backward_runs_nodes_tell_which():
+def test_of_several_backward_runs_nodes_show_which():
     """A loss for each of two optimizers, or a graph that is retained."""
     again = [ran.replace(run=run) for run in (1, 2) for ran in stepped().grad_runs[:run]]
     recording = replace(stepped(), grad_runs=(*stepped().grad_runs, *again))
@@ -120,7 +120,7 @@ def test_of_several_backward_runs_nodes_tell_which():
 
 
 @pytest.mark.parametrize("theme", THEMES.values(), ids=THEMES)
-def test_what_never_ran_in_backward_says_so(theme):
+def test_what_never_ran_in_backward_is_marked(theme):
     """A closed module as its nodes, and what got no gradient; in the page of it too."""
     first = [ran for ran in stepped().grad_runs if ran.grad in ("g2", "g3", "g4")]
     recording = replace(stepped(), grad_runs=tuple(first))
@@ -200,7 +200,7 @@ def test_folded_siblings_have_the_number_of_all():
     assert lines(beside)["s1"][-1] == "Saved 300 B in total"
 
 
-def test_a_number_nobody_measured_colours_nothing():
+def test_an_unmeasured_number_colours_nothing():
     """The legend says so, and a warning."""
     view = make_view(stepped(), ViewOptions(depth=1, fold=False))
     with pytest.warns(NothingFound, match="memory=True.* measures it"):

@@ -81,7 +81,7 @@ def test_more_than_three_are_one_wide_line() -> None:
         assert all((line.look.width > 2 * usual) == (parallel > 3) for line in found)
 
 
-def test_a_step_says_how_many_gradients_and_weights() -> None:
+def test_a_step_shows_how_many_gradients_and_weights() -> None:
     """Backward, clipping and the optimizer are joined by one line each, updates by a light one."""
     recording = step(2)
     view = make_view(recording, ViewOptions(fold=False))
@@ -132,7 +132,7 @@ def test_updated_weights_without_a_name_are_weights() -> None:
     assert [b.flow for b in bundles(view)].count(FlowKind.WEIGHT) >= 1
 
 
-def test_a_bundle_says_what_is_in_it() -> None:
+def test_a_bundle_shows_what_is_in_it() -> None:
     """Its tooltip has the number, and the names of the first."""
     recording = step()
     view = make_view(recording, ViewOptions())

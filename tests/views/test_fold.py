@@ -57,7 +57,7 @@ def test_chain_of_open_blocks_is_one_cluster() -> None:
     ]
 
 
-def test_labels_say_names_and_count() -> None:
+def test_labels_show_names_and_count() -> None:
     """On boxes and on clusters."""
     shape = next(each for each in draw(view_of(stack(12), depth=1)).shapes if each.count > 1)
     assert [text.text for text in shape.label] == [

@@ -152,7 +152,7 @@ def test_rounds_of_a_loop_with_data_of_their_own():
     assert ("batches.0.1 … batches.3.1", "mse_loss") in similar
 
 
-def test_a_closed_region_says_which_module_it_runs():
+def test_a_closed_region_shows_which_module_it_runs():
     """Of one that runs nothing else."""
     model = Layer()
 

@@ -189,7 +189,7 @@ def test_a_group_gives_results_first_and_last_what_comes_back() -> None:
     assert "out: 1×5, 1×4, 1×3, 1×16" in group.tooltip
 
 
-def test_the_page_says_the_same_of_a_group() -> None:
+def test_the_page_shows_the_same_of_a_group() -> None:
     """Closed in the page it gives what it gives in the figure."""
     view = view_of(unet(), depth=1, group={"Decoder": ["up", "head"]})
     assert "→ 1×5, 1×4, …" in page_data(view, Style())["strings"]

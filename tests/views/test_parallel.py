@@ -83,7 +83,7 @@ def test_layers_that_keep_what_they_made_fold(number: int) -> None:
     assert len(read) == len(set(read))
 
 
-def test_who_reads_what_of_others_is_told_one_by_one() -> None:
+def test_who_reads_what_of_others_is_shown_one_by_one() -> None:
     """A layer that reads what another one has made is no counterpart."""
     assert folds(steps([3, 2, 1, 0])) == []
     assert folds(steps([0, 1, 3, 2])) == []

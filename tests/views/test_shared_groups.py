@@ -63,7 +63,7 @@ def test_equal_stages_are_looked_at_once() -> None:
         assert looked == top + first + last
 
 
-def test_what_is_read_outside_tells_equal_stages_apart() -> None:
+def test_what_is_read_outside_distinguishes_equal_stages() -> None:
     """The stages have one structure, but the blocks of one of them are not all wired alike."""
     recording = stages([4] * 6, read_again=(2, 1))
     calls = [scope.id for scope in recording.scopes.values() if scope.cls == "Stage"]

@@ -175,7 +175,7 @@ def test_layers_of_two_sorts_in_turn() -> None:
     assert not any(arrow.some for arrow in view.arrows[:1])
 
 
-def test_other_wiring_is_told() -> None:
+def test_other_wiring_is_reported() -> None:
     """Each layer of a dense block reads all before it."""
     run = Builder()
     with run.scope("Net"):
@@ -189,7 +189,7 @@ def test_other_wiring_is_told() -> None:
     assert "reads 1, 2, 3, 4 of those before" in label(view, "layer0")
 
 
-def test_an_argument_that_only_some_are_given_is_told() -> None:
+def test_an_argument_that_only_some_are_given_is_reported() -> None:
     """And its arrow is marked."""
     run = Builder()
     with run.scope("Net"):

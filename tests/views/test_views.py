@@ -176,7 +176,7 @@ def test_parameter_that_is_an_output_is_shown() -> None:
     assert arrows(view_of(run.recording(), parameters=False)) == ["weight -> out:0"]
 
 
-def test_parameters_show_where_no_module_speaks_for_them() -> None:
+def test_parameters_are_shown_where_no_module_shows_them() -> None:
     """A token added in a composed module, but not the weight of a linear layer."""
     view = view_of(regions())
     assert "token" in boxes(view) and "patch.weight" not in boxes(view)
@@ -210,7 +210,7 @@ def test_a_running_average_begins_at_its_buffer() -> None:
 
 @pytest.mark.parametrize("module", ["with another inside", "without"])
 @pytest.mark.parametrize("region", [False, True])
-def test_a_region_does_not_change_who_speaks_for_a_buffer(region: bool, module: str) -> None:
+def test_a_region_does_not_change_which_module_shows_a_buffer(region: bool, module: str) -> None:
     """What a module reads in ``no_grad`` is still its own."""
     run = Builder()
     with run.scope("Net"):
@@ -348,7 +348,7 @@ def test_whole_run_has_every_argument_as_an_arrow() -> None:
     assert len(whole(recording).arrows) == arguments + len(recording.outputs)
 
 
-def test_members_tell_what_a_box_stands_for() -> None:
+def test_members_show_what_a_box_stands_for() -> None:
     """Scopes, ops, values, parameters and grad nodes inside."""
     view = view_of(network(), depth=1)
     assert set(view.boxes["s1"].members) == {

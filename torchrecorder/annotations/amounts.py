@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 
@@ -28,6 +28,17 @@ def of_seconds(number: float) -> str:
         if abs(number) >= 0.9995 * size:
             return f"{three_digits(number / size)} {unit}"
     return f"{number * 1e9:.0f} ns"
+
+
+def ranges(numbers: Iterable[int], dash: str) -> str:
+    """Whole numbers as text, consecutive ones as a range: ``1-3, 5``."""
+    spans: list[list[int]] = []
+    for number in sorted(numbers):
+        if spans and number == spans[-1][-1] + 1:
+            spans[-1][1:] = [number]
+        else:
+            spans.append([number])
+    return ", ".join(dash.join(map(str, span)) for span in spans)
 
 
 def _in_thousands(number: float, units: Sequence[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from torchrecorder.annotations.amounts import exact
+from torchrecorder.annotations.amounts import exact, ranges
 from torchrecorder.annotations.annotation import INDUCTOR, Annotation, measured
 from torchrecorder.annotations.places import scope_name
 from torchrecorder.events import COMPILED_GRAPH, FUSED_KERNEL, FusedKernel, GraphBreak
@@ -26,17 +26,8 @@ def graph_name(number: float) -> str:
 def graphs_among(recording: RecordedRun, members: Iterable[str]) -> str:
     """The graphs of *members* as text: ``1-3, 5``; with ``Python`` if some are in none."""
     known = recording.measured.get(COMPILED_GRAPH, {})
-    numbers = sorted({int(known[member]) for member in members if member in known})
-    if not numbers:
-        return ""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and runs[-1][-1] == number - 1:
-            runs[-1].append(number)
-        elif number:
-            runs.append([number])
-    texts = [f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs]
-    return ", ".join([*texts, *(["Python"] if not numbers[0] else [])])
+    numbers = {int(known[member]) for member in members if member in known}
+    return ", ".join(filter(None, [ranges(numbers - {0}, "-"), "Python" * (0 in numbers)]))
 
 
 def breaks_at(recording: RecordedRun) -> dict[str, list[GraphBreak]]:

@@ -31,7 +31,7 @@ from torchrecorder.capture.probes.probes import Extras, Started
 from torchrecorder.capture.probes.saved import SavedTensors
 from torchrecorder.capture.running import Running
 from torchrecorder.capture.state.force_eager import RunEagerly
-from torchrecorder.capture.state.recursion_limit import Headroom
+from torchrecorder.capture.state.recursion_limit import RaisedRecursionLimit
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.shared_values import SharedValues
 from torchrecorder.capture.tensors.tensor_table import Values
@@ -79,7 +79,7 @@ class Instruments:
             self.applied,
             self.regions.calls,
             tape.task,
-            Headroom(),
+            RaisedRecursionLimit(),
             RunEagerly(tape.lose, self.regions.sources.expect_compiled),
             self.functions,
             GradientHooks(self.functions, self.backward, self.regions.sources),
@@ -115,10 +115,6 @@ class Instruments:
             with self.tape.losing("end"):
                 step()
         self.tape.notes.extend(self.regions.sources.eager.notes())
-
-    def leave_all(self, error: BaseException | None) -> None:
-        """Close open scopes."""
-        self.modules.leave_all(error)
 
     def clear(self) -> None:
         """Forget every tensor, node and module."""

@@ -16,7 +16,7 @@ from torchrecorder.capture.internals.access import USUAL_TYPES
 from torchrecorder.capture.modes.python_functions import positional_parameters
 from torchrecorder.capture.stand_in import StandIn, detail_of, plain_detail, stand_in
 from torchrecorder.capture.state.random_state import random_state_kept
-from torchrecorder.capture.tensors.argument_objects import Places, homes_of
+from torchrecorder.capture.tensors.argument_objects import ObjectPlaces, homes_of
 from torchrecorder.capture.tensors.describe import innermost
 from torchrecorder.events import ModuleId, Role, ScopeKind, Slot, ValueId, made
 from torchrecorder.graph import nodes
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from torchrecorder.capture.tape import Tape
     from torchrecorder.capture.tensors.tensor_table import Values
 
-_Held = Mapping[str, "Tensor | None"]
+_TensorsByName = Mapping[str, "Tensor | None"]
 """The parameters or buffers of a module, without its children."""
 
 _MOST_NAMES = 16
@@ -95,7 +95,7 @@ class Catalog:
         self._shapeless: dict[int, ValueId] = {}  # lazy parameters before their initialization
         self._undescribed: list[tuple[weakref.ref[Module], nodes.Module]] = []
         self._roots: Counter[str] = Counter()  # how many outermost modules have each name
-        self.places = Places([])
+        self.places = ObjectPlaces([])
         self._begun = False
         if root is not None:
             with tape.losing("names of modules"):
@@ -132,7 +132,7 @@ class Catalog:
             if not _waits(module):
                 self._state(self.entries[id(module)], module)
 
-    def _name_tensors(self, prefix: str, role: Role, held: _Held) -> None:
+    def _name_tensors(self, prefix: str, role: Role, held: _TensorsByName) -> None:
         """Name parameters or buffers; a tied one has several names."""
         named = self.values.named
         for name, tensor in held.items():
@@ -261,7 +261,7 @@ class Catalog:
                         self.tape.write(row.replace(detail=detail_of(module)))
             self._undescribed.clear()
 
-    def _slots(self, held: _Held, role: Role) -> tuple[Slot, ...]:
+    def _slots(self, held: _TensorsByName, role: Role) -> tuple[Slot, ...]:
         values, slots = self.values, []
         for name, tensor in held.items():
             if not isinstance(tensor, Tensor) or _is_lazy(tensor):
@@ -361,7 +361,7 @@ def weights_of(module: Module) -> list[tuple[str, Tensor]]:
     ]
 
 
-def _holdings(module: Module) -> list[tuple[Role, _Held]]:
+def _holdings(module: Module) -> list[tuple[Role, _TensorsByName]]:
     """The parameters and the buffers of *module*, without its children."""
     return [(role, held) for role, held in homes_of(module)[:2] if held]
 

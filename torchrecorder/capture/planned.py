@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,64 +22,55 @@ from torchrecorder.ranks.digest_codec import encode_digest
 from torchrecorder.recording import Recording
 
 
-class MeshSizes(Protocol):
-    """The names and sizes of the dimensions of a mesh."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the dimensions."""
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """The size of each dimension."""
-
-
-class RankJob(Protocol):
-    """The task of a process of a plan."""
-
-    @property
-    def factory(self) -> Callable[[Any], Any]:
-        """Called with the mesh; returns the model, or a step."""
-
-    @property
-    def layout(self) -> MeshSizes:
-        """The mesh."""
-
-    @property
-    def backward(self) -> bool:
-        """Whether to run the backward pass."""
-
-    @property
-    def name(self) -> str:
-        """The name of the recordings; empty for the class of the model."""
-
-
-def write_recording(job: RankJob, rank: int, folder: Path) -> None:
-    """Write the recording of *rank*, then its digest."""
+def write_recording(
+    folder: Path,
+    rank: int,
+    factory: Callable[[Any], Any],
+    mesh: Mapping[str, int],
+    *,
+    backward: bool,
+    name: str,
+) -> None:
+    """Write the recording of *rank*, then its digest; the arguments are those of `recorded`."""
     torch.set_num_threads(1)
-    recording = recorded(job, rank)
+    recording = recorded(rank, factory, mesh, backward=backward, name=name)
     recording.save(folder / f"{rank}.json", times=False)
     facts = rank_of(recording.run, "the recording")._replace(host="")
     (folder / f"{rank}.digest").write_bytes(encode_digest(digest(recording, facts)))
 
 
-def recorded(job: RankJob, rank: int) -> Recording:
-    """The recording of one step of *rank* with fake tensors."""
-    mesh = fake_mesh(rank, job.layout.names, job.layout.sizes)
+def recorded(
+    rank: int,
+    factory: Callable[[Any], Any],
+    mesh: Mapping[str, int],
+    *,
+    backward: bool,
+    name: str,
+) -> Recording:
+    """The recording of one step of *rank* with fake tensors.
+
+    Args:
+        rank: The rank that this process has.
+        factory: Called with the mesh; returns the model, or a step.
+        mesh: The size of each dimension of the mesh.
+        backward: Whether to run the backward pass.
+        name: The name of the recording; empty for the class of the model.
+    """
+    devices = fake_mesh(rank, mesh)
     with torch.device("meta"):
-        model, step_or_inputs = _parts(job.factory(mesh))
+        model, step_or_inputs = _parts(factory(devices))
     agree_on_static_shapes()
     with FakeTensorMode(allow_non_fake_inputs=True):
         if isinstance(model, Module):
             _materialize(model)
         if callable(step_or_inputs):
-            with Recorder(model, name=job.name or None) as recorder:
+            with Recorder(model, name=name or None) as recorder:
                 step_or_inputs()
             found = recorder.recording
         else:
             inputs = pytree.tree_map(_to_fake, step_or_inputs)
             found = record(
-                model, inputs, backward=job.backward, restore=False, name=job.name or None
+                model, inputs, backward=backward, restore=False, name=name or None
             )
     return without_times(found)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from torchrecorder.build import Event
 from torchrecorder.capture.internals.access import current_graph_task
+from torchrecorder.capture.scope import scopes_around
 from torchrecorder.events import GradId, ScopeId
 from torchrecorder.graph.nodes import GradNode, Scope
 
@@ -69,12 +70,10 @@ class Running:
         """Paths of *scope* and the scopes around it, without regions."""
         self._catch_up()
         found: list[str] = []
-        while scope is not None:
-            event = self._entered[scope]
+        for event in scopes_around(self._entered, scope):
             path = event.path or ("" if event.parent is not None else event.name)
             if path:
                 found.append(path)
-            scope = event.parent
         return tuple(reversed(found))
 
     def _catch_up(self) -> None:

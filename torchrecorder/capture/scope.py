@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from torchrecorder.events import ScopeId
@@ -27,3 +27,12 @@ class OpenScope:
         self.state = state  # grad mode and other modes at the start
         self.started = started
         self.arguments: dict[int, Any] = {}
+
+
+def scopes_around(
+    scopes: Mapping[ScopeId, Scope], scope: ScopeId | None
+) -> Iterator[Scope]:
+    """A scope and the scopes around it, innermost first."""
+    while scope is not None:
+        yield scopes[scope]
+        scope = scopes[scope].parent

@@ -13,12 +13,12 @@ from hashlib import blake2b
 from typing import Any
 
 from torchrecorder.events import ModuleId, OpId, ScopeId, Slot, ValueId
-from torchrecorder.graph.align import Pair, align, between
+from torchrecorder.graph.align import IndexPair, align, between
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.structural_hash import structures
 
-Key = Callable[["Side", Scope | Op], Hashable]
+StepKey = Callable[["Side", Scope | Op], Hashable]
 StepPair = tuple[Scope | Op, Scope | Op]
 
 
@@ -83,7 +83,7 @@ def _placed(side: Side, step: Scope | Op) -> Hashable:
     return step.id if isinstance(step, Op) else (step.kind, step.name)
 
 
-TIERS: tuple[Key, ...] = (_exact, _made_of, _named, _roughly, _placed)
+TIERS: tuple[StepKey, ...] = (_exact, _made_of, _named, _roughly, _placed)
 """Keys that must be equal for two steps to match, from strict to loose."""
 
 
@@ -170,9 +170,9 @@ class _Matcher:
         yield from ((left[i], right[j]) for i, j in pairs)
         yield from self._anywhere(*rest)
 
-    def _aligned(self, a: Sequence[Scope | Op], b: Sequence[Scope | Op]) -> list[Pair]:
+    def _aligned(self, a: Sequence[Scope | Op], b: Sequence[Scope | Op]) -> list[IndexPair]:
         """Pairs of places in their common order, tier by tier."""
-        pairs: list[Pair] = []
+        pairs: list[IndexPair] = []
         for key in TIERS:
             for left, right in list(between(pairs, len(a), len(b))):
                 if left and right:

@@ -51,6 +51,7 @@ from torchrecorder.events.run import (
     Statistics,
 )
 from torchrecorder.events.vocabulary import (
+    CALLED,
     MODES,
     OF_WEIGHTS,
     FUNCTION,
@@ -71,6 +72,7 @@ from torchrecorder.events.vocabulary import (
     SourceLine,
     ValueId,
     made,
+    names_gradient,
 )
 
 __all__ = [
@@ -79,6 +81,7 @@ __all__ = [
     "BYTES_OF_GRADIENT",
     "BYTES_PEAK",
     "BYTES_SAVED",
+    "CALLED",
     "COMPILED_GRAPH",
     "FLOPS_BACKWARD",
     "FLOPS_FORWARD",
@@ -130,4 +133,5 @@ __all__ = [
     "UnmatchedCall",
     "ValueId",
     "made",
+    "names_gradient",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple, NewType, Union
 
@@ -44,6 +45,9 @@ class ScopeKind(str, Enum):
     PIPELINE_SETUP = "pipeline setup"
     PIPELINE_BACKWARD = "pipeline backward"
 
+
+CALLED = (ScopeKind.MODULE, ScopeKind.FUNCTION)
+"""Scopes that are calls of modules or functions, not regions of code."""
 
 MODES = (
     ScopeKind.NO_GRAD, ScopeKind.ENABLE_GRAD, ScopeKind.INFERENCE_MODE, ScopeKind.AUTOCAST
@@ -97,6 +101,12 @@ STORED = (Role.PARAMETER, Role.BUFFER)
 
 GRAD_SUFFIX = ".grad"
 """The suffix of the names of gradients: ``"fc.weight.grad"``; during a run, ``"v4.grad"``."""
+
+
+def names_gradient(names: Sequence[str]) -> bool:
+    """Whether these *names* of a value or argument are those of a gradient."""
+    return bool(names) and names[0].endswith(GRAD_SUFFIX)
+
 
 made = tuple.__new__
 """``made(Slot, (name, value))`` is ``Slot(name, value)`` in half the time."""

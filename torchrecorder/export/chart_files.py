@@ -83,7 +83,8 @@ def _in_format(svg: str, suffix: str) -> bytes:
 def _as_graph(root: tree.Element) -> str:
     """An empty graph with the shapes of a chart as its background."""
     width, height = float(root.get("width", "0")), float(root.get("height", "0"))
-    drawn = _Drawn(height, root.get("fill", "#000000"), float(root.get("font-size", "11")))
+    font_size = float(root.get("font-size", "11"))
+    drawn = _GraphvizDrawing(height, root.get("fill", "#000000"), font_size)
     shapes = " ".join(part for element in root for part in drawn.shape(element))
     background = '" + "'.join(
         shapes[at : at + _LONGEST].replace("\\", "\\\\").replace('"', '\\"')
@@ -96,7 +97,7 @@ def _as_graph(root: tree.Element) -> str:
     )
 
 
-class _Drawn:
+class _GraphvizDrawing:
     """Converts shapes of an SVG to Graphviz's drawing instructions, whose y axis points up."""
 
     def __init__(self, height: float, ink: str, size: float) -> None:

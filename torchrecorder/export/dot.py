@@ -151,7 +151,7 @@ def _statements(figure: Figure, pins: Pins = Pins()) -> Iterator[str]:
     for number, line in enumerate(figure.lines):
         more = {"weight": quote("40")} if following.get(line.tail) == line.head else {}
         more.update({"headlabel": quote(line.mark)} if line.mark else {})
-        yield _edge(line, figure, common, pins.lines[number] if pins.lines else more)
+        yield _edge(line, common, pins.lines[number] if pins.lines else more)
     for ends, pinned in pins.loops:
         yield f"{' -> '.join(quote(node_name(end)) for end in ends)} [{joined(pinned)}]"
 
@@ -335,7 +335,7 @@ def _small_print(fontsize: float) -> tuple[str, str]:
     return f"{size:g}", f'<font point-size="{round(size * LEADING)}"> </font>'
 
 
-def _edge(line: Line, figure: Figure, common: Look | None, more: Mapping[str, str]) -> str:
+def _edge(line: Line, common: Look | None, more: Mapping[str, str]) -> str:
     attributes = dict(more)
     if line.look != common:
         attributes.update(attribute_values(_line_look(line.look)))

@@ -8,7 +8,7 @@ from itertools import product
 from typing import NamedTuple
 
 from torchrecorder.export.legend import SMALL
-from torchrecorder.layout.layered.positions import Point
+from torchrecorder.layout.layered.positions import PlanePoint
 from torchrecorder.layout.measure import text_width
 from torchrecorder.style.argument_marks import SHORT
 from torchrecorder.style.figure import Figure, Line
@@ -33,11 +33,11 @@ class HeadMark(NamedTuple):
     """The name of an argument, and the centre of that text, in points."""
 
     text: str
-    at: Point
+    at: PlanePoint
 
 
 def head_marks(
-    figure: Figure, routes: Sequence[Sequence[Point]], outlines: Sequence[Rectangle] = ()
+    figure: Figure, routes: Sequence[Sequence[PlanePoint]], outlines: Sequence[Rectangle] = ()
 ) -> dict[int, HeadMark]:
     """The marks that are drawn, by the index of the line.
 
@@ -84,7 +84,7 @@ class _Obstacles:
     """
 
     def __init__(
-        self, routes: Sequence[Sequence[Point]], outlines: Sequence[Rectangle]
+        self, routes: Sequence[Sequence[PlanePoint]], outlines: Sequence[Rectangle]
     ) -> None:
         self.routes = routes
         self.outlines = outlines
@@ -130,7 +130,7 @@ class _Obstacles:
 
 
 def _is_left(
-    seat: int, tips: Sequence[float], beside: Sequence[Sequence[Point]], tip: Point
+    seat: int, tips: Sequence[float], beside: Sequence[Sequence[PlanePoint]], tip: PlanePoint
 ) -> bool:
     """Whether a mark is placed left of a vertical arrow tip: on the side without other lines.
 
@@ -180,7 +180,7 @@ def _fit(figure: Figure, texts: Sequence[str], tips: Sequence[float], upright: b
     )
 
 
-def _spot(figure: Figure, text: str, route: Sequence[Point], left: bool) -> Point:
+def _spot(figure: Figure, text: str, route: Sequence[PlanePoint], left: bool) -> PlanePoint:
     """The centre of a mark: beside a vertical line, above a horizontal one."""
     (before_x, before_y), (x, y) = route[-2], route[-1]
     half = text_width(text, figure.fontsize * SMALL) / 2

@@ -18,7 +18,7 @@ from torchrecorder.layout.measure import label_size
 from torchrecorder.layout.layered import Drawn, Item, Link, Picture, place, plan
 from torchrecorder.layout.layered.place import Sheet
 from torchrecorder.layout.layered.side_entry import side_entries
-from torchrecorder.layout.layered.positions import Point
+from torchrecorder.layout.layered.positions import PlanePoint
 from torchrecorder.layout.layered.edge_routing import Trunks, rounded, toward, whole
 from torchrecorder.style.figure import Figure, Group, Shape, Text
 from torchrecorder.views.collapse import SOURCES
@@ -118,13 +118,13 @@ class Placed(NamedTuple):
         boxes = self.picture.boxes
         return [(box.x, box.y, box.x + box.width, box.y + box.height) for box in boxes]
 
-    def routes(self) -> Iterator[tuple[Point, ...]]:
+    def routes(self) -> Iterator[tuple[PlanePoint, ...]]:
         """The corners of each line; common parts belong to the first line."""
         trunks, carried = Trunks(), [(link.tail, link.value) for link in self.links]
         for key, points in zip(carried, self._whole(carried)):
             yield trunks.fresh(key, points)
 
-    def _whole(self, carried: Sequence[tuple[int, str]]) -> list[tuple[Point, ...]]:
+    def _whole(self, carried: Sequence[tuple[int, str]]) -> list[tuple[PlanePoint, ...]]:
         """All corners of each line."""
         boxes = self.boxes()
         circles = {
@@ -259,7 +259,7 @@ def _lines(figure: Figure, placed: Placed) -> Iterator[Mapping[str, str]]:
         yield pinned
 
 
-def loop_route(box: Drawn, figure: Figure) -> list[Point]:
+def loop_route(box: Drawn, figure: Figure) -> list[PlanePoint]:
     """The route of a feedback edge inside the border of a loop, from the end of its flow to the
     beginning."""
     left, top, right, bottom = box.x, box.y, box.x + box.width, box.y + box.height
@@ -274,7 +274,7 @@ def loop_route(box: Drawn, figure: Figure) -> list[Point]:
     return [(end, near), (end, bottom), (begin, bottom), (begin, near)]
 
 
-def _spline(points: Sequence[Point]) -> str:
+def _spline(points: Sequence[PlanePoint]) -> str:
     """A route as a spline of Graphviz: the tip of the arrow, and the curve up to its base."""
     tip, curve = arrow(points)
     parts, last, text = [f"e,{_spot(tip)}"], tip, ""
@@ -285,14 +285,14 @@ def _spline(points: Sequence[Point]) -> str:
     return " ".join(parts)
 
 
-def arrow(points: Sequence[Point]) -> tuple[Point, list[Point]]:
+def arrow(points: Sequence[PlanePoint]) -> tuple[PlanePoint, list[PlanePoint]]:
     """The tip of an arrow, and the curve up to its base."""
     tip, before = points[-1], points[-2]
     base = toward(tip, before, min(ARROW, 0.9 * math.dist(tip, before)))
     return tip, rounded([*points[:-1], base])
 
 
-def _spot(point: Point) -> str:
+def _spot(point: PlanePoint) -> str:
     return _numbers(*point)
 
 

@@ -16,11 +16,11 @@ from torchrecorder.export.dot import font_family, in_two, node_name, output_labe
 from torchrecorder.export.head_marks import HeadMark, head_marks
 from torchrecorder.export.legend import SMALL
 from torchrecorder.export.nested import AGAIN, PAD, Placed, arrow, legend_corner, loop_route
-from torchrecorder.export.quoting import clean
+from torchrecorder.graph.flat import printable
 from torchrecorder.layout.measure import line_height, text_size
 from torchrecorder.layout.layered import Drawn
 from torchrecorder.layout.layered.place import Sheet
-from torchrecorder.layout.layered.positions import Point
+from torchrecorder.layout.layered.positions import PlanePoint
 from torchrecorder.style.color import faded, solid
 from torchrecorder.style.figure import Figure, Group, Line, Look, Shape, Text
 
@@ -35,7 +35,7 @@ HALF_TIP = 2.1
 
 DASHES = {"dashed": "5,2", "dotted": "1,5"}
 
-POLYGONS: Mapping[str, Sequence[Point]] = {
+POLYGONS: Mapping[str, Sequence[PlanePoint]] = {
     "octagon": (
         (0.29, 0), (0.71, 0), (1, 0.29), (1, 0.71), (0.71, 1), (0.29, 1), (0, 0.71), (0, 0.29),
     ),
@@ -83,10 +83,10 @@ def plain_svg(
         parts += _shape(shape, label, _box(boxes[shape.id]), figure, number)
     if figure.legend:
         parts += _legend(figure, placed, legend_below)
-    return "\n".join(map(clean, [*parts, "</g>", "</svg>", ""]))
+    return "\n".join(map(printable, [*parts, "</g>", "</svg>", ""]))
 
 
-def _extent(boxes: Sequence[Bounds], lines: Sequence[Sequence[Point]]) -> Bounds:
+def _extent(boxes: Sequence[Bounds], lines: Sequence[Sequence[PlanePoint]]) -> Bounds:
     """Left, top, right and bottom of everything."""
     spots = [spot for line in lines for spot in line]
     for left, top, width, height in boxes:
@@ -161,7 +161,7 @@ def _centred(
 
 
 def _written(
-    label: Sequence[Text], look: Look, figure: Figure, fontsize: float, at: Point, anchor: str
+    label: Sequence[Text], look: Look, figure: Figure, fontsize: float, at: PlanePoint, anchor: str
 ) -> Iterator[str]:
     """The lines of a label below each other."""
     x, y = at
@@ -189,7 +189,7 @@ def _marked(mark: HeadMark, line: Line, figure: Figure) -> Iterator[str]:
 
 
 def _line(
-    line: Line, points: Sequence[Point], number: int, mark: Iterable[str] = ()
+    line: Line, points: Sequence[PlanePoint], number: int, mark: Iterable[str] = ()
 ) -> Iterator[str]:
     """A curve with round corners, the tip of an arrow at its end, and a mark beside that."""
     (x, y), curve = arrow(points)
@@ -265,7 +265,7 @@ def _rectangle(box: Bounds, paint: str, corner: float = 0.0) -> str:
     return f"<rect {paint.strip()} {size}{radius}/>"
 
 
-def _polygon(corners: Sequence[Point], paint: str) -> str:
+def _polygon(corners: Sequence[PlanePoint], paint: str) -> str:
     return f'<polygon{paint} points="{" ".join(map(_spot, corners))}"/>'
 
 
@@ -292,5 +292,5 @@ def _painted(name: str, color: str) -> str:
     return f' {name}="{found[:7]}"{opacity}'
 
 
-def _spot(point: Point) -> str:
+def _spot(point: PlanePoint) -> str:
     return f"{point[0]:.2f},{point[1]:.2f}"

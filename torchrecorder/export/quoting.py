@@ -10,23 +10,17 @@ import re
 from collections.abc import Mapping
 from html import escape
 
-UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
-"""Characters that are invalid in XML and that fonts lack."""
+from torchrecorder.graph.flat import printable
 
 MEANING = re.compile(r"""[&<>"'\\\x00-\x08\x0b-\x1f\ufffe\uffff\ud800-\udfff]""")
 """Characters that are special or invalid inside quoted strings or XML, other than newlines."""
-
-
-def clean(text: str) -> str:
-    """*text* without invalid characters."""
-    return text if text.isprintable() else UNPRINTABLE.sub("\ufffd", text)
 
 
 def quote(text: str) -> str:
     """A DOT string of *text*, whose backslash escapes Graphviz interprets."""
     if text.isalnum() or not MEANING.search(text):
         return f'"{text}"'
-    text = clean(text).replace('"', '\\"')
+    text = printable(text).replace('"', '\\"')
     slashes = len(text) - len(text.rstrip("\\"))
     return f'"{text}{chr(92) * (slashes % 2)}"'
 
@@ -35,7 +29,7 @@ def verbatim(text: str) -> str:
     """A DOT string that Graphviz shows exactly as *text*."""
     if not MEANING.search(text):
         return '"' + text.replace("\n", "\\n") + '"'
-    text = clean(text).replace("\\", "\\\\").replace("&", "&amp;")
+    text = printable(text).replace("\\", "\\\\").replace("&", "&amp;")
     return '"' + text.replace('"', '\\"').replace("\r", "").replace("\n", "\\n") + '"'
 
 
@@ -43,13 +37,13 @@ def html(text: str) -> str:
     """*text* inside an HTML-like label."""
     if not MEANING.search(text):
         return text.replace("\n", "<br/>")
-    text = escape(clean(text), quote=True).replace("\\", "\\\\")
+    text = escape(printable(text), quote=True).replace("\\", "\\\\")
     return text.replace("\r", "").replace("\n", "<br/>")
 
 
 def attribute(text: str) -> str:
     """A user's value of an attribute; ``<...>`` is an HTML-like label."""
-    return clean(text) if _bracketed(text) else quote(text)
+    return printable(text) if _bracketed(text) else quote(text)
 
 
 def quoted(attributes: Mapping[str, str]) -> dict[str, str]:

@@ -20,7 +20,7 @@ from html import escape, unescape
 
 from torchrecorder.errors import LayoutFailed
 from torchrecorder.export.dot import MARK, node_name
-from torchrecorder.export.quoting import clean
+from torchrecorder.graph.flat import printable
 from torchrecorder.style.figure import Figure
 from torchrecorder.style.paper import UNITS, Fit
 
@@ -151,7 +151,7 @@ def _written(layers: Mapping[str, list[str]]) -> Iterator[str]:
 def _labelled(part: str, head: re.Match[str], names: Mapping[str, str]) -> str:
     title = _TITLE.search(part, head.end())
     name = _name(unescape(title[1]), names) if title else ""
-    label = f' inkscape:label="{escape(clean(name))}"' if name else ""
+    label = f' inkscape:label="{escape(printable(name))}"' if name else ""
     return f"{head[0]}{label}{part[head.end():]}"
 
 

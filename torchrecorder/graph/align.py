@@ -7,10 +7,10 @@ once on both sides; the gaps between them are aligned in the same way.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
-Pair = tuple[int, int]
+IndexPair = tuple[int, int]
 
 EXACT = 10_000
 """Up to this product of lengths, the longest common subsequence is exact."""
@@ -19,7 +19,7 @@ ROUNDS = 12
 """The number of times that gaps between anchors are aligned again, before a rough alignment."""
 
 
-def align(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[Pair]:
+def align(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[IndexPair]:
     """Pairs of positions with equal elements, increasing on both sides.
 
     The same pairs the other way round: ``align(b, a)`` has ``(j, i)`` for each ``(i, j)``.
@@ -39,8 +39,8 @@ def _comes_first(a: Sequence[Hashable], b: Sequence[Hashable]) -> bool:
     return True
 
 
-def _patience(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[Pair]:
-    found: list[Pair] = []
+def _patience(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[IndexPair]:
+    found: list[IndexPair] = []
     waiting = [(0, len(a), 0, len(b), ROUNDS)]
     while waiting:
         start, stop, first, last, rounds = waiting.pop()
@@ -75,14 +75,14 @@ def aligned(
         here, there = left + 1, right + 1
 
 
-def between(pairs: Sequence[Pair], a: int, b: int) -> Iterator[tuple[range, range]]:
+def between(pairs: Sequence[IndexPair], a: int, b: int) -> Iterator[tuple[range, range]]:
     """The gaps between *pairs*, in sequences of these lengths."""
     for start, stop, first, last in _gaps(pairs, 0, a, 0, b):
         yield range(start, stop), range(first, last)
 
 
 def _gaps(
-    pairs: Sequence[Pair], start: int, stop: int, first: int, last: int
+    pairs: Sequence[IndexPair], start: int, stop: int, first: int, last: int
 ) -> Iterator[tuple[int, int, int, int]]:
     for left, right in [*pairs, (stop, last)]:
         if start < left or first < right:
@@ -92,7 +92,7 @@ def _gaps(
 
 def _anchors(
     a: Sequence[Hashable], b: Sequence[Hashable], part: tuple[int, int, int, int], rounds: int
-) -> list[Pair]:
+) -> list[IndexPair]:
     start, stop, first, last = part
     if (stop - start) * (last - first) <= EXACT:
         return [(start + i, first + j) for i, j in _longest(a[start:stop], b[first:last])]
@@ -104,7 +104,9 @@ def _anchors(
     ]
     if not once or not rounds:
         once = [pair for key, places in left.items() for pair in zip(places, right.get(key, ()))]
-    return _rising(sorted(once))
+    once.sort()
+    chosen = in_order([place] for _, place in once)
+    return sorted((once[item][0], place) for item, place in chosen.items())
 
 
 def _places(each: Sequence[Hashable], start: int, stop: int) -> dict[Hashable, list[int]]:
@@ -114,23 +116,7 @@ def _places(each: Sequence[Hashable], start: int, stop: int) -> dict[Hashable, l
     return places
 
 
-def _rising(pairs: Sequence[Pair]) -> list[Pair]:
-    """The longest subsequence of *pairs* that increases on the right; on the left all of them
-    do."""
-    ends: list[int] = []  # smallest right position at the end of a subsequence of this length
-    chains: list[Any] = []  # and this subsequence: its last pair, and the chain before it
-    for pair in pairs:
-        length = bisect_left(ends, pair[1])
-        ends[length:length + 1] = [pair[1]]
-        chains[length:length + 1] = [(pair, chains[length - 1] if length else None)]
-    found, chain = [], chains[-1] if chains else None
-    while chain is not None:
-        pair, chain = chain
-        found.append(pair)
-    return found[::-1]
-
-
-def _longest(a: Sequence[Hashable], b: Sequence[Hashable]) -> Iterator[Pair]:
+def _longest(a: Sequence[Hashable], b: Sequence[Hashable]) -> Iterator[IndexPair]:
     """The longest common subsequence of two short sequences."""
     rows = [[0] * (len(b) + 1)]
     for left in reversed(a):
@@ -147,3 +133,28 @@ def _longest(a: Sequence[Hashable], b: Sequence[Hashable]) -> Iterator[Pair]:
             i += 1
         else:
             j += 1
+
+
+def in_order(possible: Iterable[Iterable[int]]) -> dict[int, int]:
+    """Assign increasing places to as many items as possible: a longest increasing subsequence.
+
+    Args:
+        possible: For each item, the places that it may have.
+
+    Returns:
+        The places by item number; of several longest answers, the one with the earliest places.
+    """
+    last: list[int] = []  # the smallest last place of the chains of each length
+    chains: list[Any] = []  # these chains, each as (item, place, what comes before)
+    for item, places in enumerate(possible):
+        for place in sorted(places, reverse=True):  # an item cannot follow itself
+            length = bisect_left(last, place)
+            chain = (item, place, chains[length - 1] if length else None)
+            last[length:length + 1] = [place]
+            chains[length:length + 1] = [chain]
+    found = {}
+    rest = chains[-1] if chains else None
+    while rest is not None:
+        item, place, rest = rest
+        found[item] = place
+    return found

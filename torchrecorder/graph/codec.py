@@ -34,7 +34,7 @@ from torchrecorder.events import (
 from torchrecorder.graph import consistency
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op, Scope, Value
-from torchrecorder.graph.recording import Made, RecordedRun, RunFacts
+from torchrecorder.graph.recording import RecordedRun, RecordingT, RunFacts
 from torchrecorder.graph.version_1 import upgraded
 
 FORMAT = "torchrecorder recording"
@@ -114,7 +114,7 @@ def encode(recording: RecordedRun, *, times: bool = True) -> dict[str, Any]:
 
 
 @uncollected()
-def decode(data: Any, make: type[Made]) -> Made:
+def decode(data: Any, make: type[RecordingT]) -> RecordingT:
     """The recording in *data*.
 
     Args:

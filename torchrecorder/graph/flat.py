@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from math import prod
 from typing import TYPE_CHECKING, Union
@@ -17,9 +18,7 @@ if TYPE_CHECKING:
 Attributes = dict[str, Union[str, int, float, bool]]
 """The attributes of a node or edge: no None, no list, no mapping."""
 
-_UNPRINTABLE = {code: "\N{REPLACEMENT CHARACTER}" for code in (*range(32), 0xFFFE, 0xFFFF)}
-_UNPRINTABLE.update(dict.fromkeys(range(0xD800, 0xE000), "\N{REPLACEMENT CHARACTER}"))
-del _UNPRINTABLE[9], _UNPRINTABLE[10], _UNPRINTABLE[13]
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
 
 
 @takes(values=FLAG, grads=FLAG)
@@ -158,5 +157,5 @@ def _source(line: SourceLine | None) -> str:
 
 
 def printable(text: str) -> str:
-    """*text* with replacements for characters that XML does not allow."""
-    return text.translate(_UNPRINTABLE)
+    """*text* with replacements for characters that XML does not allow and that fonts lack."""
+    return text if text.isprintable() else _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)

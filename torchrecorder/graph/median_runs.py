@@ -10,13 +10,13 @@ from typing import Any
 
 from torchrecorder.events import SECONDS_ON_DEVICE, OpId, ScopeId
 from torchrecorder.graph.nodes import Op, Scope
-from torchrecorder.graph.recording import Made, RecordedRun
+from torchrecorder.graph.recording import RecordedRun, RecordingT
 
 COUNTING = "floating-point operations were counted: times include the counting"
 """The note of a run whose times include counting."""
 
 
-def medians(recording: Made, repeats: Sequence[Made]) -> Made:
+def medians(recording: RecordingT, repeats: Sequence[RecordingT]) -> RecordingT:
     """*recording* with the medians of the times in *repeats*.
 
     Repeats that ran other ops than *recording* are left out; a note says so.
@@ -48,7 +48,7 @@ def medians(recording: Made, repeats: Sequence[Made]) -> Made:
     )
 
 
-def without_times(recording: Made) -> Made:
+def without_times(recording: RecordingT) -> RecordingT:
     """*recording* without measured times, which are meaningless for a run on fake tensors."""
 
     def untimed(facts: Mapping[Any, Any]) -> Mapping[Any, Any]:

@@ -381,7 +381,7 @@ def _frozen(content: Any) -> Any:
     return content
 
 
-Made = TypeVar("Made", bound=RecordedRun)
+RecordingT = TypeVar("RecordingT", bound=RecordedRun)
 """The class of recording that is to be made."""
 
 

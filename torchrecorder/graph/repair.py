@@ -14,13 +14,13 @@ from typing import Any
 from torchrecorder.events import GradId, OpId, OpKind, Role, ValueId
 from torchrecorder.graph.consistency import missing
 from torchrecorder.graph.nodes import GradNode, Op, Scope, Value
-from torchrecorder.graph.recording import Made, RecordedRun
+from torchrecorder.graph.recording import RecordedRun, RecordingT
 
 UNKNOWN = "unknown"
 """The name, dtype and device of nodes that no instrument recorded."""
 
 
-def repaired(recording: Made) -> Made:
+def repaired(recording: RecordingT) -> RecordingT:
     """*recording* itself if all references are valid; otherwise with the missing parts.
 
     Missing ops, values and grad nodes are added; references to missing scopes and modules are
@@ -67,8 +67,8 @@ def _value(value: ValueId, producer: OpId | None) -> Value:
 
 
 def _without_scopes(
-    recording: Made, scopes: Collection[str], modules: Collection[str]
-) -> Made:
+    recording: RecordingT, scopes: Collection[str], modules: Collection[str]
+) -> RecordingT:
     """*recording* without references to these scopes and modules."""
     if not scopes and not modules:
         return recording

@@ -19,7 +19,7 @@ from torchrecorder.checks import FLAG, advised, check_one, path_of, whole_number
 from torchrecorder.errors import InvalidArgument, InvalidRecording
 from torchrecorder.graph.codec import decode, encode
 from torchrecorder.graph.gc_pause import uncollected
-from torchrecorder.graph.recording import Made, RecordedRun, check_recording
+from torchrecorder.graph.recording import RecordedRun, RecordingT, check_recording
 
 SUFFIXES = (".json", ".json.gz")
 """The suffixes of saved recordings."""
@@ -57,7 +57,7 @@ def save(recording: RecordedRun, path: str | Path, *, times: bool = True) -> Pat
     return target
 
 
-def load(path: str | Path, *, make: type[Made], limit: int) -> Made:
+def load(path: str | Path, *, make: type[RecordingT], limit: int) -> RecordingT:
     """The recording in a file; see `torchrecorder.load`.
 
     Args:
@@ -94,7 +94,7 @@ def dumps(recording: RecordedRun, *, times: bool = True) -> str:
 
 
 @uncollected()
-def loads(text: str | bytes, make: type[Made]) -> Made:
+def loads(text: str | bytes, make: type[RecordingT]) -> RecordingT:
     """The recording in JSON text, as an instance of *make*.
 
     Raises:

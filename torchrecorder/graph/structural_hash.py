@@ -14,7 +14,7 @@ from functools import lru_cache, partial
 from hashlib import blake2b
 from typing import Any, Protocol
 
-from torchrecorder.events import GRAD_SUFFIX, MODES, Role, ScopeId, ScopeKind, ValueId
+from torchrecorder.events import MODES, Role, ScopeId, ScopeKind, ValueId, names_gradient
 from torchrecorder.graph.data_loaders import DataLoaders, LoadedRun
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
 
@@ -223,8 +223,8 @@ class _Forms:
         read = {slot.value: values[slot.value].names for op in ops for slot in op.inputs}
         given: list[ValueId] = []
         for value in sorted(read, key=lambda value: read[value]):
-            gradient = read[value] and read[value][0].endswith(GRAD_SUFFIX)
-            if not self._is_made_in(value, form) and (gradient or value in self.stored):
+            given_to_all = names_gradient(read[value]) or value in self.stored
+            if given_to_all and not self._is_made_in(value, form):
                 given.append(value)
         single = sum(value in self.stored for value in given) == 1
         for value in given:

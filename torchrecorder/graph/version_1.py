@@ -59,7 +59,7 @@ def upgraded(data: Any) -> dict[str, Any]:
         InvalidRecording: A field has a wrong type.
     """
     file = msgspec.convert(data, _File)
-    reader = _Reader(file)
+    reader = _FieldDecoder(file)
     slots = reader.decoder(tuple[Slot, ...])
     (run,) = _read("run", [file.run], reader.decoder(RunFacts))
     (inputs,) = _read("inputs", [file.inputs], slots)
@@ -84,7 +84,7 @@ def _read(where: str, facts: Iterable[Any], read: Read) -> list[Any]:
         raise InvalidRecording(f"{where}: {error}") from None
 
 
-class _Reader:
+class _FieldDecoder:
     """Decodes fields by their types."""
 
     def __init__(self, file: _File) -> None:

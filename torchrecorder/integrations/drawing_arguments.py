@@ -117,11 +117,16 @@ def write(
         progress.now(f"drawing {name}")
         fitting = _fitting(chosen, name)
         if path == STDOUT:
-            with tempfile.TemporaryDirectory(prefix="torchrecorder-") as folder:
-                _to_stdout(drawn.render(Path(folder) / name, **fitting).read_bytes())
+            _to_stdout(rendered(drawn, name, **fitting))
         else:
             written.append(drawn.render(path, **fitting))
     return written
+
+
+def rendered(drawn: Drawable, name: str, **options: Any) -> bytes:
+    """The contents of a figure with this file name."""
+    with tempfile.TemporaryDirectory(prefix="torchrecorder-") as folder:
+        return drawn.render(Path(folder) / name, **options).read_bytes()
 
 
 def tell(written: Sequence[Path], requested: Sequence[Path]) -> None:

@@ -118,28 +118,17 @@ def run_many(jobs: Sequence[Job], *, timeout: float = TIMEOUT) -> list[bytes]:
         pictures += done
         effort = 1 if done else effort + 1
         late = effort == len(EFFORTS) or time.monotonic() > deadline
-        if trouble is not None and (trouble.final or late):
-            raise _error(trouble, timeout)
+        if trouble is not None and trouble.final:
+            raise trouble
+        if trouble is not None and late:
+            message = f"{trouble} (limit: {timeout:g} s for everything). {_ADVICE}."
+            raise LayoutFailed(message)
     return pictures
-
-
-@dataclass(frozen=True)
-class _Trouble:
-    """The reason why a child did not finish its jobs; *final* if a retry is useless."""
-
-    message: str
-    final: bool = False
-
-
-def _error(trouble: _Trouble, timeout: float) -> LayoutFailed:
-    if trouble.final:
-        return LayoutFailed(trouble.message, final=True)
-    return LayoutFailed(f"{trouble.message} (limit: {timeout:g} s for everything). {_ADVICE}.")
 
 
 def _attempt(
     jobs: Sequence[Job], cheaper: Mapping[str, str], limit: float
-) -> tuple[list[bytes], _Trouble | None]:
+) -> tuple[list[bytes], LayoutFailed | None]:
     """Do *jobs* up to the first that fails; *cheaper* goes for the first of them."""
     request = b"".join(_request(jobs, cheaper))
     python = sys.executable or "python"  # programs that embed Python may have none
@@ -148,7 +137,8 @@ def _attempt(
         with fonts.environment() as variables:
             code, answer, text = _spoken_to(command, request, variables, limit)
     except OSError as error:
-        return [], _Trouble(f"no child process can be started for Graphviz: {error}", final=True)
+        message = f"no child process can be started for Graphviz: {error}"
+        return [], LayoutFailed(message, final=True)
     fields = _fields(answer)
     pairs = list(zip(fields, fields))
     pictures = [content for status, content in pairs if status == b"done"]
@@ -204,17 +194,17 @@ def _fields(answer: bytes) -> Iterator[bytes]:
         yield answer[start:position]
 
 
-def _refusal(status: bytes, content: bytes, text: str) -> _Trouble:
+def _refusal(status: bytes, content: bytes, text: str) -> LayoutFailed:
     """The error that the child reports for a job."""
     if status == b"large":
         return _too_large(*map(int, content.split()))
     mistaken = any(word in text for word in ("syntax error", "not recognized"))
-    return _Trouble(f"Graphviz: {_complaint(text) or content.decode()}", final=mistaken)
+    return LayoutFailed(f"Graphviz: {_complaint(text) or content.decode()}", final=mistaken)
 
 
-def _too_large(width: int, height: int) -> _Trouble:
+def _too_large(width: int, height: int) -> LayoutFailed:
     fitting = min(SIDE / max(width, height), (AREA / (width * height)) ** 0.5)
-    return _Trouble(
+    return LayoutFailed(
         f"the bitmap would have {width} × {height} pixels; the most is {SIDE} a side and "
         f"{AREA // 1_000_000} million in all. Write .svg or .pdf, which have no such limit, ask "
         f"for a smaller depth, or for at most {fitting:.0%} of this dpi",
@@ -222,15 +212,15 @@ def _too_large(width: int, height: int) -> _Trouble:
     )
 
 
-def _breakdown(code: int | None, text: str) -> _Trouble:
+def _breakdown(code: int | None, text: str) -> LayoutFailed:
     """The error of a child that gave no answer."""
     if code is None:
-        return _Trouble("Graphviz did not finish in time, not even with cheaper settings")
+        return LayoutFailed("Graphviz did not finish in time, not even with cheaper settings")
     crash = _crash(code)
     if crash is not None:
-        return _Trouble(f"Graphviz crashed ({crash}) {_complaint(text)}".strip())
+        return LayoutFailed(f"Graphviz crashed ({crash}) {_complaint(text)}".strip())
     last = text.strip().splitlines()[-1:] or ["it said nothing"]
-    return _Trouble(f"Graphviz did not work in its child process: {last[0]}", final=True)
+    return LayoutFailed(f"Graphviz did not work in its child process: {last[0]}", final=True)
 
 
 def _crash(code: int) -> str | None:

@@ -10,7 +10,7 @@ Coordinate = tuple[int, ...]
 """The coordinate of a rank along each dimension of a mesh."""
 
 
-class Layout(NamedTuple):
+class MeshLayout(NamedTuple):
     """A mesh whose ranks are numbered in row-major order, as by ``init_device_mesh``.
 
     Attributes:
@@ -22,9 +22,9 @@ class Layout(NamedTuple):
     sizes: tuple[int, ...]
 
     @staticmethod
-    def from_sizes(mesh: Mapping[str, int]) -> Layout:
+    def from_sizes(mesh: Mapping[str, int]) -> MeshLayout:
         """The layout of a mesh with these names and sizes of dimensions."""
-        return Layout(tuple(mesh), tuple(mesh.values()))
+        return MeshLayout(tuple(mesh), tuple(mesh.values()))
 
     @property
     def world(self) -> int:

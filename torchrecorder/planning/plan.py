@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from torchrecorder.checks import FLAG, WORD, Check, advised, check_one, shown, whole_number
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.planning.layout import Layout
+from torchrecorder.planning.layout import MeshLayout
 from torchrecorder.planning.translate import is_equal, known_groups, translated
 from torchrecorder.planning.workers import PlanJob, Workers, check_factory, number_of_processors
 from torchrecorder.ranks.digest import Digest
@@ -72,7 +72,7 @@ def plan(
     check_one("backward", backward, FLAG)
     check_one("name", name, WORD.or_none())
     check_one("num_workers", num_workers, SIZE.or_none())
-    layout = Layout.from_sizes(mesh)
+    layout = MeshLayout.from_sizes(mesh)
     if world is not None and world != layout.world:
         sizes = ", ".join(f"{dim}={size}" for dim, size in mesh.items())
         raise InvalidArgument(f"a mesh of {sizes} has {layout.world} processes, not {shown(world)}")
@@ -109,7 +109,7 @@ def _wanted(ranks: Any, world: int) -> list[int] | None:
 class _RankSampling:
     """Finds the dimensions along which ranks differ, and records only the ranks that this needs."""
 
-    def __init__(self, workers: Workers, layout: Layout) -> None:
+    def __init__(self, workers: Workers, layout: MeshLayout) -> None:
         self.workers = workers
         self.layout = layout
         self.known: dict[int, Digest] = {}

@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Collection
 
 from torchrecorder.events import POINT_TO_POINT, Mesh, RankGroup
-from torchrecorder.planning.layout import Coordinate, Layout
+from torchrecorder.planning.layout import Coordinate, MeshLayout
 from torchrecorder.ranks.digest import Digest
 from torchrecorder.ranks.sent import CommunicationColumns
 
@@ -32,7 +32,7 @@ def _creation_order(group: RankGroup) -> tuple[int, str]:
     return len(group.name), group.name
 
 
-def translated(digest: Digest, rank: int, layout: Layout, known: KnownGroups) -> Digest | None:
+def translated(digest: Digest, rank: int, layout: MeshLayout, known: KnownGroups) -> Digest | None:
     """*digest* translated to *rank*; None if *rank* cannot run the same operations.
 
     Args:
@@ -80,7 +80,7 @@ def _without_times(sent: CommunicationColumns) -> CommunicationColumns:
 class _Translation:
     """The translation from the coordinate of one rank to that of another."""
 
-    def __init__(self, layout: Layout, source: int, target: int) -> None:
+    def __init__(self, layout: MeshLayout, source: int, target: int) -> None:
         self.layout = layout
         self.source = layout.place(source)
         self.target = layout.place(target)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from torchrecorder.errors import InvalidArgument, TorchRecorderError
-from torchrecorder.planning.layout import Layout
+from torchrecorder.planning.layout import MeshLayout
 from torchrecorder.ranks.digest import Digest
 from torchrecorder.ranks.digest_codec import DigestDecoder
 from torchrecorder.recording import LIMIT, Recording, load
@@ -30,7 +30,7 @@ class PlanJob(NamedTuple):
     """
 
     factory: Callable[[Any], Any]
-    layout: Layout
+    layout: MeshLayout
     backward: bool
     name: str
 
@@ -123,7 +123,8 @@ def _record_rank(job: PlanJob, rank: int, folder: Path) -> None:
     try:
         from torchrecorder.capture.planned import write_recording
 
-        write_recording(job, rank, folder)
+        mesh = dict(zip(job.layout.names, job.layout.sizes))
+        write_recording(folder, rank, job.factory, mesh, backward=job.backward, name=job.name)
     except Exception as error:
         _write_error(folder / f"{rank}.error", error)
     os._exit(0)  # skips the cleanup of the interpreter, which takes a second

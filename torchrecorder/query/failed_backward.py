@@ -13,15 +13,15 @@ from functools import cached_property
 from typing import Literal
 
 from torchrecorder.annotations.places import op_in_words
-from torchrecorder.events import GRAD_SUFFIX, OpId, Role, ScopeKind, ValueId
+from torchrecorder.events import OpId, Role, ScopeKind, ValueId, names_gradient
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import Failure, RecordedRun
 from torchrecorder.query.missing_gradient import why_left
 from torchrecorder.query.reach import leading_to, needed_for
 
-Reason = Literal["modified in place", "graph freed", "no graph", "not in the graph"]
+BackwardFailureReason = Literal["modified in place", "graph freed", "no graph", "not in the graph"]
 
-BRIEF: Mapping[Reason, str] = {
+BRIEF: Mapping[BackwardFailureReason, str] = {
     "modified in place": "a tensor that it saved was modified in place",
     "graph freed": "an earlier pass freed what it had saved",
     "no graph": "the tensor has no autograd history",
@@ -51,7 +51,7 @@ class FailedBackward:
         captions: The texts for these operations in figures, by id.
     """
 
-    reason: Reason
+    reason: BackwardFailureReason
     text: str
     ops: tuple[Op, ...] = ()
     captions: Mapping[OpId, str] = field(default_factory=dict)
@@ -105,7 +105,7 @@ class _FailureSearch:
     @cached_property
     def roots(self) -> list[ValueId]:
         """The tensors from which the pass started."""
-        named = [slot for slot in self.call.inputs if not slot.name.endswith(GRAD_SUFFIX)]
+        named = [slot for slot in self.call.inputs if not names_gradient((slot.name,))]
         outputs = [slot for slot in named if slot.name.startswith("outputs")]
         return [slot.value for slot in outputs or named]
 

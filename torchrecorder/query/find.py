@@ -10,20 +10,20 @@ from typing import Any, TypeVar, Union
 from torchrecorder.annotations.places import op_in_words, op_name, scope_name
 from torchrecorder.checks import TEXT, check_one, guess
 from torchrecorder.errors import NotThere
-from torchrecorder.events import FunctionCall, OpId, ScopeKind, SourceLine
+from torchrecorder.events import CALLED, FunctionCall, OpId, SourceLine
 from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.nodes import GradNode, Module, Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
 
-Part = Union[Module, Scope, Op, Value, GradNode, FunctionCall]
-Row = TypeVar("Row", Module, Scope, Op, Value, GradNode, FunctionCall)
+NamedPart = Union[Module, Scope, Op, Value, GradNode, FunctionCall]
+FoundT = TypeVar("FoundT", Module, Scope, Op, Value, GradNode, FunctionCall)
 
 _LINE = re.compile(r"(.*\.\w+):(\d+)")
 _MOST = 6
 """Maximum number of parts in a message."""
 
 
-def find(recording: RecordedRun, what: str) -> list[Part]:
+def find(recording: RecordedRun, what: str) -> list[NamedPart]:
     """All parts that match *what*; may be empty.
 
     See `torchrecorder.Recording.find`.
@@ -32,7 +32,7 @@ def find(recording: RecordedRun, what: str) -> list[Part]:
     return list(found.values())
 
 
-def the_one(recording: RecordedRun, what: str) -> Part:
+def the_one(recording: RecordedRun, what: str) -> NamedPart:
     """The one part that matches *what*, of the first kind with matches.
 
     Raises:
@@ -49,7 +49,7 @@ def the_one(recording: RecordedRun, what: str) -> Part:
     return found[0]
 
 
-def first_kind(recording: RecordedRun, what: str) -> list[Part]:
+def first_kind(recording: RecordedRun, what: str) -> list[NamedPart]:
     """All matches of the first kind with matches: modules, calls, tensors, ops, grad nodes.
 
     Raises:
@@ -63,10 +63,10 @@ def first_kind(recording: RecordedRun, what: str) -> list[Part]:
     raise NotThere(f"nothing in this recording is called {what!r}{close}")
 
 
-def _by_kind(recording: RecordedRun, what: str) -> Iterator[list[Part]]:
+def _by_kind(recording: RecordedRun, what: str) -> Iterator[list[NamedPart]]:
     """The matches of *what*: by id, by the names of each kind, by line, by class."""
     check_one("what", what, TEXT)
-    tables: tuple[Mapping[Any, Part], ...] = (
+    tables: tuple[Mapping[Any, NamedPart], ...] = (
         recording.modules, recording.scopes, recording.ops, recording.values,
         recording.grad_nodes, recording.function_calls,
     )  # fmt: skip
@@ -92,11 +92,11 @@ def _by_kind(recording: RecordedRun, what: str) -> Iterator[list[Part]]:
 
 
 def _named(
-    rows: Iterable[Row], names: Callable[[Row], Iterable[str]], what: str
-) -> list[Part]:
+    rows: Iterable[FoundT], names: Callable[[FoundT], Iterable[str]], what: str
+) -> list[NamedPart]:
     """The *rows* with the name *what*; if there are none, those that match it as a pattern."""
     rows = list(rows)
-    found: list[Part] = [row for row in rows if what in names(row)]
+    found: list[NamedPart] = [row for row in rows if what in names(row)]
     if not found and any(letter in what for letter in "*?["):
         found = [row for row in rows if any(fnmatchcase(name, what) for name in names(row))]
     return found
@@ -120,7 +120,7 @@ def _names_of_op(recording: RecordedRun, op: Op) -> Iterator[str]:
 def _classes(scope: Scope) -> Iterator[str]:
     """The names of a call: its own name and class, for a region also its kind."""
     yield from (scope.name, scope.cls)
-    if scope.kind not in (ScopeKind.MODULE, ScopeKind.FUNCTION):
+    if scope.kind not in CALLED:
         yield from (scope.kind.value, f"{scope.kind.value} {scope.cls}")
 
 
@@ -161,7 +161,7 @@ def _some(names: Iterable[str]) -> str:
     return ", ".join(map(repr, listed[:_MOST])) + (" ..." if len(listed) > _MOST else "")
 
 
-def _in_words(recording: RecordedRun, part: Part) -> str:
+def _in_words(recording: RecordedRun, part: NamedPart) -> str:
     if isinstance(part, Op):
         return op_in_words(recording, OpId(part.id))
     if isinstance(part, Scope):

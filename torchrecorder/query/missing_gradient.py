@@ -17,7 +17,7 @@ from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.query.find import first_kind
 from torchrecorder.query.reach import leading_to, needed_for
 
-Reason = Literal[
+MissingGradientReason = Literal[
     "frozen", "unused", "not in the loss", "left autograd", "no backward", "not propagated"
 ]
 
@@ -42,7 +42,7 @@ class MissingGradient:
     """
 
     name: str
-    reason: Reason
+    reason: MissingGradientReason
     text: str
     ops: tuple[Op, ...] = ()
 
@@ -100,7 +100,9 @@ class _GradientSearch:
             return self._because("no backward", "no backward pass ran while this was recorded")
         return self._not_propagated()
 
-    def _because(self, reason: Reason, text: str, ops: Iterable[Op] = ()) -> MissingGradient:
+    def _because(
+        self, reason: MissingGradientReason, text: str, ops: Iterable[Op] = ()
+    ) -> MissingGradient:
         return MissingGradient(self.name, reason, text, tuple(ops))
 
     # Dependent tensors ---------------------------------------------------------------

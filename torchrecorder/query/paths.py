@@ -16,7 +16,7 @@ from torchrecorder.graph.ops_inside import ops_inside, ops_of_function
 from torchrecorder.graph.recording import Node, RecordedRun
 from torchrecorder.query.find import first_kind
 
-Path = tuple[Node, ...]
+NodePath = tuple[Node, ...]
 """Ops and values alternately, in the direction of the data."""
 
 _SHOWN = 20
@@ -24,7 +24,7 @@ _SHOWN = 20
 
 
 @dataclass(frozen=True)
-class Paths(Sequence[Path]):
+class Paths(Sequence[NodePath]):
     """Paths from one part of a run to another, the shortest first.
 
     ``len(paths)`` is the number of listed paths; ``str(paths)`` shows them, one per line.
@@ -35,17 +35,17 @@ class Paths(Sequence[Path]):
     """
 
     recording: RecordedRun
-    listed: tuple[Path, ...]
+    listed: tuple[NodePath, ...]
     total: int
     through: tuple[str, ...]
 
     @overload
-    def __getitem__(self, place: int) -> Path: ...
+    def __getitem__(self, place: int) -> NodePath: ...
 
     @overload
-    def __getitem__(self, place: slice) -> tuple[Path, ...]: ...
+    def __getitem__(self, place: slice) -> tuple[NodePath, ...]: ...
 
-    def __getitem__(self, place: int | slice) -> Path | tuple[Path, ...]:
+    def __getitem__(self, place: int | slice) -> NodePath | tuple[NodePath, ...]:
         return self.listed[place]
 
     def __len__(self) -> int:
@@ -60,7 +60,7 @@ class Paths(Sequence[Path]):
         left = self.total - len(lines)
         return "\n".join([*lines, f"and {left} more"] if left else lines) or "no path"
 
-    def _steps(self, path: Path) -> Iterator[str]:
+    def _steps(self, path: NodePath) -> Iterator[str]:
         """The ops of a path, and named tensors at its ends."""
         for node in path:
             if isinstance(node, Op):

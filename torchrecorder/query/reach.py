@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import networkx as nx
+
 from torchrecorder.events import GradId, ValueId
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
@@ -20,15 +22,5 @@ def needed_for(values: Iterable[ValueId], ops: Sequence[Op]) -> set[ValueId]:
 
 def leading_to(recording: RecordedRun, nodes: Iterable[GradId]) -> set[GradId]:
     """*nodes*, and every grad node from which a backward pass comes to one of them."""
-    before: dict[GradId, list[GradId]] = {}
-    for grad in recording.grad_nodes.values():
-        for edge in filter(None, grad.next):
-            before.setdefault(edge.grad, []).append(grad.id)
-    found = set(nodes)
-    waiting = list(found)
-    while waiting:
-        for node in before.get(waiting.pop(), ()):
-            if node not in found:
-                found.add(node)
-                waiting.append(node)
-    return found
+    layers = nx.bfs_layers(recording.graph.reverse(copy=False), nodes)
+    return {node for layer in layers for node in layer}

@@ -12,6 +12,7 @@ from typing import Any, Optional
 from torchrecorder.events import (
     GRADIENT_MESSAGE,
     MESSAGE,
+    STORED,
     Communication,
     GradEdge,
     GradId,
@@ -148,7 +149,7 @@ class _CombinedTables:
                 writes=new.ids(op.writes),
             )
         for value in recording.values.values():
-            stored = value.role in (Role.PARAMETER, Role.BUFFER)
+            stored = value.role in STORED
             self.values[new.id(value.id)] = value.replace(
                 id=new.id(value.id),
                 names=tuple(_with_prefix(prefix, name) for name in value.names) if stored

@@ -14,33 +14,22 @@ from torchrecorder.ranks.sent import Sent, CommunicationColumns
 
 
 class _Packed(NamedTuple):
-    """A digest in parts. Parts that are often equal are encoded separately."""
+    """A digest whose communications are encoded separately, because these are often equal."""
 
-    digest: bytes
+    facts: dict[str, Any]
     rank: Rank
     kinds: bytes
     columns: tuple[bytes, ...]
 
 
-class _Fields(NamedTuple):
-    """The fields of a digest other than its rank and its communications."""
-
-    name: str
-    exact: str
-    similar: str
-    parameter_bytes: int
-    seconds: float | None
-    failure: str
-
-
 def encode_digest(digest: Digest) -> bytes:
     """*digest* as bytes, for `DigestDecoder.decode`."""
     sent = digest.sent
-    fields = _Fields(**{name: getattr(digest, name) for name in _Fields._fields})
     columns = sent.group, sent.order, sent.peer, sent.seconds, sent.blocked
     encode = msgspec.msgpack.encode
     numbers = tuple([column.tobytes() for column in columns])
-    parts = _Packed(encode(fields), digest.rank, encode(sent.kinds), numbers)
+    facts = {name: fact for name, fact in digest._asdict().items() if name not in ("rank", "sent")}
+    parts = _Packed(facts, digest.rank, encode(sent.kinds), numbers)
     return zlib.compress(encode(parts), 1)
 
 
@@ -53,7 +42,6 @@ class DigestDecoder:
     def decode(self, data: bytes) -> Digest:
         """The digest that `encode_digest` encoded."""
         parts = msgspec.msgpack.decode(zlib.decompress(data), type=_Packed)
-        fields = msgspec.msgpack.decode(parts.digest, type=_Fields)
         rank = parts.rank._replace(groups=tuple(map(self._group, parts.rank.groups)))
         group, order, peer, seconds, blocked = parts.columns
         sent = CommunicationColumns(
@@ -65,7 +53,7 @@ class DigestDecoder:
             array("d", seconds),
             array("d", blocked),
         )
-        return Digest(rank=rank, sent=sent, **fields._asdict())
+        return Digest(rank=rank, sent=sent, **parts.facts)
 
     def _group(self, group: RankGroup) -> RankGroup:
         return self._known.setdefault(group, group)  # type: ignore[no-any-return]

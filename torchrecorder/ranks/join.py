@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from math import isnan
 from typing import NamedTuple
 
+from torchrecorder.annotations.amounts import ranges
 from torchrecorder.annotations.communication import size
 from torchrecorder.events import POINT_TO_POINT, RankGroup
 from torchrecorder.graph.gc_pause import uncollected
@@ -95,7 +96,7 @@ class Collective:
 
     def waits(self) -> list[float | None]:
         """The time that each rank waited for the last one, in seconds; None if unknown."""
-        row = _Row.at([member.sent for member in self.members], self.places)
+        row = _MatchedRow.at([member.sent for member in self.members], self.places)
         seconds = row.durations()
         return [None for _ in self.members] if seconds is None else row.waits(min(seconds))
 
@@ -197,7 +198,7 @@ def _missing_ranks(digests: Sequence[Digest], missing: Collection[int]) -> Itera
 # Collectives of a group -----------------------------------------------------------------
 
 
-class _Row(NamedTuple):
+class _MatchedRow(NamedTuple):
     """One collective or message, with an entry for each member."""
 
     places: tuple[int, ...]
@@ -206,10 +207,10 @@ class _Row(NamedTuple):
     blocked: tuple[float, ...]
 
     @staticmethod
-    def at(members: Sequence[CommunicationColumns], places: Iterable[int]) -> _Row:
+    def at(members: Sequence[CommunicationColumns], places: Iterable[int]) -> _MatchedRow:
         """The row of the communications at *places*, one of each member."""
         parts = [*zip(members, places)]
-        return _Row(
+        return _MatchedRow(
             tuple(places),
             tuple([sent.kinds[place] for sent, place in parts]),
             tuple([sent.seconds[place] for sent, place in parts]),
@@ -238,7 +239,7 @@ class _Row(NamedTuple):
         return [*map(min, longer, self.blocked)]  # min returns its first argument for NaN
 
 
-def _rows(members: Sequence[Digest], queues: Sequence[_Indices]) -> Iterator[_Row]:
+def _rows(members: Sequence[Digest], queues: Sequence[_Indices]) -> Iterator[_MatchedRow]:
     """The collectives or messages at the same position in each of *queues*, up to the shortest.
 
     Args:
@@ -246,7 +247,7 @@ def _rows(members: Sequence[Digest], queues: Sequence[_Indices]) -> Iterator[_Ro
         queues: For each, indices into its communications.
     """
     sent = [member.sent for member in members]
-    return (_Row.at(sent, places) for places in zip(*queues))
+    return (_MatchedRow.at(sent, places) for places in zip(*queues))
 
 
 def _in_group(
@@ -303,7 +304,7 @@ def _describe(parts: Sequence[tuple[int, Sent]]) -> str:
 
 
 def _collective(
-    group: RankGroup, order: int, members: tuple[Digest, ...], row: _Row
+    group: RankGroup, order: int, members: tuple[Digest, ...], row: _MatchedRow
 ) -> Collective:
     first = row.kinds[0].communication
     last, waited = None, None
@@ -369,13 +370,7 @@ def _at(sent: Sent) -> str:
 
 def ranks_text(ranks: Iterable[int]) -> str:
     """``"ranks 0–3, 8"``."""
-    spans: list[list[int]] = []
-    for rank in sorted(ranks):
-        if spans and rank == spans[-1][-1] + 1:
-            spans[-1][1:] = [rank]
-        else:
-            spans.append([rank])
-    text = ", ".join("–".join(map(str, span)) for span in spans)
+    text = ranges(ranks, "–")
     return f"{'rank' if text.isdecimal() else 'ranks'} {text}"
 
 

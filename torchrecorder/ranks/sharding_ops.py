@@ -11,7 +11,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from types import MappingProxyType
 
-from torchrecorder.events import MODES, OpId, OpKind, Role, ScopeId, ScopeKind, Slot, ValueId
+from torchrecorder.events import (
+    CALLED, MODES, OpId, OpKind, Role, ScopeId, ScopeKind, Slot, ValueId,
+)
 from torchrecorder.graph.nodes import Op
 from torchrecorder.recording import Recording
 
@@ -150,7 +152,7 @@ def _empty_regions(recording: Recording, removed: set[OpId]) -> set[ScopeId]:
     }
     return {
         item for item in emptied - full
-        if recording.scopes[item].kind not in (ScopeKind.MODULE, ScopeKind.FUNCTION)
+        if recording.scopes[item].kind not in CALLED
     }
 
 

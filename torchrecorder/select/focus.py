@@ -6,11 +6,13 @@ two tensors. Values that enter the part are its inputs, values that leave it its
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from types import MappingProxyType
+
+import networkx as nx
 
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import (
@@ -109,12 +111,18 @@ def advice(what: str, name: str, known: Iterable[str]) -> str:
 
 def _after(recording: RecordedRun, name: str) -> set[OpId]:
     """The ops that depend on *name*, itself included."""
-    return _reach(_anchor(recording, name), _readers(recording))
+    return _reached(recording, recording.graph, name)
 
 
 def _before(recording: RecordedRun, name: str) -> set[OpId]:
     """The ops that *name* depends on, itself included."""
-    return _reach(_anchor(recording, name), _makers(recording))
+    return _reached(recording, recording.graph.reverse(copy=False), name)
+
+
+def _reached(recording: RecordedRun, graph: nx.MultiDiGraph, name: str) -> set[OpId]:
+    """The ops that can be reached from *name* in this *graph* of the run."""
+    layers = nx.bfs_layers(graph, _anchor(recording, name))
+    return {node for layer in layers for node in layer if node in recording.ops}
 
 
 def _weight_ops(recording: RecordedRun, kept: set[OpId]) -> set[OpId]:
@@ -128,17 +136,17 @@ def _weight_ops(recording: RecordedRun, kept: set[OpId]) -> set[OpId]:
         read = [recording.values[slot.value] for slot in op.inputs]
         if read and all(item.role in STORED or item.producer in alone for item in read):
             alone.add(op.id)
-    makers = _makers(recording)
     found: dict[tuple[OpId, ScopeId | None], None] = {}
     waiting = [(op, recording.ops[op].scope) for op in kept]
     while waiting:
         reader, scope = waiting.pop()
-        for maker in makers(reader):
-            around = recording.within(recording.ops[maker].scope)
-            step = maker, scope
-            if maker in alone and step not in found and (scope is None or scope in around):
-                found[step] = None
-                waiting.append(step)
+        for slot in recording.ops[reader].inputs:
+            maker = recording.values[slot.value].producer
+            if maker is None or maker not in alone or (maker, scope) in found:
+                continue
+            if scope is None or scope in recording.within(recording.ops[maker].scope):
+                found[maker, scope] = None
+                waiting.append((maker, scope))
     return {op for op, _ in found}
 
 
@@ -165,39 +173,6 @@ def _named(recording: RecordedRun, name: str) -> list[ValueId]:
     found = [value for _, value, names in end_names(recording) if name in names]
     stored = [value.id for value in recording.values.values() if name in value.names]
     return list(dict.fromkeys([*found, *stored]))
-
-
-NextOps = Callable[[OpId], Iterator[OpId]]
-
-
-def _readers(recording: RecordedRun) -> NextOps:
-    def step(op: OpId) -> Iterator[OpId]:
-        for value in recording.ops[op].outputs:
-            yield from recording.consumers.get(value, ())
-
-    return step
-
-
-def _makers(recording: RecordedRun) -> NextOps:
-    def step(op: OpId) -> Iterator[OpId]:
-        for slot in recording.ops[op].inputs:
-            producer = recording.values[slot.value].producer
-            if producer is not None:
-                yield producer
-
-    return step
-
-
-def _reach(start: Iterable[OpId], step: NextOps) -> set[OpId]:
-    """Everything that can be reached from *start* by *step*, itself included."""
-    found = set(start)
-    waiting = list(found)
-    while waiting:
-        for op in step(waiting.pop()):
-            if op not in found:
-                found.add(op)
-                waiting.append(op)
-    return found
 
 
 class _Selection:

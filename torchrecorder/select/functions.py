@@ -30,7 +30,7 @@ from torchrecorder.graph.recording import RecordedRun
 LOOSE = 25
 """Scopes with more direct operations than this are grouped by function."""
 
-_NOT_INPUTS = (*STORED, Role.CONSTANT)
+NOT_INPUTS = (*STORED, Role.CONSTANT)
 """Parameters, buffers and constants are drawn at their readers and are no inputs of groups."""
 
 
@@ -197,8 +197,6 @@ class _Grouping:
 
     def _scope(self, name: ScopeId, first: Scope | Op, around: str) -> Scope:
         inside, step = self._members[name], self.updates.get(name)
-        seconds = [item.seconds for item in inside]
-        known = [second for second in seconds if second is not None]
         if step is None:
             call, kind, cls = self.calls[name], ScopeKind.FUNCTION, FUNCTION
             title, source = call.called, call.source
@@ -220,7 +218,7 @@ class _Grouping:
             recompute=first.recompute,
             inputs=(),
             outputs=(),
-            seconds=sum(known) if len(known) == len(seconds) else None,
+            seconds=seconds_of(inside),
             failed=any(item.failed for item in inside),
         )
 
@@ -237,6 +235,12 @@ class _Grouping:
         return found
 
 
+def seconds_of(items: Sequence[Scope | Op]) -> float | None:
+    """The time of all *items* together; None where that of one is unknown."""
+    known = [item.seconds for item in items if item.seconds is not None]
+    return sum(known) if len(known) == len(items) else None
+
+
 class Boundaries:
     """The inputs and outputs of some scopes, found in one pass over the operations.
 
@@ -251,7 +255,7 @@ class Boundaries:
         self,
         recording: RecordedRun,
         wanted: Collection[ScopeId],
-        drawn_inside: Collection[Role] = _NOT_INPUTS,
+        drawn_inside: Collection[Role] = NOT_INPUTS,
     ) -> None:
         self.recording = recording
         self.drawn_inside = drawn_inside

@@ -14,17 +14,15 @@ from typing import Union
 
 from torchrecorder.checks import TEXTS
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.events import OpId, Role, ScopeId, ScopeKind, Slot, ValueId
+from torchrecorder.events import OpId, ScopeId, ScopeKind, Slot, ValueId
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.ops_inside import ops_inside
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.select.focus import advice
+from torchrecorder.select.functions import NOT_INPUTS, seconds_of
 
 Members = Mapping[str, Union[str, Sequence[str]]]
 """For each new name, the patterns of its members, as a sequence or separated by commas."""
-
-
-STORED = (Role.PARAMETER, Role.BUFFER, Role.CONSTANT)
 
 
 @dataclass(frozen=True)
@@ -124,7 +122,7 @@ def _weights(recording: RecordedRun, pattern: str) -> list[Value]:
     return [
         value
         for value in recording.values.values()
-        if value.role in STORED and any(fnmatchcase(name, pattern) for name in value.names)
+        if value.role in NOT_INPUTS and any(fnmatchcase(name, pattern) for name in value.names)
     ]
 
 
@@ -227,8 +225,6 @@ class _Gathered:
 
     def _scope(self) -> Scope:
         around = self.old.scopes.get(self.parent) if self.parent is not None else None
-        seconds = [item.seconds for item in self.items]
-        known = [second for second in seconds if second is not None]
         return Scope(
             id=self.id,
             parent=self.parent,
@@ -243,7 +239,7 @@ class _Gathered:
             recompute=False,
             inputs=tuple(self._inputs()),
             outputs=tuple(self._outputs()),
-            seconds=sum(known) if len(known) == len(seconds) else None,
+            seconds=seconds_of(self.items),
             failed=any(item.failed for item in self.items),
         )
 
@@ -255,7 +251,7 @@ class _Gathered:
                 read.setdefault(slot.value, slot.name)
         for value, name in read.items():
             seen = self.old.values[value]
-            if seen.producer not in self.ops and seen.role not in STORED:
+            if seen.producer not in self.ops and seen.role not in NOT_INPUTS:
                 yield Slot(name, value)
 
     def _outputs(self) -> Iterator[Slot]:

@@ -7,13 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from torchrecorder.annotations.amounts import of_bytes, of_seconds
 from torchrecorder.annotations.communication import size
-from torchrecorder.events import Communication, ScopeId, ScopeKind
+from torchrecorder.events import CALLED, Communication, ScopeId
 from torchrecorder.graph.recording import RecordedRun
 
 SHORTEST = 1e-4
 """Waits shorter than this, in seconds, are not shown."""
-
-CALLS = (ScopeKind.MODULE, ScopeKind.FUNCTION)
 
 MOST = 4
 """The maximum number of lines on a box."""
@@ -34,7 +32,7 @@ class SentCaptions:
             around = recording.within(communication.scope)
             for scope in around:
                 self._inside.setdefault(scope, []).append(communication)
-            calls = (outer for outer in around if recording.scopes[outer].kind in CALLS)
+            calls = (outer for outer in around if recording.scopes[outer].kind in CALLED)
             called = next(calls, None)
             if communication.op is not None:
                 self._of.setdefault(communication.op, []).append(communication)

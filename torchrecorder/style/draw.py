@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from torchrecorder.checks import shown
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.events import GRADIENT_MESSAGE, ScopeId, ScopeKind
+from torchrecorder.events import CALLED, GRADIENT_MESSAGE, ScopeId
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.style.argument_marks import Mark, argument_marks
 from torchrecorder.style.captions import Captions
@@ -213,7 +213,7 @@ def _group_look(
     scope = view.recording.scopes.get(ScopeId(cluster.id))
     if scope is None and not is_block(cluster.id):
         look = theme.opened
-    elif scope is None or scope.kind in (ScopeKind.MODULE, ScopeKind.FUNCTION):
+    elif scope is None or scope.kind in CALLED:
         look = theme.groups[min(depth, len(theme.groups) - 2 + depth % 2)]
     else:
         look = theme.region

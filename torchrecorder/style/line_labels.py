@@ -23,7 +23,7 @@ WITH_SHAPE = (
 )
 """Kinds of boxes that show the shape of their tensor: lines do not repeat it."""
 
-STORED = (BoxKind.PARAMETER, BoxKind.BUFFER, BoxKind.CONSTANT)
+STORED_BOXES = (BoxKind.PARAMETER, BoxKind.BUFFER, BoxKind.CONSTANT)
 """Kinds of boxes that are not computed, from which readers do not take a shape."""
 
 _COUNTED = (*FLOW_OF.values(), FlowKind.GRADIENT)
@@ -74,7 +74,7 @@ def _repeated(
     read: dict[str, set[str]] = {}
     for arrow in view.arrows:
         readers.setdefault(arrow.tail, set()).add(arrow.head)
-        if view.boxes[arrow.tail].kind not in STORED:
+        if view.boxes[arrow.tail].kind not in STORED_BOXES:
             read.setdefault(arrow.head, set()).add(_shape_of(view, arrow, captions))
     return [
         numbers[0]

@@ -28,7 +28,7 @@ from torchrecorder.recording import Recording
 
 
 @dataclass
-class _OpenScope:
+class _BuiltScope:
     """A scope that has begun."""
 
     scope: ScopeId
@@ -60,7 +60,7 @@ class Builder:
     def __init__(self, name: str = "Net") -> None:
         self.name = name
         self.events: list[Event] = []
-        self._open: list[_OpenScope] = []
+        self._open: list[_BuiltScope] = []
         self._given: dict[ValueId, str] = {}
         self._ends: dict[str, int] = {"scopes": 0, "ops": 0, "values": 0, "grads": 0, "index": 0}
         self._modules: dict[str, ModuleId] = {}
@@ -89,7 +89,7 @@ class Builder:
         finally:
             self._leave(opened)
 
-    def _enter(self, name: str, cls: str, kind: ScopeKind, recompute: bool) -> _OpenScope:
+    def _enter(self, name: str, cls: str, kind: ScopeKind, recompute: bool) -> _BuiltScope:
         parent = self._open[-1] if self._open else None
         path = name if parent and not parent.path else f"{parent.path}.{name}" if parent else ""
         scope = ScopeId(f"s{self._next('scopes')}")
@@ -97,7 +97,7 @@ class Builder:
         if kind is ScopeKind.MODULE:
             module = self._modules.setdefault(path, ModuleId(f"m{len(self._modules)}"))
         call = self._calls[path] = self._calls.get(path, -1) + 1
-        opened = _OpenScope(scope, path, module, cls)
+        opened = _BuiltScope(scope, path, module, cls)
         around = parent.scope if parent else None
         entered = Scope(
             scope, around, self._next("index"), kind, name, path, cls, module, call, None,
@@ -107,7 +107,7 @@ class Builder:
         self._open.append(opened)
         return opened
 
-    def _leave(self, opened: _OpenScope) -> None:
+    def _leave(self, opened: _BuiltScope) -> None:
         self._open.pop()
         around = self._open[-1] if self._open else None
         read = [value for value in opened.read if value not in opened.made]
@@ -125,7 +125,7 @@ class Builder:
         )
         self.events.append(ScopeLeft(opened.scope, inputs, outputs, 0.0, self._failed))
 
-    def _state_module(self, opened: _OpenScope) -> None:
+    def _state_module(self, opened: _BuiltScope) -> None:
         assert opened.module is not None
         self.events.append(
             Module(

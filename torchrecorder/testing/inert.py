@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import dataclasses
 import gc
 import random
 import sys
@@ -27,8 +26,9 @@ from torchrecorder.capture.internals.access import (
     saved_tensor_hooks,
     without_dispatch_modes,
 )
+from torchrecorder.capture.tensors.describe import tensors_in
 
-Made = tuple[Any, tuple[Any, ...], Mapping[str, Any]]
+MadeCall = tuple[Any, tuple[Any, ...], Mapping[str, Any]]
 """A model, its positional and its keyword arguments."""
 
 _GLOBAL_HOOKS = tuple(
@@ -38,7 +38,7 @@ _WATCHED = (torch, torch.Tensor, torch.nn.functional, Module, torch.autograd, to
 
 
 def assert_inert(
-    make: Callable[[], Made],
+    make: Callable[[], MadeCall],
     *,
     backward: bool = True,
     lasting: bool = False,
@@ -154,7 +154,7 @@ def _not_at_all(model: Any, args: Any, kwargs: Any, finish: Callable[[Any], None
 
 
 def _account(
-    make: Callable[[], Made], way: Way, backward: bool, *, only_state: bool = False
+    make: Callable[[], MadeCall], way: Way, backward: bool, *, only_state: bool = False
 ) -> dict[str, Any]:
     """All observable state after one run."""
     gc.collect()
@@ -196,10 +196,10 @@ def _run(
         error = (type(raised), str(raised))
         del raised
     account: dict[str, Any] = {"error": error}
-    numbers = _Numbers()
+    numbers = _IdentityNumbers()
     if not only_state:
         account.update(_of_value("output", output, numbers))
-    account.update(_of_value("args", (args, dict(kwargs)), numbers, inputs=only_state))
+    account.update(_of_value("args", (args, dict(kwargs)), numbers))
     if isinstance(model, Module):
         account.update(_of_model(model, numbers))
     account.update(_of_process())
@@ -208,12 +208,12 @@ def _run(
 
 
 def _backward(output: Any) -> None:
-    found = [item for _, item in _tensors("", output) if item.requires_grad]
+    found = [item for _, item in tensors_in(output) if item.requires_grad]
     if found:
         torch.autograd.backward(found, [torch.ones_like(item) for item in found])
 
 
-class _Numbers:
+class _IdentityNumbers:
     """Numbers objects and storages in the order of first use, to compare identities."""
 
     def __init__(self) -> None:
@@ -225,28 +225,14 @@ class _Numbers:
         return self.of.setdefault((kind, key), len(self.of))
 
 
-def _tensors(path: str, value: Any) -> Iterator[tuple[str, Tensor]]:
-    if isinstance(value, Tensor):
-        yield path, value
-    elif isinstance(value, Mapping) and isinstance(value, dict):
-        for key in list(value):
-            yield from _tensors(f"{path}.{key}", value[key])
-    elif isinstance(value, (tuple, list)):
-        for number, item in enumerate(value):
-            yield from _tensors(f"{path}.{number}", item)
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        for field in dataclasses.fields(value):
-            yield from _tensors(f"{path}.{field.name}", getattr(value, field.name, None))
-
-
-def _of_value(path: str, value: Any, numbers: _Numbers, inputs: bool = False) -> dict[str, Any]:
+def _of_value(path: str, value: Any, numbers: _IdentityNumbers) -> dict[str, Any]:
     account: dict[str, Any] = {f"{path}: type": type(value).__name__}
-    for name, tensor in _tensors(path, value):
+    for name, tensor in tensors_in(value, path):
         account.update(_of_tensor(name, tensor, numbers))
     return account
 
 
-def _of_tensor(path: str, tensor: Tensor, numbers: _Numbers) -> dict[str, Any]:
+def _of_tensor(path: str, tensor: Tensor, numbers: _IdentityNumbers) -> dict[str, Any]:
     account = {
         f"{path}: class": type(tensor),
         f"{path}: dtype": tensor.dtype,
@@ -311,7 +297,7 @@ def _memory(tensor: Tensor) -> bytes:
     return ctypes.string_at(place, count)
 
 
-def _of_model(model: Module, numbers: _Numbers) -> dict[str, Any]:
+def _of_model(model: Module, numbers: _IdentityNumbers) -> dict[str, Any]:
     account: dict[str, Any] = {}
     for path, module in model.named_modules():
         account[f"{path}: training"] = getattr(module, "training", None)

@@ -21,7 +21,7 @@ from torchrecorder.events import (
     SECONDS_OF_GAPS,
     SECONDS_OF_KERNELS,
 )
-from torchrecorder.graph.recording import Made, RecordedRun
+from torchrecorder.graph.recording import RecordedRun, RecordingT
 
 MARK = "torchrecorder "
 """The prefix of names of the recorder's ranges, before the id."""
@@ -144,7 +144,7 @@ def marked(name: str) -> str | None:
     return name[len(MARK) :].partition(" ")[0] if name.startswith(MARK) else None
 
 
-def profiled(recording: Made, slices: Sequence[Slice]) -> Made:
+def profiled(recording: RecordingT, slices: Sequence[Slice]) -> RecordingT:
     """*recording* with the measurements of its ops and grad nodes in *slices*.
 
     Raises:

@@ -6,7 +6,6 @@ they follow each other, and the own time of a scope is distributed evenly betwee
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,8 +15,7 @@ from torchrecorder.checks import path_of
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
-
-SUFFIXES = (".json", ".json.gz")
+from torchrecorder.graph.storage import SUFFIXES, packed
 
 FORWARD, BACKWARD = 1, 2
 """The threads of a trace: calls, and grad nodes."""
@@ -30,7 +28,7 @@ def write(recording: RecordedRun, path: str | Path) -> Path:
         raise InvalidArgument(f"a trace is called {' or '.join(SUFFIXES)}, not {target.name!r}")
     text = json.dumps({"displayTimeUnit": "ms", "traceEvents": list(events(recording))}) + "\n"
     data = text.encode()
-    target.write_bytes(gzip.compress(data, mtime=0) if target.suffix.lower() == ".gz" else data)
+    target.write_bytes(packed(data) if target.suffix.lower() == ".gz" else data)
     return target
 
 

@@ -13,7 +13,7 @@ from enum import Enum
 from operator import itemgetter
 from typing import NamedTuple
 
-from torchrecorder.events import GRAD_SUFFIX, OpId, Role, ScopeId, ValueId
+from torchrecorder.events import OpId, Role, ScopeId, ValueId, names_gradient
 from torchrecorder.graph.nodes import Value
 from torchrecorder.views.full_view import KIND_OF_ROLE
 from torchrecorder.views.view import Arrow, BoxKind, View
@@ -115,7 +115,7 @@ class FlowClassifier:
 
 def is_gradient(value: Value) -> bool:
     """Whether *value* is the gradient of a leaf that a backward pass of the run computed."""
-    return value.role is Role.INNER and bool(value.names) and value.names[0].endswith(GRAD_SUFFIX)
+    return value.role is Role.INNER and names_gradient(value.names)
 
 
 _MADE_BEFORE = frozenset((*KIND_OF_ROLE.values(), BoxKind.OUTPUT))

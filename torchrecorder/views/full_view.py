@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from operator import itemgetter
 
-from torchrecorder.events import MODES, OpKind, Role, ScopeId, ScopeKind, Slot, ValueId
+from torchrecorder.events import CALLED, MODES, OpKind, Role, ScopeId, ScopeKind, Slot, ValueId
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.nesting import Nesting
@@ -35,7 +35,7 @@ def whole(recording: RecordedRun) -> View:
 
 def scope_kind(scope: Scope) -> BoxKind:
     """The kind of box of a closed scope."""
-    called = scope.kind in (ScopeKind.MODULE, ScopeKind.FUNCTION)
+    called = scope.kind in CALLED
     return BoxKind.MODULE if called else BoxKind.REGION
 
 

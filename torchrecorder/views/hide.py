@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from torchrecorder.checks import warn_unmatched
-from torchrecorder.events import MODES, STORED, OpId, OpKind, ScopeId, ScopeKind, ValueId
+from torchrecorder.events import CALLED, MODES, STORED, OpId, OpKind, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.recording import RecordedRun
@@ -177,7 +177,7 @@ class NamedScopes:
 def _called(scope: Scope) -> Iterator[str]:
     """The names of a scope: path, class, and for regions ``optimizer`` and ``optimizer Adam``."""
     yield from (scope.path, scope.cls)
-    if scope.kind not in (ScopeKind.MODULE, ScopeKind.FUNCTION):
+    if scope.kind not in CALLED:
         yield from (scope.kind.value, f"{scope.kind.value} {scope.cls}")
 
 

@@ -223,13 +223,15 @@ def make_view(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> V
 
 def _steps(start: View, options: ViewOptions) -> View:
     """The view for *options*; with fewer open scopes if unfolded repeats make too many boxes."""
-    choice = choice_of(start.recording, options)
-    view = _through(start, plan(start.recording, options, choice))
+    recording = start.recording
+    quiet = _quiet(recording, options)
+    choice = choice_of(recording, options, quiet)
+    view = _through(start, plan(recording, options, choice, quiet))
     if choice.plain is not None and _drawn(view) > options.max_boxes:
-        view = _through(start, plan(start.recording, options, choice.plain))
+        view = _through(start, plan(recording, options, choice.plain, quiet))
     if options.depth is None and _drawn(view) > options.max_boxes * TOO_MANY:
-        unfolded = choice_of(start.recording, replace(options, fold=False))
-        less = _through(start, plan(start.recording, options, unfolded.plain or unfolded))
+        unfolded = choice_of(recording, replace(options, fold=False), quiet)
+        less = _through(start, plan(recording, options, unfolded.plain or unfolded, quiet))
         view = min(view, less, key=_drawn)
     return view
 
@@ -274,7 +276,10 @@ def _repeats(view: View, options: ViewOptions) -> tuple[View, tuple[tuple[str, .
 
 
 def plan(
-    recording: RecordedRun, options: ViewOptions = ViewOptions(), choice: DepthChoice | None = None
+    recording: RecordedRun,
+    options: ViewOptions = ViewOptions(),
+    choice: DepthChoice | None = None,
+    quiet: Quiet | None = None,
 ) -> list[Step]:
     """The steps that make the view of *recording*, in order.
 
@@ -282,9 +287,10 @@ def plan(
         recording: The recording to draw.
         options: The options of the view.
         choice: The depth and closed scopes; by default chosen by size.
+        quiet: The condition under which an op is not shown, if known.
     """
-    quiet = _quiet(recording, options)
-    choice = choice or choice_of(recording, options)
+    quiet = quiet or _quiet(recording, options)
+    choice = choice or choice_of(recording, options, quiet)
     unwanted = HideNamed(_patterns(options.hide))
     closed = NamedScopes(_patterns(options.closed)).scopes(recording)
     closed |= choice.closed | unwanted.scopes(recording)
@@ -304,9 +310,11 @@ def plan(
     return steps
 
 
-def choice_of(recording: RecordedRun, options: ViewOptions) -> DepthChoice:
-    """The depth and closed scopes for *options*."""
-    quiet = _quiet(recording, options)
+def choice_of(
+    recording: RecordedRun, options: ViewOptions, quiet: Quiet | None = None
+) -> DepthChoice:
+    """The depth and closed scopes for *options*; *quiet* ops, if known, are not shown."""
+    quiet = quiet or _quiet(recording, options)
     if options.depth == OPS:
         alone = frozenset() if options.parameters else plain_modules(recording, quiet)
         return DepthChoice(max_depth(recording), alone)

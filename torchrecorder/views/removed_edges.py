@@ -8,18 +8,20 @@ from dataclasses import replace
 from torchrecorder.events import OpId, ValueId
 from torchrecorder.views.view import Arrow, BoxKind, View
 
-Edge = tuple[str, str]
+DrawnEdge = tuple[str, str]
 """A value, and the op that reads it or the box of an output."""
 
 
-def with_former(view: View, instead: Mapping[Edge, ValueId]) -> tuple[View, frozenset[Edge]]:
+def with_former(
+    view: View, instead: Mapping[DrawnEdge, ValueId]
+) -> tuple[View, frozenset[DrawnEdge]]:
     """*view* with an arrow for each value that was read *instead*, if another box made it.
 
     Returns:
         The view, and the reads for which an arrow was added.
     """
     arrows: list[Arrow] = []
-    changed: set[Edge] = set()
+    changed: set[DrawnEdge] = set()
     for arrow in view.arrows:
         arrows.append(arrow)
         reads = [(str(arrow.value), reader) for reader in readers(view, arrow)]

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from torchrecorder.build import Event
 from torchrecorder.capture.compiled.match import Matched
 from torchrecorder.capture.compiled.traced import Stop, Traced
+from torchrecorder.capture.scope import scopes_around
 from torchrecorder.events import GraphBreak, OpId, ScopeId, SourceLine
 from torchrecorder.graph.nodes import Scope
 
@@ -92,16 +93,10 @@ class _BreakLocator:
         for call, place in self.matched.found.get(number, ()):
             scope = self.matched.candidates[place].op.scope
             if call.lines and scope is not None:
-                around = list(self._around(scope))
+                around = list(scopes_around(self.scopes, scope))
                 called = [outer for outer in around if _same_line(outer.source, call.lines[-1])]
                 return called[-1].parent if called else scope
         return None
-
-    def _around(self, scope: ScopeId | None) -> Iterator[Scope]:
-        """A scope and all scopes around it, innermost first."""
-        while scope is not None:
-            yield self.scopes[scope]
-            scope = self.scopes[scope].parent
 
     def _inner(self, scope: ScopeId | None, stop: Stop, begin: int) -> ScopeId | None:
         """The innermost scope in *scope* on the stack of a break."""

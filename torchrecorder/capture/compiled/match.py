@@ -15,15 +15,16 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from torchrecorder.capture.compiled.traced import Traced, TracedOp, canonical
 from torchrecorder.events import ModuleId, OpId, OpKind, UnmatchedCall
+from torchrecorder.graph.align import in_order
 from torchrecorder.graph.nodes import Op
 
-_Key = tuple[Any, ...]
+_CallKey = tuple[Any, ...]
 _Shapes = tuple[tuple[int, ...], ...]
 
 _SLACK = 16
@@ -55,7 +56,7 @@ class _GraphCall:
     place: int | None = None
 
     @property
-    def key(self) -> _Key:
+    def key(self) -> _CallKey:
         """Its name and line; only its name if no user code is on the stack."""
         return (self.op.name, *self.op.lines[0][:2]) if self.op.lines else (self.op.name,)
 
@@ -115,9 +116,9 @@ class Matched:
             if op.outputs and op.kind is OpKind.CALLED and canonical(op.name) not in lost:
                 yield op.id
 
-    def _index(self) -> dict[_Key, list[int]]:
+    def _index(self) -> dict[_CallKey, list[int]]:
         """The indices of the candidates by name, by name and line, and by line."""
-        places: dict[_Key, list[int]] = {}
+        places: dict[_CallKey, list[int]] = {}
         for place, (op, *_) in enumerate(self.candidates):
             name = canonical(op.name)
             places.setdefault((name,), []).append(place)
@@ -135,7 +136,7 @@ class Matched:
     def _match_lines(self, calls: Sequence[_GraphCall]) -> None:
         """Match calls by line, module and shapes: as many as possible in run order."""
         counts = Counter(call.key for call in calls)
-        ranks: Counter[_Key] = Counter()
+        ranks: Counter[_CallKey] = Counter()
         possible = []
         for call in calls:
             possible.append(list(self._on_line(call, ranks[call.key], counts[call.key])))
@@ -187,10 +188,10 @@ class Matched:
         self,
         lost: Sequence[_GraphCall],
         places_of: Callable[[_GraphCall], Iterator[int]],
-        key: Callable[[_GraphCall], _Key],
+        key: Callable[[_GraphCall], _CallKey],
     ) -> None:
         """Match *lost* calls of equal *key* with the *places_of* them, if equally many."""
-        alike: dict[_Key, list[_GraphCall]] = {}
+        alike: dict[_CallKey, list[_GraphCall]] = {}
         for call in lost:
             if call.op.lines and call.place is None:
                 alike.setdefault((call.op.name, call.module, key(call)), []).append(call)
@@ -210,7 +211,7 @@ class Matched:
         found = self._between(call.key, begin, end)
         return (place for place in found if self._inside(call, place))
 
-    def _between(self, key: _Key, begin: int, end: int) -> Iterator[int]:
+    def _between(self, key: _CallKey, begin: int, end: int) -> Iterator[int]:
         """The candidates of a name, or a name and line, that have no match yet."""
         places = self._places.get(key, [])
         inside = places[bisect_left(places, begin) : bisect_left(places, end)]
@@ -255,28 +256,3 @@ def _can_be_equal(traced: _Shapes, made: _Shapes) -> bool:
         len(one) == len(other) and all(size in (-1, real) for size, real in zip(one, other))
         for one, other in zip(traced, made)
     )
-
-
-def in_order(possible: Iterable[Iterable[int]]) -> dict[int, int]:
-    """Assign increasing places to as many items as possible: a longest increasing subsequence.
-
-    Args:
-        possible: For each item, the places that it may have.
-
-    Returns:
-        The places by item number; of several longest answers, the one with the earliest places.
-    """
-    last: list[int] = []  # the smallest last place of the chains of each length
-    chains: list[Any] = []  # these chains, each as (item, place, what comes before)
-    for item, places in enumerate(possible):
-        for place in sorted(places, reverse=True):  # an item cannot follow itself
-            length = bisect_left(last, place)
-            chain = (item, place, chains[length - 1] if length else None)
-            last[length : length + 1] = [place]
-            chains[length : length + 1] = [chain]
-    found = {}
-    rest = chains[-1] if chains else None
-    while rest is not None:
-        item, place, rest = rest
-        found[item] = place
-    return found

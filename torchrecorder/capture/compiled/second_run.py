@@ -20,7 +20,7 @@ from torchrecorder.capture.compiled.match import Candidate, Matched
 from torchrecorder.capture.compiled.traced import Traced
 from torchrecorder.capture.internals.access import (
     TorchFunctionMode,
-    any_autocast,
+    autocast_dtypes,
     compiled_from,
     function_modes,
     pop_function_mode,
@@ -177,9 +177,6 @@ def _kernels(traced: Traced, matched: Matched) -> Iterator[FusedKernel]:
         yield FusedKernel(place + 1, number + 1, kernel.name, tuple(chosen), kernel.code)
 
 
-_DEVICES = ("cpu", "cuda", "mps", "xpu")
-
-
 class CallModes(NamedTuple):
     """Grad mode, inference mode, autocast, and function modes such as the default device.
 
@@ -214,11 +211,6 @@ def call_modes(ours: type[TorchFunctionMode]) -> CallModes:
     return CallModes(
         torch.is_grad_enabled(),
         torch.is_inference_mode_enabled(),
-        _autocast() if any_autocast() else (),
+        autocast_dtypes(),
         tuple(mode for mode in function_modes() if not isinstance(mode, ours)),
     )
-
-
-def _autocast() -> tuple[tuple[str, torch.dtype], ...]:
-    on = filter(torch.is_autocast_enabled, _DEVICES)
-    return tuple((device, torch.get_autocast_dtype(device)) for device in on)

@@ -48,7 +48,7 @@ class BackwardRuns:
     def __init__(self, tape: Tape, autograd: AutogradWalk) -> None:
         self.tape = tape
         self.autograd = autograd
-        self.running: list[_Run] = []
+        self.running: list[_RunningPass] = []
         self._makers: list[tuple[int, GradId]] = []
         self._forms: dict[Any, Gradient] = {}
         self.left: Callable[[], None] = lambda: None
@@ -66,7 +66,7 @@ class BackwardRuns:
         """A call of ``backward()`` or ``grad()`` begins: put hooks on all *nodes* behind its
         roots."""
         number = next(self.tape.backward_runs)
-        run = _Run(self, number, op, bool(_create_graph(args, kwargs)))
+        run = _RunningPass(self, number, op, bool(_create_graph(args, kwargs)))
         self.running.append(run)
         self.autograd.values.gradients.begin(op, self.tape.values)
         with DisableTorchFunction():
@@ -158,7 +158,7 @@ class BackwardRuns:
         return Gradient(shape, dtype, device_name(gradient.device), abs(math.prod(shape)) * size)
 
 
-class _Run:
+class _RunningPass:
     """One backward pass while it runs."""
 
     def __init__(self, runs: BackwardRuns, number: int, op: OpId, create_graph: bool) -> None:
@@ -170,13 +170,13 @@ class _Run:
         self.compiled = False
         self.in_node = False  # one that may unpack saved tensors runs in the recorded thread
         self.order = 0
-        self.open: dict[_Listener, None] = {}  # started and not ended, in the order of starting
-        self.latest: dict[int, _Listener] = {}  # the last node that began, by thread
+        self.open: dict[_NodeHooks, None] = {}  # started and not ended, in the order of starting
+        self.latest: dict[int, _NodeHooks] = {}  # the last node that began, by thread
         self._handles: list[RemovableHandle] = []
 
     def listen(self, grad: GradId, node: Any) -> None:
         """Put hooks on *node*."""
-        listener = _Listener(self, grad)
+        listener = _NodeHooks(self, grad)
         self._handles.append(node.register_prehook(listener.before))
         name = node.name()
         self.compiled = self.compiled or name == COMPILED_BACKWARD
@@ -216,7 +216,7 @@ class _Run:
             self.runs.makes("")
 
 
-class _Listener:
+class _NodeHooks:
     """The two hooks on one node. They return None: other results would replace gradients.
 
     After a node, the engine adds its gradients to those of other nodes in the same thread; this is
@@ -236,7 +236,7 @@ class _Listener:
         "done",
     )
 
-    def __init__(self, run: _Run, grad: GradId) -> None:
+    def __init__(self, run: _RunningPass, grad: GradId) -> None:
         self.run = run
         self.grad = grad
         self.has_no_post_hook = self.unpacks = False

@@ -169,7 +169,7 @@ def _codes_of(cls: type[Function]) -> list[CodeType | None]:
 # Trial ------------------------------------------------------------------------------------
 
 
-class _Trial(Function):
+class _LookingFunction(Function):
     """Calls a function in its forward."""
 
     @staticmethod
@@ -191,7 +191,7 @@ def _tried(recognise: Recognise) -> bool:
     if not _known:
         found: list[list[Any]] = []
         with torch.inference_mode(False):
-            for call in (_Trial.apply, _look):
+            for call in (_LookingFunction.apply, _look):
                 call(lambda: found.append([class_of(item) for item in recognise(get_frame())]))
-        _known.append(found == [[_Trial], []])
+        _known.append(found == [[_LookingFunction], []])
     return _known[0]

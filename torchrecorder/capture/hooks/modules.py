@@ -21,7 +21,7 @@ from torch.nn import Module
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.utils.hooks import RemovableHandle
 
-from torchrecorder.capture.tensors.argument_objects import Places, tensors_in_objects
+from torchrecorder.capture.tensors.argument_objects import ObjectPlaces, tensors_in_objects
 from torchrecorder.capture.tensors.alias import with_aliases, values_to_originals, with_originals
 from torchrecorder.capture.modes.arguments import named_arguments
 from torchrecorder.capture.module_registry import weights_of
@@ -193,7 +193,7 @@ class ModuleScopes:
         found += tensors_in(kwargs)
         if len(self.open) == 1:
             named = named_arguments(args, entry.arguments)
-            self.catalog.places = Places([*named, *kwargs.items()])
+            self.catalog.places = ObjectPlaces([*named, *kwargs.items()])
         if self.called is not None:
             self.called(module, args, kwargs, opened.scope)
         self._take_in(opened, found)
@@ -220,7 +220,7 @@ class ModuleScopes:
                 self.called(function, args, kwargs, opened.scope)
             self.open.append((id(function), opened))
             given = [*named_arguments(args, names), *kwargs.items()]
-            self.catalog.places = Places(given, variables_of(function))
+            self.catalog.places = ObjectPlaces(given, variables_of(function))
             self._take_in(opened, [*_arguments(args, names), *tensors_in(kwargs)])
         result = function(*args, **kwargs) if run is None else run()
         with DisableTorchFunction(), self.tape.losing("modules"):
@@ -290,7 +290,7 @@ class ModuleScopes:
         self._trim(opened, failed)
         self.open.pop()
         if not self.open:
-            self.catalog.places = Places([])
+            self.catalog.places = ObjectPlaces([])
         if opened.cleanup is not None:
             opened.cleanup()
         self.tape.stack.pop()

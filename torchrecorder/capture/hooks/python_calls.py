@@ -32,7 +32,7 @@ _STANDARD_LIBRARY = os.path.join(os.path.dirname(os.__file__), "")
 _INSTALLED = ("site-packages", "dist-packages")
 
 
-class Function(NamedTuple):
+class FunctionPlace(NamedTuple):
     """A Python function, and the place of its definition."""
 
     name: str
@@ -50,7 +50,7 @@ class PythonCall:
         call: FunctionId,
         parent: PythonCall | None,
         scope: ScopeId | None,
-        function: Function,
+        function: FunctionPlace,
         source: SourceLine | None,
     ) -> None:
         self.id = call
@@ -92,7 +92,7 @@ class PythonCalls:
         self.tape = tape
         self.sources = sources
         self.found: list[PythonCall] = []
-        self._functions: dict[int, Function | None] = {}
+        self._functions: dict[int, FunctionPlace | None] = {}
         self._codes: list[CodeType] = []  # keeps the code objects, and so their ids, alive
         self._traced: dict[int, _TracedFrame] = {}
 
@@ -240,7 +240,7 @@ class PythonCalls:
                 return opened.scope
         return self.tape.around
 
-    def _function(self, code: CodeType) -> Function | None:
+    def _function(self, code: CodeType) -> FunctionPlace | None:
         """The function of *code*; None for code that is not shown as a function."""
         key = id(code)
         if key not in self._functions:
@@ -249,7 +249,7 @@ class PythonCalls:
         return self._functions[key]
 
 
-def _function_of(code: CodeType, file: str | None) -> Function | None:
+def _function_of(code: CodeType, file: str | None) -> FunctionPlace | None:
     """The function of *code*; None for comprehensions, generators and the standard library."""
     is_function = code.co_flags & inspect.CO_OPTIMIZED and not code.co_flags & _GENERATOR_FLAGS
     if not is_function or file is None or code.co_name in _COMPREHENSIONS or is_call_site(code):
@@ -258,4 +258,4 @@ def _function_of(code: CodeType, file: str | None) -> Function | None:
         folder in code.co_filename for folder in _INSTALLED
     ):
         return None
-    return Function(getattr(code, "co_qualname", code.co_name), file, code.co_firstlineno)
+    return FunctionPlace(getattr(code, "co_qualname", code.co_name), file, code.co_firstlineno)

@@ -135,7 +135,7 @@ class RecordedThread:
             instruments.__exit__()
             with _lock, DisableTorchFunction():
                 if not tape.task.is_cut():
-                    instruments.finish(functools.partial(instruments.leave_all, error))
+                    instruments.finish(functools.partial(instruments.modules.leave_all, error))
                     self._hand_over(tape)
 
     def end(self) -> None:

@@ -20,8 +20,10 @@ from torchrecorder.capture.internals.access import (
     CHECKPOINT_FUNCTION,
     PIPELINE_SCALING,
     any_autocast,
+    autocast_dtypes,
     current_graph_task,
 )
+from torchrecorder.capture.tensors.describe import dtype_facts
 from torchrecorder.events import ScopeId, ScopeKind, ScopeLeft, SourceLine
 from torchrecorder.graph.nodes import Scope
 
@@ -52,16 +54,8 @@ def mode_state() -> ModeState:
     """The current modes of this thread."""
     if not _inference() and not any_autocast():
         return _USUAL[_grad()]
-    return ModeState(_grad(), _inference(), _autocast() if any_autocast() else "")
-
-
-def _autocast() -> str:
-    found = [
-        f"{device} {str(torch.get_autocast_dtype(device)).removeprefix('torch.')}"
-        for device in ("cpu", "cuda")
-        if torch.is_autocast_enabled(device)
-    ]
-    return ", ".join(found) or "on"
+    found = [f"{device} {dtype_facts(dtype)[0]}" for device, dtype in autocast_dtypes()]
+    return ModeState(_grad(), _inference(), ", ".join(found) or ("on" if any_autocast() else ""))
 
 
 class Regions:

@@ -72,6 +72,12 @@ WithoutSubclasses: Any = torch._C.DisableTorchFunctionSubclass
 any_autocast = torch._C._is_any_autocast_enabled
 
 
+def autocast_dtypes() -> tuple[tuple[str, torch.dtype], ...]:
+    """The device types with autocast enabled in this thread, and their dtypes."""
+    on = filter(torch.is_autocast_enabled, ("cpu", "cuda", "mps", "xpu") if any_autocast() else ())
+    return tuple((device, torch.get_autocast_dtype(device)) for device in on)
+
+
 def leave_function_mode(mode: TorchFunctionMode) -> None:
     """Remove *mode* from the stack of this thread, also from below others."""
     if not any(item is mode for item in function_modes()):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from math import prod
 from typing import Any
 
@@ -15,8 +15,8 @@ from torchrecorder.capture.internals.trials import find
 from torchrecorder.errors import InvalidArgument
 
 
-def fake_mesh(rank: int, names: Sequence[str], sizes: Sequence[int]) -> Any:
-    """Initialize ``torch.distributed`` as *rank* of a fake group; returns its device mesh.
+def fake_mesh(rank: int, mesh: Mapping[str, int]) -> Any:
+    """Initialize ``torch.distributed`` as *rank* of a fake group; returns a mesh of these sizes.
 
     Raises:
         InvalidArgument: This PyTorch has no fake process group.
@@ -30,8 +30,9 @@ def fake_mesh(rank: int, names: Sequence[str], sizes: Sequence[int]) -> Any:
     from torch.distributed.device_mesh import init_device_mesh
 
     store = find(FAKE_GROUPS.paths[0])()
-    torch.distributed.init_process_group("fake", store=store, rank=rank, world_size=prod(sizes))
-    return init_device_mesh("cpu", tuple(sizes), mesh_dim_names=tuple(names))
+    world = prod(mesh.values())
+    torch.distributed.init_process_group("fake", store=store, rank=rank, world_size=world)
+    return init_device_mesh("cpu", tuple(mesh.values()), mesh_dim_names=tuple(mesh))
 
 
 def agree_on_static_shapes() -> None:

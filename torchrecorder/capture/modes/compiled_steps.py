@@ -38,7 +38,7 @@ _LIMIT = 2000
 
 
 @dataclass
-class _Step:
+class _CompiledStep:
     """A compiled step that is running."""
 
     frame: FrameType
@@ -86,7 +86,7 @@ def ended(frame: FrameType) -> None:
             _end(item, call, step, failed)
 
 
-def _begin_step(frame: FrameType, active: tuple[CompiledOps, ...]) -> _Step | None:
+def _begin_step(frame: FrameType, active: tuple[CompiledOps, ...]) -> _CompiledStep | None:
     """The step that begins in *frame*, with recording suspended; None if it is not a step."""
     function, args, kwargs = (frame.f_locals[name] for name in ("fn", "args", "kwargs"))
     optimizers = _optimizers([function, *args, *kwargs.values()])
@@ -98,13 +98,13 @@ def _begin_step(frame: FrameType, active: tuple[CompiledOps, ...]) -> _Step | No
     with stack:
         held = _tensors_of(optimizers)
         state = {id(tensor) for _, tensor in tensors_in(held)}
-        step = _Step(frame, optimizers, state, sys.exc_info()[1])
+        step = _CompiledStep(frame, optimizers, state, sys.exc_info()[1])
         step.calls += [(item, _call(item, step, held)) for item in active]
         step.suspended = stack.pop_all()
     return step
 
 
-def _call(item: CompiledOps, step: _Step, held: dict[str, list[Any]]) -> Call | None:
+def _call(item: CompiledOps, step: _CompiledStep, held: dict[str, list[Any]]) -> Call | None:
     """Record the inputs of the step, in the region of its optimizer."""
     function, args, kwargs = (step.frame.f_locals[name] for name in ("fn", "args", "kwargs"))
     calls = item.functions.calls
@@ -122,7 +122,7 @@ def _call(item: CompiledOps, step: _Step, held: dict[str, list[Any]]) -> Call | 
 
 
 def _end(
-    item: CompiledOps, call: Call | None, step: _Step, failed: BaseException | None
+    item: CompiledOps, call: Call | None, step: _CompiledStep, failed: BaseException | None
 ) -> None:
     """Record the outputs and writes of the step, and close the region of the optimizer."""
     calls, regions = item.functions.calls, item.modules.regions

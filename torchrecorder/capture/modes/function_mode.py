@@ -319,7 +319,7 @@ class FunctionCalls(TorchFunctionMode):
 
     Attributes:
         called_by_hook: Whether a call in this frame, while autograd runs, is that of a hook, and
-            not a part of the backward pass.
+            not a part of the backward pass. Without it all calls are those of hooks.
     """
 
     def __init__(self, calls: Calls, opens: bool = True) -> None:
@@ -327,7 +327,7 @@ class FunctionCalls(TorchFunctionMode):
         self.calls = calls
         self.opens = opens
         self.facts: dict[Any, FunctionFacts] = {}
-        self.called_by_hook: Callable[[FrameType], bool] = lambda frame: True
+        self.called_by_hook: Callable[[FrameType], bool] | None = None
         self.crowded = False
 
     def __enter__(self) -> FunctionCalls:
@@ -350,8 +350,8 @@ class FunctionCalls(TorchFunctionMode):
         kwargs = kwargs or {}
         passed_by = body = None
         try:
-            left = self.calls.tape.task.is_left()
-            if left or current_graph_task() != -1 and not self.called_by_hook(get_frame(1)):
+            left, by_hook = self.calls.tape.task.is_left(), self.called_by_hook
+            if left or current_graph_task() != -1 and by_hook and not by_hook(get_frame(1)):
                 passed_by = self.calls.sites.at(get_frame(1))
         except Exception as error:
             self.calls.tape.lose("functions", error)

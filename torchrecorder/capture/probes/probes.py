@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Union
 
@@ -12,8 +12,8 @@ from torchrecorder.capture.internals import processes
 from torchrecorder.capture.probes.device import DeviceWatched, in_use
 from torchrecorder.capture.probes.profiled import PROFILER, Ranges
 from torchrecorder.capture.probes.statistics import Choice, patterns_of
+from torchrecorder.capture.scope import scopes_around
 from torchrecorder.checks import FLAG, TEXTS, Check, check, one_of, warn_unmatched
-from torchrecorder.events import ScopeId
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.retained_tensors import Kept
 
@@ -85,7 +85,7 @@ class Extras:
 
             for event in events:
                 if isinstance(event, Op):
-                    names.append(f"{op_place(_around(entered, event.scope))}: {event.name}")
+                    names.append(f"{op_place(scopes_around(entered, event.scope))}: {event.name}")
         for option, choice in (("stats", self.stats), ("keep", self.keep)):
             warn_unmatched(option, patterns_of(choice), names)
 
@@ -152,12 +152,3 @@ class Started:
         if self.tensors is None:
             return Kept(replay=self.nodes)
         return Kept(self.tensors.activations, self.tensors.gradients, self.nodes)
-
-
-def _around(
-    entered: Mapping[ScopeId, Scope], scope: ScopeId | None
-) -> Iterator[Scope]:
-    """A scope and the scopes around it."""
-    while scope is not None:
-        yield entered[scope]
-        scope = entered[scope].parent

@@ -62,7 +62,7 @@ class NodesKept(Observer):
             return given  # an accumulation would add to the gradient once more
         try:
             with torch.no_grad():
-                result = node.apply(*given) if _is_custom(node) else node(*given)
+                result = node.apply(*given) if isinstance(node, BackwardCFunction) else node(*given)
         except RuntimeError as error:
             if "backward through the graph a second time" not in str(error):
                 raise
@@ -71,7 +71,3 @@ class NodesKept(Observer):
                 "retain_graph=True in backward(), or record(..., backward=True, replay=True)"
             ) from error
         return result if isinstance(result, tuple) else (result,)
-
-
-def _is_custom(node: Any) -> bool:
-    return isinstance(node, BackwardCFunction)

@@ -90,7 +90,8 @@ class TensorsKept(Observer):
 
 
 def _copy_into(made: _CallTensors, name: str, tensor: Tensor) -> None:
-    made[name] = _copy(tensor)
+    with DisableTorchFunction(), torch.no_grad():
+        made[name] = tensor.detach().clone()
 
 
 def of_ops(choice: Choice) -> list[str]:
@@ -106,11 +107,6 @@ def op_place(around: Iterable[Scope]) -> str:
         if scope.path:
             break
     return " > ".join(reversed(names))
-
-
-def _copy(tensor: Tensor) -> Tensor:
-    with DisableTorchFunction(), torch.no_grad():
-        return tensor.detach().clone()
 
 
 def _single(found: dict[str, list[_CallTensors]]) -> dict[str, list[Any]]:

@@ -1,4 +1,4 @@
-"""Headroom: a higher recursion limit for the frames that recording adds.
+"""The recursion limit: raised for the frames that recording adds.
 
 With global module hooks, PyTorch (2.13) adds a frame to the three or four of each module call. A
 model that nests as deep as the recursion limit allows would fail, so the limit is a third higher
@@ -19,10 +19,10 @@ _before: list[int] = []
 """The limits of active recorders, and the original limit."""
 
 
-class Headroom:
+class RaisedRecursionLimit:
     """A context with a higher recursion limit; a limit set by the program inside is kept."""
 
-    def __enter__(self) -> Headroom:
+    def __enter__(self) -> RaisedRecursionLimit:
         with _lock:
             limit = sys.getrecursionlimit()
             if not _raised:

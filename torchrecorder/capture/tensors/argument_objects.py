@@ -36,7 +36,7 @@ Named = list[tuple[str, Any]]
 """Names in the code, with the objects that they refer to."""
 
 
-class Places:
+class ObjectPlaces:
     """Finds the origin of the tensors and modules that the outermost call uses.
 
     Args:

@@ -7,7 +7,7 @@ import weakref
 
 from torch import Tensor
 
-from torchrecorder.events import GRAD_SUFFIX, OpId, ValueId
+from torchrecorder.events import GRAD_SUFFIX, OpId, ValueId, names_gradient
 
 
 class BackwardGradients:
@@ -30,7 +30,7 @@ class BackwardGradients:
 
     def named(self, names: tuple[str, ...]) -> OpId | None:
         """The pass that wrote the gradient with these *names*; None if it is not from the run."""
-        if self.last is None or not names or not names[0].endswith(GRAD_SUFFIX):
+        if self.last is None or not names_gradient(names):
             return None
         return self.of(ValueId(names[0].removesuffix(GRAD_SUFFIX)))
 

@@ -17,7 +17,7 @@ from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.tree import Place, Tree
 from torchrecorder.views.full_view import scope_kind
 
-RowT = TypeVar("RowT", bound=Hashable)
+RowKeyT = TypeVar("RowKeyT", bound=Hashable)
 
 DRAWN = ("label", "header", "header_size", "look", "open_look", "count")
 """Columns with the values of an `Appearance`."""
@@ -28,19 +28,19 @@ SHARED = ("kind", "cls", "op", "call", "failed", "facts")
 PARTS = {"title": 0, "name": 1, "detail": 2}
 
 
-class IndexTable(Generic[RowT]):
+class IndexTable(Generic[RowKeyT]):
     """Distinct rows in the order of their first occurrence.
 
     Args:
         to_json: Converts a row to JSON.
     """
 
-    def __init__(self, to_json: Callable[[RowT], Any] = lambda row: row) -> None:
+    def __init__(self, to_json: Callable[[RowKeyT], Any] = lambda row: row) -> None:
         self._to_json = to_json
-        self._number: dict[RowT, int] = {}
+        self._number: dict[RowKeyT, int] = {}
         self.rows: list[Any] = []
 
-    def __call__(self, row: RowT) -> int:
+    def __call__(self, row: RowKeyT) -> int:
         """The number of *row*."""
         number = self._number.get(row)
         if number is None:

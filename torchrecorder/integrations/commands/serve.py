@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 import secrets
 import sys
-import tempfile
-from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,11 +14,11 @@ from torchrecorder.integrations.commands.command import Command
 from torchrecorder.integrations.drawing_arguments import (
     add_drawing_arguments,
     check,
+    rendered,
     to_draw,
 )
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.targets import add_target_arguments
-from torchrecorder.recording import Recording
 
 LOCAL = "127.0.0.1"
 
@@ -58,7 +56,7 @@ class ServeCommand(Command):
             with Progress() as progress:
                 recording = target.recording(progress)
                 progress.now("making the page")
-                server.page = _page(recording, chosen)
+                server.page = rendered(recording, "page.html", **chosen)
             print(server.address, flush=True)
             try:
                 server.serve_forever()
@@ -120,8 +118,3 @@ def _server(host: str, port: int) -> Server:
         raise InvalidArgument(
             f"port {port} of {host} cannot be used: {reason}; --port 0 takes a free one"
         ) from None
-
-
-def _page(recording: Recording, chosen: Mapping[str, Any]) -> bytes:
-    with tempfile.TemporaryDirectory(prefix="torchrecorder-") as folder:
-        return recording.render(Path(folder) / "page.html", **chosen).read_bytes()

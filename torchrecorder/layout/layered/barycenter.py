@@ -12,10 +12,12 @@ from bisect import bisect_right, insort
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from torchrecorder.layout.layered.layering import members_of_rows
+
 SWEEPS = 8
 """The number of sweeps over all layers, alternately downwards and upwards."""
 
-Edge = tuple[int, int, int]
+WeightedEdge = tuple[int, int, int]
 Layers = list[list[int]]
 Neighbours = Mapping[int, Sequence[tuple[int, int]]]
 
@@ -29,7 +31,7 @@ class _Block(NamedTuple):
 
 
 def coordinates(
-    widths: Sequence[float], rows: Sequence[int], edges: Sequence[Edge], apart: float
+    widths: Sequence[float], rows: Sequence[int], edges: Sequence[WeightedEdge], apart: float
 ) -> list[float]:
     """The centre of each node across the flow.
 
@@ -41,7 +43,7 @@ def coordinates(
         apart: The minimum distance between two nodes of a row.
     """
     above, below = _neighbours(edges)
-    layers = _ordered(_layers(rows), above, below)
+    layers = _ordered(members_of_rows(rows), above, below)
     across = [0.0] * len(rows)
     for sweep in range(SWEEPS):
         down = sweep % 2 == 0
@@ -50,7 +52,7 @@ def coordinates(
     return across
 
 
-def _neighbours(edges: Iterable[Edge]) -> tuple[Neighbours, Neighbours]:
+def _neighbours(edges: Iterable[WeightedEdge]) -> tuple[Neighbours, Neighbours]:
     """For each node those above it, and those below it, with the weights of the edges."""
     above: dict[int, list[tuple[int, int]]] = {}
     below: dict[int, list[tuple[int, int]]] = {}
@@ -58,13 +60,6 @@ def _neighbours(edges: Iterable[Edge]) -> tuple[Neighbours, Neighbours]:
         above.setdefault(lower, []).append((upper, weight))
         below.setdefault(upper, []).append((lower, weight))
     return above, below
-
-
-def _layers(rows: Sequence[int]) -> Layers:
-    members: dict[int, list[int]] = {}
-    for node, row in enumerate(rows):
-        members.setdefault(row, []).append(node)
-    return [members[row] for row in sorted(members)]
 
 
 def _ordered(layers: Layers, above: Neighbours, below: Neighbours) -> Layers:

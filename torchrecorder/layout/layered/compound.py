@@ -10,9 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from torchrecorder.layout.layered.coordinate_assignment import Across
-from torchrecorder.layout.layered.positions import Composed, Frame, Path, Point, HeaderSpace
+from torchrecorder.layout.layered.positions import (
+    BranchPath,
+    Composed,
+    Frame,
+    HeaderSpace,
+    PlanePoint,
+)
 from torchrecorder.layout.layered.constants import BEFORE, EDGE, PAD
-from torchrecorder.layout.layered.tracks import Run, height, pitch, tracks
+from torchrecorder.layout.layered.tracks import NetExtent, height, pitch, tracks
 from torchrecorder.layout.layered.ports import OUTSIDE
 from torchrecorder.layout.layered.template import Branch, Template, Trunk
 
@@ -34,7 +40,7 @@ def compose(template: Template, inner: Mapping[int, Composed], space: HeaderSpac
         tuple(across.exits),
         frames,
         tuple(
-            Path(number, place, _points(branch, moves[number][place], frames, along, trunk))
+            BranchPath(number, place, _points(branch, moves[number][place], frames, along, trunk))
             for number, trunk in enumerate(template.trunks)
             for place, branch in enumerate(trunk.branches)
         ),
@@ -69,9 +75,9 @@ def _branch_moves(trunk: Trunk, net: int, branch: Branch, across: Across) -> Ite
 
 def _runs(
     template: Template, moves: Sequence[Sequence[Sequence[Move]]]
-) -> list[dict[int, Run]]:
+) -> list[dict[int, NetExtent]]:
     """For each gap, the horizontal extent of each net there, over all its branches."""
-    found: list[dict[int, Run]] = [{} for _ in range(template.rows + 1)]
+    found: list[dict[int, NetExtent]] = [{} for _ in range(template.rows + 1)]
     for branches in moves:
         for move in (item for branch in branches for item in branch):
             left, right = min(move.begin, move.end), max(move.begin, move.end)
@@ -79,7 +85,7 @@ def _runs(
             if run is not None:
                 left, right = min(left, run.left), max(right, run.right)
             origin = move.begin if run is None else run.origin
-            found[move.gap][move.net] = Run(origin, left, right)
+            found[move.gap][move.net] = NetExtent(origin, left, right)
     return found
 
 
@@ -152,7 +158,7 @@ def _points(
     frames: Sequence[Frame],
     along: _Along,
     trunk: Trunk,
-) -> tuple[Point, ...]:
+) -> tuple[PlanePoint, ...]:
     """The corners of a branch from its source to its sink."""
     begin, end = 0.0, along.length
     if trunk.source.child != OUTSIDE:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate, groupby
 from typing import NamedTuple
 
-from torchrecorder.layout.layered.positions import Composed, Path, Point
+from torchrecorder.layout.layered.positions import BranchPath, Composed, PlanePoint
 
 CROSSED = 12.0
 """The extra length of a column, in points, that is preferred to one more crossing line."""
@@ -57,13 +57,13 @@ def crossing(scope: Composed, levels: Sequence[float]) -> Iterator[int]:
     return accumulate(change[:-1])
 
 
-def by_trunk(scope: Composed) -> Iterator[tuple[int, list[Path]]]:
+def by_trunk(scope: Composed) -> Iterator[tuple[int, list[BranchPath]]]:
     """The paths of each trunk."""
     for trunk, paths in groupby(scope.paths, key=lambda path: path.trunk):
         yield trunk, list(paths)
 
 
-def until(points: Sequence[Point], level: float) -> list[Point]:
+def until(points: Sequence[PlanePoint], level: float) -> list[PlanePoint]:
     """The part of a path before *level*, at which it runs along the flow."""
     found = [points[0]]
     for point in points[1:]:
@@ -73,13 +73,13 @@ def until(points: Sequence[Point], level: float) -> list[Point]:
     return found
 
 
-def since(points: Sequence[Point], level: float) -> list[Point]:
+def since(points: Sequence[PlanePoint], level: float) -> list[PlanePoint]:
     """The part of a path after *level*, at which it runs along the flow."""
     back = [(x, -y) for x, y in reversed(points)]
     return [(x, -y) for x, y in reversed(until(back, -level))]
 
 
-class _Piece(NamedTuple):
+class _StraightSegment(NamedTuple):
     """A straight segment of a line: its position, and its extent."""
 
     at: float
@@ -104,10 +104,10 @@ def crossings(scope: Composed) -> int:
     return len(found)
 
 
-def _pieces(scope: Composed, axis: int) -> Iterator[_Piece]:
+def _pieces(scope: Composed, axis: int) -> Iterator[_StraightSegment]:
     """All segments that run along (0) or across (1) the flow."""
     for path in scope.paths:
         for one, other in zip(path.points, path.points[1:]):
             if abs(one[axis] - other[axis]) < SAME:
                 low, high = sorted((one[1 - axis], other[1 - axis]))
-                yield _Piece(round(one[axis], 2), low, high, path.trunk)
+                yield _StraightSegment(round(one[axis], 2), low, high, path.trunk)

@@ -5,24 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
-from torchrecorder.layout.layered.positions import Point
 from torchrecorder.layout.layered.constants import CORNER
+from torchrecorder.layout.layered.cuts import SAME
 from torchrecorder.layout.layered.items import Link
 from torchrecorder.layout.layered.place import Picture, Piece
+from torchrecorder.layout.layered.ports import Carried
+from torchrecorder.layout.layered.positions import PlanePoint
 
 BEND = 0.45
 """The relative position of the control points of rounded corners."""
 
-SAME = 0.01
-"""Tolerance in points for equal positions."""
 
-_Carried = tuple[int, str]
-
-
-def whole(picture: Picture, links: Iterable[Link]) -> Iterator[tuple[Point, ...]]:
+def whole(picture: Picture, links: Iterable[Link]) -> Iterator[tuple[PlanePoint, ...]]:
     """The corners of each of *links* from its tail to its head, both of which are drawn."""
-    into: dict[tuple[_Carried, int], list[Piece]] = {}
-    out: dict[tuple[_Carried, int], Piece] = {}
+    into: dict[tuple[Carried, int], list[Piece]] = {}
+    out: dict[tuple[Carried, int], Piece] = {}
     for piece in picture.pieces:
         carried = (piece.maker, piece.value)
         if piece.exits:
@@ -43,9 +40,9 @@ def whole(picture: Picture, links: Iterable[Link]) -> Iterator[tuple[Point, ...]
         yield corners(point for piece in reversed(pieces) for point in piece.points)
 
 
-def corners(points: Iterable[Point]) -> tuple[Point, ...]:
+def corners(points: Iterable[PlanePoint]) -> tuple[PlanePoint, ...]:
     """*points* without those that are not corners or ends of a line."""
-    found: list[Point] = []
+    found: list[PlanePoint] = []
     for point in points:
         x, y = point
         if found:
@@ -69,7 +66,7 @@ class Trunks:
     def __init__(self) -> None:
         self.drawn: dict[object, list[tuple[float, float]]] = {}
 
-    def fresh(self, carried: object, points: Sequence[Point]) -> tuple[Point, ...]:
+    def fresh(self, carried: object, points: Sequence[PlanePoint]) -> tuple[PlanePoint, ...]:
         """The part of a route that is not drawn yet for this tensor, from shortly before the
         branch."""
         start, at = 0, points[0]
@@ -84,7 +81,7 @@ class Trunks:
             self._draw(carried, one, other)
         return (at, *points[start + 1 :])
 
-    def _reached(self, carried: object, one: Point, other: Point) -> float:
+    def _reached(self, carried: object, one: PlanePoint, other: PlanePoint) -> float:
         """The length of the part of a segment that is drawn already, from its start."""
         axis, begin, end = _placed(one, other)
         for low, high in self.drawn.get((carried, axis), ()):
@@ -93,7 +90,7 @@ class Trunks:
                 return min(abs(end - begin), abs(edge - begin))
         return 0.0
 
-    def _draw(self, carried: object, one: Point, other: Point) -> None:
+    def _draw(self, carried: object, one: PlanePoint, other: PlanePoint) -> None:
         axis, begin, end = _placed(one, other)
         low, high = min(begin, end), max(begin, end)
         apart = []
@@ -105,14 +102,14 @@ class Trunks:
         self.drawn[carried, axis] = [*apart, (low, high)]
 
 
-def _placed(one: Point, other: Point) -> tuple[tuple[bool, int], float, float]:
+def _placed(one: PlanePoint, other: PlanePoint) -> tuple[tuple[bool, int], float, float]:
     """The axis of a segment, and its start and end on this axis."""
     upright = abs(one[0] - other[0]) < abs(one[1] - other[1])
     here = 0 if upright else 1
     return (upright, round(one[here] * 10)), one[1 - here], other[1 - here]
 
 
-def rounded(points: Sequence[Point]) -> list[Point]:
+def rounded(points: Sequence[PlanePoint]) -> list[PlanePoint]:
     """A cubic Bézier spline along *points* with round corners: a point, then three a piece."""
     here = points[0]
     spline = [here]
@@ -132,15 +129,15 @@ def rounded(points: Sequence[Point]) -> list[Point]:
     return spline
 
 
-def _step(one: Point, other: Point) -> Point:
+def _step(one: PlanePoint, other: PlanePoint) -> PlanePoint:
     return other[0] - one[0], other[1] - one[1]
 
 
-def _length(one: Point, other: Point) -> float:
+def _length(one: PlanePoint, other: PlanePoint) -> float:
     return math.dist(one, other)
 
 
-def toward(one: Point, other: Point, far: float) -> Point:
+def toward(one: PlanePoint, other: PlanePoint, far: float) -> PlanePoint:
     """The point *far* from *one* on the way to *other*."""
     share = max(0.0, min(1.0, far / (_length(one, other) or 1.0)))
     return one[0] + (other[0] - one[0]) * share, one[1] + (other[1] - one[1]) * share

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 WIDEST = 24
 """The maximum number of boxes in one row; the others are in the next."""
 
-Pair = tuple[int, int]
+BoxPair = tuple[int, int]
 
 
-def rows(count: int, pairs: Sequence[Pair], anchored: Sequence[bool]) -> list[int]:
+def rows(count: int, pairs: Sequence[BoxPair], anchored: Sequence[bool]) -> list[int]:
     """The row of each of *count* boxes, from 0.
 
     Each box is in the first row below all boxes that it reads. A box that depends on no input of
@@ -35,7 +35,7 @@ def rows(count: int, pairs: Sequence[Pair], anchored: Sequence[bool]) -> list[in
     return _wrapped(row)
 
 
-def _forward(count: int, pairs: Sequence[Pair]) -> tuple[list[int], list[list[int]]]:
+def _forward(count: int, pairs: Sequence[BoxPair]) -> tuple[list[int], list[list[int]]]:
     """The boxes in topological order, and the readers of each box.
 
     Pairs that would close a cycle are left out.
@@ -71,13 +71,18 @@ def _forward(count: int, pairs: Sequence[Pair]) -> tuple[list[int], list[list[in
 
 def _wrapped(row: Sequence[int]) -> list[int]:
     """Rows numbered from 0 without gaps; rows that are too long are cut into several."""
+    wrapped = [0] * len(row)
+    at = 0
+    for members in members_of_rows(row):
+        for place, box in enumerate(members):
+            wrapped[box] = at + place // WIDEST
+        at += (len(members) - 1) // WIDEST + 1
+    return wrapped
+
+
+def members_of_rows(row: Sequence[int]) -> list[list[int]]:
+    """The boxes in each row that has some, in order; *row* is that of each box."""
     members: dict[int, list[int]] = {}
     for box, number in enumerate(row):
         members.setdefault(number, []).append(box)
-    wrapped = [0] * len(row)
-    at = 0
-    for number in sorted(members):
-        for place, box in enumerate(members[number]):
-            wrapped[box] = at + place // WIDEST
-        at += (len(members[number]) - 1) // WIDEST + 1
-    return wrapped
+    return [members[number] for number in sorted(members)]

@@ -14,7 +14,13 @@ from typing import NamedTuple
 
 from torchrecorder.layout.layered.constants import BEFORE, PAD, TRACK
 from torchrecorder.layout.layered.cuts import SAME, by_trunk, even_cuts, row_ends, since, until
-from torchrecorder.layout.layered.positions import Composed, Frame, Path, Point, HeaderSpace
+from torchrecorder.layout.layered.positions import (
+    BranchPath,
+    Composed,
+    Frame,
+    HeaderSpace,
+    PlanePoint,
+)
 
 BESIDE = 12.0
 """The distance between a column and the edges beside it, in points."""
@@ -56,7 +62,7 @@ def _longest(ends: Sequence[float]) -> float:
     return max(end - begin for begin, end in zip(ends, ends[1:]))
 
 
-PathPart = tuple[int, list[Point]]
+PathPart = tuple[int, list[PlanePoint]]
 """The number of a column, and the part of a path in it."""
 
 
@@ -112,14 +118,14 @@ class _MultiColumn:
     def _column(self, level: float) -> int:
         return bisect_left(self.cuts, level)
 
-    def _leaves(self, path: Path) -> bool:
+    def _leaves(self, path: BranchPath) -> bool:
         return path.points[-1][1] > self.scope.height - SAME
 
-    def _end(self, path: Path) -> int:
+    def _end(self, path: BranchPath) -> int:
         """The column in which a path ends; for one that leaves the scope, the last of its trunk."""
         return self.last[path.trunk] if self._leaves(path) else self._column(path.points[-1][1])
 
-    def _follow(self, trunk: int, paths: Sequence[Path]) -> None:
+    def _follow(self, trunk: int, paths: Sequence[BranchPath]) -> None:
         """Find the last column of a trunk, and where it leaves its own if other columns read it."""
         start = paths[0].points[0][1]
         here = self._column(start)
@@ -140,18 +146,18 @@ class _MultiColumn:
         self.turns[trunk] = _ColumnExit(trunk, here, across, level, aside)
 
     def _aside(
-        self, trunk: int, needed: float, level: float, points: Sequence[Point]
+        self, trunk: int, needed: float, level: float, points: Sequence[PlanePoint]
     ) -> float | None:
         """The position before *level* at which a trunk can leave its column beside a longer box."""
         at = needed + BEFORE
         while at + BEFORE < level:
             across, (x, y) = until(points, at)[-1][0], since(points, at)[1]
-            if x == across and y > at and self._is_free(trunk, across, at):
+            if x == across and y > at and self._is_free(across, at):
                 return at
             at += TRACK
         return None
 
-    def _is_free(self, trunk: int, across: float, at: float) -> bool:
+    def _is_free(self, across: float, at: float) -> bool:
         """Whether a trunk can run from *across* to the side of its column without crossings."""
         for frame in self.scope.frames:
             begin, end = frame.along - CLEAR, frame.end + CLEAR
@@ -218,7 +224,7 @@ class _MultiColumn:
             found[column] += (x for x, _ in points)
         return [(min(item), max(item)) for item in found]
 
-    def _parts(self, path: Path) -> Iterator[PathPart]:
+    def _parts(self, path: BranchPath) -> Iterator[PathPart]:
         """The parts of a path in its first and in its last column."""
         turn, end = self.turns.get(path.trunk), self._end(path)
         here, points = self._column(path.points[0][1]), list(path.points)
@@ -230,7 +236,7 @@ class _MultiColumn:
             yield here, until(points, turn.at)
             yield end, self._straight(path.trunk, since(points, self.cuts[end - 1]))
 
-    def _straight(self, trunk: int, points: list[Point]) -> list[Point]:
+    def _straight(self, trunk: int, points: list[PlanePoint]) -> list[PlanePoint]:
         """The corners from the start of a column to a box: straight down if that is free."""
         (_, begin), (across, end) = points[0], points[-1]
         for frame in self.scope.frames:
@@ -316,7 +322,7 @@ class _MultiColumn:
             across=frame.across + self.across[column], along=self._moved(column, frame.along)
         )
 
-    def _points(self, path: Path, parts: Sequence[PathPart]) -> tuple[Point, ...]:
+    def _points(self, path: BranchPath, parts: Sequence[PathPart]) -> tuple[PlanePoint, ...]:
         """A path through its columns."""
         (here, first), *rest = parts
         found = list(self._placed(here, first))
@@ -338,6 +344,6 @@ class _MultiColumn:
             found[-1:] = [found[-1], (found[-1][0], self.length)]
         return tuple(found)
 
-    def _placed(self, column: int, points: Iterable[Point]) -> Iterator[Point]:
+    def _placed(self, column: int, points: Iterable[PlanePoint]) -> Iterator[PlanePoint]:
         for x, y in points:
             yield x + self.across[column], self._moved(column, y)

@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import networkx as nx
+
 from torchrecorder.errors import LayoutFailed
 from torchrecorder.layout import engine
 from torchrecorder.layout.layered.barycenter import coordinates
+from torchrecorder.layout.layered.layering import members_of_rows
 
 APART = 16.0
 """The minimum distance between two boxes of a row, in points."""
@@ -77,14 +80,11 @@ def _without_graphviz(grid: Grid) -> list[float]:
 
 def _cut(grid: Grid) -> list[list[int]]:
     """The nodes in pieces of whole rows."""
-    members: dict[int, list[int]] = {}
-    for node, row in enumerate(grid.row):
-        members.setdefault(row, []).append(node)
     pieces: list[list[int]] = []
-    for row in sorted(members):
-        if not pieces or len(pieces[-1]) + len(members[row]) > PER_JOB:
+    for members in members_of_rows(grid.row):
+        if not pieces or len(pieces[-1]) + len(members) > PER_JOB:
             pieces.append([])
-        pieces[-1].extend(members[row])
+        pieces[-1].extend(members)
     return pieces
 
 
@@ -116,22 +116,11 @@ def _highest(
     grid: Grid, nodes: Sequence[int], edges: Sequence[tuple[int, int, int]]
 ) -> Iterator[int]:
     """A node in the first row of each connected component."""
-    leader = {node: node for node in nodes}
-
-    def found(node: int) -> int:
-        while leader[node] != node:
-            leader[node] = leader[leader[node]]
-            node = leader[node]
-        return node
-
-    for one, other, _ in edges:
-        leader[found(one)] = found(other)
-    best: dict[int, int] = {}
-    for node in nodes:
-        part = found(node)
-        if part not in best or grid.row[node] < grid.row[best[part]]:
-            best[part] = node
-    yield from best.values()
+    graph = nx.Graph()
+    graph.add_nodes_from(nodes)
+    graph.add_edges_from(edge[:2] for edge in edges)
+    for part in nx.connected_components(graph):
+        yield min(part, key=lambda node: (grid.row[node], node))
 
 
 def _places(answer: bytes) -> Mapping[int, float]:

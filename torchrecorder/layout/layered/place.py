@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from torchrecorder.layout.layered.compound import compose
 from torchrecorder.layout.layered.cuts import crossings
-from torchrecorder.layout.layered.positions import Composed, Point, HeaderSpace
+from torchrecorder.layout.layered.positions import Composed, HeaderSpace, PlanePoint
 from torchrecorder.layout.layered.constants import BELOW, PAD
 from torchrecorder.layout.layered.ports import OUTSIDE, End
 from torchrecorder.layout.layered.plan import Plan
@@ -82,7 +82,7 @@ class Piece(NamedTuple):
     tail: int
     head: int
     exits: bool
-    points: tuple[Point, ...]
+    points: tuple[PlanePoint, ...]
 
 
 class Picture(NamedTuple):
@@ -299,7 +299,7 @@ class _Placing:
         return to_paper
 
     def _pieces(
-        self, scope: int, here: Composed, moved: Callable[[Point], Point]
+        self, scope: int, here: Composed, moved: Callable[[PlanePoint], PlanePoint]
     ) -> list[Piece]:
         plan, template = self.plan, self.plan.templates[self.plan.template[scope + 1]]
         children = self.children[scope + 1]
@@ -320,7 +320,7 @@ class _Placing:
         return found
 
 
-def _moved(to_paper: ToPaper, across: float, along: float, point: Point) -> Point:
+def _moved(to_paper: ToPaper, across: float, along: float, point: PlanePoint) -> PlanePoint:
     x, y, _, _ = to_paper(point[0] + across, point[1] + along, 0.0, 0.0)
     return x, y
 

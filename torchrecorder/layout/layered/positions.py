@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from torchrecorder.layout.layered.constants import PAD
 
-Point = tuple[float, float]
+PlanePoint = tuple[float, float]
 
 
 class Frame(NamedTuple):
@@ -34,12 +34,12 @@ class Frame(NamedTuple):
         return self.along + self.height
 
 
-class Path(NamedTuple):
+class BranchPath(NamedTuple):
     """The corners of a branch of a trunk, each across and along the flow."""
 
     trunk: int
     branch: int
-    points: tuple[Point, ...]
+    points: tuple[PlanePoint, ...]
 
 
 class Composed(NamedTuple):
@@ -61,7 +61,7 @@ class Composed(NamedTuple):
     entries: tuple[float, ...]
     exits: tuple[float, ...]
     frames: tuple[Frame, ...]
-    paths: tuple[Path, ...]
+    paths: tuple[BranchPath, ...]
     inner: Mapping[int, Composed]
     up: bool = False
 

@@ -138,7 +138,7 @@ def find_u_shape(
     bottoms = _bottoms(scope, levels)
     if not bottoms:
         return None
-    depends = _Dependencies(template, scope, modules)
+    depends = _ChildDependencies(template, scope, modules)
     found = (_u_shape(depends, list(_cut_edges(template, scope, levels, at)), at) for at in bottoms)
     shapes = [shape for shape in found if shape is not None]
     return max(shapes, key=_worth, default=None)
@@ -164,7 +164,7 @@ def _bottoms(scope: Composed, levels: Sequence[float]) -> list[float]:
     return long[:TRIED]
 
 
-def _u_shape(depends: _Dependencies, lines: Sequence[CutEdge], bottom: float) -> UShape | None:
+def _u_shape(depends: _ChildDependencies, lines: Sequence[CutEdge], bottom: float) -> UShape | None:
     """The U with its bottom at a position that these edges cross."""
     if any(line.sink == OUTSIDE for line in lines):
         return None
@@ -194,7 +194,7 @@ def _cut_edges(
             yield CutEdge(number, path.trunk, source, sink, leaves, arrives)
 
 
-class _Dependencies:
+class _ChildDependencies:
     """The dependencies between the children of a scope, and the positions of its modules."""
 
     def __init__(
@@ -229,7 +229,9 @@ class _Dependencies:
         return self.reaches(outer.source, inner.source) and self.reaches(inner.sink, outer.sink)
 
 
-def _skips(lines: Iterable[CutEdge], depends: _Dependencies) -> tuple[tuple[CutEdge, ...], ...]:
+def _skips(
+    lines: Iterable[CutEdge], depends: _ChildDependencies
+) -> tuple[tuple[CutEdge, ...], ...]:
     """The edges that join children in reverse order, grouped by level, the outermost first."""
     ordered = sorted(lines, key=lambda line: (-line.leaves, line.source, line.arrives, line.sink))
     found: list[tuple[CutEdge, ...]] = []

@@ -11,9 +11,9 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import NamedTuple
 
 from torchrecorder.layout.layered.place import Drawn
-from torchrecorder.layout.layered.positions import Point
+from torchrecorder.layout.layered.positions import PlanePoint
 
-Route = tuple[Point, ...]
+Route = tuple[PlanePoint, ...]
 
 FREE = 12.0
 """The minimum length of the last segment of an edge before the circle, in points."""
@@ -163,15 +163,15 @@ def _cells(segment: Segment) -> range:
     return range(int((segment.top - CLEAR) // CELL), int((segment.end + CLEAR) // CELL) + 1)
 
 
-def _area(box: Drawn, turn: Callable[[Point], Point]) -> Segment:
+def _area(box: Drawn, turn: Callable[[PlanePoint], PlanePoint]) -> Segment:
     if turn is _transposed:
         return Segment(None, box.y, box.y + box.height, box.x, box.x + box.width)
     return Segment(None, box.x, box.x + box.width, box.y, box.y + box.height)
 
 
-def _unchanged(point: Point) -> Point:
+def _unchanged(point: PlanePoint) -> PlanePoint:
     return point
 
 
-def _transposed(point: Point) -> Point:
+def _transposed(point: PlanePoint) -> PlanePoint:
     return point[1], point[0]

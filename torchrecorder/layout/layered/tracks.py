@@ -19,7 +19,7 @@ from torchrecorder.layout.layered.constants import (
 )
 
 
-class Run(NamedTuple):
+class NetExtent(NamedTuple):
     """The extent of one net in a gap: its origin, and its ends on both sides."""
 
     origin: float
@@ -27,7 +27,7 @@ class Run(NamedTuple):
     right: float
 
 
-def tracks(runs: Mapping[int, Run]) -> dict[int, int]:
+def tracks(runs: Mapping[int, NetExtent]) -> dict[int, int]:
     """The track of each net that moves sideways; nets whose ways overlap have different ones.
 
     The order keeps lines that run to the same side from crossing each other.
@@ -35,7 +35,7 @@ def tracks(runs: Mapping[int, Run]) -> dict[int, int]:
     moving = [net for net, run in runs.items() if run.right - run.left >= LEVEL]
     moving.sort(key=lambda net: _order(runs[net], net))
     track: dict[int, int] = {}
-    used: list[list[Run]] = []
+    used: list[list[NetExtent]] = []
     for net in moving:
         run = runs[net]
         below = len(used)
@@ -48,13 +48,13 @@ def tracks(runs: Mapping[int, Run]) -> dict[int, int]:
     return track
 
 
-def _meet(run: Run, others: Iterable[Run]) -> bool:
+def _meet(run: NetExtent, others: Iterable[NetExtent]) -> bool:
     """Whether *run* overlaps one of *others*, so that they cannot share a track."""
     left, right = run.left - 2, run.right + 2
     return any(other.right >= left and other.left <= right for other in others)
 
 
-def _order(run: Run, net: int) -> tuple[float, ...]:
+def _order(run: NetExtent, net: int) -> tuple[float, ...]:
     """The sort key: lines to the right first, the rightmost before others; then lines to the left,
     the leftmost before others."""
     rightwards = run.right - run.origin >= run.origin - run.left

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torchrecorder.layout.layered.constants import APART, ARROW, PAD
 from torchrecorder.layout.layered.cuts import SAME
-from torchrecorder.layout.layered.positions import Composed, Point, HeaderSpace
+from torchrecorder.layout.layered.positions import Composed, HeaderSpace, PlanePoint
 from torchrecorder.layout.layered.template import Template
 
 
@@ -28,7 +28,7 @@ def upside_down(scope: Composed, space: HeaderSpace) -> Composed:
     """*scope* with its flow running up; its header stays at the top."""
     high = scope.height
 
-    def turned(point: Point) -> Point:
+    def turned(point: PlanePoint) -> PlanePoint:
         x, y = point
         if y <= SAME:
             return x, high

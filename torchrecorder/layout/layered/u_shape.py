@@ -14,7 +14,13 @@ from typing import NamedTuple
 from torchrecorder.layout.layered.constants import BEFORE, PAD, TRACK
 from torchrecorder.layout.layered.cuts import SAME
 from torchrecorder.layout.layered.ports import OUTSIDE
-from torchrecorder.layout.layered.positions import Composed, Frame, Path, Point, HeaderSpace
+from torchrecorder.layout.layered.positions import (
+    BranchPath,
+    Composed,
+    Frame,
+    HeaderSpace,
+    PlanePoint,
+)
 from torchrecorder.layout.layered.side_by_side import CutEdge, UShape
 
 BETWEEN = 44.0
@@ -56,7 +62,7 @@ def comes_from_right(scope: Composed, shape: UShape) -> bool:
     return votes > 0
 
 
-def _enters(path: Path, frame: Frame) -> bool:
+def _enters(path: BranchPath, frame: Frame) -> bool:
     x, y = path.points[-1]
     return abs(y - frame.along) < SAME and 0 < x - frame.across < frame.width
 
@@ -66,7 +72,7 @@ def right_side(scope: Composed, shape: UShape) -> list[int]:
     return [child for child, frame in enumerate(scope.frames) if frame.along > shape.bottom - SAME]
 
 
-class _Side:
+class _UShapeSide:
     """Positions along the flow on one side, with space inserted at some levels."""
 
     def __init__(self) -> None:
@@ -88,7 +94,7 @@ class _Side:
         return y + sum(self.grown(level) for level in {*self.tracks, *self.more} if level < y)
 
 
-class _Ends(NamedTuple):
+class _SkipEnds(NamedTuple):
     """The ends of a skip connection.
 
     Attributes:
@@ -112,7 +118,7 @@ class _UShapeLayout:
         self.right = set(right_side(scope, shape))
         self.across = {line.path for line in (*chain(*shape.skips), *shape.others)}
         self.ends = [self._ends(pair) for pair in shape.skips]
-        self.left_side, self.right_side = _Side(), _Side()
+        self.left_side, self.right_side = _UShapeSide(), _UShapeSide()
         self.away: dict[int, int] = {}
         self.into: dict[int, int] = {}
         self.lanes: dict[int, int] = {}
@@ -127,13 +133,13 @@ class _UShapeLayout:
         paths = self.scope.paths
         return tuple(sorted(pair, key=lambda line: self.sign * paths[line.path].points[-1][0]))
 
-    def _ends(self, pair: Sequence[CutEdge]) -> _Ends:
+    def _ends(self, pair: Sequence[CutEdge]) -> _SkipEnds:
         """The ends of the skip connections of a level: at the sides of boxes where that is free."""
         frames, first = self.scope.frames, pair[0]
         source, sink = frames[first.source], frames[first.sink]
         wide = TRACK * (len(pair) - 1) + 2 * MARGIN
         plain = [child not in self.scope.inner for child in (first.source, first.sink)]
-        return _Ends(
+        return _SkipEnds(
             plain[0] and wide <= source.height and not self._beside(first.source, False),
             plain[1] and wide <= sink.height and not self._beside(first.sink, True),
         )
@@ -159,7 +165,7 @@ class _UShapeLayout:
                 if not ends.into:
                     self.into[line.path] = right.track(line.arrives)
         leaving: dict[int, int] = {}
-        self.below = _Side()
+        self.below = _UShapeSide()
         for line in self.shape.others:
             side = self.below if line.leaves == bottom else left
             if line.trunk not in leaving:
@@ -192,7 +198,7 @@ class _UShapeLayout:
         self.low = left.at(bottom) + self.down
         self.height = self.low + self.below.grown(bottom) + PAD
 
-    def _anchors(self, pair: Sequence[CutEdge], ends: _Ends) -> tuple[float, float]:
+    def _anchors(self, pair: Sequence[CutEdge], ends: _SkipEnds) -> tuple[float, float]:
         """The positions at which the first skip connection of a level leaves the left side, and
         enters the right one."""
         line, frames = pair[0], self.scope.frames
@@ -209,7 +215,7 @@ class _UShapeLayout:
             arrives = self._track(self.right_side, line.arrives, self.into[line.path], True)
         return leaves, arrives
 
-    def _track(self, side: _Side, level: float, track: int, last: bool = False) -> float:
+    def _track(self, side: _UShapeSide, level: float, track: int, last: bool = False) -> float:
         """The position of a track; the *last* ones are at the end of the inserted space."""
         begin = side.at(level) + (side.more.get(level, 0.0) if last else 0.0)
         return begin + BEFORE + TRACK * track
@@ -253,7 +259,7 @@ class _UShapeLayout:
             found = [self.sign * at for at in found]
         return min(found), max(found)
 
-    def _is_right(self, path: Path) -> bool:
+    def _is_right(self, path: BranchPath) -> bool:
         return path.points[0][1] > self.shape.bottom
 
     def _exits(self) -> list[float]:
@@ -300,7 +306,9 @@ class _UShapeLayout:
             )
         return frame._replace(across=frame.across + self.here, along=self._on_left(frame.along))
 
-    def _levelled(self, line: CutEdge, ends: _Ends, frames: Sequence[Frame]) -> list[Point]:
+    def _levelled(
+        self, line: CutEdge, ends: _SkipEnds, frames: Sequence[Frame]
+    ) -> list[PlanePoint]:
         """The corners of a skip connection."""
         pair = next(each for each in self.shape.skips if line in each)
         level = self._anchors(pair, ends)[0] + self.down + TRACK * pair.index(line)
@@ -314,7 +322,7 @@ class _UShapeLayout:
             return [*found, (sink.across, level)]
         return [*found, (end, level), (end, sink.end)]
 
-    def _crossing(self, line: CutEdge) -> list[Point]:
+    def _crossing(self, line: CutEdge) -> list[PlanePoint]:
         """The corners of another edge to the right side: through the bottom, or over a lane."""
         path = self.scope.paths[line.path]
         (x, y), (to_x, to_y) = path.points[0], path.points[-1]
@@ -329,7 +337,7 @@ class _UShapeLayout:
         into = self.turn - self._track(self.right_side, line.arrives, track, True)
         return [begin, (begin[0], away), (lane, away), (lane, into), (end[0], into), end]
 
-    def _kept(self, path: Path) -> list[Point]:
+    def _kept(self, path: BranchPath) -> list[PlanePoint]:
         """A path on one side."""
         if not self._is_right(path):
             return [
@@ -357,7 +365,7 @@ class _UShapeLayout:
         return {at: last - TRACK * order for order, at in enumerate(exits)}
 
 
-def _hits(points: Sequence[Point], frames: Sequence[Frame]) -> bool:
+def _hits(points: Sequence[PlanePoint], frames: Sequence[Frame]) -> bool:
     """Whether an edge runs through a box."""
     return any(
         max(ax, bx) > frame.across + SAME

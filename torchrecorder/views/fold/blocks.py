@@ -11,7 +11,15 @@ from itertools import accumulate, groupby, product
 from math import prod
 from typing import NamedTuple
 
-from torchrecorder.events import GRAD_SUFFIX, OpId, ScopeId, ScopeKind, Slot, SourceLine, ValueId
+from torchrecorder.events import (
+    OpId,
+    ScopeId,
+    ScopeKind,
+    Slot,
+    SourceLine,
+    ValueId,
+    names_gradient,
+)
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.structural_hash import own_outputs, without_numbers
@@ -135,7 +143,7 @@ def op_key(recording: RecordedRun, op: Op) -> Hashable:
         tuple(
             (slot.name, *_form(values[slot.value]))
             for slot in op.inputs
-            if not slot.name.endswith(GRAD_SUFFIX)
+            if not names_gradient((slot.name,))
         ),
         tuple(_form(values[output]) for output in outputs),
     )

@@ -14,7 +14,7 @@ from typing import Any
 from torchrecorder.events import GradId, OpId, ScopeId
 from torchrecorder.views.bundles import FlowKind, FlowClassifier
 from torchrecorder.views.hide import STORED_KINDS
-from torchrecorder.views.fold.sibling_index import Items
+from torchrecorder.views.fold.sibling_index import SiblingIndex
 from torchrecorder.graph.structural_hash import without_numbers
 from torchrecorder.views.fold.parallel import Parallel
 from torchrecorder.views.view import Arrow, BoxKind
@@ -30,7 +30,10 @@ class Equal:
     """
 
     def __init__(
-        self, items: Items, keys: Mapping[str, object], worth: Callable[[Sequence[str]], bool]
+        self,
+        items: SiblingIndex,
+        keys: Mapping[str, object],
+        worth: Callable[[Sequence[str]], bool],
     ) -> None:
         self.items = items
         self.keys = keys
@@ -78,7 +81,7 @@ class Equal:
         return found
 
 
-def _rows(items: Items, around: str | None, keys: Mapping[str, object]) -> list[list[str]]:
+def _rows(items: SiblingIndex, around: str | None, keys: Mapping[str, object]) -> list[list[str]]:
     """Siblings next to each other that have equal keys."""
     rows: list[list[str]] = []
     last: object = None
@@ -122,7 +125,7 @@ def _feeds_like_others(connections: Connections, last: str, leaves: Mapping[Any,
 class Connections:
     """The arrows into and out of siblings, and the positions of their ends inside."""
 
-    def __init__(self, items: Items) -> None:
+    def __init__(self, items: SiblingIndex) -> None:
         self.items = items
         self.view = items.view
         self._into: dict[str, list[Arrow]] = {}

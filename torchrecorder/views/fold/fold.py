@@ -21,7 +21,7 @@ from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.collapse import close
 from torchrecorder.views.fold.repeat_groups import with_parents, without_single_blocks
 from torchrecorder.views.fold.blocks import is_block
-from torchrecorder.views.fold.sibling_index import Items
+from torchrecorder.views.fold.sibling_index import SiblingIndex
 from torchrecorder.views.fold.siblings import SiblingRows
 from torchrecorder.views.fold.edges import folded_arrows
 from torchrecorder.views.training import training_steps
@@ -75,11 +75,11 @@ def _inside(rows: SiblingRows, scopes: Collection[str]) -> Mapping[str, str | No
     return {item: around for item, around in parents.items() if around in within}
 
 
-def _with_names(view: View, items: Items | None) -> View:
+def _with_names(view: View, items: SiblingIndex | None) -> View:
     """*view* with the names of the scopes and ops in each block; *items* are its own, if known."""
     if not any(map(is_block, view.clusters)):
         return view
-    items, recording = items or Items(view), view.recording
+    items, recording = items or SiblingIndex(view), view.recording
     clusters = dict(view.clusters)
     for block in filter(is_block, view.clusters):
         inside = [

@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Union
 
-from torchrecorder.events import POINT_TO_POINT, Communication, OpId, Role, ScopeId, ScopeKind
+from torchrecorder.events import (
+    CALLED, POINT_TO_POINT, Communication, OpId, Role, ScopeId, ScopeKind,
+)
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.fold.blocks import op_key
-
-CALLS = (ScopeKind.MODULE, ScopeKind.FUNCTION)
 
 RepeatedChildren = Mapping[Union[ScopeId, None], tuple[tuple[str, ...], ...]]
 """For each scope, the groups of its children that repeat for each micro-batch."""
@@ -72,7 +72,7 @@ class _Steps:
         if isinstance(step, Scope):
             if step.kind is ScopeKind.PIPELINE_BACKWARD:
                 return step.kind, step.cls, self._parameters(step)
-            called = step.kind in CALLS and not step.recompute
+            called = step.kind in CALLED and not step.recompute
             return (step.module, self.recording.structures[step.id]) if called else None
         sent = self.sent.get(step.id)
         if sent is not None:

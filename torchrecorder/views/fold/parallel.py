@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from torchrecorder.views.fold.sibling_index import Items
+from torchrecorder.views.fold.sibling_index import SiblingIndex
 from torchrecorder.views.view import Arrow
 
 Seat = tuple[int, int, str]
 """The index of a row, the index in it, and the item."""
 
-Pair = tuple[int, int]
+RowPair = tuple[int, int]
 """Two rows by their numbers, the smaller first."""
 
 
@@ -29,10 +29,10 @@ class Parallel:
         pairs: The parallel rows: of equal length, with arrows only between counterparts.
     """
 
-    def __init__(self, items: Items) -> None:
+    def __init__(self, items: SiblingIndex) -> None:
         self.items = items
         self.rows: Sequence[Sequence[str]] = ()
-        self.pairs: set[Pair] = set()
+        self.pairs: set[RowPair] = set()
         self._own: dict[str, Seat] = {}
 
     def find(self, rows: Sequence[Sequence[str]], stored: Callable[[Arrow], object]) -> None:
@@ -53,14 +53,14 @@ class Parallel:
                 yield own[item]
             item = parent[item]
 
-    def _found(self, stored: Callable[[Arrow], object]) -> set[Pair]:
+    def _found(self, stored: Callable[[Arrow], object]) -> set[RowPair]:
         """The rows of equal length with arrows only between counterparts, and from the end of one
         to the start of the other."""
         own, parent = self._own, self.items.parent
         innermost: dict[str | None, int] = {None: -1}
         for item in self.items.order:
             innermost[item] = own[item][0] if item in own else innermost[parent[item]]
-        aligned: dict[Pair, bool] = {}
+        aligned: dict[RowPair, bool] = {}
         for arrow in self.items.view.arrows:
             if innermost[arrow.tail] == innermost[arrow.head] or stored(arrow):
                 continue  # both are in the same rows
@@ -114,5 +114,5 @@ class Parallel:
         return None
 
 
-def _pair(first: int, second: int) -> Pair:
+def _pair(first: int, second: int) -> RowPair:
     return (first, second) if first < second else (second, first)

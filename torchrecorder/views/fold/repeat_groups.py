@@ -20,13 +20,13 @@ from torchrecorder.views.fold.blocks import (
     unit_of,
 )
 from torchrecorder.views.collapse import SOURCES
-from torchrecorder.views.fold.sibling_index import Items
+from torchrecorder.views.fold.sibling_index import SiblingIndex
 from torchrecorder.views.view import Box, BoxKind, Cluster, View
 
 
 def with_block_clusters(
     view: View, unit: Callable[[RecordedRun, str], Unit] = unit_of
-) -> tuple[Items, Mapping[str, object]]:
+) -> tuple[SiblingIndex, Mapping[str, object]]:
     """The items of *view*, with a cluster around each block of siblings that repeat together.
 
     Args:
@@ -36,7 +36,7 @@ def with_block_clusters(
     Returns:
         The items, and the fold keys of scopes and blocks.
     """
-    items = Items(view)
+    items = SiblingIndex(view)
     parents: dict[str, str | None] = {}
     keys: dict[str, object] = {}
     for around, row, found in _repeats(items, unit):
@@ -51,7 +51,7 @@ def with_block_clusters(
         return items, keys
     blocked = with_parents(view, parents)
     boxes = {**blocked.boxes, **_own_sources(blocked, keys)}
-    return Items(replace(blocked, boxes=boxes), items), keys
+    return SiblingIndex(replace(blocked, boxes=boxes), items), keys
 
 
 class _BlockPosition(NamedTuple):
@@ -74,7 +74,7 @@ class _Repeats:
 
 
 def _repeats(
-    items: Items, unit: Callable[[RecordedRun, str], Unit]
+    items: SiblingIndex, unit: Callable[[RecordedRun, str], Unit]
 ) -> Iterator[tuple[str | None, list[str], _Repeats]]:
     """The scopes and blocks of each cluster that may repeat, computed once for equal clusters."""
     known: dict[Hashable, _Repeats] = {}

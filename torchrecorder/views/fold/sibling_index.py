@@ -9,7 +9,7 @@ from torchrecorder.views.collapse import SOURCES
 from torchrecorder.views.view import Arrow, Box, View
 
 
-class Items:
+class SiblingIndex:
     """The nesting and order of boxes and clusters in a view.
 
     Args:
@@ -17,7 +17,7 @@ class Items:
         before: The items of a view with the same arrows, if these are known.
     """
 
-    def __init__(self, view: View, before: Items | None = None) -> None:
+    def __init__(self, view: View, before: SiblingIndex | None = None) -> None:
         self.view = view
         self._before = before
         self.parent: dict[str, str | None] = {

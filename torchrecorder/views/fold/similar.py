@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from torchrecorder.events import GradId, OpId, ScopeId, ValueId
 from torchrecorder.graph.nodes import Op
 from torchrecorder.views.fold.blocks import is_block
-from torchrecorder.views.fold.sibling_index import Items
+from torchrecorder.views.fold.sibling_index import SiblingIndex
 from torchrecorder.views.fold.fold_key import loose_fold_key
 
 
@@ -24,7 +24,7 @@ class Similar:
         keys: The fold keys of scopes and blocks.
     """
 
-    def __init__(self, items: Items, keys: Mapping[str, object]) -> None:
+    def __init__(self, items: SiblingIndex, keys: Mapping[str, object]) -> None:
         self.items = items
         self.recording = items.view.recording
         self.keys = keys

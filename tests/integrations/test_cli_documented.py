@@ -1,4 +1,4 @@
-"""What help and guide say about the command line holds."""
+"""What help and guide state about the command line holds."""
 
 from __future__ import annotations
 

@@ -69,11 +69,11 @@ def test_a_reload_shows_the_same(visit: Visiting) -> None:
     seen.page.evaluate("page.actions.expandAll()")
     seen.page.evaluate("page.actions.goTo(page.model.find('layers.4'))")
     seen.page.evaluate("page.actions.colourBy('parameters')")
-    told = "(({ selected, colour, open }) => [selected, colour, [...open].sort()])"
-    before = seen.page.evaluate(f"{told}(page.state.get())")
+    script = "(({ selected, colour, open }) => [selected, colour, [...open].sort()])"
+    before = seen.page.evaluate(f"{script}(page.state.get())")
     seen.page.reload()
     seen.page.wait_for_selector("[role=treeitem]", state="attached")
-    assert seen.page.evaluate(f"{told}(page.state.get())") == before
+    assert seen.page.evaluate(f"{script}(page.state.get())") == before
 
 
 def test_the_panel_can_be_reached_and_left_by_keys(visit: Visiting) -> None:
@@ -117,12 +117,12 @@ def test_escape_lets_tab_leave(visit: Visiting) -> None:
     assert seen.page.evaluate("document.activeElement.id") != "stage"
 
 
-def test_what_is_selected_is_said_aloud(visit: Visiting) -> None:
+def test_what_is_selected_is_announced_to_screen_readers(visit: Visiting) -> None:
     """Name, what stands on it, whether it is open, and how much is in it."""
     seen = visit(network(), depth=1)
     seen.page.evaluate("page.actions.goTo(page.model.find('body'))")
-    said = seen.page.locator("#live").inner_text()
-    assert said.startswith("body: Sequential, 32 params") and "closed, " in said
+    text = seen.page.locator("#live").inner_text()
+    assert text.startswith("body: Sequential, 32 params") and "closed, " in text
     active = seen.page.locator("#stage").get_attribute("aria-activedescendant")
     assert seen.page.locator(f"#{active}").get_attribute("aria-expanded") == "false"
 
@@ -253,10 +253,10 @@ def test_the_panel_names_the_boxes_that_are_seen(visit: Visiting) -> None:
     """Neighbours in closed boxes are those boxes, each once; going to one opens nothing."""
     seen = visit(network(), depth=1)
     skip = seen.page.evaluate("page.model.find('skip')")
-    said = seen.panel(seen.page.evaluate("page.model.find('body')"))
+    text = seen.panel(seen.page.evaluate("page.model.find('body')"))
     boxes = seen.page.locator("#panel .link b")
     assert boxes.all_inner_texts() == ["x", "+"]
-    assert "weight" not in said.split("Recorded")[0]
+    assert "weight" not in text.split("Recorded")[0]
     before = seen.titles()
     seen.page.evaluate(f"page.actions.goTo({skip})")
     assert boxes.all_inner_texts() == ["x", "+"]
@@ -271,7 +271,7 @@ def test_the_panel_names_the_boxes_that_are_seen(visit: Visiting) -> None:
     assert boxes.first.inner_text() == "0: Linear"
 
 
-def test_fingers_open_boxes_and_ask_what_can_be_done(program: Any, tmp_path: Path) -> None:
+def test_touch_opens_boxes_and_menus(program: Any, tmp_path: Path) -> None:
     """Two taps nearby open a box, and a finger that rests brings the menu of the box below it."""
     path = network().render(tmp_path / "page.html", depth=1)
     seen = Visit(program, has_touch=True, viewport={"width": 390, "height": 844}).open(path)
@@ -298,7 +298,7 @@ def test_fingers_open_boxes_and_ask_what_can_be_done(program: Any, tmp_path: Pat
     seen.window.close()
 
 
-def test_a_finger_that_moves_asks_for_nothing(program: Any, tmp_path: Path) -> None:
+def test_a_finger_that_moves_opens_no_menu(program: Any, tmp_path: Path) -> None:
     """It moves the picture."""
     path = network().render(tmp_path / "page.html", depth=1)
     seen = Visit(program, has_touch=True).open(path)
@@ -340,7 +340,7 @@ def test_a_large_name_is_not_written_over_the_small_one(visit: Visiting) -> None
     own = seen.page.locator("#box-1 text, #box-0 text").first
     assert own.is_visible()
     seen.page.evaluate("page.stage.zoom(0.35)")
-    seen.page.wait_for_function("document.querySelector('.zoom-label')")
+    seen.page.wait_for_selector(".zoom-label", state="attached")
     on = seen.page.locator(".box.labelled")
     for number in range(on.count()):
         assert not on.nth(number).locator("text").first.is_visible()

@@ -110,11 +110,11 @@ def test_costs_are_those_of_the_recording_in_order(visit: Visiting) -> None:
         kind = f"Layer{int(row.name.split('.')[1]) % 7}"
         sums[kind] = sums.get(kind, 0) + int(row.number)
     largest = max(sums, key=lambda kind: sums[kind])
-    told = [row.replace("\n", " ").replace("\t", " ") for row in rows(seen, "costs")]
-    assert any(row.startswith(largest) and f"{sums[largest]:,}" in row for row in told)
+    shown = [row.replace("\n", " ").replace("\t", " ") for row in rows(seen, "costs")]
+    assert any(row.startswith(largest) and f"{sums[largest]:,}" in row for row in shown)
 
 
-def test_only_rows_in_sight_are_in_the_document(visit: Visiting) -> None:
+def test_only_visible_rows_are_in_the_document(visit: Visiting) -> None:
     """However many there are; scrolling brings the others."""
     seen = visit(deep(900), hash="#side=tree", depth=0)
     seen.page.evaluate("page.actions.goTo(page.model.find('layers.700'))")
@@ -125,7 +125,7 @@ def test_only_rows_in_sight_are_in_the_document(visit: Visiting) -> None:
     assert 20 < len(rows(seen, "costs")) < 60
 
 
-def test_equal_boxes_light_up_together(visit: Visiting) -> None:
+def test_equal_boxes_are_highlighted_together(visit: Visiting) -> None:
     """Those of which the same was recorded, in the picture and beside it; not all of their type."""
     run = Builder("Twice")
     with run.scope("Twice"):
@@ -145,8 +145,8 @@ def test_equal_boxes_light_up_together(visit: Visiting) -> None:
     assert abs(ring["x"] - box["x"]) < 9 and abs(ring["y"] - box["y"]) < 9
     marked = seen.page.locator("#tree .row.equal")
     assert marked.count() == 1 and marked.get_attribute("id") == f"tree-{b}"
-    said = seen.page.locator("#panel").inner_text()
-    assert "Show all Linear ×3" in said and "1 of them equals this one" in said
+    text = seen.page.locator("#panel").inner_text()
+    assert "Show all Linear ×3" in text and "1 of them equals this one" in text
     assert not seen.page.evaluate(f"page.types.areEqual({a}, {c})")
 
 
@@ -182,9 +182,9 @@ def test_long_paths_in_costs_are_cut_in_front(visit: Visiting) -> None:
                     linear(run, name, x)
     seen = visit(run.recording(), hash="#side=costs")
     ends = seen.page.locator("#costs .row > .name").evaluate_all(
-        "names => names.map(name => { const said = (name.querySelector('bdi') ?? name).firstChild;"
+        "names => names.map(name => { const text = (name.querySelector('bdi') ?? name).firstChild;"
         " const range = document.createRange(), room = name.getBoundingClientRect();"
-        " range.setStart(said, said.length - 4); range.setEnd(said, said.length);"
+        " range.setStart(text, text.length - 4); range.setEnd(text, text.length);"
         " const { left, right } = range.getBoundingClientRect();"
         " return [range.toString(), room.left <= left && right <= room.right + 1]; })")
     assert ["uery", True] in ends and ["alue", True] in ends
