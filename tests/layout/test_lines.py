@@ -249,7 +249,8 @@ def test_what_also_reads_an_input_stays_up() -> None:
 
 def test_lines_to_both_sides_are_on_tracks_of_those_to_the_right() -> None:
     """As far to the right as to the left is to the right."""
-    assert _order(NetExtent(5.0, 0.0, 10.0), 3) == (0, -5.0, 3) == _order(NetExtent(5.0, 1.0, 10.0), 3)
+    left = [NetExtent(5.0, start, 10.0) for start in (0.0, 1.0)]
+    assert [_order(net, 3) for net in left] == [(0, -5.0, 3)] * 2
     assert _order(NetExtent(5.0, 0.0, 9.0), 3) == (1, 5.0, 3)
 
 
