@@ -174,5 +174,5 @@ def test_what_is_no_op_shows_why(tmp_path):
     assert kinds == {name: KINDS[name] for name in kinds} and set(KINDS.values()) < set(UNMATCHED)
     assert {call.source.function for call in unmatched} == {"forward"}
     assert tr.load(recording.save(tmp_path / "run.json")) == recording
-    rows = dict(Facts(whole(recording), {}).run())
+    rows = dict(Facts(whole(recording), {}, similar=False).run())
     assert "1 of them no op (only compiled)" in rows["compiled"]

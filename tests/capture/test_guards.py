@@ -156,8 +156,8 @@ def test_every_callback_is_guarded(faults):
         "ModuleScopes.before",
         "OptimizerSteps._after",
         "OptimizerSteps._before",
-        "_Listener.after",
-        "_Listener.before",
+        "_NodeHooks.after",
+        "_NodeHooks.before",
         "forgetting.forget",
     }
 

@@ -12,7 +12,7 @@ import ctypes
 import gc
 import random
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sized
 from typing import Any
 
 import torch
@@ -313,8 +313,9 @@ def _of_model(model: Module, numbers: _IdentityNumbers) -> dict[str, Any]:
 
 
 def _of_process() -> dict[str, Any]:
-    account: dict[str, Any] = {
-        name: len(getattr(torch.nn.modules.module, name) or ()) for name in _GLOBAL_HOOKS
+    hooks = {name: getattr(torch.nn.modules.module, name) for name in _GLOBAL_HOOKS}
+    account: dict[str, Any] = {  # one of them is a flag
+        name: len(found) if isinstance(found, Sized) else found for name, found in hooks.items()
     }
     account["recursion limit"] = sys.getrecursionlimit()
     with without_dispatch_modes():  # a fake-tensor mode would give a state without numbers
