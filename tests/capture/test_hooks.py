@@ -13,6 +13,7 @@ from torch import nn
 
 import torchrecorder
 from torchrecorder.capture.recorder import Recorder
+from torchrecorder.testing.inert import assert_inert
 
 from tests.structure import structure
 from tests.notation import flow
@@ -165,3 +166,14 @@ def test_a_compiled_model_warns_of_the_users_hooks_only():
         warned.append(sum("global hooks" in str(warning.message) for warning in caught))
     own.remove()
     assert quiet == [] and warned[1] == warned[0]  # older versions of PyTorch do not warn
+
+
+def test_a_run_with_global_backward_hooks_is_inert(monkeypatch):
+    """PyTorch keeps a flag beside them, which `assert_inert` compares, too."""
+    flag = "_global_is_full_backward_hook"
+    monkeypatch.setattr(nn.modules.module, flag, getattr(nn.modules.module, flag))
+    own = nn.modules.module.register_module_full_backward_hook(lambda *call: None)
+    try:
+        assert_inert(lambda: (nn.Linear(3, 3), (torch.ones(2, 3),), {}))
+    finally:
+        own.remove()
