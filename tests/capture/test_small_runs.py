@@ -12,6 +12,7 @@ from torch.utils.checkpoint import checkpoint
 
 import torchrecorder
 from torchrecorder.capture.exported import advice
+from torchrecorder.capture.internals.table import SAVED_TENSORS
 from torchrecorder.capture.live import Live
 from torchrecorder.testing import Builder
 from tests.structure import structure
@@ -60,6 +61,7 @@ def test_an_error_in_backward_shows_which_gradients_were_missing() -> None:
     assert "`TwoBackward`, given gradients none, float32[2], " in note
 
 
+@pytest.mark.skipif(not SAVED_TENSORS.present, reason="not seen in this version")
 def test_saved_tensors_are_not_counted_unless_they_are_meant() -> None:
     """Neither with gradients nor without."""
     x = torch.ones(2, requires_grad=True)

@@ -263,6 +263,7 @@ PIPELINES = Internal(
         "stage.stage_backward_weight", "schedules.PipelineScheduleSingle._initialize_stage",
         "schedules.PipelineScheduleMulti._initialize_stages",
     )),
+    since="2.7",
 )
 DEFAULT_DEVICE = Internal(
     "the mode of torch.set_default_device",
@@ -328,6 +329,7 @@ REDUCTIONS = Internal(
     "whether a collective sums, averages or takes the maximum",
     "collectives are named without it",
     works=exposes_reductions,
+    since="2.10",
 )
 PROFILER_RANGES = Internal(
     "fast ranges of the profiler",
@@ -369,13 +371,12 @@ KERNEL_PROVENANCE = Internal(
     "provenance of kernels",
     "which operations share a kernel, for record(..., compiled=\"inductor\")",
     "compiled=\"inductor\" is refused; compiled=True gives the graphs",
-    (
-        "torch._inductor.compile_fx.compile_fx",
-        "torch._inductor.compile_fx.compile_fx_inner",
-        "torch._inductor.config.patch",
-        "torch._inductor.debug.create_kernel_information_json",
-    ),
+    tuple(f"torch._inductor.{name}" for name in (
+        "compile_fx.compile_fx", "compile_fx.compile_fx_inner", "config.patch",
+        "debug.create_kernel_information_json",
+    )),
     works=lambda: find("torch._inductor.config.trace.provenance_tracking_level") is not None,
+    since="2.9",
 )
 
 INTERNALS: tuple[Internal, ...] = tuple(
