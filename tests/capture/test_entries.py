@@ -11,7 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from torchrecorder.capture.tensors.entries import Entry, around_in, forgetting
-from torchrecorder.capture.tensors.storage import NO_STORAGE, Storage, Storages, Write
+from torchrecorder.capture.tensors.storage import Storage, Storages, Write
 from torchrecorder.capture.tensors.describe import (
     ANYWHERE,
     elements_of,
@@ -19,7 +19,7 @@ from torchrecorder.capture.tensors.describe import (
     shape_of,
     tensors_in,
 )
-from torchrecorder.events import OpId
+from torchrecorder.events import NO_STORAGE, OpId
 
 
 class Table:

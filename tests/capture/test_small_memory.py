@@ -10,8 +10,10 @@ import torch
 
 from torchrecorder.capture.probes import communications, flops, memory, saved
 from torchrecorder.capture.tape import Tape
-from torchrecorder.capture.tensors.storage import NO_STORAGE, Storages
-from torchrecorder.events import BYTES_SAVED, FLOPS_BACKWARD, FLOPS_FORWARD, Measured, ScopeKind
+from torchrecorder.capture.tensors.storage import Storages
+from torchrecorder.events import (
+    BYTES_SAVED, FLOPS_BACKWARD, FLOPS_FORWARD, NO_STORAGE, Measured, ScopeKind,
+)  # fmt: skip
 
 
 def watching(**backward: Any) -> Any:

@@ -108,6 +108,9 @@ def names_gradient(names: Sequence[str]) -> bool:
     return bool(names) and names[0].endswith(GRAD_SUFFIX)
 
 
+NO_STORAGE = -1
+"""The number of the storage of tensors that have none."""
+
 made = tuple.__new__
 """``made(Slot, (name, value))`` is ``Slot(name, value)`` in half the time."""
 

@@ -14,7 +14,9 @@ from functools import lru_cache, partial
 from hashlib import blake2b
 from typing import Any, Protocol
 
-from torchrecorder.events import MODES, Role, ScopeId, ScopeKind, ValueId, names_gradient
+from torchrecorder.events import (
+    MODES, NO_STORAGE, Role, ScopeId, ScopeKind, ValueId, names_gradient,
+)  # fmt: skip
 from torchrecorder.graph.data_loaders import DataLoaders, LoadedRun
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
 
@@ -42,10 +44,6 @@ def own_outputs(values: Mapping[ValueId, Value], op: Op) -> Sequence[ValueId]:
 def without_numbers(text: str) -> str:
     """*text* with every number replaced by 0."""
     return re.sub(r"\d+", "0", text)
-
-
-NO_STORAGE = -1
-"""The storage of values that have none."""
 
 
 class HashedRun(LoadedRun, Protocol):

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Set
 from itertools import takewhile
 
-from torchrecorder.events import Role, ScopeId, ScopeKind
+from torchrecorder.events import GRAD_SUFFIX, Role, ScopeId, ScopeKind, names_gradient
 from torchrecorder.graph.nodes import Scope, Value
 from torchrecorder.graph.ops_inside import ops_inside
 from torchrecorder.graph.recording import RecordedRun
 
 MOST = 2
 """The maximum number of modules named for an optimizer."""
-
-GRAD = ".grad"
-"""The end of the name of a parameter's gradient."""
 
 
 def modules_of_optimizers(recording: RecordedRun) -> Mapping[ScopeId, str]:
@@ -46,9 +43,9 @@ def _weights(recording: RecordedRun, step: Scope) -> frozenset[str]:
     }
     values = [recording.values[value] for value in read]
     return frozenset(
-        value.names[0].removesuffix(GRAD)
+        value.names[0].removesuffix(GRAD_SUFFIX)
         for value in values
-        if value.names and (value.role is Role.PARAMETER or value.names[0].endswith(GRAD))
+        if names_gradient(value.names) or value.role is Role.PARAMETER and value.names
     )
 
 

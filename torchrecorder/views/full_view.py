@@ -243,7 +243,7 @@ class _Whole:
         home, outside = self._before(value, self.nesting.common(scopes)), op.scope
         while outside is not None and self.scopes[outside].kind is ScopeKind.FUNCTION:
             outside = self.scopes[outside].parent  # of the function that made the cache
-        inside = home != outside and outside in (None, *self.nesting.around(home))
+        inside = home not in (op.scope, outside) and outside in (None, *self.nesting.around(home))
         return (home, readers[0].index) if home is not None and inside else None
 
     @cached_property

@@ -19,8 +19,7 @@ from torchrecorder.capture.observer import Given, Observer
 from torchrecorder.capture.probes.device import in_use
 from torchrecorder.capture.probes.kernels import RecorderDispatchMode
 from torchrecorder.capture.tensors.describe import memory_owner
-from torchrecorder.capture.tensors.storage import NO_STORAGE
-from torchrecorder.events import BYTES_PEAK, Allocation, GradId, Measured, OpId, made
+from torchrecorder.events import BYTES_PEAK, Allocation, GradId, Measured, NO_STORAGE, OpId, made
 
 if TYPE_CHECKING:
     from torchrecorder.capture.hooks.backward import BackwardRuns

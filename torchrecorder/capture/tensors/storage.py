@@ -12,10 +12,7 @@ from torch import Tensor, UntypedStorage
 from torchrecorder.capture.internals.access import SEES_STORAGES_END
 from torchrecorder.capture.internals.processes import is_pending
 from torchrecorder.capture.tensors.describe import UNVERSIONED, memory_owner, version_of
-from torchrecorder.events import OpId, ValueId, made
-
-NO_STORAGE = -1
-"""The number of tensors without a storage."""
+from torchrecorder.events import NO_STORAGE, OpId, ValueId, made
 
 ANYTIME = 1 << 62
 """Larger than every version of a tensor."""
