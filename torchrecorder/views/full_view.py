@@ -66,7 +66,8 @@ class _Whole:
             self._into(scope.id, scope.parent, scope.inputs)
         outputs = list(self._outputs())
         boxes = [*self._sources(), *self._inner(empty), *self._written(), *outputs]
-        filled = {around for box in boxes for around in self.nesting.around(box.cluster)}
+        homes = {box.cluster for box in boxes}
+        filled = {around for home in homes for around in self.nesting.around(home)}
         clusters: dict[str, Cluster] = {
             scope.id: Cluster(scope.id, scope.parent)
             for scope in self.scopes.values()

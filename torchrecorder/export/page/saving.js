@@ -7,9 +7,8 @@ const saving = (() => {
   const MOST_LENGTH = 16000, MOST_AREA = 120e6;  // of a canvas, in pixels
 
   const round = value => Math.round(value * 100) / 100;
-  const group = (x, y, parts, attributes = {}) => {
-    const g = createSvgElement("g", { transform: `translate(${round(x)} ${round(y)})`,
-      ...attributes });
+  const group = (x, y, parts, more = {}) => {
+    const g = createSvgElement("g", { transform: `translate(${round(x)} ${round(y)})`, ...more });
     g.append(...parts.map(([tag, attributes, text]) =>
       createSvgElement(tag, { ...attributes, class: null }, text)));
     return g;

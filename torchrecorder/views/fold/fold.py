@@ -66,13 +66,11 @@ def repeats(view: View, similar: bool = False) -> tuple[View, tuple[tuple[str, .
 
 def _inside(rows: SiblingRows, scopes: Collection[str]) -> Mapping[str, str | None]:
     """The items in any of *scopes*, each with the cluster around it."""
-    nesting, parents = rows.view.nesting, rows.items.parent
-    within = {
-        cluster
-        for cluster in rows.view.clusters
-        if any(around in scopes for around in nesting.around(cluster))
-    }
-    return {item: around for item, around in parents.items() if around in within}
+    within = set[str | None](scopes)
+    for cluster in rows.view.clusters.values():  # each after the one around it
+        if cluster.parent in within:
+            within.add(cluster.id)
+    return {item: around for item, around in rows.items.parent.items() if around in within}
 
 
 def _with_names(view: View, items: SiblingIndex | None) -> View:
