@@ -151,3 +151,34 @@ def test_steps_on_other_weights_or_gradients_have_another_structure(weights: boo
     ]
     assert (one, two) == (again, more)
     assert len({one, two, relu, tanh}) == 4
+
+
+@pytest.mark.parametrize("functions", [True, None])
+@pytest.mark.parametrize("steps", [1, 3])
+def test_the_step_that_makes_the_state_of_a_gradient_scaler_folds(
+    steps: int, functions: bool | None
+) -> None:
+    """Its scale and its growth tracker stand before the loop, and in the scaler if none follows."""
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.AdamW(model.parameters())
+    scaler = torch.amp.GradScaler("cpu")
+
+    def step() -> None:
+        optimizer.zero_grad()
+        scaler.scale(model(torch.rand(3, 4)).pow(2).mean()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+    with torchrecorder.Recorder(model) as recorder:
+        for _ in range(steps):
+            step()
+    recording = recorder.recording
+    view = make_view(recording, ViewOptions(functions=functions))
+    view.check()
+    rounds = [cluster.count for cluster in view.clusters.values() if cluster.count > 1]
+    assert rounds == ([] if steps == 1 else [steps])
+    state = [box.cluster for box in view.boxes.values()
+             if box.id in recording.ops and recording.ops[OpId(box.id)].name == "full"]
+    assert state == ([] if steps == 1 else [None, None])
+    inside = [op for op in recording.ops.values() if op.name == "full" and op.scope is not None]
+    assert len(inside) == 2 + steps  # recorded where they ran

@@ -15,10 +15,11 @@ from hashlib import blake2b
 from typing import Any, Protocol
 
 from torchrecorder.events import (
-    MODES, NO_STORAGE, Role, ScopeId, ScopeKind, ValueId, names_gradient,
+    MODES, NO_STORAGE, OpId, Role, ScopeId, ScopeKind, ValueId, names_gradient,
 )  # fmt: skip
 from torchrecorder.graph.data_loaders import DataLoaders, LoadedRun
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
+from torchrecorder.graph.scaler_state import ScaledRun, scaler_state
 
 
 def own_outputs(values: Mapping[ValueId, Value], op: Op) -> Sequence[ValueId]:
@@ -46,7 +47,7 @@ def without_numbers(text: str) -> str:
     return re.sub(r"\d+", "0", text)
 
 
-class HashedRun(LoadedRun, Protocol):
+class HashedRun(LoadedRun, ScaledRun, Protocol):
     """The part of a recording that the structure depends on."""
 
     @property
@@ -73,7 +74,8 @@ def structures(recording: HashedRun, *, exact: bool = True) -> dict[ScopeId, str
             rate of a dropout in evaluation mode, which often differs between layers; and of steps
             of optimizers only the weights and gradients count, because the first step of many
             makes the state that the others read; of data loaders only what is read of a batch,
-            because the first call shuffles. And it does not count whether two
+            because the first call shuffles; and not what the first call of a gradient scaler
+            makes for all. And it does not count whether two
             arguments of a scope are one value: the first round of a loop may be given one tensor
             as all state.
     """
@@ -124,6 +126,7 @@ class _Forms:
         self.exact = exact
         self.stored = recording.stored
         self.loaders = None if exact else recording.data_loaders
+        self.outside_rounds = frozenset[OpId]() if exact else scaler_state(recording)
         self.rank: dict[ValueId, tuple[bool, int]] = {}
         self.found: dict[ScopeId, _Form] = {}
         self.digests: dict[tuple[Any, ...], str] = {}  # most scopes equal one before
@@ -138,6 +141,8 @@ class _Forms:
         for step in sorted(steps, key=lambda step: step.index):
             if isinstance(step, Scope):
                 self.found[step.id] = _Form((counts[0], counts[1]))
+                continue
+            if step.id in self.outside_rounds:
                 continue
             own = [value for value in own_outputs(values, step) if self._is_new(step, value)]
             for value in own:
@@ -192,6 +197,8 @@ class _Forms:
         is_region = not self.exact and scope.kind in MODES
         for step in children:
             if isinstance(step, Op):
+                if step.id in self.outside_rounds:
+                    continue
                 yield from self._op(step, form)
                 arguments = () if off else step.arguments
             else:
@@ -205,7 +212,7 @@ class _Forms:
             yield arguments
         if not self.exact and scope.kind is ScopeKind.FUNCTION:  # updates that later rounds read
             yield tuple([self._place(slot.value, form) for slot in scope.outputs
-                         if slot.value not in self.stored])
+                         if not self._is_update(slot.value)])
         else:
             yield tuple([(slot.name, self._place(slot.value, form)) for slot in scope.outputs])
         values = self.recording.values
@@ -235,6 +242,17 @@ class _Forms:
         yield op.kind.value, op.qualname, op.failed, writes
         yield tuple([(name, place(value, form)) for name, value in op.inputs])
         yield tuple([self._look(values[value]) for value in outputs])
+
+    def _is_update(self, value: ValueId) -> bool:
+        """Whether *value* is a weight, or the new state of an optimizer or gradient scaler."""
+        if value in self.stored:
+            return True
+        producer = self.recording.values[value].producer
+        scope = self.recording.ops[producer].scope if producer is not None else None
+        return scope is not None and (
+            scope in self.recording.optimizer_steps
+            or self.recording.scopes[scope].kind is ScopeKind.SCALER
+        )
 
     def _is_made_in(self, value: ValueId, form: _Form) -> bool:
         within, rank = self.rank.get(value, (False, -1))

@@ -9,6 +9,7 @@ from operator import itemgetter
 from torchrecorder.events import CALLED, MODES, OpKind, Role, ScopeId, ScopeKind, Slot, ValueId
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.scaler_state import scaler_state
 from torchrecorder.views.nesting import Nesting
 from torchrecorder.views.training import training_steps
 from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, View
@@ -180,14 +181,17 @@ class _Whole:
 
     def _inner(self, empty: Iterable[Scope]) -> list[Box]:
         """Boxes of ops and empty scopes, in run order; batches, and what a scope looks up, right
-        before their first reader.
+        before their first reader, and the state of gradient scalers before everything.
 
         Many programs load a batch ahead. The rounds of their loops are equal in this order.
         """
-        loaders = self.recording.data_loaders
+        loaders, state = self.recording.data_loaders, scaler_state(self.recording)
         read_at = {call: self._first_reader(call, batch) for call, batch in loaders.batches.items()}
         indexed: list[tuple[tuple[int, ...], Box]] = []
         for op in self.ops.values():
+            if op.id in state:
+                indexed.append(((-1, op.index), self._op(op, None)))
+                continue
             call = loaders.call_of(op)
             reader = read_at[call] if call is not None else None
             home, reader = self._looked_up(op) or (op.scope, reader)
