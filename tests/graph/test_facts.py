@@ -103,7 +103,7 @@ def test_steps_of_an_optimizer() -> None:
             run.op("add_", h)
     recording = run.recording()
     named = {recording.scopes[one].name: recording.scopes[step].name
-             for one, step in recording.optimizer_steps.items()}
+             for one, step in recording.weight_updates.items()}
     assert named == {"Adam": "Adam", "no_grad": "Adam"}
 
 

@@ -56,7 +56,7 @@ def test_the_round_in_which_the_optimizer_makes_state(
     assert unfolded is not None
     found = unfolded()
     assert loops(found) == [ROUNDS]
-    steps = [scope for scope in recording.optimizer_steps if scope in found.view.clusters]
+    steps = [scope for scope in recording.weight_updates if scope in found.view.clusters]
     names = [[op.name for op in recording.ops.values() if op.scope == step] for step in steps]
     assert len(steps) == ROUNDS and names[0] != names[1] == names[2]
     if not similar:
@@ -75,7 +75,7 @@ def test_what_repeats_inside_a_step_folds_there() -> None:
     clusters = found.view.clusters
     inside = [group for group in found.repeats if clusters[group[0]].parent is not None]
     homes = {clusters[group[0]].parent for group in inside if is_block(group[0])}
-    assert homes and homes <= set(recording.optimizer_steps)
+    assert homes and homes <= set(recording.weight_updates)
     places = [place.id for place in Tree(found).places if not place.fold]
     assert sorted(places) == sorted({*found.view.boxes, *found.view.clusters})
 

@@ -273,7 +273,7 @@ def test_what_a_step_does_between_runs_of_the_model_is_one_box() -> None:
     step, *inside = (scope.id for scope in recording.scopes.values() if scope.cls == "LBFGS")
     held = [len(recording.children[scope]) for scope in inside]
     assert held == [12, 12, 12] and len(recording.children[step]) == 6
-    assert set(recording.optimizer_steps.values()) == {step}
+    assert set(recording.weight_updates.values()) == {step}
 
 
 @pytest.mark.parametrize(("own", "model"), [(2, "Linear"), (40, "")])

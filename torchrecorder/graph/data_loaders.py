@@ -22,13 +22,13 @@ class LoadedRun(Protocol):
     def values(self) -> Mapping[ValueId, Value]: ...
 
 
-def calls_of_kind(scopes: Mapping[ScopeId, Scope], kind: ScopeKind) -> dict[ScopeId, ScopeId]:
-    """For each scope in an outermost scope of this *kind*, itself included, that scope."""
+def calls_of_kind(scopes: Mapping[ScopeId, Scope], *kinds: ScopeKind) -> dict[ScopeId, ScopeId]:
+    """For each scope in an outermost scope of these *kinds*, itself included, that scope."""
     found: dict[ScopeId, ScopeId] = {}
     for scope in scopes.values():
         if scope.parent in found:
             found[scope.id] = found[scope.parent]
-        elif scope.kind is kind:
+        elif scope.kind in kinds:
             found[scope.id] = scope.id
     return found
 

@@ -249,9 +249,9 @@ class RecordedRun:
         return {one.storage: one.role for one in values if one.role in STORED and one.storage >= 0}
 
     @cached_property
-    def optimizer_steps(self) -> Mapping[ScopeId, ScopeId]:
-        """For each scope in a step of an optimizer, itself included, that step."""
-        return calls_of_kind(self.scopes, ScopeKind.OPTIMIZER)
+    def weight_updates(self) -> Mapping[ScopeId, ScopeId]:
+        """For each scope in a step of an optimizer or averaging, itself included, that step."""
+        return calls_of_kind(self.scopes, ScopeKind.OPTIMIZER, ScopeKind.AVERAGING)
 
     @cached_property
     def data_loaders(self) -> DataLoaders:

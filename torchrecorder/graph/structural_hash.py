@@ -57,7 +57,7 @@ class HashedRun(LoadedRun, ScaledRun, Protocol):
     def stored(self) -> Mapping[ValueId, Role]: ...
 
     @property
-    def optimizer_steps(self) -> Mapping[ScopeId, ScopeId]: ...
+    def weight_updates(self) -> Mapping[ScopeId, ScopeId]: ...
 
     @property
     def data_loaders(self) -> DataLoaders: ...
@@ -72,12 +72,11 @@ def structures(recording: HashedRun, *, exact: bool = True) -> dict[ScopeId, str
         recording: The run.
         exact: Whether all settings count. Otherwise those of inactive modules do not, such as the
             rate of a dropout in evaluation mode, which often differs between layers; and of steps
-            of optimizers only the weights and gradients count, because the first step of many
-            makes the state that the others read; of data loaders only what is read of a batch,
-            because the first call shuffles; and not what the first call of a gradient scaler
-            makes for all. And it does not count whether two
-            arguments of a scope are one value: the first round of a loop may be given one tensor
-            as all state.
+            of optimizers and averages only the weights and gradients count, because the first step
+            of many makes the state that the others read; of data loaders only what is read of a
+            batch, because the first call shuffles; and the state that the first call of a gradient
+            scaler makes does not count. Nor does it whether two arguments of a scope are one value:
+            the first round of a loop may be given one tensor as all state.
     """
     forms = _Forms(recording, exact)
     return {scope: form.digest for scope, form in forms.found.items()}
@@ -160,11 +159,11 @@ class _Forms:
     def _is_within(self, op: Op, value: ValueId) -> bool:
         """Whether a *value* of *op* counts only inside a part of a training step.
 
-        So does the state that an optimizer makes, and what a data loader does to make a batch.
+        So do the state that an optimizer or average makes, and what a data loader does for a batch.
         """
         if self.loaders is None or op.scope is None:
             return False
-        if op.scope in self.recording.optimizer_steps:
+        if op.scope in self.recording.weight_updates:
             return value not in self.stored
         return self.loaders.is_within(op, value)
 
@@ -183,16 +182,16 @@ class _Forms:
         off = module is not None and not self.exact and is_off(module)
         if module is not None:
             yield module.qualname, "" if off else module.detail, module.training
-        off = off or not self.exact and scope.id in self.recording.optimizer_steps
+        off = off or not self.exact and scope.id in self.recording.weight_updates
         if self.loaders is not None and scope.id in self.loaders.batches:
             batch = self.loaders.batches[scope.id]
             yield tuple([self._look(self.recording.values[value]) for value in batch])
             return
         children = self.recording.children[scope.id]
-        if not self.exact and scope.kind is ScopeKind.OPTIMIZER:
+        if not self.exact and self.recording.weight_updates.get(scope.id) == scope.id:
             ops = [step for step in children if isinstance(step, Op)]
             if len(ops) == len(children):
-                yield tuple(self._updated(ops, form))
+                yield tuple(self._updated(scope, ops, form))
                 return
         is_region = not self.exact and scope.kind in MODES
         for step in children:
@@ -218,17 +217,23 @@ class _Forms:
         values = self.recording.values
         yield tuple([(self._look(values[value]), self._stored(value)) for value in form.outside])
 
-    def _updated(self, ops: Sequence[Op], form: _Form) -> Iterator[Any]:
-        """The weights and gradients that the ops of an optimizer's step are given.
+    def _updated(self, scope: Scope, ops: Sequence[Op], form: _Form) -> Iterator[Any]:
+        """The weights and gradients that the ops of an optimizer's step or an averaging are given.
 
         By their names: the first step may read them in another order, for the state that it makes.
-        A single weight may have any size, as where each has an optimizer of its own.
+        A single weight may have any size, as where each has an optimizer of its own. The averages
+        themselves do not count: they are weights only if a model with them runs later.
         """
         values = self.recording.values
+        averages = set[int]()
+        if scope.kind is ScopeKind.AVERAGING:
+            averages = {values[value].storage for op in ops for value in op.writes} - {NO_STORAGE}
         read = {slot.value: values[slot.value].names for op in ops for slot in op.inputs}
         given: list[ValueId] = []
         for value in sorted(read, key=lambda value: read[value]):
             given_to_all = names_gradient(read[value]) or value in self.stored
+            if values[value].storage in averages:
+                continue
             if given_to_all and not self._is_made_in(value, form):
                 given.append(value)
         single = sum(value in self.stored for value in given) == 1
@@ -250,7 +255,7 @@ class _Forms:
         producer = self.recording.values[value].producer
         scope = self.recording.ops[producer].scope if producer is not None else None
         return scope is not None and (
-            scope in self.recording.optimizer_steps
+            scope in self.recording.weight_updates
             or self.recording.scopes[scope].kind is ScopeKind.SCALER
         )
 

@@ -32,7 +32,7 @@ class FlowKind(str, Enum):
     GRADIENT = "gradient"
     WEIGHT = "weight"  # a parameter with a new value
     BUFFER = "buffer"  # a buffer with a new value
-    STATE = "state tensor"  # from one step of an optimizer to another
+    STATE = "state tensor"  # from one step of an optimizer or averaging to another
     TENSOR = "tensor"
 
     def counted(self, number: int) -> str:
@@ -77,7 +77,7 @@ class FlowClassifier:
     def __init__(self, view: View) -> None:
         self.view = view
         self._stored = view.recording.stored
-        self._steps = view.recording.optimizer_steps
+        self._steps = view.recording.weight_updates
         self._memory = view.recording.stored_memory
 
     def all(self) -> list[FlowKind]:
@@ -107,7 +107,7 @@ class FlowClassifier:
         return self._stored.get(value.id)
 
     def step(self, box: str) -> ScopeId | None:
-        """The optimizer step that a box is, or is inside of."""
+        """The step of an optimizer or averaging that a box is, or is inside of."""
         op = self.view.recording.ops.get(OpId(box))
         scope = ScopeId(box) if op is None else op.scope
         return None if scope is None else self._steps.get(scope)
