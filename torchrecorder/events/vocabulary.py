@@ -37,6 +37,7 @@ class ScopeKind(str, Enum):
     SCRIPTED = "scripted"
     OPTIMIZER = "optimizer"
     CLIPPING = "clipping"
+    ZEROING = "zeroing"
     AVERAGING = "averaging"
     CONSTRUCTION = "construction"
     TRANSFER = "transfer"
@@ -63,6 +64,7 @@ OF_WEIGHTS = (ScopeKind.CONSTRUCTION, ScopeKind.TRANSFER)
 TRAINING = (
     ScopeKind.OPTIMIZER,
     ScopeKind.CLIPPING,
+    ScopeKind.ZEROING,
     ScopeKind.AVERAGING,
     *OF_WEIGHTS,
     ScopeKind.SCALER,

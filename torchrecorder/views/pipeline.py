@@ -85,8 +85,8 @@ class ViewOptions(Checked):
         "module. ``\"ops\"`` shows every op of all levels, and no frame around a single one. "
         "None opens as many levels as *max_boxes* allows: all ops of a small network, the blocks "
         "of a ResNet; fewer if the figure would not *fit* its place. Batches of data loaders, "
-        "optimizer steps, gradient clipping, averaging, gradient scalers and calls that create, "
-        "move, copy or load a model are then one box each.",
+        "optimizer steps, ``zero_grad``, gradient clipping, averaging, gradient scalers and calls "
+        "that create, move, copy or load a model are then one box each.",
         number_or(whole_number(0), OPS).or_none(),
         default=None,
         flag="-d",

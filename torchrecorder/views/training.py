@@ -7,8 +7,8 @@ from torchrecorder.graph.recording import RecordedRun
 
 
 def training_steps(recording: RecordedRun) -> frozenset[str]:
-    """Calls of data loaders, steps of optimizers, clipping, averaging, gradient scalers, and
-    regions that create, move, copy or load the weights of a model; with all scopes in them.
+    """Calls of data loaders, steps of optimizers, clipping, zeroing, averaging, gradient scalers,
+    and regions that create, move, copy or load the weights of a model; with all scopes in them.
 
     Those that run a module, such as steps of LBFGS, are left out.
     """

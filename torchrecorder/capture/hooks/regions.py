@@ -192,6 +192,7 @@ class Regions:
 
 _NAMED_AFTER_FUNCTIONS = (
     ScopeKind.CLIPPING,
+    ScopeKind.ZEROING,
     ScopeKind.AVERAGING,
     ScopeKind.TRANSFER,
     ScopeKind.PIPELINE_BACKWARD,

@@ -31,6 +31,7 @@ from torchrecorder.capture.internals.access import (
     RECEIVING_FUNCTIONS,
     SCALER_METHODS,
     TRANSFERS,
+    ZEROING_METHODS,
     WRAPPED_CALL_CODE,
     FakeTensor,
     FakeTensorMode,
@@ -77,6 +78,7 @@ def _pytorch_codes() -> dict[CodeType, object]:
     for functions, place in (
         ((checkpoint.checkpoint,), ScopeKind.CHECKPOINT),
         (CLIPPING_FUNCTIONS, ScopeKind.CLIPPING),
+        (ZEROING_METHODS, ScopeKind.ZEROING),
         (AVERAGING_METHODS, ScopeKind.AVERAGING),
         (TRANSFERS, ScopeKind.TRANSFER),
         (SCALER_METHODS, ScopeKind.SCALER),

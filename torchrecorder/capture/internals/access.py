@@ -304,6 +304,9 @@ CHECKPOINT_CODE: CodeType | None = find(CHECKPOINT_FRAMES.paths[0])
 CLIPPING_FUNCTIONS = tuple(filter(callable, map(find, CLIPPING.paths)))
 """The functions that clip gradients."""
 
+ZEROING_METHODS = (Module.zero_grad, torch.optim.Optimizer.zero_grad)
+"""Methods that set gradients to zero; by default they only drop them, which runs no operation."""
+
 AVERAGING_METHODS = tuple(filter(callable, map(find, AVERAGING.paths)))
 """Methods of averaged models that update their weights."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import NamedTuple
 
-from torchrecorder.events import OpId, ScopeId
+from torchrecorder.events import OpId, ScopeId, ScopeKind
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.fold.blocks import (
     PREFIX,
@@ -86,8 +86,23 @@ def _repeats(
         signature = _signature(recording, around, row)
         if signature not in known:
             units = [unit(recording, item) for item in row]
-            known[signature] = _in_row(units, cache(partial(items.readers, row)))
+            known[signature] = _in_row(units, cache(partial(_readers, items, row)))
         yield around, row, known[signature]
+
+
+def _readers(items: SiblingIndex, row: Sequence[str]) -> Readers:
+    """The siblings that read each one, except where they only set what it made to zero."""
+    scopes, readers = items.view.recording.scopes, items.readers(row)
+    zeroing = {
+        item for item in row
+        if item in scopes and scopes[ScopeId(item)].kind is ScopeKind.ZEROING
+    }
+    if not zeroing:
+        return readers
+    return {
+        item: [reader for reader in found if reader not in zeroing]
+        for item, found in readers.items()
+    }
 
 
 def _signature(recording: RecordedRun, around: str | None, row: Sequence[str]) -> Hashable:

@@ -1,0 +1,56 @@
+"""Setting gradients to zero is one box of a training step."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import torchrecorder
+from torchrecorder.events import ScopeId, ScopeKind
+from torchrecorder.recording import Recording
+from torchrecorder.views.pipeline import ViewOptions, make_view
+
+
+def trained(method: str, to_none: bool) -> Recording:
+    """Five steps; the gradients of one are set to zero at the beginning of the next."""
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    owner: torch.nn.Module | torch.optim.Optimizer = model if method == "module" else optimizer
+    with torchrecorder.Recorder(model) as recorder:
+        for _ in range(5):
+            owner.zero_grad(set_to_none=to_none)
+            model(torch.rand(2, 4)).pow(2).mean().backward()
+            optimizer.step()
+    return recorder.recording
+
+
+@pytest.mark.parametrize("method", ["module", "optimizer"])
+def test_gradients_that_are_set_to_zero_have_one_box(method: str) -> None:
+    """In the first step there are none; the others begin with it. The last level opens it."""
+    recording = trained(method, to_none=False)
+    zeroed = [scope for scope in recording.scopes.values() if scope.kind is ScopeKind.ZEROING]
+    assert [scope.cls for scope in zeroed] == ["zero_grad"] * 4
+    written = [op for op in recording.ops.values() if op.scope == zeroed[0].id]
+    assert [(op.name, len(op.writes)) for op in written] == [("zero_", 1)] * 4
+
+    view = make_view(recording, ViewOptions())
+    view.check()
+    boxes = [box for box in view.boxes.values() if box.id in recording.scopes]
+    shown = [recording.scopes[ScopeId(box.id)].cls for box in boxes]
+    assert shown.count("zero_grad") == 1
+    [rounds] = [cluster for cluster in view.clusters.values() if cluster.count == 4]
+    inside = [box for box in boxes if rounds.id in view.nesting.around(box.cluster)]
+    assert recording.scopes[ScopeId(inside[0].id)].cls == "zero_grad"
+    assert recording.scopes[ScopeId(inside[-1].id)].cls == "SGD"
+    opened = make_view(recording, ViewOptions(depth=9))
+    names = [recording.ops[box].name for box in recording.ops if box in opened.boxes]
+    assert names.count("zero_") == 4  # of one of the four steps
+
+
+@pytest.mark.parametrize("method", ["module", "optimizer"])
+def test_gradients_that_are_dropped_have_no_box(method: str) -> None:
+    """Nothing runs, and all steps fold."""
+    recording = trained(method, to_none=True)
+    assert ScopeKind.ZEROING not in {scope.kind for scope in recording.scopes.values()}
+    view = make_view(recording, ViewOptions())
+    assert max(cluster.count for cluster in view.clusters.values()) == 5
