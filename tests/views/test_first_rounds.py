@@ -182,3 +182,37 @@ def test_the_step_that_makes_the_state_of_a_gradient_scaler_folds(
     assert state == ([] if steps == 1 else [None, None])
     inside = [op for op in recording.ops.values() if op.name == "full" and op.scope is not None]
     assert len(inside) == 2 + steps  # recorded where they ran
+
+
+class Normed(torch.optim.Optimizer):
+    """Keeps an average of each gradient, which a method of its own computes."""
+
+    def average(self, weight: torch.Tensor) -> torch.Tensor:
+        """The average so far; the first step makes it."""
+        assert weight.grad is not None
+        state = self.state[weight]
+        if not state:
+            state["average"] = torch.zeros_like(weight)
+        found: torch.Tensor = state["average"].lerp_(weight.grad, 0.1)
+        return found
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """All weights."""
+        for group in self.param_groups:
+            for weight in group["params"]:
+                weight.add_(self.average(weight), alpha=-0.1)
+
+
+def test_the_first_step_of_an_optimizer_with_methods_folds() -> None:
+    """Calls of Python functions in a step make no difference."""
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+    optimizer = Normed(model.parameters(), {})
+    with torchrecorder.Recorder(model) as recorder:
+        for _ in range(4):
+            optimizer.zero_grad()
+            model(torch.rand(2, 4)).sum().backward()
+            optimizer.step()
+    for functions in (True, None, False):
+        view = make_view(recorder.recording, ViewOptions(functions=functions))
+        assert max(cluster.count for cluster in view.clusters.values()) == 4, functions

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 
 import pytest
@@ -150,3 +151,19 @@ def test_functions_of_which_other_results_are_read_are_not_equal() -> None:
     recording = torchrecorder.record(program, torch.rand(3, 4))
     view = make_view(recording, ViewOptions(functions=True, depth=1))
     assert [box.count for box in view.boxes.values() if box.kind is BoxKind.MODULE] == [1, 1, 2]
+
+
+def test_the_round_after_which_a_copy_of_the_model_is_evaluated() -> None:
+    """Until then nothing has called the copy, so that its weights have no names."""
+    net = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
+    average = copy.deepcopy(net)
+    with torchrecorder.Recorder(net) as recorder:
+        for _ in range(4):
+            x = torch.rand(2, 4)
+            net(x)
+            own, others = average.state_dict().values(), net.state_dict().values()
+            with torch.no_grad():
+                torch._foreach_lerp_([*own], [*others], weight=0.1)
+        average(x)
+    view = make_view(recorder.recording)
+    assert max(cluster.count for cluster in view.clusters.values()) == 4

@@ -87,6 +87,15 @@ def is_off(module: Module) -> bool:
     return "Drop" in module.cls and not module.training
 
 
+def _with_unnamed(recording: HashedRun) -> Mapping[ValueId, Role]:
+    """The stored values, and the weights of modules that have not run yet: these have no names."""
+    values = recording.values.values()
+    unnamed = dict.fromkeys(
+        [value.id for value in values if value.kind == "Parameter"], Role.PARAMETER
+    )
+    return {**unnamed, **recording.stored}
+
+
 class _Form:
     """The steps of one scope, relative to its own inputs.
 
@@ -124,6 +133,7 @@ class _Forms:
         self.recording = recording
         self.exact = exact
         self.stored = recording.stored
+        self.roles = self.stored if exact else _with_unnamed(recording)
         self.loaders = None if exact else recording.data_loaders
         self.outside_rounds = frozenset[OpId]() if exact else scaler_state(recording)
         self.rank: dict[ValueId, tuple[bool, int]] = {}
@@ -189,8 +199,9 @@ class _Forms:
             return
         children = self.recording.children[scope.id]
         if not self.exact and self.recording.weight_updates.get(scope.id) == scope.id:
-            ops = [step for step in children if isinstance(step, Op)]
-            if len(ops) == len(children):
+            inside = [*self._inside(scope.id)]
+            if not any(step.kind is ScopeKind.MODULE for step in inside):
+                ops = [step for step in inside if isinstance(step, Op)]
                 yield tuple(self._updated(scope, ops, form))
                 return
         is_region = not self.exact and scope.kind in MODES
@@ -216,6 +227,13 @@ class _Forms:
             yield tuple([(slot.name, self._place(slot.value, form)) for slot in scope.outputs])
         values = self.recording.values
         yield tuple([(self._look(values[value]), self._stored(value)) for value in form.outside])
+
+    def _inside(self, scope: ScopeId) -> Iterator[Scope | Op]:
+        """All scopes and ops in *scope*, in run order."""
+        for step in self.recording.children[scope]:
+            yield step
+            if isinstance(step, Scope):
+                yield from self._inside(step.id)
 
     def _updated(self, scope: Scope, ops: Sequence[Op], form: _Form) -> Iterator[Any]:
         """The weights and gradients that the ops of an optimizer's step or an averaging are given.
@@ -269,11 +287,11 @@ class _Forms:
         if rank >= form.start[within]:
             place = rank - form.start[within]
             return (place,) if within else place
-        return -1 - form.number(value, again=not self.exact and value not in self.stored)
+        return -1 - form.number(value, again=not self.exact and value not in self.roles)
 
     def _look(self, value: Value) -> tuple[Any, ...]:
         return value.shape, value.dtype, value.kind
 
     def _stored(self, value: ValueId) -> str:
         """The role of a parameter or buffer, which distinguishes it from other inputs."""
-        return self.stored[value].value if value in self.stored else ""
+        return self.roles[value].value if value in self.roles else ""
