@@ -11,16 +11,24 @@ from torchrecorder.recording import Recording
 from torchrecorder.views.pipeline import ViewOptions, make_view
 
 
-def trained(method: str, to_none: bool) -> Recording:
-    """Five steps; the gradients of one are set to zero at the beginning of the next."""
+def trained(method: str, to_none: bool, before: int = 0) -> Recording:
+    """Five steps; the gradients of one are set to zero at the beginning of the next.
+
+    So many steps *before* are not recorded.
+    """
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     owner: torch.nn.Module | torch.optim.Optimizer = model if method == "module" else optimizer
-    with torchrecorder.Recorder(model) as recorder:
-        for _ in range(5):
+
+    def train(steps: int) -> None:
+        for _ in range(steps):
             owner.zero_grad(set_to_none=to_none)
             model(torch.rand(2, 4)).pow(2).mean().backward()
             optimizer.step()
+
+    train(before)
+    with torchrecorder.Recorder(model) as recorder:
+        train(5)
     return recorder.recording
 
 
@@ -47,10 +55,11 @@ def test_gradients_that_are_set_to_zero_have_one_box(method: str) -> None:
     assert names.count("zero_") == 4  # of one of the four steps
 
 
+@pytest.mark.parametrize("before", [0, 1])
 @pytest.mark.parametrize("method", ["module", "optimizer"])
-def test_gradients_that_are_dropped_have_no_box(method: str) -> None:
-    """Nothing runs, and all steps fold."""
-    recording = trained(method, to_none=True)
+def test_gradients_that_are_dropped_have_no_box(method: str, before: int) -> None:
+    """Nothing runs, and all steps fold; also if there are gradients when recording starts."""
+    recording = trained(method, True, before)
     assert ScopeKind.ZEROING not in {scope.kind for scope in recording.scopes.values()}
     view = make_view(recording, ViewOptions())
     assert max(cluster.count for cluster in view.clusters.values()) == 5

@@ -218,7 +218,12 @@ def _name_of(region: Region) -> str:
 
 
 def _is_shown(region: Region) -> bool:
-    """Whether the region is shown: the custom function inside checkpointing is not."""
+    """Whether the region is shown.
+
+    The custom function inside checkpointing is not, nor is ``zero_grad`` that drops gradients.
+    """
+    if region.kind is ScopeKind.ZEROING:
+        return not region.key.f_locals.get("set_to_none")
     return region.kind is not ScopeKind.CUSTOM_FUNCTION or _name_of(region) != CHECKPOINT_FUNCTION
 
 
