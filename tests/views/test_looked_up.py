@@ -6,6 +6,8 @@ import torch
 from torch import Tensor, nn
 
 import torchrecorder
+from torchrecorder.export.table.folded_rows import folded
+from torchrecorder.export.table.rows import every_row
 from torchrecorder.recording import Recording
 from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import View
@@ -102,3 +104,55 @@ def test_layers_stay_in_the_order_in_which_they_ran() -> None:
     view = make_view(recorded(), ViewOptions(depth=1, fold=False))
     names = [view.recording.scopes[box].name for box in view.boxes if box in view.recording.scopes]
     assert names == [f"layers.{number}" for number in range(LAYERS)]
+
+
+class Frozen(nn.Module):
+    """Its layer runs in a region, which is no module and is given nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.no_grad():
+            found: Tensor = self.layer(x)
+        return found
+
+
+def test_what_a_model_is_given_is_drawn_outside_of_its_regions() -> None:
+    """The program makes it; only a layer in a region of the model reads it."""
+    model = Frozen()
+    with torchrecorder.Recorder(model) as recorder:
+        model(torch.tensor([[1.0, 2.0, 3.0, 4.0]]))
+    view = make_view(recorder.recording, ALL)
+    [made] = (op.id for op in recorder.recording.ops.values() if op.name == "tensor")
+    assert view.boxes[made].cluster is None
+
+
+def test_a_table_lists_what_a_layer_looks_up_where_it_ran() -> None:
+    """Before the model, as the program ran it; with a line for each op, and without."""
+    layer = Layer(0)
+    model, cache = nn.Sequential(nn.Tanh(), nn.ReLU()), Cache()
+    model.append(_Reads(layer, cache))
+    with torchrecorder.Recorder(model) as recorder:
+        cache.lengths[0] = torch.tensor(0)
+        model(torch.rand(2, 4))
+    recording = recorder.recording
+    [made] = (op for op in recording.ops.values() if op.name == "tensor")
+    assert make_view(recording, ALL).boxes[made.id].cluster is not None
+    for ops in (False, True):
+        listed = every_row(recording, ops=ops)
+        assert [row.ids for row in folded(recording, listed)] == [row.ids for row in listed]
+
+
+class _Reads(nn.Module):
+    """Calls a layer with a cache."""
+
+    def __init__(self, layer: Layer, cache: Cache) -> None:
+        super().__init__()
+        self.layer = layer
+        self.cache = cache
+
+    def forward(self, x: Tensor) -> Tensor:
+        found: Tensor = self.layer(x, self.cache)
+        return found

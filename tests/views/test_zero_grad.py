@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+
 import pytest
 import torch
+from torch.overrides import BaseTorchFunctionMode
 
 import torchrecorder
 from torchrecorder.events import ScopeId, ScopeKind
@@ -56,10 +60,16 @@ def test_gradients_that_are_set_to_zero_have_one_box(method: str) -> None:
 
 
 @pytest.mark.parametrize("before", [0, 1])
+@pytest.mark.parametrize("mode", [nullcontext, BaseTorchFunctionMode])
 @pytest.mark.parametrize("method", ["module", "optimizer"])
-def test_gradients_that_are_dropped_have_no_box(method: str, before: int) -> None:
-    """Nothing runs, and all steps fold; also if there are gradients when recording starts."""
-    recording = trained(method, True, before)
+def test_gradients_that_are_dropped_have_no_box(
+    method: str, mode: Callable[[], AbstractContextManager[object]], before: int
+) -> None:
+    """Nothing runs, and all steps fold, also under a mode such as that of a default device, and
+    if there are gradients when recording starts.
+    """
+    with mode():
+        recording = trained(method, True, before)
     assert ScopeKind.ZEROING not in {scope.kind for scope in recording.scopes.values()}
     view = make_view(recording, ViewOptions())
     assert max(cluster.count for cluster in view.clusters.values()) == 5

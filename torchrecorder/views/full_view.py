@@ -163,12 +163,15 @@ class _Whole:
         }
 
     def _before(self, value: ValueId, scope: str | None) -> str | None:
-        """*scope*, or the innermost one around it that is not given *value* as an argument."""
-        while scope is not None:
-            if all(slot.value != value for slot in self.scopes[ScopeId(scope)].inputs):
-                break
-            scope = self.nesting.parents[scope]
-        return scope
+        """*scope*, or the scope around the outermost one around it that is given *value*.
+
+        Between the two may be scopes that are given nothing, such as a checkpoint or ``no_grad``.
+        """
+        home = scope
+        for around in self.nesting.around(scope):
+            if any(slot.value == value for slot in self.scopes[ScopeId(around)].inputs):
+                home = self.nesting.parents[around]
+        return home
 
     def _written(self) -> Iterator[Box]:
         """The new values of parameters and buffers that an op wrote in place."""

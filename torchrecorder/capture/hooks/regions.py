@@ -218,12 +218,13 @@ def _name_of(region: Region) -> str:
 
 
 def _is_shown(region: Region) -> bool:
-    """Whether the region is shown.
+    """Whether the region is shown: the custom function inside checkpointing is not.
 
-    The custom function inside checkpointing is not, nor is ``zero_grad`` that drops gradients.
+    Nor is ``zero_grad`` where it drops gradients: under a mode, or with a subclass of tensors, it
+    still asks for each of them.
     """
     if region.kind is ScopeKind.ZEROING:
-        return not region.key.f_locals.get("set_to_none")
+        return not region.key.f_locals.get("set_to_none", True)
     return region.kind is not ScopeKind.CUSTOM_FUNCTION or _name_of(region) != CHECKPOINT_FUNCTION
 
 

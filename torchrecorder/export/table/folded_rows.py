@@ -52,13 +52,25 @@ class _Folded:
 
     def rows(self) -> list[TableRow]:
         """Rows in order, one for each sibling or fold."""
-        placed = [
-            ((self.order[row.ids[0]], 0), self._row(row))
-            for row in self.listed
-            if row.ids[0] in self.order
-        ]
+        listed = [row for row in self.listed if row.ids[0] in self.order]
+        placed = list(zip(self._places(listed), map(self._row, listed)))
         placed += self._never_called()
         return [row for _, row in sorted(placed, key=lambda found: found[0])]
+
+    def _places(self, listed: Sequence[TableRow]) -> list[tuple[int, int]]:
+        """The order of rows. An op of the program is listed where it ran, before the row after it,
+        although figures draw what a module looks up in this module.
+        """
+        found, ahead = [], len(self.order)
+        for row in reversed(listed):
+            node = self.tree.nodes[row.ids[0]]
+            if row.depth == 0 and node.parent is not None and node.id in self.recording.ops:
+                found.append((ahead, -1))
+                continue
+            found.append((self.order[node.id], 0))
+            if row.depth == 0:
+                ahead = self.order[node.id]
+        return found[::-1]
 
     def _never_called(self) -> Iterator[tuple[tuple[int, int], TableRow]]:
         """Rows of modules that were never called, after the other rows of their parent."""
@@ -68,10 +80,10 @@ class _Folded:
                 home = None if around is None else self.tree.representative(around)
                 found.setdefault((home, row.title), []).append((around, row))
         for (home, _), rows in found.items():
-            end = len(self.order) if home is None else self.ends[home]
+            end = len(self.order) + 1 if home is None else self.ends[home]
             ids = tuple(id_ for _, row in rows for id_ in row.ids)
             shown = (row for around, row in rows if around == home)
-            yield from (((end, -1), replace(row, ids=ids)) for row in shown)
+            yield from (((end, -2), replace(row, ids=ids)) for row in shown)
 
     def _row(self, row: TableRow) -> TableRow:
         node = self.tree.nodes[row.ids[0]]
