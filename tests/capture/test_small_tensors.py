@@ -9,14 +9,18 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+import torchrecorder
 from tests.capture.test_small_instruments import event, slices
 from tests.capture.test_small_memory import watching
-from torchrecorder.capture.probes import communications, device, replay, retained_tensors, saved
-from torchrecorder.capture.probes import statistics
+from tests.zoo.case import net
+from torchrecorder.capture.probes import (
+    communications, device, flops, probes, profiled, replay, retained_tensors, saved, statistics,
+)  # fmt: skip
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.storage import Storages
+from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import (
-    BYTES_PEAK, Allocation, GradEdge, Measured, Role, Statistics,
+    BYTES_PEAK, Allocation, GradEdge, Measured, Role, ScopeKind, Statistics,
 )  # fmt: skip
 from torchrecorder.trace.slices import Kernel
 
@@ -88,6 +92,21 @@ def test_memory_in_use_when_a_call_begins_on_a_device(monkeypatch: pytest.Monkey
     assert [each.amount for each in written(tape, Measured)] == [100]
 
 
+def test_gradients_that_were_there_before() -> None:
+    """Belong to their parameter; where there is none, or no data, none is followed."""
+    weight = torch.ones(4, requires_grad=True)
+    weight.grad = torch.ones(4)
+    made = watching()
+    made._has(weight, "parameter")
+    leaf, gradient = (made.values.storages.of(each).number for each in (weight, weight.grad))
+    assert made._roles == {leaf: ("parameter", -1), gradient: ("gradient", leaf)}
+    assert made.begun == {leaf: (16, "", 0), gradient: (16, "", 0)}
+    bare, others = watching(), (torch.ones(2), nn.LazyLinear(2).weight)
+    for tensor in others:
+        bare._has(tensor, "parameter")
+    assert [role for role, _ in bare._roles.values()] == ["parameter"]
+
+
 # Saved tensors ----------------------------------------------------------------------------
 
 
@@ -113,6 +132,24 @@ def test_bytes_of_what_has_names() -> None:
     made = counting((lazy, Role.PARAMETER), (None, Role.PARAMETER), (weight, Role.PARAMETER),
                     (statistic, Role.BUFFER))  # fmt: skip
     assert [made._bytes(tensor) for tensor in (weight, statistic)] == [0, 20]
+
+
+def test_a_checkpoint_without_tensors_saves_nothing() -> None:
+    """There is no number for it."""
+    made = counting()
+    frame: Any = SimpleNamespace(f_locals={"use_reentrant": False, "args": ("text",)})
+    made.entered(SimpleNamespace(kind=ScopeKind.CHECKPOINT, id="s1"), frame)
+    assert not made.tape.events
+
+
+def test_references_to_memory_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them, when the run is over."""
+    freed: list[int] = []
+    made = counting()
+    made._kept = {1: 11, 2: 22}
+    monkeypatch.setattr(saved, "UntypedStorage", SimpleNamespace(_free_weak_ref=freed.append))
+    del made
+    assert freed == [11, 22]
 
 
 def test_saved_tensors_that_cannot_be_read_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,7 +200,7 @@ def test_results_of_calls_that_are_kept(parent: Any, path: str, kept: list[str])
         event = SimpleNamespace(parent=parent, path=path, name="Net")
         made.scope_left(SimpleNamespace(event=event), [("", torch.ones(1))])
         made.scope_left(SimpleNamespace(event=event), [])
-        assert list(made.activations) == kept
+        assert {name: len(calls) for name, calls in made._made.items()} == dict.fromkeys(kept, 1)
 
 
 class Refused(torch.autograd.Function):
@@ -190,6 +227,46 @@ def test_an_error_of_a_node_that_runs_again_is_its_own() -> None:
         kept.run("g1")  # type: ignore[arg-type]
 
 
+# Operations -------------------------------------------------------------------------------
+
+
+def test_operations_of_kernels_without_named_arguments() -> None:
+    """PyTorch may give none; a formula that cannot be used is lost, and the result is there."""
+    made: Any = object.__new__(flops.FlopsCounted)
+    made.tape = Tape()
+    made._way_to_run = lambda func, args: (None, flops._AS_IT_IS)
+    assert made.__torch_dispatch__(torch.ops.aten.neg.default, (), (torch.ones(1),)).item() == -1
+
+
+def test_operations_that_cannot_be_counted_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is raised in the program."""
+    monkeypatch.setattr(Tape, "strict", False)
+    made: Any = object.__new__(flops.FlopsCounted)
+    made.tape = Tape()
+    made._count(None, (), {}, torch.ones(1))
+    assert made.tape.lost == 1 and not written(made.tape, Measured)
+
+
+# What is asked for ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("compiled", [True, False, "inductor"])
+def test_what_compiled_may_be(compiled: Any) -> None:
+    """Nothing else."""
+    assert probes.Extras(compiled=compiled).compiled == compiled
+    for other in (1, "aot"):
+        with pytest.raises(InvalidArgument):
+            probes.Extras(compiled=other)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("keep", [(), ["Net: sin"], True])
+def test_statistics_are_asked_for_by_call(keep: Any) -> None:
+    """A pattern that only an operation matches gives none, and that is told."""
+    model = net(lambda self, x: x.sin())
+    with pytest.warns(Warning, match="^stats: .*'Net: sin'"):
+        torchrecorder.record(model, torch.ones(1), stats=["Net: sin"], keep=keep)
+
+
 # Communication and profilers --------------------------------------------------------------
 
 
@@ -210,6 +287,29 @@ def test_a_run_that_is_over_holds_no_futures() -> None:
     made.finish()
     assert (opened.future, made._last, made._works, made._writing) == (None, None, {}, {})
     assert made.tape.events == [(("blocked_seconds", None), ("seconds", 2.0))]
+
+
+def test_a_pass_that_is_over_has_told_of_what_was_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where no thread has done so yet."""
+    made: Any = object.__new__(communications.Communications)
+    made.tape, made._arrive = Tape(lambda: 3.0), lambda opened: None
+    made.values = SimpleNamespace(named={})
+    communication: Any = SimpleNamespace(backward=True)
+    opened = communications._Pending(made.tape, communication, [], True)
+    opened.future = SimpleNamespace(done=lambda: True)
+    made._found = [opened]
+    made.backward_ended()
+    assert opened.seconds == 0.0 and opened.future is None
+
+
+def test_the_end_of_what_did_not_begin_ends_nothing() -> None:
+    """What is open goes on."""
+    made, ended = profiled.Ranges(), list[str]()
+    made._open = [("o1", SimpleNamespace(__exit__=lambda *error: ended.append("o1")))]
+    made.op_ended("o9")  # type: ignore[arg-type]
+    assert not ended and len(made._open) == 1
+    made.op_ended("o1")  # type: ignore[arg-type]
+    assert ended == ["o1"] and not made._open
 
 
 def test_kernels_are_not_taken_for_their_launches() -> None:
