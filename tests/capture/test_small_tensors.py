@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import torchrecorder
 from tests.capture.test_small_instruments import event, slices
 from tests.capture.test_small_memory import watching
+from tests.capture.test_small_processes import called, listener
 from tests.zoo.case import net
 from torchrecorder.capture.probes import (
     communications, device, flops, probes, profiled, replay, retained_tensors, saved, statistics,
+    weights,
 )  # fmt: skip
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.storage import Storages
@@ -181,6 +185,29 @@ def test_numbers_of_a_result(choice: Any, paths: list[str], taken: bool) -> None
     assert [each[:4] for each in found] == [("v1", 0, -1, 2), ("v2", 0, -1, 3)] * taken
 
 
+def test_numbers_of_tensors_without_data() -> None:
+    """There are none: of fake and meta tensors, of no numbers, and of integers."""
+    with FakeTensorMode():
+        fake = torch.ones(2)
+    for tensor in (fake, torch.ones(2, device="meta"), torch.ones(0), torch.ones(2).long()):
+        assert statistics.numbers(tensor) is None
+    found = statistics.numbers(torch.ones(2))
+    assert found is not None and found[:2] == (2, 1.0)
+
+
+def test_weights_of_others_are_not_followed() -> None:
+    """An optimizer may have some more than the model."""
+    model, other = nn.Linear(1, 1, bias=False), nn.Parameter(torch.ones(1))
+    optimizer = torch.optim.SGD([model.weight, other], lr=0.5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with weights.WeightsFollowed(model) as followed:
+            (model.weight * other).sum().backward()
+            optimizer.step()
+    assert list(followed.weights) == ["weight"]
+    assert followed.weights["weight"].update == pytest.approx(0.5)
+
+
 def keeping(choice: Any) -> Any:
     """An instrument that keeps results."""
     autograd: Any = SimpleNamespace(
@@ -238,6 +265,20 @@ def test_operations_of_kernels_without_named_arguments() -> None:
     assert made.__torch_dispatch__(torch.ops.aten.neg.default, (), (torch.ones(1),)).item() == -1
 
 
+def test_operators_that_cannot_be_looked_up_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are lost, and not counted."""
+    monkeypatch.setattr(Tape, "strict", False)
+    made: Any = object.__new__(flops.FlopsCounted)
+    made.tape = Tape()
+
+    def fails(func: Any, args: Any) -> None:
+        raise KeyError
+
+    made._way_to_run = fails
+    ran = made.__torch_dispatch__(torch.ops.aten.neg.default, (), (torch.ones(1),), {})
+    assert ran.item() == -1 and made.tape.lost == 1 and not written(made.tape, Measured)
+
+
 def test_operations_that_cannot_be_counted_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is raised in the program."""
     monkeypatch.setattr(Tape, "strict", False)
@@ -274,6 +315,26 @@ def test_a_wait_of_the_recorder_is_none_of_the_program() -> None:
     """Nothing begins."""
     listener: Any = SimpleNamespace(_is_meant=lambda: False)
     assert communications.Communications.waits(listener, torch.ones(1)) is None
+
+
+def test_time_of_the_instrument_is_none_of_the_program() -> None:
+    """In its thread it stands still meanwhile; in others it runs."""
+    clock = iter(range(100))
+    made: Any = object.__new__(communications.Communications)
+    made.tape = Tape(lambda: float(next(clock)))
+    with made._working():
+        assert made.tape.paused is not None
+    assert made.tape.paused is None and made.tape.own > 0
+    made.tape.thread += 1
+    with made._working():
+        assert made.tape.paused is None
+
+
+def test_the_first_rank_of_a_group_is_a_peer() -> None:
+    """By its number in the world; there is none before it."""
+    made = listener()
+    peers = [made._describe(called("broadcast", "gpu", peer)).peer for peer in (0, 3, 4, -1)]
+    assert peers == [0, 6, -1, -1]
 
 
 def test_a_run_that_is_over_holds_no_futures() -> None:
