@@ -79,15 +79,17 @@ class Extras:
             return
         events = list(events)
         entered = {event.id: event for event in events if isinstance(event, Scope)}
-        names = [item.path or item.name for item in entered.values()]
-        if self.keep and not isinstance(self.keep, bool):
+        scopes = [item.path or item.name for item in entered.values()]
+        warn_unmatched("stats", patterns_of(self.stats), scopes)
+        if patterns := patterns_of(self.keep):
             from torchrecorder.capture.probes.retained_tensors import op_place
 
-            for event in events:
-                if isinstance(event, Op):
-                    names.append(f"{op_place(scopes_around(entered, event.scope))}: {event.name}")
-        for option, choice in (("stats", self.stats), ("keep", self.keep)):
-            warn_unmatched(option, patterns_of(choice), names)
+            ops = [
+                f"{op_place(scopes_around(entered, event.scope))}: {event.name}"
+                for event in events
+                if isinstance(event, Op)
+            ]
+            warn_unmatched("keep", patterns, [*scopes, *ops])
 
     def start(
         self,

@@ -69,7 +69,7 @@ class Ranges(Observer):
 
     def _leave(self, id: str) -> None:
         """End the range, and open ranges inside it after an exception."""
-        if any(item == id for item, _ in reversed(self._open)):
+        if any(item == id for item, _ in self._open):
             while self._open:
                 last, opened = self._open.pop()
                 opened.__exit__(None, None, None)

@@ -264,7 +264,7 @@ class _MultiColumn:
         height: dict[int, int] = {}
         placed: list[tuple[float, int]] = []
         for turn in reversed(order):  # from the right: only what begins before the end is above
-            over = [at for begin, at in placed if begin <= ends[turn.trunk] + 2]
+            over = [at for begin, at in placed if begin <= ends[turn.trunk]]
             height[turn.trunk] = max(over, default=-1) + 1
             placed.append((self._beside(turn), height[turn.trunk]))
         most = max(height.values(), default=0)

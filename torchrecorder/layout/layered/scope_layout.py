@@ -217,7 +217,7 @@ class _NetRoute:
             if begin < start:
                 continue
             seat = joined.get(before.get(number, -1), -1)
-            if seat >= 0 and stems[seat].across == across[node] and stems[seat].end == begin:
+            if seat >= 0 and stems[seat].across == across[node]:
                 stems[seat] = stems[seat]._replace(end=end)
                 joined[number] = seat
             else:
