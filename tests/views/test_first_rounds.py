@@ -216,3 +216,16 @@ def test_the_first_step_of_an_optimizer_with_methods_folds() -> None:
     for functions in (True, None, False):
         view = make_view(recorder.recording, ViewOptions(functions=functions))
         assert max(cluster.count for cluster in view.clusters.values()) == 4, functions
+
+
+def test_the_first_step_of_averaging_by_hand_folds() -> None:
+    """It reads weights of a copy that nothing calls: they have no names, and stand before it."""
+    model, average = torch.nn.Linear(4, 1), torch.nn.Linear(4, 1).requires_grad_(False)
+    with torchrecorder.Recorder(model) as recorder:
+        for _ in range(4):
+            model(torch.rand(2, 4))
+            with torch.no_grad():
+                for mean, weight in zip(average.parameters(), model.parameters()):
+                    mean.lerp_(weight, 0.1)
+    view = make_view(recorder.recording, ViewOptions())
+    assert max(cluster.count for cluster in view.clusters.values()) == 4

@@ -156,3 +156,21 @@ class _Reads(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         found: Tensor = self.layer(x, self.cache)
         return found
+
+
+def test_what_a_program_reads_in_a_region_of_its_own_stays_outside() -> None:
+    """The state of an environment, say: the last one is read by nothing, and folds all the same."""
+    model = nn.Linear(4, 2)
+
+    def play() -> None:
+        state = torch.rand(4)
+        for _ in range(5):
+            with torch.no_grad():
+                model(state[None]).argmax()
+            state = torch.rand(4)
+            model(torch.rand(8, 4)).sum().backward()
+
+    with torchrecorder.Recorder(model) as recorder:
+        play()
+    view = make_view(recorder.recording, ViewOptions())
+    assert max(folds(view)) == 5

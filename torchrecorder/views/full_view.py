@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from operator import itemgetter
 
-from torchrecorder.events import CALLED, MODES, OpKind, Role, ScopeId, ScopeKind, Slot, ValueId
+from torchrecorder.events import (
+    CALLED, MODES, NO_STORAGE, OpKind, Role, ScopeId, ScopeKind, Slot, ValueId,
+)  # fmt: skip
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.scaler_state import scaler_state
@@ -111,20 +113,28 @@ class _Whole:
         around = None
         if kind is not BoxKind.INPUT:
             around = self._before(value, self.nesting.common(self._reading(value)))
-        if not self._rewritten.isdisjoint(self.values[value].names):
+        one = self.values[value]
+        if not self._rewritten.isdisjoint((*one.names, one.storage)):
             around = self._outside_modes(around)
         return Box(value, kind, around, (value,))
 
     @cached_property
-    def _rewritten(self) -> set[str]:
-        """The names of weights that operations outside training steps write."""
-        return {
-            name
+    def _rewritten(self) -> set[str | int]:
+        """The names and storages of weights that operations outside training steps write."""
+        memory = self.recording.stored_memory
+        written = [
+            self.values[value]
             for op in self.ops.values()
             if op.scope not in self.steps
             for value in op.writes
-            if self.stored.get(value) is Role.PARAMETER
-            for name in self.values[value].names
+        ]
+        weights = [
+            one for one in written
+            if Role.PARAMETER in (self.stored.get(one.id), memory.get(one.storage))
+        ]
+        return {
+            *(name for one in weights for name in one.names),
+            *(one.storage for one in weights if one.storage != NO_STORAGE),
         }
 
     def _outside_modes(self, scope: str | None) -> str | None:
@@ -235,7 +245,8 @@ class _Whole:
         return Box(op.id, kind, home, (op.id, *self._made_by(op)))
 
     def _looked_up(self, op: Op) -> tuple[str, int] | None:
-        """The scope that alone reads what *op* made of numbers, and the position of its reader.
+        """The scope in a module that alone reads what *op* made of numbers outside of this module,
+        and the position of its reader.
 
         None if the scope was given it. Each layer may look up a tensor in a cache of its own, which
         was made before all layers: that is drawn in the layer, as a constant is.
@@ -251,8 +262,12 @@ class _Whole:
         home, outside = self._before(value, self.nesting.common(scopes)), op.scope
         while outside is not None and self.scopes[outside].kind is ScopeKind.FUNCTION:
             outside = self.scopes[outside].parent  # of the function that made the cache
-        inside = home not in (op.scope, outside) and outside in (None, *self.nesting.around(home))
-        return (home, readers[0].index) if home is not None and inside else None
+        around = [*map(ScopeId, self.nesting.around(home))]
+        if home is None or home == op.scope or outside not in (None, *around):
+            return None
+        entered = around if outside is None else around[: around.index(outside)]
+        in_module = any(self.scopes[scope].kind is ScopeKind.MODULE for scope in entered)
+        return (home, readers[0].index) if in_module else None
 
     @cached_property
     def _given_back(self) -> set[ValueId]:
