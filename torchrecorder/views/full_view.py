@@ -235,10 +235,11 @@ class _Whole:
         return Box(op.id, kind, home, (op.id, *self._made_by(op)))
 
     def _looked_up(self, op: Op) -> tuple[str, int] | None:
-        """The scope that alone reads what *op* made of numbers, and the position of its reader.
+        """The module that alone reads what *op* made of numbers, and the position of its reader.
 
-        None if the scope was given it. Each layer may look up a tensor in a cache of its own, which
-        was made before all layers: that is drawn in the layer, as a constant is.
+        None if it was given it. Each layer may look up a tensor in a cache of its own, which was
+        made before all layers: that is drawn in the layer, as a constant is. Regions, such as
+        ``no_grad``, are no place for what ran outside.
         """
         if op.inputs or len(op.outputs) != 1 or op.scope in self.steps:
             return None
@@ -249,6 +250,8 @@ class _Whole:
         if not scopes or op.scope in scopes or value in self.stored or value in self._given_back:
             return None
         home, outside = self._before(value, self.nesting.common(scopes)), op.scope
+        while home is not None and self.scopes[ScopeId(home)].kind is not ScopeKind.MODULE:
+            home = self.nesting.parents[home]
         while outside is not None and self.scopes[outside].kind is ScopeKind.FUNCTION:
             outside = self.scopes[outside].parent  # of the function that made the cache
         inside = home not in (op.scope, outside) and outside in (None, *self.nesting.around(home))
