@@ -315,8 +315,7 @@ STAGE_VOTES = Internal(
     "schedules of pipelines in a plan, where no stage can be asked whether it knows its shapes",
     "nothing: other versions do not ask in a plan",
     ("torch.distributed.pipelining.PipelineStage._warmup_backward_result",),
-    since="2.13",
-    until="2.15",
+    since="2.13", until="2.15",
 )
 COLLECTIVE_CALLS = Internal(
     "torch.distributed in function modes",
