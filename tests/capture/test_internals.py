@@ -93,10 +93,11 @@ def test_an_entry_is_complete(internal):
 @each_internal
 @pytest.mark.skipif(sys.platform != "linux", reason="PyTorch has less elsewhere")
 def test_versions_have_what_is_said_of_them(internal):
-    """From the version on that is said to be the first."""
-    first, this = (tuple(map(int, version.split(".")[:2]))
-                   for version in (internal.since, torch.__version__))
-    assert internal.present or this < first
+    """From the version on that is said to be the first, until it is said to be gone."""
+    versions = internal.since, torch.__version__, internal.until or "99.0"
+    first, this, end = (tuple(map(int, version.split(".")[:2])) for version in versions)
+    assert internal.present or not first <= this < end
+    assert this < end or not internal.present
 
 
 def test_what_is_bound_is_listed():

@@ -40,17 +40,19 @@ def test_a_warning_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
 def test_doctor_shows_what_is_lost_without_an_internal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only of those that are missing, and since when PyTorch has them."""
+    """Only of those that are missing, and which versions of PyTorch have them."""
     common = {"gives": "a fact", "without": "a gap", "since": "2.9"}
-    here, gone = (
-        SimpleNamespace(name=name, present=present, **common)
-        for name, present in (("here", True), ("gone", False))
-    )
-    monkeypatch.setattr(table, "INTERNALS", (here, gone))
+    internals = [
+        SimpleNamespace(name=name, present=name == "here", until=until, **common)
+        for name, until in (("here", ""), ("gone", ""), ("over", "2.12"))
+    ]
+    monkeypatch.setattr(table, "INTERNALS", internals)
     assert DoctorCommand().run(argparse.Namespace()) == 0
-    lines = capsys.readouterr().out.splitlines()[-2:]
+    lines = capsys.readouterr().out.splitlines()[-3:]
     assert [" ".join(line.split()) for line in lines] == [
-        "yes here: a fact", "no gone: a fact (PyTorch 2.9 has it). Without: a gap"
+        "yes here: a fact",
+        "no gone: a fact (PyTorch 2.9 has it). Without: a gap",
+        "no over: a fact (PyTorch 2.9 has it, 2.12 no longer). Without: a gap",
     ]
 
 

@@ -129,6 +129,18 @@ def test_what_a_model_is_given_is_drawn_outside_of_its_regions() -> None:
     assert view.boxes[made].cluster is None
 
 
+def test_what_a_program_makes_is_drawn_outside_of_its_regions() -> None:
+    """It did not run under ``no_grad``, whether it is given to a model there or to a function."""
+    model = nn.Linear(4, 4)
+    with torchrecorder.Recorder(model) as recorder:
+        x, y = torch.tensor([[1.0, 2.0, 3.0, 4.0]]), torch.tensor(5.0)
+        with torch.no_grad():
+            model(x).add(1).mul(y)
+    view = make_view(recorder.recording, ALL)
+    made = [op.id for op in recorder.recording.ops.values() if op.name == "tensor"]
+    assert [view.boxes[op].cluster for op in made] == [None, None]
+
+
 def test_a_table_lists_what_a_layer_looks_up_where_it_ran() -> None:
     """Before the model, as the program ran it; with a line for each op, and without."""
     layer = Layer(0)

@@ -245,11 +245,11 @@ class _Whole:
         return Box(op.id, kind, home, (op.id, *self._made_by(op)))
 
     def _looked_up(self, op: Op) -> tuple[str, int] | None:
-        """The scope in a module that alone reads what *op* made of numbers outside of this module,
-        and the position of its reader.
+        """The module that alone reads what *op* made of numbers, and the position of its reader.
 
-        None if the scope was given it. Each layer may look up a tensor in a cache of its own, which
-        was made before all layers: that is drawn in the layer, as a constant is.
+        None if it was given it. Each layer may look up a tensor in a cache of its own, which was
+        made before all layers: that is drawn in the layer, as a constant is. Regions, such as
+        ``no_grad``, are no place for what ran outside.
         """
         if op.inputs or len(op.outputs) != 1 or op.scope in self.steps:
             return None
@@ -260,14 +260,12 @@ class _Whole:
         if not scopes or op.scope in scopes or value in self.stored or value in self._given_back:
             return None
         home, outside = self._before(value, self.nesting.common(scopes)), op.scope
+        while home is not None and self.scopes[ScopeId(home)].kind is not ScopeKind.MODULE:
+            home = self.nesting.parents[home]
         while outside is not None and self.scopes[outside].kind is ScopeKind.FUNCTION:
             outside = self.scopes[outside].parent  # of the function that made the cache
-        around = [*map(ScopeId, self.nesting.around(home))]
-        if home is None or home == op.scope or outside not in (None, *around):
-            return None
-        entered = around if outside is None else around[: around.index(outside)]
-        in_module = any(self.scopes[scope].kind is ScopeKind.MODULE for scope in entered)
-        return (home, readers[0].index) if in_module else None
+        inside = home not in (op.scope, outside) and outside in (None, *self.nesting.around(home))
+        return (home, readers[0].index) if home is not None and inside else None
 
     @cached_property
     def _given_back(self) -> set[ValueId]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from torchrecorder.events import MODES, ScopeId, ValueId
+from torchrecorder.events import MODES, FunctionId, ScopeId, ValueId
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.hide import is_query, without
 from torchrecorder.views.training import drawn_backwards
@@ -41,7 +41,8 @@ def read_later(recording: RecordedRun) -> set[ValueId]:
     roots: dict[ScopeId | None, ScopeId | None] = {None: None}
     made_in: dict[ValueId, tuple[ScopeId, int]] = {}
     for scope in recording.scopes.values():
-        outermost = roots[scope.parent] is None and scope.kind not in MODES
+        grouped = FunctionId(scope.id) in recording.function_calls  # which the program calls
+        outermost = roots[scope.parent] is None and scope.kind not in MODES and not grouped
         roots[scope.id] = scope.id if outermost else roots[scope.parent]
         if outermost:
             made_in.update((slot.value, (scope.id, scope.index)) for slot in scope.outputs)

@@ -22,6 +22,7 @@ class Internal:
         paths: Dotted paths of the names that must exist.
         attributes: Private attributes of objects that capture reads directly, for speed.
         since: The first supported version that has it.
+        until: The first version that does not have it any more; empty if there is none.
         needed: Whether nothing can be recorded without it.
         works: Further checks, besides the names.
     """
@@ -32,6 +33,7 @@ class Internal:
     paths: tuple[str, ...] = ()
     attributes: tuple[str, ...] = ()
     since: str = OLDEST
+    until: str = ""
     needed: bool = False
     works: Callable[[], bool] = lambda: True
 

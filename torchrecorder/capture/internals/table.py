@@ -313,9 +313,9 @@ FAKE_GROUPS = Internal(
 STAGE_VOTES = Internal(
     "votes of pipeline stages",
     "schedules of pipelines in a plan, where no stage can be asked whether it knows its shapes",
-    "older versions do not vote, and plan schedules without it",
+    "nothing: other versions do not ask in a plan",
     ("torch.distributed.pipelining.PipelineStage._warmup_backward_result",),
-    since="2.13",
+    since="2.13", until="2.15",
 )
 COLLECTIVE_CALLS = Internal(
     "torch.distributed in function modes",

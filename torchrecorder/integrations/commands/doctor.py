@@ -74,7 +74,9 @@ def _print_internals() -> None:
     print("      Internals of PyTorch used for recording:")
     for internal in INTERNALS:
         present = internal.present
-        lost = "" if present else f" (PyTorch {internal.since} has it). Without: {internal.without}"
+        last = f", {internal.until} no longer" if internal.until else ""
+        has = f"PyTorch {internal.since} has it{last}"
+        lost = "" if present else f" ({has}). Without: {internal.without}"
         print(f"{'yes' if present else 'no':<5} {internal.name}: {internal.gives}{lost}")
 
 
