@@ -1,0 +1,127 @@
+"""Small facts of columns, U shapes and trunks, each in a scope made by hand."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.layout.test_column_parts import EARLY, HIGH, LONG, ROW, cut
+from tests.layout.test_settled import box
+from tests.layout.test_u_parts import BELOW, OVER, THROUGH, UNDER, chain
+from torchrecorder.layout import engine
+from torchrecorder.layout.layered import Item, Link
+from torchrecorder.layout.layered.compaction import Tie, settle
+from torchrecorder.layout.layered.constants import APART, BEFORE
+from torchrecorder.layout.layered.multi_column import CLEAR, cut_before
+from torchrecorder.layout.layered.ports import levels
+from torchrecorder.layout.layered.positions import BranchPath, Composed, Frame, HeaderSpace
+from torchrecorder.layout.layered.side_by_side import CutEdge, UShape, _u_shape
+from torchrecorder.layout.layered.u_shape import comes_from_right
+
+# Columns ----------------------------------------------------------------------------------
+
+
+def test_a_line_that_is_read_straight_below_turns_off_there() -> None:
+    """Not before the row that reads it, whether or not it turns to the box."""
+    frames = tuple(Frame(0.0, ROW * row + HIGH, wide, HIGH)
+                   for row, wide in enumerate([80.0, 40.0, 80.0, 40.0]))  # fmt: skip
+    down = ((60.0, 40.0), (60.0, 100.0))
+    away = ((60.0, 40.0), (60.0, 90.0), (90.0, 90.0), (90.0, 136.0), (30.0, 136.0), (30.0, 140.0))
+    paths = BranchPath(0, 0, down), BranchPath(0, 1, away)
+    scope = Composed(120.0, 180.0, (), (), frames, paths, {})
+    made = cut_before(scope, [140.0], HeaderSpace())
+    assert made is not None
+    right = made.frames[3].across
+    lowest = max(y for x, y in made.paths[1].points if x < right)
+    assert lowest == made.frames[1].end + BEFORE
+
+
+def test_a_line_does_not_turn_off_where_one_comes_from_the_right() -> None:
+    """Its level piece is in the way wherever it goes on."""
+    other = (80.0, ROW), (80.0, EARLY), (15.0, EARLY), (15.0, ROW * 2)
+    made = cut(6, [4], [(0, [5], 60.0)], boxes=[LONG], ways=[other])
+    moved = made.frames[0].along - HIGH
+    assert max(y for x, y in made.paths[0].points if 0 < x <= 60.0) > EARLY + moved
+
+
+@pytest.mark.parametrize(("left", "straight"), [
+    (30 + CLEAR, True), (29 + CLEAR, False), (20 - CLEAR, True), (21 - CLEAR, False),
+])
+def test_a_way_down_keeps_clear_of_boxes(left: float, straight: bool) -> None:
+    """On both sides; else it is as it was."""
+    boxes = [Frame(left, 130.0, 10.0, 9.0), Frame(300.0, 130.0, 10.0, 20.0)]
+    made = cut(6, [3], [(0, [3], 90.0)], boxes=boxes)
+    points = made.paths[0].points
+    down = points[next(n for n, (_, y) in enumerate(points) if y == min(y for _, y in points)) :]
+    assert (len({x for x, _ in down[1:]}) == 1) == straight
+
+
+# Boxes ------------------------------------------------------------------------------------
+
+
+def test_nothing_is_settled_where_nothing_is() -> None:
+    """Nor is it an error."""
+    assert settle([], [], []) == []
+
+
+@pytest.mark.parametrize("side", [1, -1])
+def test_what_is_alone_comes_back_to_the_largest_group(side: int) -> None:
+    """On its side of it, wherever that is."""
+    apart = 20 + APART[True, True]
+    down = [Tie(0, 0.0, 1, 0.0, 4), Tie(1, 0.0, 2, 0.0, 4)]
+    bodies = [box(0), box(1), box(2), box(0)]
+    for middle in (100.0, -100.0):
+        at = [middle, middle, middle, middle + 3 * side * apart]
+        assert settle(bodies, at, down) == [middle, middle, middle, middle + side * apart]
+
+
+# A U --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("leaves", "is_u"), [(80.0, True), (100.0, False)])
+def test_the_innermost_level_of_a_u_is_above_its_bottom(leaves: float, is_u: bool) -> None:
+    """Something lies below it."""
+    lines = [CutEdge(0, 0, 0, 9, 20.0, 180.0), CutEdge(1, 1, 1, 8, leaves, 160.0),
+             CutEdge(2, 2, 4, 5, 100.0, 100.0)]  # fmt: skip
+    depends: Any = SimpleNamespace(
+        encloses=lambda outer, inner: True, reaches=lambda one, other: True
+    )
+    assert (_u_shape(depends, lines, 100.0) is not None) == is_u
+
+
+def test_only_lines_into_a_box_tell_from_which_side_a_level_comes() -> None:
+    """Others may end further right."""
+    lines = [((60.0, 40.0), (35.0, 180.0)), ((60.0, 80.0), (35.0, 140.0)),
+             ((39.0, 40.0), (39.0, 60.0))]  # fmt: skip
+    skips = (OVER._replace(path=6, trunk=6),), (UNDER._replace(path=7, trunk=7),)
+    scope = chain(lines=lines, opened=[3, 4])
+    ways = [path.points[-1][0] + 60.0 for path in scope.paths[:2]]
+    scope = scope._replace(paths=tuple(
+        path._replace(points=(path.points[0], (at, path.points[-1][1])))
+        for path, at in zip(scope.paths, ways)
+    ) + scope.paths[2:])
+    assert comes_from_right(scope, UShape(BELOW, skips, (THROUGH,)))
+
+
+# Trunks and attributes --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("bundles", "trunks"), [((), 2), (((0, "all"),), 1)])
+def test_lines_share_a_trunk_outside_of_a_module(
+    bundles: tuple[tuple[int, str], ...], trunks: int
+) -> None:
+    """If they are said to; inside each is its own, and what reads them is joined once."""
+    items = [Item("module", -1, 60, 30, (20.0, 12.0))]
+    items += [Item(str(number), 0, 40, 20) for number in range(2)]
+    items.append(Item("read", -1, 40, 20))
+    found = levels(items, [Link(1, 3, "x", bundles), Link(2, 3, "y", bundles)])
+    assert (len(found[0].nets), len(found[-1].nets)) == (2, trunks)
+    assert len(found[0].exits) == trunks
+
+
+def test_values_of_attributes_may_hold_any_sign() -> None:
+    """Also that between a name and its value."""
+    made = engine.run("digraph { a }", attributes={"label": "one=two=three"})
+    assert b"one=two=three" in made
