@@ -9,15 +9,21 @@ import pytest
 
 from tests.layout.test_column_parts import EARLY, HIGH, LONG, ROW, cut
 from tests.layout.test_settled import box
+from tests.layout.test_side_entry import ASIDE, CIRCLE, MAIN
 from tests.layout.test_u_parts import BELOW, OVER, THROUGH, UNDER, chain
+from torchrecorder.errors import LayoutFailed
 from torchrecorder.layout import engine
+from torchrecorder.layout.engine import Job
 from torchrecorder.layout.layered import Item, Link
 from torchrecorder.layout.layered.compaction import Tie, settle
-from torchrecorder.layout.layered.constants import APART, BEFORE
+from torchrecorder.layout.layered.constants import APART, BEFORE, PAD, TRACK
 from torchrecorder.layout.layered.multi_column import CLEAR, cut_before
+from torchrecorder.layout.layered.ordering import PASSING
 from torchrecorder.layout.layered.ports import levels
 from torchrecorder.layout.layered.positions import BranchPath, Composed, Frame, HeaderSpace
+from torchrecorder.layout.layered.scope_layout import Draft
 from torchrecorder.layout.layered.side_by_side import CutEdge, UShape, _u_shape
+from torchrecorder.layout.layered.side_entry import side_entries
 from torchrecorder.layout.layered.u_shape import comes_from_right
 
 # Columns ----------------------------------------------------------------------------------
@@ -58,6 +64,16 @@ def test_a_way_down_keeps_clear_of_boxes(left: float, straight: bool) -> None:
     assert (len({x for x, _ in down[1:]}) == 1) == straight
 
 
+def test_a_scope_ends_below_the_lines_below_its_longest_column() -> None:
+    """As many as turn off there."""
+    for count in (1, 2, 3):
+        lines = [(3, [5], 60.0 + 10 * number) for number in range(count)]
+        made = cut(6, [4], [*lines, (0, [5], 100.0), (0, [5], 110.0)])
+        lowest = made.frames[3].end + BEFORE + TRACK * (count - 1)
+        assert max(y for path in made.paths for _, y in path.points) == lowest
+        assert made.height == lowest + PAD
+
+
 # Boxes ------------------------------------------------------------------------------------
 
 
@@ -75,6 +91,36 @@ def test_what_is_alone_comes_back_to_the_largest_group(side: int) -> None:
     for middle in (100.0, -100.0):
         at = [middle, middle, middle, middle + 3 * side * apart]
         assert settle(bodies, at, down) == [middle, middle, middle, middle + side * apart]
+
+
+def test_space_below_a_box_that_can_open_is_kept_free() -> None:
+    """In the rows before its first reader; below others, and further down, a line is narrow."""
+    for header, widths in (((20.0, 12.0), [60.0, PASSING]), (None, [PASSING] * 2)):
+        items = [Item("in", -1, 40, 20, first=True), Item("module", -1, 60, 30, header)]
+        items += [Item(str(number), -1, 40, 20) for number in range(4)]
+        links = [Link(0, number, "x") for number in (1, 2)]
+        links += [Link(number, number + 1, "x") for number in (2, 3, 4)]
+        links += [Link(1, 4, "y"), Link(1, 5, "z")]
+        if header is not None:
+            items.append(Item("inside", 1, 40, 20))
+            links = [link._replace(tail=6) if link.tail == 1 else link for link in links]
+            links[0] = Link(0, 6, "x")
+        made = Draft(levels(items, links)[-1].level(), items, False)
+        assert made.row == [0, 1, 1, 2, 3, 4]
+        passing = sorted(zip(made.grid.row[6:], made.grid.widths[6:]))
+        assert passing == [(2, PASSING), (2, widths[0]), (3, widths[1])]
+
+
+@pytest.mark.parametrize("far", [0.0, 2000.0])
+def test_a_line_from_the_left_enters_a_circle_at_its_left(far: float) -> None:
+    """Wherever on the paper that is."""
+    aside = [(100.0 - x + far, y) for x, y in ASIDE]
+    main = [(x + far, y) for x, y in MAIN]
+    circle = CIRCLE._replace(x=CIRCLE.x + far)
+    ways = side_entries(
+        [tuple(main), tuple(aside)], ["a", "b"], {0: circle, 1: circle}, [circle], True
+    )
+    assert ways[1][-1] == (circle.x, 110.0)
 
 
 # A U --------------------------------------------------------------------------------------
@@ -119,6 +165,21 @@ def test_lines_share_a_trunk_outside_of_a_module(
     found = levels(items, [Link(1, 3, "x", bundles), Link(2, 3, "y", bundles)])
     assert (len(found[0].nets), len(found[-1].nets)) == (2, trunks)
     assert len(found[0].exits) == trunks
+
+
+def test_each_try_has_its_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first one as much as each that may come after."""
+    limits: list[float] = []
+
+    def tried(jobs: Any, cheaper: Any, limit: float) -> Any:
+        limits.append(limit)
+        return ([b"picture"], None) if len(limits) > 1 else ([], LayoutFailed("crashed"))
+
+    monkeypatch.setattr(engine, "_attempt", tried)
+    monkeypatch.setattr(engine.time, "monotonic", lambda: 100.0)
+    assert engine.run_many([Job("digraph {}")], timeout=30.0) == [b"picture"]
+    tries = len(engine.EFFORTS)
+    assert limits == [30.0 / tries, 30.0 / (tries - 1)]
 
 
 def test_values_of_attributes_may_hold_any_sign() -> None:
