@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.layout.test_column_parts import EARLY, HIGH, LONG, ROW, cut
+from tests.layout.test_column_parts import EARLY, HIGH, LATE, LONG, ROW, cut
 from tests.layout.test_settled import box
 from tests.layout.test_side_entry import ASIDE, CIRCLE, MAIN
 from tests.layout.test_u_parts import BELOW, OVER, THROUGH, UNDER, chain
@@ -50,6 +50,14 @@ def test_a_line_does_not_turn_off_where_one_comes_from_the_right() -> None:
     made = cut(6, [4], [(0, [5], 60.0)], boxes=[LONG], ways=[other])
     moved = made.frames[0].along - HIGH
     assert max(y for x, y in made.paths[0].points if 0 < x <= 60.0) > EARLY + moved
+
+
+@pytest.mark.parametrize(("end", "level"), [(104.0, 108.0), (106.0, LATE)])
+def test_a_line_turns_off_above_the_end_of_a_row_or_below_it(end: float, level: float) -> None:
+    """With room for what turns off below it."""
+    made = cut(6, [4], [(0, [5], 60.0)], boxes=[LONG, Frame(70.0, 45.0, 10.0, end - 45.0)])
+    moved = made.frames[0].along - HIGH
+    assert max(y for x, y in made.paths[0].points if 0 < x <= 60.0) == level + moved
 
 
 @pytest.mark.parametrize(("left", "straight"), [
