@@ -14,14 +14,15 @@ from tests.layout.test_u_parts import BELOW, OVER, THROUGH, UNDER, chain
 from torchrecorder.errors import LayoutFailed
 from torchrecorder.layout import engine
 from torchrecorder.layout.engine import Job
-from torchrecorder.layout.layered import Item, Link
+from torchrecorder.layout.layered import Item, Link, place, plan
 from torchrecorder.layout.layered.compaction import Tie, settle
 from torchrecorder.layout.layered.constants import APART, BEFORE, PAD, TRACK
+from torchrecorder.layout.layered.edge_routing import Trunks
 from torchrecorder.layout.layered.multi_column import CLEAR, cut_before
 from torchrecorder.layout.layered.ordering import PASSING
-from torchrecorder.layout.layered.ports import levels
+from torchrecorder.layout.layered.ports import OUTSIDE, End, levels
 from torchrecorder.layout.layered.positions import BranchPath, Composed, Frame, HeaderSpace
-from torchrecorder.layout.layered.scope_layout import Draft
+from torchrecorder.layout.layered.scope_layout import PASSED, Draft
 from torchrecorder.layout.layered.side_by_side import CutEdge, UShape, _u_shape
 from torchrecorder.layout.layered.side_entry import side_entries
 from torchrecorder.layout.layered.u_shape import comes_from_right
@@ -115,8 +116,8 @@ def test_space_below_a_box_that_can_open_is_kept_free() -> None:
             links[0] = Link(0, 6, "x")
         made = Draft(levels(items, links)[-1].level(), items, False)
         assert made.row == [0, 1, 1, 2, 3, 4]
-        passing = sorted(zip(made.grid.row[6:], made.grid.widths[6:]))
-        assert passing == [(2, PASSING), (2, widths[0]), (3, widths[1])]
+        passing = list(zip(made.grid.row[6:], made.grid.widths[6:]))
+        assert passing == [(2, widths[0]), (2, PASSING), (3, widths[1])]
 
 
 @pytest.mark.parametrize("far", [0.0, 2000.0])
@@ -188,6 +189,49 @@ def test_each_try_has_its_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> 
     assert engine.run_many([Job("digraph {}")], timeout=30.0) == [b"picture"]
     tries = len(engine.EFFORTS)
     assert limits == [30.0 / tries, 30.0 / (tries - 1)]
+
+
+def test_a_tensor_leaves_a_module_once() -> None:
+    """However many read it outside."""
+    items = [Item("module", -1, 60, 30, (20.0, 12.0)), Item("made", 0, 40, 20)]
+    items += [Item(str(number), -1, 40, 20) for number in range(2)]
+    found = levels(items, [Link(1, 2, "x"), Link(1, 3, "x")])
+    (net,) = found[0].level().nets
+    assert net.sinks == [End(OUTSIDE, 0)]
+    (outside,) = found[-1].level().nets
+    assert [sink.child for sink in outside.sinks] == [1, 2]
+
+
+def test_what_lies_between_two_drawn_pieces_is_not_drawn() -> None:
+    """A line there is drawn from its beginning."""
+    trunks, way = Trunks(), [(0.0, 40.0), (0.0, 60.0), (30.0, 60.0)]
+    for begin in (0.0, 90.0):
+        trunks.fresh("x", [(0.0, begin), (0.0, begin + 10.0)])
+    assert trunks.fresh("x", way) == tuple(way)
+
+
+def test_nothing_is_open_that_is_not_asked_for() -> None:
+    """Of two modules, one."""
+    items = [Item(str(number), -1, 60, 30, (20.0, 12.0)) for number in range(2)]
+    items += [Item(f"in {number}", number, 40, 20) for number in range(2)]
+    planned = plan(items, [Link(2, 3, "x")])
+    for opened in ([], [0], [1], [0, 1]):
+        assert [box.item for box in place(planned, opened).boxes if box.open] == opened
+
+
+def test_the_longest_branch_decides_whether_a_line_takes_a_lane() -> None:
+    """Also where another is short."""
+    items = [Item(str(number), -1, 40, 20) for number in range(PASSED + 5)]
+    links = [Link(number, number + 1, "x") for number in range(PASSED + 4)]
+    links += [Link(1, 4, "skip"), Link(1, PASSED + 4, "skip")]
+    made = Draft(levels(items, links)[-1].level(), items, False)
+    assert made.lanes == [(2, PASSED + 4)]
+
+
+def test_an_answer_that_breaks_off() -> None:
+    """What is whole of it is read."""
+    assert list(engine._fields(b"4\ndone9\npart")) == [b"done"]
+    assert list(engine._fields(b"4\ndone4\npart")) == [b"done", b"part"]
 
 
 def test_values_of_attributes_may_hold_any_sign() -> None:
