@@ -26,6 +26,7 @@ from torchrecorder.layout.layered.scope_layout import PASSED, Draft
 from torchrecorder.layout.layered.side_by_side import CutEdge, UShape, _u_shape
 from torchrecorder.layout.layered.side_entry import side_entries
 from torchrecorder.layout.layered.u_shape import comes_from_right
+from torchrecorder.layout.measure import label_size
 
 # Columns ----------------------------------------------------------------------------------
 
@@ -238,3 +239,14 @@ def test_values_of_attributes_may_hold_any_sign() -> None:
     """Also that between a name and its value."""
     made = engine.run("digraph { a }", attributes={"label": "one=two=three"})
     assert b"one=two=three" in made
+
+
+def test_a_child_that_ends_without_a_word() -> None:
+    """That is said; else its last words are told."""
+    assert "it said nothing" in str(engine._breakdown(1, " \n"))
+    assert str(engine._breakdown(1, "first\nlast\n")).endswith("child process: last")
+
+
+def test_no_text_has_no_size() -> None:
+    """Neither width nor height."""
+    assert label_size((), 10.0) == (0.0, 0)
