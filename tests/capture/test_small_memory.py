@@ -125,6 +125,24 @@ def test_kernels_without_named_arguments() -> None:
     assert result.sum() == -4 and not made.tape.lost
 
 
+def test_memory_that_is_released_is_let_go() -> None:
+    """No reference to it is kept."""
+    tensor, made = torch.ones(4), watching()
+    made._meet(tensor, "o1")
+    assert len(made._references) == 1
+    del tensor
+    assert not made._references and not made.begun and len(made.done) == 1
+
+
+def test_other_higher_order_operators_run_as_they_are() -> None:
+    """Only of a condition one branch is chosen."""
+    counting: Any = object.__new__(flops.FlopsCounted)
+    given = torch.ones(1), 2
+    assert counting._run_inside(lambda *args, **kwargs: (args, kwargs), given, {"a": 1}) == (
+        given, {"a": 1}
+    )
+
+
 def test_windows_of_what_runs_several_times() -> None:
     """From where it begins first to where it ends last."""
     made = watching()

@@ -230,6 +230,14 @@ def test_results_of_calls_that_are_kept(parent: Any, path: str, kept: list[str])
         assert {name: len(calls) for name, calls in made._made.items()} == dict.fromkeys(kept, 1)
 
 
+def test_results_of_operations_inside_of_modules() -> None:
+    """By the innermost module, with its whole path."""
+    inner = net(lambda self, x: x.sin())
+    model = net(lambda self, x: self.a(x), a=net(lambda self, x: self.b(x).cos(), b=inner))
+    recording = torchrecorder.record(model, torch.ones(1), keep=["a*: *"])
+    assert list(recording.activations) == ["a.b: sin", "a: cos"]
+
+
 class Refused(torch.autograd.Function):
     """A function whose backward fails."""
 

@@ -113,7 +113,7 @@ def test_a_box_goes_where_its_lines_are_shortest(weights: list[int], wanted: int
         assert all(b - a == pytest.approx(apart) for a, b in pairwise(found[:-1]))
 
 
-@pytest.mark.parametrize("start", [-99.0, 130.0, 150.0, 999.0])
+@pytest.mark.parametrize("start", [-99.0, 150.0, 350.0, 999.0])
 def test_between_two_equal_halves_a_box_stays(start: float) -> None:
     """Of all places between the two in the middle the nearest is as good as any."""
     places = [100.0 * number for number in range(FEW + 2)]

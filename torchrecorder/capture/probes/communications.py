@@ -267,7 +267,7 @@ class Communications(Observer):
             if parameter is None or not parameter.is_leaf or parameter.grad is None:
                 continue
             value = self.values.peek(parameter)
-            if value is not None and value in self._spread:
+            if value in self._spread:
                 self._gradients[value] = _bytes(local_part(parameter.grad))
 
     def spread(self, value: ValueId, tensor: Tensor) -> None:

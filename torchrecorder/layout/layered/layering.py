@@ -57,8 +57,6 @@ def _forward(count: int, pairs: Sequence[BoxPair]) -> tuple[list[int], list[list
                 heapq.heappop(waiting)
             ready.append(waiting[0])
         box = heapq.heappop(ready)
-        if placed[box]:
-            continue
         placed[box] = True
         done.append(box)
         for reader in after[box]:
