@@ -75,8 +75,8 @@ def structures(recording: HashedRun, *, exact: bool = True) -> dict[ScopeId, str
             of optimizers and averages only the weights and gradients count, because the first step
             of many makes the state that the others read; of data loaders only what is read of a
             batch, because the first call shuffles; and the state that the first call of a gradient
-            scaler makes does not count. Nor does it whether two arguments of a scope are one value:
-            the first round of a loop may be given one tensor as all state.
+            scaler makes does not count. Two arguments of a scope may be one value or two: the first
+            round of a loop may be given one tensor as all state.
     """
     forms = _Forms(recording, exact)
     return {scope: form.digest for scope, form in forms.found.items()}
