@@ -5,21 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from torchrecorder.events import OpId, ScopeId, ScopeKind, ValueId
-from torchrecorder.graph.nodes import Op, Scope
+from torchrecorder.events import OpId, ScopeKind, ValueId
+from torchrecorder.graph.data_loaders import LoadedRun
 
 SCALE = "GradScaler.scale"
 """The region that multiplies the loss by the scale."""
 
 
-class ScaledRun(Protocol):
+class ScaledRun(LoadedRun, Protocol):
     """The part of a recording that the state of gradient scalers depends on."""
-
-    @property
-    def scopes(self) -> Mapping[ScopeId, Scope]: ...
-
-    @property
-    def ops(self) -> Mapping[OpId, Op]: ...
 
     @property
     def consumers(self) -> Mapping[ValueId, tuple[OpId, ...]]: ...

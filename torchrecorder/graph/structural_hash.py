@@ -12,13 +12,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from hashlib import blake2b
+from operator import attrgetter
 from typing import Any, Protocol
 
 from torchrecorder.events import (
     MODES, NO_STORAGE, OpId, Role, ScopeId, ScopeKind, ValueId, names_gradient,
 )  # fmt: skip
-from torchrecorder.graph.data_loaders import DataLoaders, LoadedRun
+from torchrecorder.graph.data_loaders import DataLoaders
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
+from torchrecorder.graph.ops_inside import NestedRun, ops_inside, scopes_inside
 from torchrecorder.graph.scaler_state import ScaledRun, scaler_state
 
 
@@ -47,11 +49,8 @@ def without_numbers(text: str) -> str:
     return re.sub(r"\d+", "0", text)
 
 
-class HashedRun(LoadedRun, ScaledRun, Protocol):
+class HashedRun(NestedRun, ScaledRun, Protocol):
     """The part of a recording that the structure depends on."""
-
-    @property
-    def children(self) -> Mapping[ScopeId | None, tuple[Scope | Op, ...]]: ...
 
     @property
     def stored(self) -> Mapping[ValueId, Role]: ...
@@ -199,10 +198,10 @@ class _Forms:
             return
         children = self.recording.children[scope.id]
         if not self.exact and self.recording.weight_updates.get(scope.id) == scope.id:
-            inside = [*self._inside(scope.id)]
-            if not any(step.kind is ScopeKind.MODULE for step in inside):
-                ops = [step for step in inside if isinstance(step, Op)]
-                yield tuple(self._updated(scope, ops, form))
+            scopes = self.recording.scopes
+            inside = scopes_inside(self.recording, [scope.id])
+            if all(scopes[inner].kind is not ScopeKind.MODULE for inner in inside):
+                yield tuple(self._updated(scope, form))
                 return
         is_region = not self.exact and scope.kind in MODES
         for step in children:
@@ -228,14 +227,7 @@ class _Forms:
         values = self.recording.values
         yield tuple([(self._look(values[value]), self._stored(value)) for value in form.outside])
 
-    def _inside(self, scope: ScopeId) -> Iterator[Scope | Op]:
-        """All scopes and ops in *scope*, in run order."""
-        for step in self.recording.children[scope]:
-            yield step
-            if isinstance(step, Scope):
-                yield from self._inside(step.id)
-
-    def _updated(self, scope: Scope, ops: Sequence[Op], form: _Form) -> Iterator[Any]:
+    def _updated(self, scope: Scope, form: _Form) -> Iterator[Any]:
         """The weights and gradients that the ops of an optimizer's step or an averaging are given.
 
         By their names: the first step may read them in another order, for the state that it makes.
@@ -243,6 +235,8 @@ class _Forms:
         themselves do not count: they are weights only if a model with them runs later.
         """
         values = self.recording.values
+        inside = map(self.recording.ops.__getitem__, ops_inside(self.recording, [scope.id]))
+        ops = sorted(inside, key=attrgetter("index"))
         averages = set[int]()
         if scope.kind is ScopeKind.AVERAGING:
             averages = {values[value].storage for op in ops for value in op.writes} - {NO_STORAGE}

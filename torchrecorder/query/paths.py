@@ -12,7 +12,7 @@ from torchrecorder.checks import check_one, whole_number
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import FunctionCall, OpId, ValueId
 from torchrecorder.graph.nodes import GradNode, Module, Op, Value
-from torchrecorder.graph.ops_inside import ops_inside, ops_of_function
+from torchrecorder.graph.ops_inside import ops_inside
 from torchrecorder.graph.recording import Node, RecordedRun
 from torchrecorder.query.find import first_kind
 
@@ -105,7 +105,7 @@ def _nodes(recording: RecordedRun, name: str) -> set[str]:
         if isinstance(part, (Op, Value)):
             found.add(part.id)
         elif isinstance(part, FunctionCall):
-            found.update(ops_of_function(recording, part))
+            found.update(_ops_of_function(recording, part))
         else:
             calls = part.calls if isinstance(part, Module) else (part.id,)
             found.update(ops_inside(recording, calls))
@@ -194,3 +194,13 @@ class _PathGraph:
             for item in self.next[path[-1]]:
                 length = len(path) + self.left[item]
                 heapq.heappush(waiting, (length, (*order, self.place[item]), (*path, item)))
+
+
+def _ops_of_function(recording: RecordedRun, call: FunctionCall) -> Iterator[OpId]:
+    """The ids of all ops that ran in *call*: in the functions and modules that it called, too."""
+    inside = {call.id}
+    for later in recording.function_calls.values():
+        if later.id == call.id or later.parent in inside:
+            inside.add(later.id)
+            yield from later.ops
+            yield from ops_inside(recording, later.scopes)
