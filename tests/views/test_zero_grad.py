@@ -73,3 +73,19 @@ def test_gradients_that_are_dropped_have_no_box(
     assert ScopeKind.ZEROING not in {scope.kind for scope in recording.scopes.values()}
     view = make_view(recording, ViewOptions())
     assert max(cluster.count for cluster in view.clusters.values()) == 5
+
+
+def test_a_step_on_one_line_begins_with_it() -> None:
+    """No line tells where it begins; that gradients are set to zero is no use of them."""
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+    sgd = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def train(x: torch.Tensor) -> None:
+        for _ in range(4):
+            sgd.zero_grad(set_to_none=False), model(x).sum().backward(), sgd.step()
+
+    with torchrecorder.Recorder(model) as recorder:
+        train(torch.rand(2, 4))
+    view = make_view(recorder.recording, ViewOptions())
+    [rounds] = [cluster for cluster in view.clusters.values() if cluster.count > 1]
+    assert (rounds.count, rounds.names[0], rounds.names[-1]) == (3, "zero_grad", "SGD")
