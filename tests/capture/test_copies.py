@@ -38,3 +38,35 @@ def test_module_that_is_copied():
         "add = add(linear, linear2)",
         "return add",
     ]
+
+
+def test_the_state_of_a_model_is_copied_in_one_region():
+    """A checkpoint that the program keeps is one step, not one for each weight."""
+    model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
+
+    def run(x):
+        best = copy.deepcopy(model.state_dict())
+        out = model(x)
+        model.load_state_dict(best)
+        return out
+
+    recording = torchrecorder.record(run, torch.ones(2, 3))
+    (copied,) = [scope for scope in recording.scopes.values() if scope.name == "deepcopy"]
+    places = [op.scope for op in recording.ops.values() if op.name == "deepcopy"]
+    assert places == [copied.id] * len(model.state_dict())
+
+
+def test_a_dictionary_inside_of_what_is_copied_is_no_state_of_a_model():
+    """The attributes of an object, and an item of a list."""
+
+    class Cache:
+        def __init__(self, keys):
+            self.keys = keys
+
+    def run(x):
+        cache, (item,) = copy.deepcopy(Cache(x * 2)), copy.deepcopy([{"key": x * 3}])
+        return cache.keys + item["key"]
+
+    recording = torchrecorder.record(run, torch.ones(2, 3))
+    assert [scope.name for scope in recording.scopes.values()] == ["run"]
+    assert [op.name for op in recording.ops.values()].count("deepcopy") == 2

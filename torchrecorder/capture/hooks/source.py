@@ -184,11 +184,15 @@ class Sources:
         return line, regions, frames
 
     def _of_module(self, frame: FrameType) -> object:
-        """The place of *frame*: a region if it creates or copies a module, else its file."""
-        code = frame.f_code
-        if not isinstance(first_local(frame), Module):
-            return self._place(code)
-        return ScopeKind.CONSTRUCTION if code.co_name == _INIT else ScopeKind.TRANSFER
+        """The place of *frame*: a region if it creates a module, or copies one or its state, a
+        dictionary that is not part of another object; else its file.
+        """
+        code, argument = frame.f_code, first_local(frame)
+        if code.co_name == _INIT:
+            return ScopeKind.CONSTRUCTION if isinstance(argument, Module) else self._place(code)
+        inside = frame.f_back is not None and frame.f_back.f_code.co_filename == code.co_filename
+        is_state = isinstance(argument, dict) and not inside
+        return ScopeKind.TRANSFER if is_state or isinstance(argument, Module) else self._place(code)
 
     def is_in_region(self, frame: FrameType | None) -> bool:
         """Whether a region is running anywhere around *frame*."""
