@@ -97,7 +97,7 @@ def test_weights_that_a_loop_writes_in_a_region_begin_before_it() -> None:
         return total
 
     recording = torchrecorder.record(program)
-    unfolded = make_view(recording).unfolded
+    unfolded = make_view(recording, ViewOptions(parameters=True)).unfolded
     assert unfolded is not None
     view = unfolded().view
     [loop] = [group for group in unfolded().repeats if is_block(group[0])]

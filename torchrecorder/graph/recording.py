@@ -24,6 +24,7 @@ from torchrecorder.graph.retained_tensors import Kept, Replay, Tensors
 from torchrecorder.graph.nodes import (
     BackwardRun, Flow, GradFlow, GradNode, GradRun, Module, Op, Scope, Value,
 )
+from torchrecorder.graph.stored_ops import bookkeeping, weight_loops
 from torchrecorder.graph.structural_hash import structures
 
 if TYPE_CHECKING:
@@ -261,14 +262,12 @@ class RecordedRun:
     @cached_property
     def bookkeeping(self) -> frozenset[OpId]:
         """The ops that read and write nothing but buffers, such as a count of batches."""
-        stored = self.stored
-        return frozenset(
-            op.id
-            for op in self.ops.values()
-            if op.writes and not op.failed
-            and all(stored.get(value) is Role.BUFFER for value in op.outputs)
-            and all(stored.get(slot.value) is Role.BUFFER for slot in op.inputs)
-        )
+        return bookkeeping(self)
+
+    @cached_property
+    def weight_loops(self) -> frozenset[OpId]:
+        """The ops of lines that run for each of several weights of different shapes."""
+        return weight_loops(self)
 
     @cached_property
     def owned(self) -> Mapping[OpId, tuple[GradNode, ...]]:

@@ -262,7 +262,7 @@ class Captions:
     def _value(self, box: Box) -> tuple[Text, ...]:
         value = self.recording.values[ValueId(box.id)]
         name = self._short(self._near(value, box))
-        if _is_group(box):
+        if box.is_group:
             return Text(name, "title"), Text(f"{box.count} tensors")
         values = [
             self.recording.values[ValueId(instance)] for instance in box.instances or (value.id,)
@@ -321,8 +321,9 @@ class Captions:
             return "\n".join(self.grads.tooltip(grad))
         values = [self.recording.values[ValueId(item)] for item in box.members
                   if item in self.recording.values]
-        if _is_group(box):
-            return "\n".join(f"{value.names[0]}: {labels.value(value)}" for value in values)
+        if box.is_group:
+            named = [(*value.names, value.role.value)[0] for value in values]
+            return "\n".join(map("{}: {}".format, named, map(labels.value, values)))
         return "\n".join(_about_value(values[0])) if values else ""
 
     def scope_tooltip(self, scope: Scope, drawn: Box | Cluster) -> str:
@@ -384,11 +385,6 @@ def _spanned(rounds: Sequence[tuple[tuple[str, str], ...]]) -> tuple[tuple[str, 
         (name, labels.span([item[place][1] for item in rounds]))
         for place, (name, _) in enumerate(first)
     )
-
-
-def _is_group(box: Box) -> bool:
-    """Whether a box stands for several tensors of one argument; see `views.inputs`."""
-    return box.kind is BoxKind.INPUT and box.count > len(box.names) == 1
 
 
 def _about_value(value: Value) -> Iterator[str]:

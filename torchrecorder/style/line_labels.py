@@ -145,11 +145,29 @@ def _of_tensors(view: View, bundle: Bundle, captions: Captions) -> str:
     """The shape on a line; for several tensors, their number and common shape."""
     by_value = {arrow.value: arrow for arrow in bundle.arrows}
     texts = [carried(view, arrow, captions) for arrow in by_value.values()]
+    if texts[0]:
+        values = view.recording.values
+        others = [item for item in _read_by_repeats(view, bundle.first) if item not in by_value]
+        texts += [labels.value(values[value], captions.usual) for value in others]
     if len(texts) == 1 or not texts[0]:
         return texts[0]
     if all(text == texts[0] for text in texts):
         return labels.alike(texts[0], len(texts))
     return bundle.flow.counted(len(texts))
+
+
+def _read_by_repeats(view: View, arrow: Arrow) -> Sequence[ValueId]:
+    """The results of the tail of an arrow that the repeats at its head read, if these differ.
+
+    If the tail is in the rounds of a loop, the results of the first round.
+    """
+    tail, head = view.boxes[arrow.tail], view.boxes[arrow.head]
+    if not head.instances or tail.instances:
+        return ()
+    ops, made = view.recording.ops, frozenset(tail.members)
+    readers = [ops[OpId(item)] for item in head.instances if item in ops]
+    read = {slot.value: None for op in readers for slot in op.inputs if slot.value in made}
+    return [*read][:len(read) // view.copies(tail)]
 
 
 def is_final(view: View, arrow: Arrow) -> bool:

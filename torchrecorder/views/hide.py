@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 
 from torchrecorder.checks import warn_unmatched
 from torchrecorder.events import CALLED, MODES, STORED, OpId, OpKind, ScopeId, ScopeKind, ValueId
+from torchrecorder.graph.data_loaders import calls_of_kind
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.recording import RecordedRun
@@ -239,7 +240,8 @@ class HideStored:
             scope with other scopes in it, such as a class token, a position embedding or a running
             average: no module box represents them there. A region such as ``no_grad`` does not
             count as a scope here. The weights and biases of such ops are hidden too, as are the
-            inputs of an optimizer's step, whose box represents them.
+            inputs of an optimizer's step, whose box represents them, of ``torch.autograd.grad``,
+            and outside of modules those of lines that run for each weight.
     """
 
     everywhere: bool = False
@@ -273,6 +275,7 @@ class HideStored:
             for arrow in (view.arrows if kept else ())
             if arrow.head not in kept and view.boxes[arrow.head].kind not in STORED_KINDS
         }
+        silent |= set(_for_each_weight(view.recording))
         return {
             arrow.tail
             for arrow in read
@@ -282,6 +285,13 @@ class HideStored:
             and holder.get(view.boxes[arrow.head].cluster) not in leaves
             and arrow.head not in silent
         }
+
+
+def _for_each_weight(recording: RecordedRun) -> Iterator[OpId]:
+    """The backward passes, and outside of modules the ops of lines that run for each weight."""
+    yield from (run.op for run in recording.backward_runs)
+    inside = calls_of_kind(recording.scopes, ScopeKind.MODULE) if recording.weight_loops else ()
+    yield from (op for op in recording.weight_loops if recording.ops[op].scope not in inside)
 
 
 def _without_reads(view: View, steps: Collection[str | None]) -> View:

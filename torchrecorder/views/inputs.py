@@ -1,38 +1,52 @@
-"""Inputs: draw the many tensors of one argument as one box, where all go to the same places."""
+"""Inputs: draw many tensors as one box: those of one argument that go to the same places, and the
+constants of a line that runs for each weight, such as masks.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 
-from torchrecorder.events import ValueId
-from torchrecorder.views.view import Box, BoxKind, View
+from torchrecorder.events import OpId, ValueId
+from torchrecorder.views.view import Arrow, Box, BoxKind, View
 
 LEAST = 6
 """The minimum size of a group of inputs; fewer are better seen by their names."""
 
+LEAST_CONSTANTS = 3
+"""The minimum size of a group of constants, as of a fold of the line that reads them."""
+
+Group = tuple[str, list[Box]]
+"""The name of a group, and the boxes in it."""
+
 
 @dataclass(frozen=True)
 class GroupInputs:
-    """Group the tensors of one argument, such as a ``BlockMask``, that the same boxes read."""
+    """Group the tensors of one argument, such as a ``BlockMask``, that the same boxes read, and the
+    constants that one line reads, each for another weight.
+    """
 
     def __call__(self, view: View) -> View:
-        groups = dict(_groups(view))
+        groups = [*_arguments(view), *_constants(view)]
         if not groups:
             return view
-        removed = {box.id for _, group in groups.values() for box in group[1:]}
-        boxes = {name: box for name, box in view.boxes.items() if name not in removed}
-        for name, (argument, group) in groups.items():
+        first = {box.id: group[0].id for _, group in groups for box in group}
+        boxes = {name: box for name, box in view.boxes.items() if first.get(name, name) == name}
+        for name, group in groups:
             members = tuple(member for box in group for member in box.members)
-            boxes[name] = boxes[name].replace(
-                members=members, count=len(group), names=(argument,)
-            )
-        arrows = tuple(arrow for arrow in view.arrows if arrow.tail not in removed)
-        return replace(view, boxes=boxes, arrows=arrows)
+            boxes[group[0].id] = group[0].replace(members=members, count=len(group), names=(name,))
+        arrows: dict[Hashable, Arrow] = {}
+        for arrow in view.arrows:
+            tail = first.get(arrow.tail)
+            if tail is None:
+                arrows[arrow] = arrow
+            else:
+                arrows.setdefault((tail, arrow.head), arrow.replace(tail=tail, value=ValueId(tail)))
+        return replace(view, boxes=boxes, arrows=tuple(arrows.values()))
 
 
-def _groups(view: View) -> Iterator[tuple[str, tuple[str, list[Box]]]]:
-    """The first of each group, with the name of the argument and the whole group."""
+def _arguments(view: View) -> Iterator[Group]:
+    """The tensors of each argument that the same boxes read."""
     readers: dict[str, set[str]] = {
         box.id: set() for box in view.boxes.values()
         if box.kind is BoxKind.INPUT and box.count == 1
@@ -48,4 +62,25 @@ def _groups(view: View) -> Iterator[tuple[str, tuple[str, list[Box]]]]:
             found.setdefault((argument, box.cluster, frozenset(heads)), []).append(box)
     for (argument, _, _), group in found.items():
         if len(group) >= LEAST:
-            yield group[0].id, (argument, group)
+            yield argument, group
+
+
+def _constants(view: View) -> Iterator[Group]:
+    """The constants that only the same lines read, lines that run for each weight."""
+    loops, ops = view.recording.weight_loops, view.recording.ops
+    lines: dict[str, set[Hashable]] = {
+        box.id: set() for box in (view.boxes.values() if loops else ())
+        if box.kind is BoxKind.CONSTANT and box.count == 1
+    }
+    for arrow in view.arrows if lines else ():
+        if arrow.tail in lines:
+            head = ops[OpId(arrow.head)] if arrow.head in loops else None
+            lines[arrow.tail].add((head.source, head.qualname, arrow.slot) if head else None)
+    found: dict[Hashable, list[Box]] = {}
+    for name, read in lines.items():
+        if read and None not in read:
+            box = view.boxes[name]
+            found.setdefault((box.cluster, frozenset(read)), []).append(box)
+    for group in found.values():
+        if len(group) >= LEAST_CONSTANTS:
+            yield "constants", group

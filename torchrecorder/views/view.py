@@ -58,6 +58,11 @@ class Box(Row, frozen=True, gc=False):
     share: tuple[int, int] | None = None
     carried: tuple[Arrow, ...] = ()
 
+    @property
+    def is_group(self) -> bool:
+        """Whether it stands for several tensors of one argument or line; see `views.inputs`."""
+        return self.kind in (BoxKind.INPUT, BoxKind.CONSTANT) and self.count > len(self.names) == 1
+
     def moved(self, cluster: str | None) -> Box:
         """The same box in another cluster."""
         return self if cluster == self.cluster else self.replace(cluster=cluster)

@@ -130,9 +130,13 @@ def op_key(recording: RecordedRun, op: Op) -> Hashable:
     """The fold key of an op.
 
     Numbers in its arguments do not count: in a loop, an argument may be the index. Nor do the
-    gradients to which a backward pass adds: the first of several has none.
+    gradients to which a backward pass adds: the first of several has none. In a line that runs for
+    each weight, shapes and settings do not count.
     """
     values = recording.values
+    slots = [slot for slot in op.inputs if not names_gradient((slot.name,))]
+    if op.id in recording.weight_loops:
+        return op.kind, op.qualname, op.failed, op.source, tuple(slot.name for slot in slots)
     outputs = own_outputs(values, op)
     return (
         op.kind,
@@ -140,11 +144,7 @@ def op_key(recording: RecordedRun, op: Op) -> Hashable:
         op.failed,
         len(op.writes) - len(op.outputs) + len(outputs),
         tuple((name, without_numbers(text)) for name, text in op.arguments),
-        tuple(
-            (slot.name, *_form(values[slot.value]))
-            for slot in op.inputs
-            if not names_gradient((slot.name,))
-        ),
+        tuple((slot.name, *_form(values[slot.value])) for slot in slots),
         tuple(_form(values[output]) for output in outputs),
     )
 

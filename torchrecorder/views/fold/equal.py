@@ -117,7 +117,7 @@ def _feeds_like_others(connections: Connections, last: str, leaves: Mapping[Any,
     at, start = connections.items.at, connections.items.at[last]
     own = _counted(
         (connections.end(arrow.head, last), at[arrow.tail] - start)
-        for arrow in connections.out_of(last)
+        for arrow in connections.feeding(last)
     )
     return all(own.get(end, 0) >= count for end, count in leaves.items() if end[0] != "out")
 
@@ -131,6 +131,7 @@ class Connections:
         self._into: dict[str, list[Arrow]] = {}
         self._out_of: dict[str, list[Arrow]] = {}
         self._stored = items.view.recording.stored
+        self.any_weight: frozenset[str] = items.view.recording.weight_loops
         self.flows = FlowClassifier(items.view)
         self.parallel = Parallel(items)
 
@@ -149,6 +150,12 @@ class Connections:
             arrows = self._inside(item, self.items.leaving)
             self._out_of[item] = [arrow for arrow in arrows if at[arrow.head] not in span]
         return self._out_of[item]
+
+    def feeding(self, item: str) -> Iterator[Arrow]:
+        """The arrows that leave an item, except those from lines that run for each weight: each
+        weight has readers of its own.
+        """
+        return (arrow for arrow in self.out_of(item) if arrow.tail not in self.any_weight)
 
     def _inside(self, item: str, arrows: Mapping[str, Sequence[Arrow]]) -> Iterator[Arrow]:
         """Those of *arrows*, by box, that belong to the boxes of an item."""
@@ -183,11 +190,18 @@ class Connections:
         """The origin of an arrow into *item*; each repeat may read its own parameter.
 
         It may also read a parameter that an optimizer step has updated, or an output of its
-        counterpart in a parallel row.
+        counterpart in a parallel row. In a line that runs for each weight, that may have any shape.
         """
+        any_weight = arrow.head in self.any_weight
         stored = self.stored(arrow)
         if stored:
-            return stored
+            return ("weight",) if any_weight else stored
+        if any_weight and self.view.boxes[arrow.tail].kind is BoxKind.CONSTANT:
+            return ("constant",)
+        if any_weight:
+            maker = self.view.recording.ops.get(OpId(arrow.tail))
+            is_loop = maker is not None and maker.id in self.any_weight
+            return (maker.source, maker.qualname) if maker and is_loop else (arrow.tail,)
         spot = self.parallel.spot(arrow.tail, item)
         return (arrow.tail, arrow.value) if spot is None else (spot, self.result(arrow))
 
@@ -216,8 +230,11 @@ class Connections:
     def step(self, first: Arrow, second: Arrow) -> int:
         """The distance between *first* and *second* among the results of one op.
 
-        0 if they carry the same value, or values of different forms or origins.
+        0 if they carry the same value, or values of different forms or origins, or in a line that
+        runs for each weight.
         """
+        if second.head in self.any_weight:
+            return 0
         op = self.view.recording.ops.get(OpId(second.tail))
         if op is None or first.value == second.value or first.value is None or second.value is None:
             return 0
@@ -254,7 +271,7 @@ class _ChainLink:
                     self.beside.add((*connections.start(arrow, second), *spot[1:]))
         leaves = _counted(
             (connections.end(arrow.head, first), at[arrow.tail] - here.start)
-            for arrow in connections.out_of(first)
+            for arrow in connections.feeding(first)
             if at[arrow.head] not in there
         )
         self.joins = _counted(
@@ -307,7 +324,7 @@ def _side_by_side(connections: Connections, row: Sequence[str], start: int) -> i
 
 
 def _surroundings(connections: Connections, item: str) -> Any:
-    """What *item* reads and feeds, except for the readers of weights that it updates."""
+    """What *item* reads and feeds, except for the readers of weights that it makes or updates."""
     at, start = connections.items.at, connections.items.at[item]
     before = _counted(
         (connections.start(arrow, item)[0], at[arrow.head] - start)
@@ -315,7 +332,7 @@ def _surroundings(connections: Connections, item: str) -> Any:
     )
     after = _counted(
         (connections.end(arrow.head, item), without_numbers(arrow.slot), at[arrow.tail] - start)
-        for arrow in connections.out_of(item)
+        for arrow in connections.feeding(item)
         if connections.flows.kind(arrow) is not FlowKind.WEIGHT
     )
     return before, after

@@ -248,14 +248,26 @@ class FoldTree:
         node, fields, names = self.nodes[item], dict[str, Any](), self._names.get(item, ())
         if self.rows.similar:
             names = _names_inside(self.rows.recording, node.instances)
-            if len(node.instances) > 1:
-                fields["instances"] = tuple(node.instances)
             if node.share is not None:
                 fields["share"] = node.share
+        if len(node.instances) > 1 and (self.rows.similar or self._has_any_shape(node)):
+            fields["instances"] = tuple(node.instances)
         names = node.names or names
         if node.count > 1 or names:
             fields.update(count=node.count, names=names)
         return fields
+
+    def _has_any_shape(self, node: FoldNode) -> bool:
+        """Whether it is an op that runs for each of several weights, or tensors that such ops read.
+
+        The shapes of these tensors may differ.
+        """
+        recording = self.rows.recording
+        value = recording.values.get(ValueId(node.id))
+        if value is None:
+            return node.id in recording.weight_loops
+        values = recording.values
+        return any(values[ValueId(item)].shape != value.shape for item in node.instances)
 
     def _grow(self) -> None:
         waiting: list[tuple[str | None, FoldNode | None]] = [(None, None)]

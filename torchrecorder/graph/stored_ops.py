@@ -1,0 +1,98 @@
+"""Ops that read nothing but stored values: parameters, buffers, and what is made of these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Protocol
+
+from torchrecorder.events import OpId, Role, ValueId, names_gradient
+from torchrecorder.graph.nodes import BackwardRun, Op, Value
+
+
+class StoredRun(Protocol):
+    """The part of a recording that these ops depend on."""
+
+    @property
+    def ops(self) -> Mapping[OpId, Op]: ...
+
+    @property
+    def values(self) -> Mapping[ValueId, Value]: ...
+
+    @property
+    def backward_runs(self) -> Sequence[BackwardRun]: ...
+
+    @property
+    def stored(self) -> Mapping[ValueId, Role]: ...
+
+    @property
+    def stored_memory(self) -> Mapping[int, Role]: ...
+
+
+def bookkeeping(recording: StoredRun) -> frozenset[OpId]:
+    """The ops that read and write nothing but buffers, such as a count of batches."""
+    stored = recording.stored
+    return frozenset(
+        op.id
+        for op in recording.ops.values()
+        if op.writes and not op.failed
+        and all(stored.get(value) is Role.BUFFER for value in op.outputs)
+        and all(stored.get(slot.value) is Role.BUFFER for slot in op.inputs)
+    )
+
+
+def weight_loops(recording: StoredRun) -> frozenset[OpId]:
+    """The ops of lines that run for each of several weights.
+
+    They read weights, gradients, what such ops have made of them, and constants, such as a mask:
+    the square of each weight, a copy of each, or the sum over all. A line that reads the same
+    weight in each round of a training loop is none.
+    """
+    ops, values = recording.ops, recording.values
+    lines: dict[object, dict[OpId, object]] = {}
+    for name, read in _reads(recording).items():
+        op = ops[name]
+        if op.source is not None:
+            shapes = [values[value].shape for value in op.outputs]
+            line = lines.setdefault((op.scope, op.source, op.qualname), {})
+            line[name] = read, tuple(shapes)
+    loops = [line for line in lines.values() if len(set(line.values())) > 1]
+    return frozenset(name for line in loops for name in line)
+
+
+def _reads(recording: StoredRun) -> Mapping[OpId, tuple[Hashable, ...]]:
+    """The weights that each op reads which else reads only constants and what is made of weights;
+    of the last, the weight that it is made of.
+    """
+    values, found = recording.values, dict[OpId, tuple[Hashable, ...]]()
+    origin: dict[ValueId, Hashable] = {}
+    weight = _weights(recording)
+    for op in recording.ops.values():
+        read: list[Hashable] = []
+        for slot in op.inputs:
+            value = values[slot.value]
+            made_of = origin.get(value.id) or weight(value)
+            if made_of is None and value.role is not Role.CONSTANT:
+                break
+            read.append(made_of)
+        else:
+            if any(read):
+                found[op.id] = tuple(read)
+                origin.update(dict.fromkeys(op.outputs, next(filter(None, read))))
+    return found
+
+
+def _weights(recording: StoredRun) -> Callable[[Value], Hashable]:
+    """A function that returns the name, memory or place of a weight or gradient; None of others."""
+    ops, stored, memory = recording.ops, recording.stored, recording.stored_memory
+    passes = {run.op for run in recording.backward_runs}
+
+    def weight(value: Value) -> Hashable:
+        if value.id in stored or names_gradient(value.names):
+            return value.names[0]
+        if value.storage in memory or value.kind == "Parameter":
+            return ("memory", value.storage)
+        if value.producer is not None and value.producer in passes:
+            return ("gradient", ops[value.producer].outputs.index(value.id))
+        return None
+
+    return weight
