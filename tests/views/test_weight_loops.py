@@ -205,6 +205,24 @@ def test_in_each_step_of_training() -> None:
     assert sorted(count for _, count in loops(view)) == [3, 8]
 
 
+def test_an_optimizer_that_is_opened_shows_what_it_does_to_each_weight() -> None:
+    """Each tensor has its shapes once, although the next step reads it, too."""
+    net = made()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1, momentum=0.9, foreach=False)
+
+    def program() -> None:
+        for _ in range(3):
+            optimizer.zero_grad()
+            net(X).sum().backward()
+            optimizer.step()
+
+    view = view_of(recorded(net, program), depth=9)
+    found = [(names, count) for names, count in loops(view) if count == 8]
+    assert found == [(["detach", "clone", "add_"], 8), (["mul_", "add_", "add_"], 8)]
+    assert sent(view, "clone") == ["4×3 … [2]", ""]
+    assert {*sent(view, "add_")} == {"4×3 … [2]", ""}
+
+
 def test_other_lines_are_other_loops() -> None:
     net = made()
 

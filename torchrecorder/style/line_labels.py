@@ -46,13 +46,14 @@ def line_labels(view: View, drawn: Sequence[Bundle], captions: Captions) -> dict
         tail, final = bundle.first.tail, is_final(view, bundle.first)
         before = shown.setdefault(tail, set())
         text = counted(bundle.flow, numbers.get((tail, bundle.flow), 0))
-        carried: object = bundle.flow if text else bundle.trunk or same(view, bundle.first)
-        if carried in before or (final and not before):
+        value: object = bundle.flow if text else same(view, bundle.first)
+        carried = {bundle.trunk or value, value} if not text else {value}
+        if not before.isdisjoint(carried) or (final and not before):
             continue
         text = text or (_of_tensors(view, bundle, captions) if captions.style.shapes else "")
         if text:
             found[number] = text
-            before.add(carried)
+            before |= carried
     if captions.style.shapes != "all" and not view.backward:
         for number in _repeated(view, drawn, captions, found):
             del found[number]
@@ -103,6 +104,8 @@ def _numbers(view: View, drawn: Iterable[Bundle]) -> dict[tuple[str, FlowKind], 
         key = bundle.first.tail, bundle.flow
         carried = values_of(bundle.arrows)
         tail, head = view.boxes[bundle.first.tail], view.boxes[bundle.first.head]
+        if tail.instances and tail.id in view.recording.weight_loops:
+            continue  # each repeat has one, of its own shape
         named = bundle.flow in _COUNTED and view.copies(tail) > 1
         items = found.setdefault(key, set())
         items.update(named and values[value].names or value for value in carried)
