@@ -20,7 +20,7 @@ from torchrecorder.events import (
 )  # fmt: skip
 from torchrecorder.graph.data_loaders import DataLoaders
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
-from torchrecorder.graph.ops_inside import NestedRun, ops_inside, scopes_inside
+from torchrecorder.graph.ops_inside import NestedRun, ops_inside
 from torchrecorder.graph.scaler_state import ScaledRun, scaler_state
 
 
@@ -75,7 +75,8 @@ def structures(recording: HashedRun, *, exact: bool = True) -> dict[ScopeId, str
             of many makes the state that the others read; of data loaders only what is read of a
             batch, because the first call shuffles; and the state that the first call of a gradient
             scaler makes does not count. Two arguments of a scope may be one value or two: the first
-            round of a loop may be given one tensor as all state.
+            round of a loop may be given one tensor as all state. Of functions, numbers among the
+            arguments of their ops do not count, nor which of their results are read.
     """
     forms = _Forms(recording, exact)
     return {scope: form.digest for scope, form in forms.found.items()}
@@ -105,8 +106,8 @@ class _Form:
         start: The number of values that were made before: of those that count everywhere, and of
             those that count only inside a part of a training step.
         outside: The values from outside by their numbers.
-        settings: The arguments in a region, which may be the number of a round of a loop: they
-            count for the scope around it and not for the region.
+        settings: The arguments in a region or function, which may depend on the round of a loop:
+            they count for the scope around it and not for the region.
     """
 
     def __init__(self, start: tuple[int, int]) -> None:
@@ -191,19 +192,18 @@ class _Forms:
         off = module is not None and not self.exact and is_off(module)
         if module is not None:
             yield module.qualname, "" if off else module.detail, module.training
-        off = off or not self.exact and scope.id in self.recording.weight_updates
+        if not self.exact:
+            in_update = scope.id in self.recording.weight_updates
+            off = off or in_update or scope.kind is ScopeKind.OPTIMIZER
         if self.loaders is not None and scope.id in self.loaders.batches:
             batch = self.loaders.batches[scope.id]
             yield tuple([self._look(self.recording.values[value]) for value in batch])
             return
         children = self.recording.children[scope.id]
         if not self.exact and self.recording.weight_updates.get(scope.id) == scope.id:
-            scopes = self.recording.scopes
-            inside = scopes_inside(self.recording, [scope.id])
-            if all(scopes[inner].kind is not ScopeKind.MODULE for inner in inside):
-                yield tuple(self._updated(scope, form))
-                return
-        is_region = not self.exact and scope.kind in MODES
+            yield tuple(self._updated(scope, form))
+            return
+        is_region = not self.exact and scope.kind in (*MODES, ScopeKind.FUNCTION)
         for step in children:
             if isinstance(step, Op):
                 if step.id in self.outside_rounds:
@@ -219,10 +219,7 @@ class _Forms:
                 form.settings += arguments
                 arguments = tuple([(name, without_numbers(text)) for name, text in arguments])
             yield arguments
-        if not self.exact and scope.kind is ScopeKind.FUNCTION:  # updates that later rounds read
-            yield tuple([self._place(slot.value, form) for slot in scope.outputs
-                         if not self._is_update(slot.value)])
-        else:
+        if self.exact or scope.kind is not ScopeKind.FUNCTION:  # else: what ran later read them
             yield tuple([(slot.name, self._place(slot.value, form)) for slot in scope.outputs])
         values = self.recording.values
         yield tuple([(self._look(values[value]), self._stored(value)) for value in form.outside])
@@ -259,17 +256,6 @@ class _Forms:
         yield op.kind.value, op.qualname, op.failed, writes
         yield tuple([(name, place(value, form)) for name, value in op.inputs])
         yield tuple([self._look(values[value]) for value in outputs])
-
-    def _is_update(self, value: ValueId) -> bool:
-        """Whether *value* is a weight, or the new state of an optimizer or gradient scaler."""
-        if value in self.stored:
-            return True
-        producer = self.recording.values[value].producer
-        scope = self.recording.ops[producer].scope if producer is not None else None
-        return scope is not None and (
-            scope in self.recording.weight_updates
-            or self.recording.scopes[scope].kind is ScopeKind.SCALER
-        )
 
     def _is_made_in(self, value: ValueId, form: _Form) -> bool:
         within, rank = self.rank.get(value, (False, -1))

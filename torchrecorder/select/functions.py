@@ -78,8 +78,8 @@ class _Grouping:
         for scope, inside in old.children.items():
             if len(inside) > most and self._drawn_ops(inside) > most:
                 self._group(scope, inside, self._depth(scope))
-                if scope is not None and old.scopes[scope].kind is ScopeKind.OPTIMIZER:
-                    self._group_updates(old.scopes[scope], inside)
+            if scope is not None and old.scopes[scope].kind is ScopeKind.OPTIMIZER:
+                self._group_updates(old.scopes[scope], inside)
 
     def _depth(self, scope: ScopeId | None) -> int:
         """The number of calls between a scope and the innermost module call around it."""
@@ -120,7 +120,7 @@ class _Grouping:
 
         runs = [(own, list(run)) for own, run in groupby(items, is_own)]
         for own, run in runs if len(runs) > 1 else ():
-            if own and self._drawn_ops(run) > 1:
+            if own and self._drawn_ops(run):
                 name = ScopeId(f"{step.id}:{len(self.updates) + 1}")
                 self.updates[name] = step
                 self._put(run, name, step.id)

@@ -1,0 +1,77 @@
+"""Loops of trainers fold: with closures, helper functions, metrics and settings that change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+from torch import nn
+
+import torchrecorder
+from torchrecorder.recording import Recording
+from torchrecorder.views.pipeline import ViewOptions, make_view
+
+
+def counts(recording: Recording, **options: object) -> list[int]:
+    """How often the folded boxes and clusters of a view repeat, largest first."""
+    view = make_view(recording, ViewOptions(**options))  # type: ignore[arg-type]
+    view.check()
+    items = (*view.clusters.values(), *view.boxes.values())
+    return sorted((item.count for item in items if item.count > 1), reverse=True)
+
+
+@pytest.mark.parametrize("make", [
+    lambda weights: torch.optim.AdamW(weights, foreach=False),
+    lambda weights: torch.optim.SGD(weights, lr=0.1, momentum=0.9),
+    lambda weights: torch.optim.SGD(weights, lr=0.1),
+])  # fmt: skip
+def test_steps_of_an_optimizer_that_is_given_the_model_in_a_closure(
+    make: Callable[[Iterator[nn.Parameter]], torch.optim.Optimizer]
+) -> None:
+    """The first makes state, and nothing reads what the last has updated."""
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 1))
+    optimizer = make(model.parameters())
+
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        loss: torch.Tensor = model(torch.ones(2, 4)).sum()
+        loss.backward()
+        return loss
+
+    with torchrecorder.Recorder(model) as recorder:
+        for _ in range(4):
+            optimizer.step(closure)  # type: ignore[arg-type]
+    assert counts(recorder.recording) == [4]
+
+
+def test_functions_that_are_given_another_number_in_each_round() -> None:
+    """Such as a learning rate; a module in which the numbers differ is another one."""
+    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
+
+    def train(x: torch.Tensor, rate: float) -> torch.Tensor:
+        return x + model(x) * rate
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        for number in range(4):
+            x = train(x, 0.1 / (1 + number)).relu()
+        return x
+
+    recording = torchrecorder.record(program, torch.rand(3, 4))
+    assert counts(recording, functions=True) == [4]
+
+
+def test_a_function_of_which_the_last_round_reads_other_results() -> None:
+    """A metric keeps several sums; what it computes at the end needs some of them."""
+    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
+
+    def update(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return a + x.sum(), b + x.square().sum()
+
+    def program(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        for _ in range(4):
+            a, b = update(model(x), a, b)
+        return b.sqrt()
+
+    recording = torchrecorder.record(program, (torch.rand(3, 4), torch.zeros(()), torch.zeros(())))
+    assert counts(recording, functions=True) == [4]
