@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import torchrecorder
+from torchrecorder.events import ScopeId
 from torchrecorder.recording import Recording
 from torchrecorder.views.pipeline import ViewOptions, make_view
 
@@ -75,3 +76,43 @@ def test_a_function_of_which_the_last_round_reads_other_results() -> None:
 
     recording = torchrecorder.record(program, (torch.rand(3, 4), torch.zeros(()), torch.zeros(())))
     assert counts(recording, functions=True) == [4]
+
+
+class Ahead:
+    """Loads a batch ahead, in the call that returns the one before, and counts what it returns."""
+
+    def __init__(self, loader: torch.utils.data.DataLoader[torch.Tensor]) -> None:
+        self.loader = loader
+        self.rest: Iterator[torch.Tensor] | None = None
+        self.next: torch.Tensor | None = None
+
+    def fetch(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """A batch, and a number that is made of it."""
+        if self.rest is None:
+            self.rest = iter(self.loader)
+            self.next = next(self.rest)
+        batch, self.next = self.next, next(self.rest, None)
+        assert batch is not None
+        return batch, (batch != 0).sum()
+
+
+@pytest.mark.parametrize("more", [0, 2])
+def test_batches_that_a_function_loads_ahead(more: int) -> None:
+    """The first call starts the loader and loads two; what the last loads is not read."""
+    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
+    optimizer = torch.optim.AdamW(model.parameters())
+    ahead = Ahead(torch.utils.data.DataLoader(list(torch.rand(8 + more, 4)), batch_size=2))
+
+    def train() -> None:
+        for _ in range(4):
+            batch, number = ahead.fetch()
+            optimizer.zero_grad()
+            (model(batch).sum() / number).backward()
+            optimizer.step()
+
+    recording = torchrecorder.record(train)
+    assert counts(recording, functions=True) == [4]
+    view = make_view(recording, ViewOptions(functions=True, depth=1))
+    scopes = view.recording.scopes
+    shown = [scopes[ScopeId(box)].name for box in view.boxes if box in scopes]
+    assert shown == ["DataLoader", "fetch", "model", "AdamW"]

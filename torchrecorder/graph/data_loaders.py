@@ -25,8 +25,8 @@ class LoadedRun(Protocol):
 def calls_of_kind(scopes: Mapping[ScopeId, Scope], *kinds: ScopeKind) -> dict[ScopeId, ScopeId]:
     """For each scope in an outermost one of these *kinds* that runs no module, that scope.
 
-    Itself included. Inside of one that runs a module, such as the step of an optimizer that is given
-    a closure, there may be others.
+    Itself included. Inside of one that runs a module, such as the step of an optimizer that is
+    given a closure, there may be others.
     """
     running: set[ScopeId | None] = {None}
     for scope in scopes.values():

@@ -100,7 +100,8 @@ class _Form:
     """The steps of one scope, relative to its own inputs.
 
     Values made inside are numbered in the order of creation; others in the order of their first
-    use, or of each use where one value may stand for several.
+    use, or of each use where one value may stand for several. So are batches: many programs load
+    one ahead.
 
     Attributes:
         start: The number of values that were made before: of those that count everywhere, and of
@@ -135,6 +136,8 @@ class _Forms:
         self.stored = recording.stored
         self.roles = self.stored if exact else _with_unnamed(recording)
         self.loaders = None if exact else recording.data_loaders
+        batches = self.loaders.batches.values() if self.loaders is not None else ()
+        self.batched = frozenset(value for batch in batches for value in batch)
         self.outside_rounds = frozenset[OpId]() if exact else scaler_state(recording)
         self.rank: dict[ValueId, tuple[bool, int]] = {}
         self.found: dict[ScopeId, _Form] = {}
@@ -164,7 +167,9 @@ class _Forms:
                     self.rank[value] = ranks.get(values[value].storage, (False, -1))
 
     def _is_new(self, op: Op, value: ValueId) -> bool:
-        return self.recording.values[value].producer == op.id and value not in self.rank
+        if value in self.batched or value in self.rank:
+            return False
+        return self.recording.values[value].producer == op.id
 
     def _is_within(self, op: Op, value: ValueId) -> bool:
         """Whether a *value* of *op* counts only inside a part of a training step.
@@ -210,6 +215,8 @@ class _Forms:
                     continue
                 yield from self._op(step, form)
                 arguments = () if off else step.arguments
+            elif self.loaders is not None and not self.loaders.batches.get(step.id, True):
+                continue  # loads what nothing reads: a start, or the batch after the last
             else:
                 inner = self.found[step.id]
                 yield step.name if module else without_numbers(step.name), inner.digest

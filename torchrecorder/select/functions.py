@@ -5,7 +5,7 @@ As for user-defined groups, the scopes are added to the recording before a view 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
@@ -23,7 +23,7 @@ from torchrecorder.events import (
     Slot,
     ValueId,
 )
-from torchrecorder.graph.calls_around import LOCAL, CallsAround, common
+from torchrecorder.graph.calls_around import LOCAL, CallsAround, Chain, common
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 
@@ -87,6 +87,35 @@ class _Grouping:
             return 0
         return len(self.calls_around.chain(scope))
 
+    def _chain(self, item: Scope | Op) -> Chain:
+        """The calls around an item; around what loads a batch, those that its readers share.
+
+        Many programs load a batch ahead, in the function that returns the one before. What loads
+        a batch that nothing reads is in no group.
+        """
+        chain, batches = self.calls_around.chain(item.id), self.old.data_loaders.batches
+        if not isinstance(item, Scope) or item.id not in batches:
+            return chain
+        batch = batches[item.id]
+        return common([chain, *self._readers(item, batch)]) if batch else ()
+
+    def _readers(self, call: Scope, batch: Iterable[ValueId]) -> Iterator[Chain]:
+        """The calls around the siblings of a data loader's *call* that read its *batch*."""
+        waiting, seen = [*batch], {*batch}
+        while waiting:
+            for reader in self.old.consumers.get(waiting.pop(), ()):
+                op = self.old.ops[reader]
+                if op.kind is OpKind.PASS:
+                    waiting += [value for value in op.outputs if value not in seen]
+                    seen.update(op.outputs)
+                    continue
+                beside: Scope | Op | None = op
+                while beside is not None and _around(beside) != call.parent:
+                    outer = _around(beside)
+                    beside = self.old.scopes[outer] if outer is not None else None
+                if beside is not None and beside.id != call.id:
+                    yield self.calls_around.chain(beside.id)
+
     def _is_drawn(self, item: Scope | Op) -> bool:
         if isinstance(item, Scope):
             return not item.recompute
@@ -101,7 +130,7 @@ class _Grouping:
         drawn = sum(map(self._is_drawn, items))
         members: dict[FunctionId, list[Scope | Op]] = {}
         for item in items:
-            chain = self.calls_around.chain(item.id)
+            chain = self._chain(item)
             if len(chain) > depth:
                 members.setdefault(chain[depth], []).append(item)
         for call, inside in members.items():
@@ -133,7 +162,7 @@ class _Grouping:
 
     def _wrapped(self, call: FunctionId, inside: Sequence[Scope | Op]) -> FunctionId:
         """*call*; if it is of a wrapper, the call of the wrapped function."""
-        chains = [self.calls_around.chain(item.id) for item in inside if self._is_drawn(item)]
+        chains = [self._chain(item) for item in inside if self._is_drawn(item)]
         for deeper in common(chains)[chains[0].index(call) :]:
             call = deeper
             if LOCAL not in self.old.function_calls[call].name:
@@ -233,6 +262,11 @@ class _Grouping:
                 found[around].append(item)
                 around = self.parent[around]
         return found
+
+
+def _around(item: Scope | Op) -> ScopeId | None:
+    """The scope directly around an item."""
+    return item.parent if isinstance(item, Scope) else item.scope
 
 
 def seconds_of(items: Sequence[Scope | Op]) -> float | None:
