@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import torchrecorder
-from torchrecorder.events import ScopeId
+from torchrecorder.events import OpId, ScopeId
 from torchrecorder.recording import Recording
 from torchrecorder.views.pipeline import ViewOptions, make_view
 
@@ -43,7 +43,14 @@ def test_steps_of_an_optimizer_that_is_given_the_model_in_a_closure(
     with torchrecorder.Recorder(model) as recorder:
         for _ in range(4):
             optimizer.step(closure)  # type: ignore[arg-type]
-    assert counts(recorder.recording) == [4]
+    recording = recorder.recording
+    assert counts(recording) == [4]
+    view = make_view(recording, ViewOptions())
+    scopes, ops = view.recording.scopes, recording.ops
+    shown = [scopes[ScopeId(box)].name if box in scopes else ops[OpId(box)].name
+             for box in view.boxes if box in scopes or box in ops]
+    assert shown[:-1] == ["ones", "0", "1", "2", "sum", "backward"]
+    assert shown[-1] == type(optimizer).__name__
 
 
 def test_functions_that_are_given_another_number_in_each_round() -> None:

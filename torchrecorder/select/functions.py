@@ -144,8 +144,10 @@ class _Grouping:
 
     def _group_updates(self, step: Scope, items: Sequence[Scope | Op]) -> None:
         """Group the optimizer's own operations between calls in its *step*, if there are any."""
+        depth = self._depth(step.id)
+
         def is_own(item: Scope | Op) -> bool:
-            return isinstance(item, Op) and item.id not in self.parent
+            return isinstance(item, Op) and len(self.calls_around.chain(item.id)) <= depth
 
         runs = [(own, list(run)) for own, run in groupby(items, is_own)]
         for own, run in runs if len(runs) > 1 else ():
