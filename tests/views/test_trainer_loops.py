@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import torchrecorder
-from torchrecorder.events import OpId, ScopeId
+from torchrecorder.events import OpId, ScopeId, ScopeKind
 from torchrecorder.recording import Recording
 from torchrecorder.views.pipeline import ViewOptions, make_view
 
@@ -123,3 +123,76 @@ def test_batches_that_a_function_loads_ahead(more: int) -> None:
     scopes = view.recording.scopes
     shown = [scopes[ScopeId(box)].name for box in view.boxes if box in scopes]
     assert shown == ["DataLoader", "fetch", "model", "AdamW"]
+
+
+class Meter(nn.Module):
+    """A mean, as a module with buffers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("total", torch.zeros(()))
+        self.register_buffer("number", torch.zeros(()))
+
+
+class Logged:
+    """A model with meters that it makes when something is logged for the first time."""
+
+    def __init__(self, keeps: bool = True) -> None:
+        self.keeps = keeps
+        self.model = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
+        self.meters: dict[str, Meter] = {}
+
+    def log(self, name: str, value: torch.Tensor) -> None:
+        """Add a value."""
+        if name not in self.meters or not self.keeps:
+            self.meters[name] = Meter()
+        meter = self.meters[name]
+        meter.total += value
+        meter.number += 1
+
+    def step(self, x: torch.Tensor) -> torch.Tensor:
+        """One round."""
+        y: torch.Tensor = self.model(x)
+        self.log("loss", y.detach().mean().to("cpu"))
+        return y
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_meters_that_the_first_round_makes(keeps: bool) -> None:
+    """They stand before the loop; those that each round makes stay in it."""
+    logged = Logged(keeps)
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(4):
+            x = logged.step(x)
+        return x
+
+    recording = torchrecorder.record(program, torch.rand(3, 4))
+    assert counts(recording, functions=True) == [4]
+    view = make_view(recording, ViewOptions(functions=True))
+    scopes = view.recording.scopes
+    (made,) = (box for box in view.boxes.values() if box.id in scopes
+               and scopes[ScopeId(box.id)].kind is ScopeKind.CONSTRUCTION)
+    around = {scopes[ScopeId(home)].name for home in view.nesting.around(made.cluster)}
+    assert around == ({"program"} if keeps else {"program", "step", "log"})
+
+
+def test_calls_that_return_what_they_are_given_make_no_difference() -> None:
+    """To a device on which a tensor is: the first round has none that an earlier one has left."""
+    model, left = nn.Sequential(nn.Linear(4, 4), nn.Tanh()), list[torch.Tensor]()
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        for each in left:
+            each.to("cpu")
+        y: torch.Tensor = model(x)
+        left.append(y.sum())
+        return y
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(4):
+            x = step(x)
+        return x
+
+    recording = torchrecorder.record(program, torch.rand(3, 4))
+    assert counts(recording, functions=True) == [4]
+    assert counts(recording, functions=True, depth=1) == [4]

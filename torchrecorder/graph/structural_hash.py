@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import Any, Protocol
 
 from torchrecorder.events import (
-    MODES, NO_STORAGE, OpId, Role, ScopeId, ScopeKind, ValueId, names_gradient,
+    MODES, NO_STORAGE, OpId, OpKind, Role, ScopeId, ScopeKind, ValueId, names_gradient,
 )  # fmt: skip
 from torchrecorder.graph.data_loaders import DataLoaders
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
@@ -211,7 +211,7 @@ class _Forms:
         is_region = not self.exact and scope.kind in (*MODES, ScopeKind.FUNCTION)
         for step in children:
             if isinstance(step, Op):
-                if step.id in self.outside_rounds:
+                if step.id in self.outside_rounds or module is None and self._is_nothing(step):
                     continue
                 yield from self._op(step, form)
                 arguments = () if off else step.arguments
@@ -255,6 +255,10 @@ class _Forms:
         single = sum(value in self.stored for value in given) == 1
         for value in given:
             yield self._place(value, form), self._look(values[value])[single:]
+
+    def _is_nothing(self, op: Op) -> bool:
+        """Whether a call such as ``to`` returned what it was given, outside of modules."""
+        return not self.exact and op.kind is OpKind.PASS and not op.outputs
 
     def _op(self, op: Op, form: _Form) -> Iterator[Any]:
         place, values = self._place, self.recording.values

@@ -26,6 +26,7 @@ from torchrecorder.events import (
 from torchrecorder.graph.calls_around import LOCAL, CallsAround, Chain, common
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.select.first_calls import with_first_calls
 
 LOOSE = 25
 """Scopes with more direct operations than this are grouped by function."""
@@ -54,7 +55,7 @@ class WithFunctions:
         if self.wanted is False:
             return recording
         found = _Grouping(recording, -1 if self.wanted else LOOSE)
-        return found.recording() if found.parent else recording
+        return found.recording() if found.parent else found.old
 
 
 class _Grouping:
@@ -68,7 +69,8 @@ class _Grouping:
     """
 
     def __init__(self, old: RecordedRun, most: int) -> None:
-        self.old = old
+        self.old, self.made_before = with_first_calls(old)
+        old = self.old
         self.most = most
         self.calls_around = CallsAround(old)
         self.calls: dict[ScopeId, FunctionCall] = {}
@@ -93,6 +95,8 @@ class _Grouping:
         Many programs load a batch ahead, in the function that returns the one before. What loads
         a batch that nothing reads is in no group.
         """
+        if item.id in self.made_before:
+            return self.made_before[item.id]
         chain, batches = self.calls_around.chain(item.id), self.old.data_loaders.batches
         if not isinstance(item, Scope) or item.id not in batches:
             return chain
