@@ -210,13 +210,11 @@ class _Forms:
             return
         is_region = not self.exact and scope.kind in (*MODES, ScopeKind.FUNCTION)
         for step in children:
+            if not self._counts(step, module is not None):
+                continue
             if isinstance(step, Op):
-                if step.id in self.outside_rounds or module is None and self._is_nothing(step):
-                    continue
                 yield from self._op(step, form)
                 arguments = () if off else step.arguments
-            elif self.loaders is not None and not self.loaders.batches.get(step.id, True):
-                continue  # loads what nothing reads: a start, or the batch after the last
             else:
                 inner = self.found[step.id]
                 yield step.name if module else without_numbers(step.name), inner.digest
@@ -256,9 +254,20 @@ class _Forms:
         for value in given:
             yield self._place(value, form), self._look(values[value])[single:]
 
-    def _is_nothing(self, op: Op) -> bool:
-        """Whether a call such as ``to`` returned what it was given, outside of modules."""
-        return not self.exact and op.kind is OpKind.PASS and not op.outputs
+    def _counts(self, step: Scope | Op, in_module: bool = False) -> bool:
+        """Whether a step counts: it is no state of a scaler, and something ran in it.
+
+        Outside of modules, calls such as ``to`` that return what they are given do not count; nor
+        do calls of a data loader whose batch nothing reads, as the one after the last.
+        """
+        if isinstance(step, Op):
+            nothing = step.kind is OpKind.PASS and not (step.outputs or in_module or self.exact)
+            return step.id not in self.outside_rounds and not nothing
+        if self.loaders is None:
+            return True
+        if step.kind in MODES:
+            return any(map(self._counts, self.recording.children[step.id]))
+        return bool(self.loaders.batches.get(step.id, True))
 
     def _op(self, op: Op, form: _Form) -> Iterator[Any]:
         place, values = self._place, self.recording.values
