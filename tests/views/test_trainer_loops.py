@@ -12,6 +12,7 @@ import torchrecorder
 from torchrecorder.events import OpId, ScopeId, ScopeKind
 from torchrecorder.recording import Recording
 from torchrecorder.views.pipeline import ViewOptions, make_view
+from torchrecorder.views.view import BoxKind
 
 
 def counts(recording: Recording, **options: object) -> list[int]:
@@ -196,3 +197,21 @@ def test_calls_that_return_what_they_are_given_make_no_difference() -> None:
     recording = torchrecorder.record(program, torch.rand(3, 4))
     assert counts(recording, functions=True) == [4]
     assert counts(recording, functions=True, depth=1) == [4]
+
+
+def test_sums_of_a_metric_that_each_round_adds_to() -> None:
+    """The first round adds to what was there before the run, the others to what one has left."""
+    model, total = nn.Sequential(nn.Linear(4, 4), nn.Tanh()), torch.zeros(())
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(4):
+            x = model(x)
+            with torch.no_grad():
+                total.add_(x.mean())
+        return total.sqrt()
+
+    recording = torchrecorder.record(program, torch.rand(3, 4))
+    assert counts(recording) == [4]
+    view = make_view(recording, ViewOptions())
+    (sums,) = (box for box in view.boxes.values() if box.kind is BoxKind.CONSTANT)
+    assert recording.scopes[ScopeId(str(sums.cluster))].name == "program"

@@ -124,8 +124,12 @@ class _Whole:
 
     @cached_property
     def _rewritten(self) -> set[str | int]:
-        """The names and storages of weights that operations outside training steps write."""
-        memory = self.recording.stored_memory
+        """The names and storages of weights, and of constants such as the sums of a metric, that
+        operations outside training steps write."""
+        memory = dict(self.recording.stored_memory)
+        for one in self.values.values():
+            if one.role is Role.CONSTANT and one.storage != NO_STORAGE:
+                memory.setdefault(one.storage, one.role)
         written = [
             self.values[value]
             for op in self.ops.values()
@@ -134,7 +138,9 @@ class _Whole:
         ]
         weights = [
             one for one in written
-            if Role.PARAMETER in (self.stored.get(one.id), memory.get(one.storage))
+            if not {Role.PARAMETER, Role.CONSTANT}.isdisjoint(
+                (self.stored.get(one.id), memory.get(one.storage))
+            )
         ]
         return {
             *(name for one in weights for name in one.names),
