@@ -215,3 +215,37 @@ def test_sums_of_a_metric_that_each_round_adds_to() -> None:
     view = make_view(recording, ViewOptions())
     (sums,) = (box for box in view.boxes.values() if box.kind is BoxKind.CONSTANT)
     assert recording.scopes[ScopeId(str(sums.cluster))].name == "program"
+
+
+class Lazy(nn.Module):
+    """A loss that makes what it needs when it is called for the first time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
+        self.made: list[Meter] = []
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if not self.made:
+            self.made.append(Meter())
+        meter = self.made[0]
+        y: torch.Tensor = self.net(x) + meter.total
+        return y
+
+
+def test_what_a_module_makes_in_its_first_call() -> None:
+    """It stands before the loop of calls; what a single call makes stays in it."""
+    loss = Lazy()
+
+    def program(x: torch.Tensor, times: int) -> torch.Tensor:
+        for _ in range(times):
+            x = loss(x).relu()
+        return x
+
+    for times, parent in ((4, "program"), (1, "loss")):
+        loss.made.clear()
+        recording = torchrecorder.record(program, (torch.rand(3, 4), times))
+        assert counts(recording) == [4] * (times > 1)
+        scopes = make_view(recording, ViewOptions()).recording.scopes.values()
+        (made,) = (scope for scope in scopes if scope.kind is ScopeKind.CONSTRUCTION)
+        assert next(scope.name for scope in scopes if scope.id == made.parent) == parent

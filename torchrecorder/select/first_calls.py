@@ -1,4 +1,4 @@
-"""First calls: models that the first of several calls of a function makes, for later ones as well.
+"""First calls: models that the first of several calls makes, for all of them.
 
 A meter that is created when something is logged for the first time, for example. It is put before
 the calls, so that these are equal.
@@ -20,7 +20,7 @@ from torchrecorder.graph.ops_inside import ops_inside, scopes_inside
 from torchrecorder.graph.recording import RecordedRun
 
 Path = tuple[str, ...]
-"""The regions and function calls around an item in a module, outermost first."""
+"""The scopes and function calls around an item, outermost first."""
 
 
 class _NewHome(NamedTuple):
@@ -87,22 +87,27 @@ class _FirstCalls:
             depth = min((self._shared(path, reader) for reader in self._readers(scope)),
                         default=len(path))
             if depth < len(path):
-                found[scope] = self._place(scope, path[:depth])
+                found[scope] = self._place(path[:depth])
         return found
 
-    def _place(self, scope: ScopeId, path: Path) -> _NewHome:
-        calls = self.recording.function_calls
-        regions = [ScopeId(item) for item in path if item in self.scopes]
-        parent = regions[-1] if regions else self._context(self.scopes[scope].parent)
-        chain = tuple(FunctionId(item) for item in path if item in calls)
+    def _place(self, path: Path) -> _NewHome:
+        calls, chain = self.recording.function_calls, list[FunctionId]()
+        parent: ScopeId | None = None
+        for item in path:
+            if item in calls:
+                chain.append(FunctionId(item))
+                continue
+            parent = ScopeId(item)
+            if self.scopes[parent].kind is ScopeKind.MODULE:
+                chain.clear()
         if path and path[-1] in calls:
             before = self._begins[FunctionId(path[-1])] - 0.5
         else:
             before = self.scopes[parent].index + 0.5 if parent is not None else -0.5
-        return _NewHome(parent, chain, before)
+        return _NewHome(parent, tuple(chain), before)
 
     def _shared(self, path: Path, reader: Path) -> int:
-        """The length of the part of *path* before the first of two calls of one function.
+        """The length of the part of *path* before the first of two calls of one thing.
 
         All of it if the second, in which *reader* is, makes a model of its own there.
         """
@@ -126,16 +131,14 @@ class _FirstCalls:
         read = (recording.values[slot.value].producer for op in inside for slot in ops[op].inputs)
         if not inside.union([None]).issuperset(read):
             return
-        context = self._context(self.scopes[scope].parent)
         made = dict.fromkeys(value for op in inside for value in ops[op].outputs)
         memory = {recording.values[value].storage: None for value in made}
         made |= dict.fromkeys(value for one in memory for value in self._in_memory.get(one, ()))
         found = {
-            self._beside(ops[reader], context): None
-            for value in made for reader in recording.consumers.get(value, ())
+            reader: None for value in made for reader in recording.consumers.get(value, ())
             if reader not in inside
         }
-        yield from (self.path(item) for item in found if item is not None)
+        yield from map(self.path, found)
 
     @cached_property
     def _in_memory(self) -> Mapping[int, Sequence[ValueId]]:
@@ -146,45 +149,25 @@ class _FirstCalls:
                 found.setdefault(value.storage, []).append(value.id)
         return found
 
-    def _context(self, scope: ScopeId | None) -> ScopeId | None:
-        """The innermost module call around *scope*, itself included."""
-        while scope is not None and self.scopes[scope].kind is not ScopeKind.MODULE:
-            scope = self.scopes[scope].parent
-        return scope
-
-    def _beside(self, op: Op, context: ScopeId | None) -> str | None:
-        """*op*, or the module call that it is in, in the module call *context*."""
-        found: str = op.id
-        around = self._context(op.scope)
-        while around != context:
-            if around is None:
-                return None
-            found, around = around, self._context(self.scopes[around].parent)
-        return found
-
     def _path(self, item: str) -> Path:
-        recording, regions = self.recording, list[ScopeId]()
-        if item in self.scopes:
-            around = self.scopes[ScopeId(item)].parent
-        else:
-            around = recording.ops[OpId(item)].scope
-        while around is not None and self.scopes[around].kind is not ScopeKind.MODULE:
-            regions.append(around)
-            around = self.scopes[around].parent
+        scope = self.scopes.get(ScopeId(item))
+        around = self.recording.ops[OpId(item)].scope if scope is None else scope.parent
         path, known = list[str](), 0
-        for part in (*reversed(regions), item):
+        for part in (*reversed(self.recording.within(around)), item):
             chain = self.calls.chain(part)
             path += [*chain[known:], part]
             known = max(known, len(chain))
+            if part in self.scopes and self.scopes[ScopeId(part)].kind is ScopeKind.MODULE:
+                known = 0  # the calls in it
         return tuple(path[:-1])
 
     def _key(self, item: str) -> Hashable:
-        """What is equal for calls of one function, and for regions of one kind."""
+        """What is equal for calls of one function or module, and for regions of one kind."""
         call = self.recording.function_calls.get(FunctionId(item))
         if call is not None:
             return call.name, call.file, call.line
         scope = self.scopes[ScopeId(item)]
-        return scope.kind, scope.name, scope.cls
+        return scope.kind, scope.module or scope.name, scope.cls
 
     @cached_property
     def _begins(self) -> Mapping[FunctionId, float]:

@@ -124,7 +124,8 @@ class HideOps:
         ops, scopes = view.recording.ops, view.recording.scopes
         if box.kind is BoxKind.REGION and box.id in scopes:
             inside = [scopes[ScopeId(member)] for member in box.members if member in scopes]
-            if any(scope.kind not in HIDDEN_IF_QUIET or scope.failed for scope in inside):
+            may_hide = (*HIDDEN_IF_QUIET, ScopeKind.FUNCTION)
+            if any(scope.kind not in may_hide or scope.failed for scope in inside):
                 return False
             return all(self.quiet(ops[OpId(member)]) for member in box.members if member in ops)
         return box.id in ops and self.quiet(ops[OpId(box.id)])
