@@ -239,11 +239,14 @@ def test_epochs_of_training_and_evaluation_fold() -> None:
 
 def test_functions_in_a_call_that_loads_what_nothing_reads_are_not_drawn() -> None:
     """Nor is the call, however much it does: a batch that was loaded ahead, and never used."""
-    def collate(rows: list[torch.Tensor]) -> torch.Tensor:
-        padded = torch.zeros(len(rows), 40)
+    def pad(rows: list[torch.Tensor]) -> torch.Tensor:
+        padded = torch.zeros(len(rows), 20)
         for place, row in enumerate(rows):
             padded[place, : len(row)] = row
         return padded
+
+    def collate(rows: list[torch.Tensor]) -> torch.Tensor:
+        return torch.cat([pad(rows), pad(rows[::-1])], 1)
 
     data = [torch.rand(4) for _ in range(30)]
     net = nn.Linear(40, 1)
