@@ -15,6 +15,7 @@ from torch.nn import functional
 import torchrecorder
 from tests.notation import flow
 from tests.zoo.case import net
+from torchrecorder.events import CALLED
 
 CONTEXTS: dict[str, Callable[[], Any]] = {
     "enable_grad": torch.enable_grad,
@@ -143,3 +144,60 @@ def test_regions_name_all_their_modes() -> None:
     dot, table = torchrecorder.make_dot(recording, depth=9).source, recording.summary()
     for title in ("autocast cpu bfloat16, no_grad", "inference_mode, autocast cpu bfloat16"):
         assert title in dot and title in table
+
+
+def regions(run: Callable[[torch.Tensor], Any]) -> list[tuple[str, list[str]]]:
+    """The regions of a run, each with the names of what is directly in it."""
+    recording = torchrecorder.record(run, torch.ones(2))
+    return [(scope.kind.value, [inner.name for inner in recording.children[scope.id]])
+            for scope in recording.scopes.values() if scope.kind not in CALLED]
+
+
+def test_a_block_inside_one_of_the_same_mode_does_not_end_it() -> None:
+    """Nor do functions decorated with ``no_grad``; of two blocks side by side each is a region."""
+    quiet = torch.no_grad()(torch.sin)
+
+    def nested(x: torch.Tensor) -> None:
+        with torch.no_grad():
+            y = quiet(x.exp()).cos()
+            with torch.no_grad():
+                y = y.tan()
+            y.tanh()
+
+    def beside(x: torch.Tensor) -> None:
+        with torch.no_grad():
+            x.exp()
+        with torch.no_grad():
+            x.cos()
+
+    assert regions(nested) == [("no_grad", ["exp", "sin", "cos", "tan", "tanh"])]
+    assert regions(beside) == [("no_grad", ["exp"]), ("no_grad", ["cos"])]
+
+
+def test_a_block_in_which_nothing_runs_does_not_end_the_mode_around_it() -> None:
+    """Of autocast here; one in which something runs has a region of its own."""
+
+    def run(x: torch.Tensor, inside: bool) -> None:
+        with torch.autocast("cpu"):
+            x.exp()
+            with torch.no_grad():
+                if inside:
+                    x.cos()
+            x.tan()
+
+    assert regions(lambda x: run(x, False)) == [("autocast", ["exp", "tan"])]
+    assert [names for _, names in regions(lambda x: run(x, True))] == [["exp"], ["cos"], ["tan"]]
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.autocast])
+def test_a_model_that_is_made_in_a_mode_is_in_its_region(mode: Callable[..., Any]) -> None:
+    """Although the initialization of its weights switches gradients off and on."""
+
+    def run(x: torch.Tensor) -> None:
+        with mode("cpu") if mode is torch.autocast else mode():
+            y = x.exp()
+            torch.nn.Linear(2, 2)(y)
+
+    (name, inside), (made, _), *rest = regions(run)
+    assert name == mode.__name__ and made == "construction" and not rest
+    assert inside == ["exp", "Linear.__init__", "Linear"]

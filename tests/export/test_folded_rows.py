@@ -166,3 +166,26 @@ def test_what_was_never_called_has_one_line(calls: int) -> None:
         (0, "Net"), (1, "cell (Cell)"), (2, "spare (Spare)"),
         *[(1, "cell (Cell)")] * (calls - 1), (1, "top (Spare)"),
     ]  # fmt: skip
+
+
+def test_blocks_that_do_not_fold_inside_of_siblings_that_do() -> None:
+    """Their rows have names of the first sibling, and no number."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        h = run.input()
+        for number in range(2):
+            with run.scope(f"two{number}", "Two"):
+                made = []
+                for part in range(2):
+                    with run.scope(f"part{part}", "Part"):
+                        made.append(linear(run, "fc", h))
+                    made[-1] = run.op("relu", made[-1])
+                h = run.op("add", run.op("exp", made[0]), run.op("sin", made[1]))
+    assert titles(run.recording()) == [
+        (0, "Net"),
+        (1, "two0, two1 (Two)  ×2"),
+        (2, "part0 (Part)"),
+        (3, "fc (Linear)"),
+        (2, "part1 (Part)"),
+        (3, "fc (Linear)"),
+    ]

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from torchrecorder import Recorder
+from torchrecorder import Recorder, record
 from torchrecorder.events import ScopeKind
 from torchrecorder.recording import Recording
 from torchrecorder.views.pipeline import ViewOptions, make_view
@@ -235,3 +235,26 @@ def test_epochs_of_training_and_evaluation_fold() -> None:
                     net(x).argmax(1).sum().item()
     view = make_view(recorder.recording)
     assert sorted(counts(view)) == [2, 2, 5] and loaders(view) == ["DataLoader"] * 2
+
+
+def test_functions_in_a_call_that_loads_what_nothing_reads_are_not_drawn() -> None:
+    """Nor is the call, however much it does: a batch that was loaded ahead, and never used."""
+    def pad(rows: list[torch.Tensor]) -> torch.Tensor:
+        padded = torch.zeros(len(rows), 20)
+        for place, row in enumerate(rows):
+            padded[place, : len(row)] = row
+        return padded
+
+    def collate(rows: list[torch.Tensor]) -> torch.Tensor:
+        return torch.cat([pad(rows), pad(rows[::-1])], 1)
+
+    data = [torch.rand(4) for _ in range(30)]
+    net = nn.Linear(40, 1)
+    batches = iter(DataLoader(data, batch_size=15, collate_fn=collate))
+
+    def run() -> torch.Tensor:
+        batch = next(batches)
+        next(batches)
+        return net(batch)
+
+    assert len(loaders(make_view(record(run)))) == 1

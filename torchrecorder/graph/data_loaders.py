@@ -23,12 +23,22 @@ class LoadedRun(Protocol):
 
 
 def calls_of_kind(scopes: Mapping[ScopeId, Scope], *kinds: ScopeKind) -> dict[ScopeId, ScopeId]:
-    """For each scope in an outermost scope of these *kinds*, itself included, that scope."""
+    """For each scope in an outermost one of these *kinds* that runs no module, that scope.
+
+    Itself included. Inside of one that runs a module, such as the step of an optimizer that is
+    given a closure, there may be others.
+    """
+    running: set[ScopeId | None] = {None}
+    for scope in scopes.values():
+        around = scope.id if scope.kind is ScopeKind.MODULE else None
+        while around not in running:
+            running.add(around)
+            around = scopes[around].parent if around is not None else None
     found: dict[ScopeId, ScopeId] = {}
     for scope in scopes.values():
         if scope.parent in found:
             found[scope.id] = found[scope.parent]
-        elif scope.kind in kinds:
+        elif scope.kind in kinds and scope.id not in running:
             found[scope.id] = scope.id
     return found
 
@@ -42,12 +52,7 @@ class DataLoaders:
     """
 
     def __init__(self, recording: LoadedRun) -> None:
-        calls = calls_of_kind(recording.scopes, ScopeKind.DATA_LOADER)
-        running = {
-            calls.get(scope.id) for scope in recording.scopes.values()
-            if scope.kind is ScopeKind.MODULE
-        }
-        self.calls = {scope: call for scope, call in calls.items() if call not in running}
+        self.calls = calls_of_kind(recording.scopes, ScopeKind.DATA_LOADER)
         self.batches: dict[ScopeId, dict[ValueId, None]] = {
             call: {} for call in self.calls.values()
         }

@@ -251,7 +251,7 @@ class RecordedRun:
 
     @cached_property
     def weight_updates(self) -> Mapping[ScopeId, ScopeId]:
-        """For each scope in a step of an optimizer or averaging, itself included, that step."""
+        """For each scope in an optimizer's step or averaging that runs no module, that step."""
         return calls_of_kind(self.scopes, ScopeKind.OPTIMIZER, ScopeKind.AVERAGING)
 
     @cached_property

@@ -16,11 +16,11 @@ from operator import attrgetter
 from typing import Any, Protocol
 
 from torchrecorder.events import (
-    MODES, NO_STORAGE, OpId, Role, ScopeId, ScopeKind, ValueId, names_gradient,
+    MODES, NO_STORAGE, OpId, OpKind, Role, ScopeId, ScopeKind, ValueId, names_gradient,
 )  # fmt: skip
 from torchrecorder.graph.data_loaders import DataLoaders
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
-from torchrecorder.graph.ops_inside import NestedRun, ops_inside, scopes_inside
+from torchrecorder.graph.ops_inside import NestedRun, ops_inside
 from torchrecorder.graph.scaler_state import ScaledRun, scaler_state
 
 
@@ -75,7 +75,8 @@ def structures(recording: HashedRun, *, exact: bool = True) -> dict[ScopeId, str
             of many makes the state that the others read; of data loaders only what is read of a
             batch, because the first call shuffles; and the state that the first call of a gradient
             scaler makes does not count. Two arguments of a scope may be one value or two: the first
-            round of a loop may be given one tensor as all state.
+            round of a loop may be given one tensor as all state. Of functions, numbers among the
+            arguments of their ops do not count, nor which of their results are read.
     """
     forms = _Forms(recording, exact)
     return {scope: form.digest for scope, form in forms.found.items()}
@@ -99,14 +100,15 @@ class _Form:
     """The steps of one scope, relative to its own inputs.
 
     Values made inside are numbered in the order of creation; others in the order of their first
-    use, or of each use where one value may stand for several.
+    use, or of each use where one value may stand for several. So are batches: many programs load
+    one ahead.
 
     Attributes:
         start: The number of values that were made before: of those that count everywhere, and of
             those that count only inside a part of a training step.
         outside: The values from outside by their numbers.
-        settings: The arguments in a region, which may be the number of a round of a loop: they
-            count for the scope around it and not for the region.
+        settings: The arguments in a region or function, which may depend on the round of a loop:
+            they count for the scope around it and not for the region.
     """
 
     def __init__(self, start: tuple[int, int]) -> None:
@@ -134,6 +136,8 @@ class _Forms:
         self.stored = recording.stored
         self.roles = self.stored if exact else _with_unnamed(recording)
         self.loaders = None if exact else recording.data_loaders
+        batches = self.loaders.batches.values() if self.loaders is not None else ()
+        self.batched = frozenset(value for batch in batches for value in batch)
         self.outside_rounds = frozenset[OpId]() if exact else scaler_state(recording)
         self.rank: dict[ValueId, tuple[bool, int]] = {}
         self.found: dict[ScopeId, _Form] = {}
@@ -163,7 +167,9 @@ class _Forms:
                     self.rank[value] = ranks.get(values[value].storage, (False, -1))
 
     def _is_new(self, op: Op, value: ValueId) -> bool:
-        return self.recording.values[value].producer == op.id and value not in self.rank
+        if value in self.batched or value in self.rank:
+            return False
+        return self.recording.values[value].producer == op.id
 
     def _is_within(self, op: Op, value: ValueId) -> bool:
         """Whether a *value* of *op* counts only inside a part of a training step.
@@ -191,23 +197,22 @@ class _Forms:
         off = module is not None and not self.exact and is_off(module)
         if module is not None:
             yield module.qualname, "" if off else module.detail, module.training
-        off = off or not self.exact and scope.id in self.recording.weight_updates
+        if not self.exact:
+            in_update = scope.id in self.recording.weight_updates
+            off = off or in_update or scope.kind is ScopeKind.OPTIMIZER
         if self.loaders is not None and scope.id in self.loaders.batches:
             batch = self.loaders.batches[scope.id]
             yield tuple([self._look(self.recording.values[value]) for value in batch])
             return
         children = self.recording.children[scope.id]
         if not self.exact and self.recording.weight_updates.get(scope.id) == scope.id:
-            scopes = self.recording.scopes
-            inside = scopes_inside(self.recording, [scope.id])
-            if all(scopes[inner].kind is not ScopeKind.MODULE for inner in inside):
-                yield tuple(self._updated(scope, form))
-                return
-        is_region = not self.exact and scope.kind in MODES
+            yield tuple(self._updated(scope, form))
+            return
+        is_region = not self.exact and scope.kind in (*MODES, ScopeKind.FUNCTION)
         for step in children:
+            if not self._counts(step, module is not None):
+                continue
             if isinstance(step, Op):
-                if step.id in self.outside_rounds:
-                    continue
                 yield from self._op(step, form)
                 arguments = () if off else step.arguments
             else:
@@ -219,10 +224,7 @@ class _Forms:
                 form.settings += arguments
                 arguments = tuple([(name, without_numbers(text)) for name, text in arguments])
             yield arguments
-        if not self.exact and scope.kind is ScopeKind.FUNCTION:  # updates that later rounds read
-            yield tuple([self._place(slot.value, form) for slot in scope.outputs
-                         if not self._is_update(slot.value)])
-        else:
+        if self.exact or scope.kind is not ScopeKind.FUNCTION:  # else: what ran later read them
             yield tuple([(slot.name, self._place(slot.value, form)) for slot in scope.outputs])
         values = self.recording.values
         yield tuple([(self._look(values[value]), self._stored(value)) for value in form.outside])
@@ -252,6 +254,21 @@ class _Forms:
         for value in given:
             yield self._place(value, form), self._look(values[value])[single:]
 
+    def _counts(self, step: Scope | Op, in_module: bool = False) -> bool:
+        """Whether a step counts: it is no state of a scaler, and something ran in it.
+
+        Outside of modules, calls such as ``to`` that return what they are given do not count; nor
+        do calls of a data loader whose batch nothing reads, as the one after the last.
+        """
+        if isinstance(step, Op):
+            nothing = step.kind is OpKind.PASS and not (step.outputs or in_module or self.exact)
+            return step.id not in self.outside_rounds and not nothing
+        if self.loaders is None:
+            return True
+        if step.kind in MODES:
+            return any(map(self._counts, self.recording.children[step.id]))
+        return bool(self.loaders.batches.get(step.id, True))
+
     def _op(self, op: Op, form: _Form) -> Iterator[Any]:
         place, values = self._place, self.recording.values
         outputs = own_outputs(values, op)
@@ -259,17 +276,6 @@ class _Forms:
         yield op.kind.value, op.qualname, op.failed, writes
         yield tuple([(name, place(value, form)) for name, value in op.inputs])
         yield tuple([self._look(values[value]) for value in outputs])
-
-    def _is_update(self, value: ValueId) -> bool:
-        """Whether *value* is a weight, or the new state of an optimizer or gradient scaler."""
-        if value in self.stored:
-            return True
-        producer = self.recording.values[value].producer
-        scope = self.recording.ops[producer].scope if producer is not None else None
-        return scope is not None and (
-            scope in self.recording.weight_updates
-            or self.recording.scopes[scope].kind is ScopeKind.SCALER
-        )
 
     def _is_made_in(self, value: ValueId, form: _Form) -> bool:
         within, rank = self.rank.get(value, (False, -1))

@@ -5,7 +5,7 @@ As for user-defined groups, the scopes are added to the recording before a view 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
@@ -23,9 +23,10 @@ from torchrecorder.events import (
     Slot,
     ValueId,
 )
-from torchrecorder.graph.calls_around import LOCAL, CallsAround, common
+from torchrecorder.graph.calls_around import LOCAL, CallsAround, Chain, common
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.select.first_calls import with_first_calls
 
 LOOSE = 25
 """Scopes with more direct operations than this are grouped by function."""
@@ -54,7 +55,7 @@ class WithFunctions:
         if self.wanted is False:
             return recording
         found = _Grouping(recording, -1 if self.wanted else LOOSE)
-        return found.recording() if found.parent else recording
+        return found.recording() if found.parent else found.old
 
 
 class _Grouping:
@@ -68,7 +69,8 @@ class _Grouping:
     """
 
     def __init__(self, old: RecordedRun, most: int) -> None:
-        self.old = old
+        self.old, self.made_before = with_first_calls(old)
+        old = self.old
         self.most = most
         self.calls_around = CallsAround(old)
         self.calls: dict[ScopeId, FunctionCall] = {}
@@ -78,14 +80,45 @@ class _Grouping:
         for scope, inside in old.children.items():
             if len(inside) > most and self._drawn_ops(inside) > most:
                 self._group(scope, inside, self._depth(scope))
-                if scope is not None and old.scopes[scope].kind is ScopeKind.OPTIMIZER:
-                    self._group_updates(old.scopes[scope], inside)
+            if scope is not None and old.scopes[scope].kind is ScopeKind.OPTIMIZER:
+                self._group_updates(old.scopes[scope], inside)
 
     def _depth(self, scope: ScopeId | None) -> int:
         """The number of calls between a scope and the innermost module call around it."""
         if scope is None or self.old.scopes[scope].kind is ScopeKind.MODULE:
             return 0
         return len(self.calls_around.chain(scope))
+
+    def _chain(self, item: Scope | Op) -> Chain:
+        """The calls around an item; around what loads a batch, those that its readers share.
+
+        Many programs load a batch ahead, in the function that returns the one before. What loads
+        a batch that nothing reads is in no group.
+        """
+        if item.id in self.made_before:
+            return self.made_before[item.id]
+        chain, batches = self.calls_around.chain(item.id), self.old.data_loaders.batches
+        if not isinstance(item, Scope) or item.id not in batches:
+            return chain
+        batch = batches[item.id]
+        return common([chain, *self._readers(item, batch)]) if batch else ()
+
+    def _readers(self, call: Scope, batch: Iterable[ValueId]) -> Iterator[Chain]:
+        """The calls around the siblings of a data loader's *call* that read its *batch*."""
+        waiting, seen = [*batch], {*batch}
+        while waiting:
+            for reader in self.old.consumers.get(waiting.pop(), ()):
+                op = self.old.ops[reader]
+                if op.kind is OpKind.PASS:
+                    waiting += [value for value in op.outputs if value not in seen]
+                    seen.update(op.outputs)
+                    continue
+                beside: Scope | Op | None = op
+                while beside is not None and _around(beside) != call.parent:
+                    outer = _around(beside)
+                    beside = self.old.scopes[outer] if outer is not None else None
+                if beside is not None and beside.id != call.id:
+                    yield self.calls_around.chain(beside.id)
 
     def _is_drawn(self, item: Scope | Op) -> bool:
         if isinstance(item, Scope):
@@ -101,7 +134,7 @@ class _Grouping:
         drawn = sum(map(self._is_drawn, items))
         members: dict[FunctionId, list[Scope | Op]] = {}
         for item in items:
-            chain = self.calls_around.chain(item.id)
+            chain = self._chain(item)
             if len(chain) > depth:
                 members.setdefault(chain[depth], []).append(item)
         for call, inside in members.items():
@@ -115,12 +148,14 @@ class _Grouping:
 
     def _group_updates(self, step: Scope, items: Sequence[Scope | Op]) -> None:
         """Group the optimizer's own operations between calls in its *step*, if there are any."""
+        depth = self._depth(step.id)
+
         def is_own(item: Scope | Op) -> bool:
-            return isinstance(item, Op) and item.id not in self.parent
+            return isinstance(item, Op) and len(self.calls_around.chain(item.id)) <= depth
 
         runs = [(own, list(run)) for own, run in groupby(items, is_own)]
         for own, run in runs if len(runs) > 1 else ():
-            if own and self._drawn_ops(run) > 1:
+            if own and self._drawn_ops(run):
                 name = ScopeId(f"{step.id}:{len(self.updates) + 1}")
                 self.updates[name] = step
                 self._put(run, name, step.id)
@@ -133,7 +168,7 @@ class _Grouping:
 
     def _wrapped(self, call: FunctionId, inside: Sequence[Scope | Op]) -> FunctionId:
         """*call*; if it is of a wrapper, the call of the wrapped function."""
-        chains = [self.calls_around.chain(item.id) for item in inside if self._is_drawn(item)]
+        chains = [self._chain(item) for item in inside if self._is_drawn(item)]
         for deeper in common(chains)[chains[0].index(call) :]:
             call = deeper
             if LOCAL not in self.old.function_calls[call].name:
@@ -233,6 +268,11 @@ class _Grouping:
                 found[around].append(item)
                 around = self.parent[around]
         return found
+
+
+def _around(item: Scope | Op) -> ScopeId | None:
+    """The scope directly around an item."""
+    return item.parent if isinstance(item, Scope) else item.scope
 
 
 def seconds_of(items: Sequence[Scope | Op]) -> float | None:

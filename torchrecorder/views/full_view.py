@@ -64,7 +64,8 @@ class _Whole:
     def view(self) -> View:
         empty = self._empty_scopes()
         for op in self.ops.values():
-            self._into(op.id, op.scope, op.inputs)
+            if op.outputs or op.kind is not OpKind.PASS or self._is_module(op.scope):
+                self._into(op.id, op.scope, op.inputs)
         for scope in empty:
             self._into(scope.id, scope.parent, scope.inputs)
         outputs = list(self._outputs())
@@ -77,6 +78,9 @@ class _Whole:
             if scope.id in filled
         }
         return View(self.recording, {box.id: box for box in boxes}, clusters, tuple(self.arrows))
+
+    def _is_module(self, scope: ScopeId | None) -> bool:
+        return scope is not None and self.scopes[scope].kind is ScopeKind.MODULE
 
     def _empty_scopes(self) -> list[Scope]:
         """Scopes in which no op and no other scope ran."""
@@ -120,8 +124,12 @@ class _Whole:
 
     @cached_property
     def _rewritten(self) -> set[str | int]:
-        """The names and storages of weights that operations outside training steps write."""
-        memory = self.recording.stored_memory
+        """The names and storages of weights, and of constants such as the sums of a metric, that
+        operations outside training steps write."""
+        memory = dict(self.recording.stored_memory)
+        for one in self.values.values():
+            if one.role is Role.CONSTANT and one.storage != NO_STORAGE:
+                memory.setdefault(one.storage, one.role)
         written = [
             self.values[value]
             for op in self.ops.values()
@@ -130,7 +138,9 @@ class _Whole:
         ]
         weights = [
             one for one in written
-            if Role.PARAMETER in (self.stored.get(one.id), memory.get(one.storage))
+            if not {Role.PARAMETER, Role.CONSTANT}.isdisjoint(
+                (self.stored.get(one.id), memory.get(one.storage))
+            )
         ]
         return {
             *(name for one in weights for name in one.names),

@@ -8,7 +8,6 @@ from fnmatch import fnmatchcase
 
 from torchrecorder.checks import warn_unmatched
 from torchrecorder.events import CALLED, MODES, STORED, OpId, OpKind, ScopeId, ScopeKind, ValueId
-from torchrecorder.graph.data_loaders import calls_of_kind
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.recording import RecordedRun
@@ -125,7 +124,8 @@ class HideOps:
         ops, scopes = view.recording.ops, view.recording.scopes
         if box.kind is BoxKind.REGION and box.id in scopes:
             inside = [scopes[ScopeId(member)] for member in box.members if member in scopes]
-            if any(scope.kind not in HIDDEN_IF_QUIET or scope.failed for scope in inside):
+            may_hide = (*HIDDEN_IF_QUIET, ScopeKind.FUNCTION)
+            if any(scope.kind not in may_hide or scope.failed for scope in inside):
                 return False
             return all(self.quiet(ops[OpId(member)]) for member in box.members if member in ops)
         return box.id in ops and self.quiet(ops[OpId(box.id)])
@@ -290,8 +290,12 @@ class HideStored:
 def _for_each_weight(recording: RecordedRun) -> Iterator[OpId]:
     """The backward passes, and outside of modules the ops of lines that run for each weight."""
     yield from (run.op for run in recording.backward_runs)
-    inside = calls_of_kind(recording.scopes, ScopeKind.MODULE) if recording.weight_loops else ()
-    yield from (op for op in recording.weight_loops if recording.ops[op].scope not in inside)
+    ops, scopes = recording.ops, recording.scopes
+    outside = {
+        scope for scope in {ops[op].scope for op in recording.weight_loops}
+        if all(scopes[outer].kind is not ScopeKind.MODULE for outer in recording.within(scope))
+    }
+    yield from (op for op in recording.weight_loops if ops[op].scope in outside)
 
 
 def _without_reads(view: View, steps: Collection[str | None]) -> View:

@@ -24,7 +24,7 @@ from torchrecorder.capture.internals.access import (
     current_graph_task,
 )
 from torchrecorder.capture.tensors.describe import dtype_facts
-from torchrecorder.events import ScopeId, ScopeKind, ScopeLeft, SourceLine
+from torchrecorder.events import OF_WEIGHTS, ScopeId, ScopeKind, ScopeLeft, SourceLine
 from torchrecorder.graph.nodes import Scope
 
 if TYPE_CHECKING:
@@ -99,12 +99,17 @@ class Regions:
         if self.function is not None:
             self.function.inside.append(scope)
 
-    def switched(self) -> None:
-        """Grad mode was switched: a no_grad block may begin or end here."""
+    def switched(self, enabled: object) -> None:
+        """Grad mode will be switched: to that around a no_grad block, which ends here, or begins.
+
+        A block inside of one of the same mode changes nothing.
+        """
         stack = self.tape.stack
         self._synced = None, self.state
-        if stack and isinstance(stack[-1].key, ModeState):
-            self.close(stack[-1])
+        mode = stack[-1].key if stack else None
+        if isinstance(mode, ModeState) and mode.grad == _grad() != enabled:
+            if enabled == self._modes_at_entry().grad:
+                self.close(stack[-1])
 
     def _modes_at_entry(self) -> ModeState:
         """The modes at the start of the innermost module call."""
@@ -131,7 +136,10 @@ class Regions:
         switched = bool(wanted) and not loads or self._in_hook()
         kind = _mode_kind(at_entry, state, switched)
         mode = [state] if kind is not None else []
-        wanted = [*_around(wanted[0], opened, mode), *wanted] if loads else [*wanted, *mode]
+        if _is_kept(wanted, opened, state):
+            wanted = [opened[0].key, *wanted]
+        else:
+            wanted = [*_around(wanted[0], opened, mode), *wanted] if loads else [*wanted, *mode]
         same = 0
         while same < min(len(opened), len(wanted)) and _is_of(opened[same], wanted[same]):
             same += 1
@@ -264,6 +272,14 @@ def _around(loader: Region, opened: list[OpenScope], mode: list[ModeState]) -> l
     if any(item.key is loader.key for item in opened):
         return [item.key for item in opened if isinstance(item.key, ModeState)]
     return mode
+
+
+def _is_kept(regions: list[Region], opened: list[OpenScope], state: ModeState) -> bool:
+    """Whether *regions*, in which a model is made or moved, began in the mode that is open."""
+    if not regions or regions[0].kind not in OF_WEIGHTS or not opened:
+        return False
+    mode, *inside = [item.key for item in opened]
+    return isinstance(mode, ModeState) and (mode == state or regions[0].key in inside)
 
 
 def _is_of(opened: OpenScope, wanted: Region | ModeState) -> bool:

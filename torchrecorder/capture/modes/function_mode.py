@@ -370,7 +370,7 @@ class FunctionCalls(TorchFunctionMode):
             if facts.higher_order:
                 func = functools.partial(self._run_traced, func)
             if facts.grad_switch:
-                self.calls.regions.switched()
+                self.calls.regions.switched(args[0] if args else None)
             known = facts.reads_gradient and usual and _is_gradient_known(values, args[0])
         except Exception as error:
             self.calls.tape.lose("functions", error)

@@ -106,13 +106,24 @@ class _Folded:
     def _block(self, node: FoldNode) -> FoldNode | None:
         """The repeated block around a node, unless the node repeats inside the block."""
         around = node.parent if node.count == 1 else None
-        return around if around is not None and is_block(around.id) else None
+        while around is not None and is_block(around.id):
+            if around.id in self.groups:
+                return around
+            around = around.parent
+        return None
 
     def _names_in(self, block: FoldNode | None, node: FoldNode) -> tuple[str, ...]:
         """The names of the counterparts of *node* in the repeats of a block."""
-        parents, blocks = self.tree.rows.items.parent, set(self.groups[block.id] if block else ())
-        here = (item for item in node.instances if parents[item] in blocks)
+        blocks = set(self.groups[block.id] if block else ())
+        here = (item for item in node.instances if not blocks.isdisjoint(self._blocks(item)))
         return tuple(self._name(item) for item in here)
+
+    def _blocks(self, item: str) -> Iterator[str]:
+        """The blocks directly around *item*."""
+        around = self.tree.rows.items.parent[item]
+        while around is not None and is_block(around):
+            yield around
+            around = self.tree.rows.items.parent[around]
 
     def _notes(self, node: FoldNode) -> Iterator[str]:
         """Notes on repeats that differ: the number that have *node*, and the differences."""

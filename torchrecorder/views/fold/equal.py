@@ -17,6 +17,7 @@ from torchrecorder.views.hide import STORED_KINDS
 from torchrecorder.views.fold.sibling_index import SiblingIndex
 from torchrecorder.graph.structural_hash import without_numbers
 from torchrecorder.views.fold.parallel import Parallel
+from torchrecorder.views.fold.results import FunctionResults
 from torchrecorder.views.view import Arrow, BoxKind
 
 
@@ -133,6 +134,7 @@ class Connections:
         self._stored = items.view.recording.stored
         self.any_weight: frozenset[str] = items.view.recording.weight_loops
         self.flows = FlowClassifier(items.view)
+        self.results = FunctionResults(items.view, self.flows)
         self.parallel = Parallel(items)
 
     def into(self, item: str) -> Sequence[Arrow]:
@@ -275,7 +277,9 @@ class _ChainLink:
             if at[arrow.head] not in there
         )
         self.joins = _counted(
-            (at[join.tail] - here.start, at[join.head] - there.start, join.slot) for join in joins
+            (at[join.tail] - here.start, at[join.head] - there.start, join.slot,
+             connections.results.of(join))
+            for join in joins
         )
         self._entering = [(at[join.head] - there.start, join) for join in joins]
         self.pattern = (self.joins, self.beside, leaves)
@@ -331,7 +335,8 @@ def _surroundings(connections: Connections, item: str) -> Any:
         for arrow in connections.into(item)
     )
     after = _counted(
-        (connections.end(arrow.head, item), without_numbers(arrow.slot), at[arrow.tail] - start)
+        (connections.end(arrow.head, item), without_numbers(arrow.slot), at[arrow.tail] - start,
+         connections.results.of(arrow))
         for arrow in connections.feeding(item)
         if connections.flows.kind(arrow) is not FlowKind.WEIGHT
     )
