@@ -20,6 +20,7 @@ import torch
 from torch.nn import Module
 
 from torchrecorder.capture.hooks.custom_functions import AppliedFunctions
+from torchrecorder.capture.hooks.frame_marks import mark_of
 from torchrecorder.capture.internals.access import (
     AVERAGING_METHODS,
     CALL_CODE,
@@ -40,6 +41,7 @@ from torchrecorder.capture.internals.access import (
     compiled_codes,
     pipeline_functions,
 )
+from torchrecorder.capture.internals.module_calls import CALL_CODES, runs_hooks
 from torchrecorder.events import OF_WEIGHTS, ScopeKind, SourceLine
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
@@ -54,7 +56,9 @@ because frames outside are not the user's."""
 
 _MODULE = ScopeKind.MODULE
 _INSIDE, _PRETENDED, _COMPILED, _OF_MODULE = object(), object(), object(), object()
+_FORWARD = object()
 _INIT = "__init__"
+_FORWARDS = "forward", "__call__"
 _LIMIT = 200
 
 
@@ -107,6 +111,7 @@ class Region(NamedTuple):
     key: Any  # the frame of PyTorch's function that runs it, or an applied custom function
     outside: FrameType | None
     inside: int  # how many frames of the user run inside of it
+    forward: FrameType | None = None  # of a module called without hooks; the key does not hold it
 
 
 class Sources:
@@ -156,6 +161,9 @@ class Sources:
             place = places.get(id(code)) or self._meet(code)
             if place is _OF_MODULE:
                 place = self._of_module(frame)
+            direct = place is _FORWARD and self._is_direct(frame)
+            if place is _FORWARD:
+                place = self._place(code)
             if place is _MODULE:
                 if len(frames) == 1:
                     frames.clear()
@@ -180,6 +188,8 @@ class Sources:
                     line = self._line(str(place), frame, code)
                 if self.is_around(frame):
                     break
+            if direct:
+                _add_direct(frame, len(frames), regions)
             callee, frame = frame, frame.f_back
         return line, regions, frames
 
@@ -190,12 +200,25 @@ class Sources:
             return self._place(code)
         return ScopeKind.CONSTRUCTION if code.co_name == _INIT else ScopeKind.TRANSFER
 
+    def _is_direct(self, frame: FrameType) -> bool:
+        """Whether *frame* runs the ``forward`` of a module, or a ``__call__`` that replaces that of
+        PyTorch, and no hooks have run."""
+        around = frame.f_back
+        if around is not None and around.f_code in CALL_CODES:
+            return False
+        module = first_local(frame)
+        return isinstance(module, Module) and not (
+            frame.f_code.co_name == "__call__" and runs_hooks(type(module))
+        )
+
     def is_in_region(self, frame: FrameType | None) -> bool:
         """Whether a region is running anywhere around *frame*."""
         while frame is not None:
             place = self._places.get(id(frame.f_code)) or self._meet(frame.f_code)
             if place is _OF_MODULE:
                 place = self._of_module(frame)
+            if place is _FORWARD:
+                place = self._place(frame.f_code)
             if place is not _MODULE and place is not _INSIDE and type(place) is not str:
                 return True
             frame = frame.f_back
@@ -247,6 +270,7 @@ class Sources:
     def _meet(self, code: CodeType) -> object:
         """The place of *code*, which is not known yet."""
         place = _OF_MODULE if code.co_name == _INIT else self._place(code)
+        place = _FORWARD if code.co_name in _FORWARDS else place
         self._places[id(code)] = place
         self._codes.append(code)
         return place
@@ -280,6 +304,16 @@ class Sources:
             if filename.startswith(root):
                 return filename[len(root) :]
         return os.path.basename(filename)
+
+
+def _add_direct(frame: FrameType, inside: int, regions: list[Region]) -> None:
+    """Add the call of a module that runs in *frame*; of nested functions, only the outermost."""
+    last = regions[-1].forward if regions else None
+    if last is not None and first_local(last) is first_local(frame):
+        regions.pop()
+    mark = mark_of(frame)
+    key = frame if mark is None else mark
+    regions.append(Region(_MODULE, key, frame.f_back, inside, frame))
 
 
 def first_local(frame: FrameType) -> object:
