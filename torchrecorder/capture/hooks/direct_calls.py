@@ -21,7 +21,7 @@ from torchrecorder.capture.tensors.describe import tensors_in
 from torchrecorder.events import Slot
 
 if TYPE_CHECKING:
-    from torchrecorder.capture.hooks.source import Region
+    from torchrecorder.capture.hooks.source import Region, Sources
     from torchrecorder.capture.module_registry import Catalog, CatalogEntry
     from torchrecorder.capture.scope import OpenScope
     from torchrecorder.capture.tape import Tape
@@ -37,8 +37,9 @@ class DirectCalls:
         slots_of: Reads the arguments of a call.
     """
 
-    def __init__(self, tape: Tape, catalog: Catalog, slots_of: SlotsOf) -> None:
+    def __init__(self, tape: Tape, sources: Sources, catalog: Catalog, slots_of: SlotsOf) -> None:
         self.tape = tape
+        self.sources = sources
         self.catalog = catalog
         self.slots_of = slots_of
 
@@ -82,7 +83,13 @@ class DirectCalls:
 
     def without_known(self, regions: Sequence[Region]) -> list[Region]:
         """*regions* without functions of the module whose call is recorded by hooks."""
-        return [item for item in regions if item.forward is None or not self._is_open(item.forward)]
+        found = []
+        for region in regions:
+            if region.forward is not None and self._is_open(region.forward):
+                self.sources.dismiss(region)
+            else:
+                found.append(region)
+        return found
 
     def _is_open(self, frame: FrameType) -> bool:
         entry = self.catalog.entries.get(id(first_local(frame)))

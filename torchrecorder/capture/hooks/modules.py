@@ -71,7 +71,7 @@ class ModuleScopes:
         self.threads: Container[int] = ()  # the threads that are recorded together
         self.called: Called | None = None
         self.deferred_exits = regions.deferred_exits = DeferredExits(self.open, self._finish)
-        self.direct = regions.direct = DirectCalls(tape, catalog, values.slots_of)
+        self.direct = regions.direct = DirectCalls(tape, regions.sources, catalog, values.slots_of)
         values.search_names = self._name_of
 
     def __enter__(self) -> ModuleScopes:

@@ -20,7 +20,7 @@ import torch
 from torch.nn import Module
 
 from torchrecorder.capture.hooks.custom_functions import AppliedFunctions
-from torchrecorder.capture.hooks.frame_marks import mark_of
+from torchrecorder.capture.hooks.frame_marks import FrameMark, mark_of
 from torchrecorder.capture.internals.access import (
     AVERAGING_METHODS,
     CALL_CODE,
@@ -41,7 +41,7 @@ from torchrecorder.capture.internals.access import (
     compiled_codes,
     pipeline_functions,
 )
-from torchrecorder.capture.internals.module_calls import CALL_CODES, runs_hooks
+from torchrecorder.capture.internals.module_calls import CALLERS, runs_hooks
 from torchrecorder.events import OF_WEIGHTS, ScopeKind, SourceLine
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
@@ -56,7 +56,6 @@ because frames outside are not the user's."""
 
 _MODULE = ScopeKind.MODULE
 _INSIDE, _PRETENDED, _COMPILED, _OF_MODULE = object(), object(), object(), object()
-_FORWARD = object()
 _INIT = "__init__"
 _FORWARDS = "forward", "__call__"
 _LIMIT = 200
@@ -120,6 +119,7 @@ class Sources:
     def __init__(self, functions: AppliedFunctions) -> None:
         self.functions = functions
         self._places = {id(code): place for code, place in _pytorch_codes().items()}
+        self._forwards: set[int] = set()  # ids of code that may run for a call of a module
         self._codes: list[CodeType] = []  # kept alive, so that their ids are not reused
         self._files: dict[str, object] = {}
         self._lines: dict[tuple[int, int], SourceLine] = {}
@@ -149,6 +149,7 @@ class Sources:
         regions: list[Region] = []
         frames: list[FrameType] = []
         places, applied, callee = self._places, self.functions.found, None
+        forwards = self._forwards
         for _ in range(_LIMIT):
             if frame is None:
                 break
@@ -161,9 +162,6 @@ class Sources:
             place = places.get(id(code)) or self._meet(code)
             if place is _OF_MODULE:
                 place = self._of_module(frame)
-            direct = place is _FORWARD and self._is_direct(frame)
-            if place is _FORWARD:
-                place = self._place(code)
             if place is _MODULE:
                 if len(frames) == 1:
                     frames.clear()
@@ -188,9 +186,9 @@ class Sources:
                     line = self._line(str(place), frame, code)
                 if self.is_around(frame):
                     break
-            if direct:
-                _add_direct(frame, len(frames), regions)
             callee, frame = frame, frame.f_back
+            if id(code) in forwards and frame is not None and id(frame.f_code) not in CALLERS:
+                self._add_direct(callee, len(frames), regions)
         return line, regions, frames
 
     def _of_module(self, frame: FrameType) -> object:
@@ -200,16 +198,29 @@ class Sources:
             return self._place(code)
         return ScopeKind.CONSTRUCTION if code.co_name == _INIT else ScopeKind.TRANSFER
 
-    def _is_direct(self, frame: FrameType) -> bool:
-        """Whether *frame* runs the ``forward`` of a module, or a ``__call__`` that replaces that of
-        PyTorch, and no hooks have run."""
-        around = frame.f_back
-        if around is not None and around.f_code in CALL_CODES:
-            return False
+    def _add_direct(self, frame: FrameType, inside: int, regions: list[Region]) -> None:
+        """Add the call of a module whose ``forward``, or ``__call__`` instead of PyTorch's, runs in
+        *frame*; of functions of a module inside each other, only the outermost."""
+        mark = mark_of(frame)
+        if mark is not None and self in mark:
+            return
         module = first_local(frame)
-        return isinstance(module, Module) and not (
+        is_called = isinstance(module, Module) and not (
             frame.f_code.co_name == "__call__" and runs_hooks(type(module))
         )
+        if is_called:
+            last = regions[-1].forward if regions else None
+            if last is not None and first_local(last) is module:
+                regions.pop()
+            key = frame if mark is None else mark
+            regions.append(Region(_MODULE, key, frame.f_back, inside, frame))
+        elif mark is not None:
+            mark[self] = None
+
+    def dismiss(self, region: Region) -> None:
+        """Do not find this call of a module again: its hooks have run."""
+        if type(region.key) is FrameMark:
+            region.key[self] = None
 
     def is_in_region(self, frame: FrameType | None) -> bool:
         """Whether a region is running anywhere around *frame*."""
@@ -217,8 +228,6 @@ class Sources:
             place = self._places.get(id(frame.f_code)) or self._meet(frame.f_code)
             if place is _OF_MODULE:
                 place = self._of_module(frame)
-            if place is _FORWARD:
-                place = self._place(frame.f_code)
             if place is not _MODULE and place is not _INSIDE and type(place) is not str:
                 return True
             frame = frame.f_back
@@ -270,7 +279,8 @@ class Sources:
     def _meet(self, code: CodeType) -> object:
         """The place of *code*, which is not known yet."""
         place = _OF_MODULE if code.co_name == _INIT else self._place(code)
-        place = _FORWARD if code.co_name in _FORWARDS else place
+        if code.co_name in _FORWARDS:
+            self._forwards.add(id(code))
         self._places[id(code)] = place
         self._codes.append(code)
         return place
@@ -304,16 +314,6 @@ class Sources:
             if filename.startswith(root):
                 return filename[len(root) :]
         return os.path.basename(filename)
-
-
-def _add_direct(frame: FrameType, inside: int, regions: list[Region]) -> None:
-    """Add the call of a module that runs in *frame*; of nested functions, only the outermost."""
-    last = regions[-1].forward if regions else None
-    if last is not None and first_local(last) is first_local(frame):
-        regions.pop()
-    mark = mark_of(frame)
-    key = frame if mark is None else mark
-    regions.append(Region(_MODULE, key, frame.f_back, inside, frame))
 
 
 def first_local(frame: FrameType) -> object:

@@ -10,10 +10,10 @@ from torch.nn import Module
 
 from torchrecorder.capture.internals.access import CALL_CODE, WRAPPED_CALL_CODE
 
-CALL_CODES = frozenset(
-    (CALL_CODE, *(item for item in CALL_CODE.co_consts if isinstance(item, CodeType)))
+CALLERS = frozenset(
+    (id(CALL_CODE), *(id(item) for item in CALL_CODE.co_consts if isinstance(item, CodeType)))
 )
-"""The functions of PyTorch that run the hooks of a module and call its ``forward``."""
+"""The ids of the code that runs the hooks of a module and calls its ``forward``."""
 
 _CALLS = frozenset(("__call__", CALL_CODE.co_name, WRAPPED_CALL_CODE.co_name))
 
