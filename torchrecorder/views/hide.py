@@ -232,7 +232,7 @@ class HidePasses:
 
 @dataclass(frozen=True)
 class HideStored:
-    """Hide the boxes of parameters and buffers.
+    """Hide the boxes of parameters and buffers, and of constants of modules that are closed.
 
     Attributes:
         everywhere: Hide all of them. Otherwise those stay that are read by an op directly in a
@@ -251,7 +251,7 @@ class HideStored:
         read = [arrow for arrow in view.arrows if arrow.tail in stored]
         spared = set() if self.everywhere else self._spared(view, read, steps)
         spared |= {arrow.tail for arrow in read if arrow.head.startswith("out:")}
-        hidden = [box for box in stored if box not in spared]
+        hidden = [box for box in stored if box not in spared] + _held_inside(view)
         return without(_without_bookkeeping(view, set(hidden)), hidden)
 
     def _spared(
@@ -282,6 +282,23 @@ class HideStored:
             and holder.get(view.boxes[arrow.head].cluster) not in leaves
             and arrow.head not in silent
         }
+
+
+def _held_inside(view: View) -> list[str]:
+    """Constants that a module holds, as it holds buffers, and that only its closed boxes read."""
+    scopes, heads = view.recording.scopes, dict[str, list[str]]()
+    for arrow in view.arrows:
+        if view.boxes[arrow.tail].kind is BoxKind.CONSTANT:
+            heads.setdefault(arrow.tail, []).append(arrow.head)
+
+    def holds(head: str, constant: str) -> bool:
+        scope = scopes.get(ScopeId(head))
+        if scope is None or scope.module is None:
+            return False
+        names = view.recording.values[ValueId(constant)].names
+        return any(name.startswith(f"{scope.path}." if scope.path else "") for name in names)
+
+    return [box for box, found in heads.items() if all(holds(head, box) for head in found)]
 
 
 def _without_reads(view: View, steps: Collection[str | None]) -> View:

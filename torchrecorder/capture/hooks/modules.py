@@ -35,6 +35,7 @@ from torchrecorder.capture.internals.access import (
     get_frame,
     has_own_hooks,
 )
+from torchrecorder.capture.hooks.attribute_names import AttributeNames
 from torchrecorder.capture.hooks.deferred_exit import DeferredExits, DeferredExit
 from torchrecorder.capture.hooks.direct_calls import DirectCalls
 from torchrecorder.capture.hooks.other_threads import OtherThreads
@@ -42,7 +43,7 @@ from torchrecorder.capture.hooks.regions import mode_state
 from torchrecorder.capture.hooks.source import InternalWork
 from torchrecorder.capture.tensors.describe import node_behind, tensors_in
 from torchrecorder.capture.tensors.variables import positional_names, variables_of
-from torchrecorder.events import FUNCTION, OpId, Role, ScopeKind, ScopeLeft, Slot, ValueId, made
+from torchrecorder.events import FUNCTION, OpId, ScopeKind, ScopeLeft, Slot, ValueId, made
 
 if TYPE_CHECKING:
     from torchrecorder.capture.module_registry import Catalog
@@ -72,7 +73,7 @@ class ModuleScopes:
         self.called: Called | None = None
         self.deferred_exits = regions.deferred_exits = DeferredExits(self.open, self._finish)
         self.direct = regions.direct = DirectCalls(tape, regions.sources, catalog, values.slots_of)
-        values.search_names = self._name_of
+        values.search_names = AttributeNames(tape, catalog).of
 
     def __enter__(self) -> ModuleScopes:
         with ExitStack() as stack:
@@ -344,7 +345,7 @@ class ModuleScopes:
             if self.values.peek(tensor) is None
             and (scripted or node_behind(tensor) is None)
             and id(tensor) not in self.values.named
-            and self._name_of(tensor) is None
+            and self.values.search_names(tensor) is None
         ]
         if unknown:
             op: OpId = self.tape.next_op()
@@ -354,17 +355,6 @@ class ModuleScopes:
             module = self.catalog.module(opened.event.module)
             weights = self.values.slots_of(weights_of(module) if module is not None else [])
             self.values.write_hidden(op, opened.event.cls, opened.inputs + weights, made)
-
-    def _name_of(self, tensor: Tensor) -> tuple[Role, str] | None:
-        """The name of a tensor that is an attribute of a running module, or in an argument or a
-        variable of the outermost call."""
-        for opened in reversed(self.tape.stack):
-            module = self.catalog.module(opened.event.module)
-            found = self.catalog.attribute(module, tensor) if module is not None else None
-            if found is not None:
-                role, name = found
-                return role, f"{opened.event.path}.{name}".lstrip(".")
-        return self.catalog.places.of(tensor)
 
     def settle(self, frame: FrameType) -> None:
         """Close the scopes that have ended, as seen from *frame*."""
