@@ -124,9 +124,8 @@ def test_a_tensor_of_one_number_is_that_number(number: float, said: str) -> None
     """As settings that a model keeps as tensors, in any of the forms in which PyTorch prints."""
     scalar = torch.tensor(number)
     for tensor in (scalar, scalar.double(), scalar.requires_grad_(), scalar * 1):
-        assert hyperparameters("Cell", f"LIF(v={tensor!r}), tau={tensor!r}") == (
-            f"LIF(v={said})", f"tau {said}"
-        )  # fmt: skip
+        found = hyperparameters("Cell", f"rates=P(v={tensor!r}), tau={tensor!r}")
+        assert found == (f"rates P(v={said})", f"tau {said}")
     assert hyperparameters("Cell", "v=tensor([1., 2.])") == ("v tensor([1., 2.])",)
 
 
