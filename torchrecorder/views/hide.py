@@ -23,6 +23,9 @@ RESHAPES = frozenset(
 )
 """Ops that change only the shape."""
 
+PARTS = frozenset(("getitem", "select", "narrow", "unbind"))
+"""Ops that return parts of a tensor."""
+
 DECISIONS = frozenset(("bool()", "is_nonzero"))
 """Ops whose result Python uses in a condition."""
 
@@ -52,7 +55,8 @@ def is_query(op: Op) -> bool:
 def comparisons(
     recording: RecordedRun, needed: Collection[OpId | None] = ()
 ) -> frozenset[OpId]:
-    """The ops whose results are flags that only an ``if`` of Python reads.
+    """The ops whose results are flags that only an ``if`` of Python reads, and what they compare
+    if it is a part of a tensor.
 
     Ops that are the only readers of an input of the run are not among them: without them, the
     input would have no reader.
@@ -71,9 +75,10 @@ def comparisons(
         op = ops[producer] if producer is not None else None
         if op is None or op.id in found or op.failed or op.writes:
             continue
-        if any(values[item].dtype != "bool" or item in given for item in op.outputs):
+        part = (is_reshape(op) or op.name in PARTS) and len(op.inputs) == 1
+        if any(not part and values[item].dtype != "bool" or item in given for item in op.outputs):
             continue
-        readers = {reader for item in op.outputs for reader in recording.consumers[item]}
+        readers = {read for item in op.outputs for read in recording.consumers.get(item, ())}
         if readers <= found | decisions.keys():
             found.add(op.id)
             waiting.extend(slot.value for slot in op.inputs)
