@@ -223,3 +223,22 @@ def test_the_table_lists_uncalled_modules_once() -> None:
         with torch.no_grad():
             torch.ones(3) + reads.held.bias
     assert str(recorder.recording.summary()).count("(Reads)") == 1
+
+
+def test_a_block_inside_another_does_not_end_it() -> None:
+    """Only its own operations are not in the outer one; PyTorch's lazy properties have such."""
+    x = leaf(3)
+    with Recorder() as recorder:
+        with torch.no_grad():
+            y = x.sin()
+            with torch.enable_grad():
+                pass
+            y = y.cos()
+            with torch.enable_grad():
+                x.exp()
+            y.tan()
+        with torch.no_grad():
+            x.sin()
+    assert tree(recorder.recording) == [
+        "no_grad", "  sin", "  cos", "exp", "no_grad", "  tan", "no_grad", "  sin",
+    ]  # fmt: skip

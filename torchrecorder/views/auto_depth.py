@@ -10,7 +10,7 @@ from torchrecorder.events import FUNCTION, MODES, ScopeId, ScopeKind
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.branches import Branches, kind_of, transparent
 from torchrecorder.views.collapse import Quiet
-from torchrecorder.views.hide import is_pass, is_query, is_reshape
+from torchrecorder.views.quiet_ops import is_pass, is_query, is_reshape
 from torchrecorder.views.nesting import Nesting
 from torchrecorder.views.training import training_steps
 

@@ -111,8 +111,11 @@ class Regions:
         if self.function is not None:
             self.function.inside.append(scope)
 
-    def switched(self, frame: FrameType) -> None:
-        """Grad mode is switched at *frame*: a no_grad block may begin or end here."""
+    def switched(self, frame: FrameType, on: bool) -> None:
+        """Grad mode is switched *on* or off at *frame*: a no_grad block may begin or end here.
+
+        A block that begins inside another does not end that one.
+        """
         self._synced = None, self.state
         try:
             found = self.sources.walk(frame)[1]
@@ -120,8 +123,12 @@ class Regions:
             return
         running = [region.key for region in found]
         self._around_switch = [region.key for region in found if region.forward is not None]
+        begins = _begins_block(frame)
         for opened in reversed(self._open()):
-            if any(opened.key is key for key in running):
+            key = opened.key
+            if any(key is one for one in running):
+                break
+            if isinstance(key, ModeState) and (begins or key.grad is on):
                 break
             self.close(opened)
 
@@ -229,6 +236,12 @@ class Regions:
         opened = self._open()
         while any(item.key is frame for item in opened):
             self.close(opened.pop())
+
+
+def _begins_block(frame: FrameType) -> bool:
+    """Whether PyTorch's ``no_grad`` or the like is entered in *frame*, or in the one around it."""
+    around = frame.f_back
+    return "__enter__" in (frame.f_code.co_name, around and around.f_code.co_name)
 
 
 _NAMED_AFTER_FUNCTIONS = (

@@ -370,7 +370,7 @@ class FunctionCalls(TorchFunctionMode):
             if facts.higher_order:
                 func = functools.partial(self._run_traced, func)
             if facts.grad_switch and args != (is_grad_enabled(),):
-                self.calls.regions.switched(get_frame(1))
+                self.calls.regions.switched(get_frame(1), *args)
             known = facts.reads_gradient and usual and _is_gradient_known(values, args[0])
         except Exception as error:
             self.calls.tape.lose("functions", error)
