@@ -21,7 +21,8 @@ from torchrecorder.views.collapse import Collapse
 from torchrecorder.views.auto_depth import max_depth, scope_depths
 from torchrecorder.select.focus import Focus
 from torchrecorder.views.fold.fold import Fold
-from torchrecorder.views.hide import HideOps, is_pass, is_reshape
+from torchrecorder.views.hide import HideOps
+from torchrecorder.views.quiet_ops import is_pass, is_reshape
 from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.tensors import ShowTensors
 from torchrecorder.views.view import View

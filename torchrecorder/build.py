@@ -37,6 +37,7 @@ from torchrecorder.events import (
     Statistics,
     ValueId,
 )
+from torchrecorder.graph.boundaries import Boundaries
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op, Scope, Value
 from torchrecorder.graph.recording import Failure, LiveObjects, RecordingT, RunDone
@@ -114,6 +115,8 @@ class _TableBuilder:
         self.failures: list[Failure] = []
         self.lost = 0
         self.done: RunDone | None = None
+        self.outputs: tuple[Slot, ...] = ()
+        self.unseen: list[ScopeId] = []  # calls whose results were not observed
 
     def actions(self) -> dict[type, Callable[[Any], None]]:
         """The function that handles each kind of event."""
@@ -150,9 +153,11 @@ class _TableBuilder:
 
     def _leave(self, event: ScopeLeft) -> None:
         if event.scope in self.scopes:
+            if event.outputs is None:
+                self.unseen.append(event.scope)
             self.scopes[event.scope] = self.scopes[event.scope].replace(
                 inputs=event.inputs,
-                outputs=event.outputs,
+                outputs=event.outputs or (),
                 seconds=event.seconds,
                 failed=event.failed,
             )
@@ -188,7 +193,10 @@ class _TableBuilder:
         if self.done is None:
             raise ValueError("the events do not end with RunDone")
         self._give_aliases()
-        inputs, outputs = self._ends()
+        inputs, self.outputs = self._ends()
+        if self.unseen:
+            self._find_results()
+            inputs, self.outputs = self._ends()
         self._name_gradients()
         failure = self.failures[0] if self.failures else None
         facts = replace(self.done.facts, failure=failure, lost=self.lost)
@@ -200,7 +208,7 @@ class _TableBuilder:
             values=MappingProxyType(self.values),
             grad_nodes=MappingProxyType(self.grads),
             inputs=inputs,
-            outputs=outputs,
+            outputs=self.outputs,
             run=facts,
             live=live,
             backward_runs=tuple(self.backward_runs),
@@ -257,6 +265,19 @@ class _TableBuilder:
                 self.ops[op.id] = op.replace(
                     outputs=(*op.outputs, value.id), writes=(*op.writes, value.id)
                 )
+
+    def _find_results(self) -> None:
+        """The results of calls that returned unobserved: what is read outside of them.
+
+        Where nothing is, it is what their last op made.
+        """
+        found = Boundaries(self, self.unseen, drawn_inside=STORED)
+        last = {op.scope: op for op in self.ops.values()}
+        for scope in self.unseen:
+            results = found.outputs(scope)
+            if not results and scope in last:
+                results = tuple(Slot(str(n), value) for n, value in enumerate(last[scope].outputs))
+            self.scopes[scope] = self.scopes[scope].replace(outputs=results)
 
     def _called_modules(self) -> dict[ModuleId, Module]:
         calls: dict[ModuleId, list[ScopeId]] = {module: [] for module in self.modules}

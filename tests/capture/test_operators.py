@@ -114,3 +114,21 @@ def test_parts_of_one_memory_are_written_as_in_the_schema(name: str, written: st
     assert changed == written
     assert "".join(part for part, value in zip("xy", read) if value in op.writes) == written
     assert len(op.writes) == len(written)
+
+
+def test_an_operator_whose_name_says_nothing_has_its_namespace() -> None:
+    """``forward`` could be anything; of a telling name, the operator alone is enough."""
+    with torch.library._scoped_library("neuron_here", "DEF") as library:
+        for name in ("forward", "spike"):
+            library.define(f"{name}(Tensor x) -> Tensor")
+            library.impl(name, torch.sin, "CompositeExplicitAutograd")
+        of = torch.ops.neuron_here
+
+        def run(x: Tensor) -> Tensor:
+            return of.spike(of.forward.default(of.forward(x)))  # type: ignore[no-any-return]
+
+        ops = record(run, torch.ones(2)).ops.values()
+    assert [op.name for op in ops] == ["neuron_here_forward", "neuron_here_forward", "spike"]
+    assert [op.qualname for op in ops][1:] == [
+        "torch.ops.neuron_here.forward.default", "torch.ops.neuron_here.spike",
+    ]  # fmt: skip

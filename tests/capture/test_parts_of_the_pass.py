@@ -5,7 +5,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
-from torchrecorder.events import OpKind
+from torchrecorder.events import OpKind, ScopeKind
 
 from tests.capture.hooked import called, inputs, maker, mlp, on_parameters, recorded
 from tests.capture.test_wrappers import Boxed
@@ -86,3 +86,37 @@ def test_operators_of_a_subclass_are_no_operations():
     (backward,) = called(recording, "backward")
     later = [op.name for op in recording.ops.values() if op.index > backward.index]
     assert later == ["exp"]
+
+
+class Adjoint(torch.autograd.Function):
+    """Calls its model in both passes, in the backward one through a custom function."""
+
+    model: torch.nn.Module
+    inner: type[torch.autograd.Function]
+
+    @staticmethod
+    def forward(ctx, x):
+        return Adjoint.model(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return Adjoint.inner.apply(torch.ones(2, 3)).sum() * torch.ones(2, 3)
+
+
+class Inner(torch.autograd.Function):
+    """Calls the same model."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return Adjoint.model(x)
+
+
+def test_modules_and_functions_of_the_pass_are_no_part_of_the_figure():
+    """The backward of an adjoint method calls them again, each of them inside others."""
+    Adjoint.model, Adjoint.inner = mlp(), Inner
+    recording = recorded(Adjoint.model, lambda _: Adjoint.apply(inputs()).sum().backward())
+    (backward,) = called(recording, "backward")
+    later = [scope for scope in recording.scopes.values() if scope.index > backward.index]
+    assert any(scope.kind is ScopeKind.CUSTOM_FUNCTION for scope in later)
+    assert all(scope.recompute for scope in later)
+    assert str(recording.summary(fold=False)).count("autograd.Function") == 1

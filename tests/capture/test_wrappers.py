@@ -118,9 +118,8 @@ def test_a_write_of_a_distributed_tensor_reaches_its_part(mesh):
     assert flow(torchrecorder.record(run.model, run.args)).splitlines() == [
         "no_grad:",
         "    mul = mul(x)",
-        "autograd.Function _FromTorchTensor:",
-        "    view_as = view_as(mul, mul)",
-        "no_grad:",
+        "    autograd.Function _FromTorchTensor:",
+        "        view_as = view_as(mul, mul)",
         "    alias = alias(view_as)",
         "    add_! = add_(alias)",
         "    mul2 = mul(add_.1)",

@@ -119,6 +119,16 @@ def test_hyperparameters(cls: str, detail: str, said: tuple[str, ...]) -> None:
     assert hyperparameters(cls, detail) == said
 
 
+@pytest.mark.parametrize("number, said", [(200.0, "200"), (1e-9, "1e-09"), (0.001, "0.001")])
+def test_a_tensor_of_one_number_is_that_number(number: float, said: str) -> None:
+    """As settings that a model keeps as tensors, in any of the forms in which PyTorch prints."""
+    scalar = torch.tensor(number)
+    for tensor in (scalar, scalar.double(), scalar.requires_grad_(), scalar * 1):
+        found = hyperparameters("Cell", f"rates=P(v={tensor!r}), tau={tensor!r}")
+        assert found == (f"rates P(v={said})", f"tau {said}")
+    assert hyperparameters("Cell", "v=tensor([1., 2.])") == ("v tensor([1., 2.])",)
+
+
 @pytest.mark.parametrize("detail", ["=", "((", "a=[1, (2, 3)], <b>", "),(", "x" * 99, "=,", "é=π"])
 def test_odd_representations_change_nothing(detail: str) -> None:
     """Whatever a user's extra_repr says, short texts come out."""

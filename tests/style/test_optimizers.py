@@ -100,3 +100,16 @@ def test_figures_and_tables_name_the_module(tmp_path: Path) -> None:
     figure = recording.render(tmp_path / "net.dot").read_text()
     for text in (figure, str(recording.summary())):
         assert "for body" in text and "for head" in text
+
+
+def test_a_fold_of_optimizers_names_what_all_update(tmp_path: Path) -> None:
+    """One optimizer for each weight: not the module of the first alone."""
+    net = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    optimizers = [torch.optim.SGD([weight], lr=0.1) for weight in net.parameters()]
+    with torchrecorder.Recorder(net) as recorder:
+        net(torch.rand(3, 4)).sum().backward()
+        for optimizer in optimizers:
+            optimizer.step()
+    recording = recorder.recording
+    for text in (recording.render(tmp_path / "net.dot").read_text(), str(recording.summary())):
+        assert "×4" in text and "for 0" not in text

@@ -62,6 +62,18 @@ def test_frozen_parameters_are_reported_beside_trained_ones() -> None:
     assert (layer, head) == ("24 params, 8 trained", "16 params, frozen")
 
 
+def test_a_few_frozen_ones_among_many() -> None:
+    """Their number, where that of the trained ones reads as that of all."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        with run.scope("head", "Head"):
+            x = run.op("matmul", x, run.parameter("weight", (500, 400)))
+            run.op("mul", x, run.parameter("bins", (16,)))
+    found = texts(figure_of(with_frozen(run.recording(), ["head.bins"]), depth=1))
+    assert ["head: Head", "200 k params, 16 frozen"] in found.values()
+
+
 def test_nothing_is_stated_where_all_are_alike() -> None:
     """A model that is trained, or frozen, as a whole."""
     plain, frozen = (

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from torchrecorder.events import FUNCTION, ScopeKind
+import pytest
+
+from torchrecorder.events import FUNCTION, ScopeId, ScopeKind
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 from torchrecorder.views.auto_depth import ENOUGH
@@ -149,3 +151,18 @@ def test_one_box_is_not_all_that_is_shown() -> None:
         run.returns(x)
     view = make_view(run.recording())
     assert opened(view) == {"wrapped"} and steps(view) == ENOUGH + 21
+
+
+@pytest.mark.parametrize(("models", "opened"), [(1, ["Net"]), (2, [])])
+def test_a_large_model_of_a_training_step_is_opened(models: int, opened: list[str]) -> None:
+    """As it is without the step, though neither fits; two models side by side are not."""
+    run = Builder("step")
+    x = run.input("x")
+    for _ in range(models):
+        with run.scope("Net"):
+            for number in range(9):
+                with run.scope(word(number), "Block"):
+                    x = run.op(word(number), run.op("relu", x))
+    run.op("neg", run.op("sum", x))
+    view = make_view(run.recording(), ViewOptions(max_boxes=6, fold=False))
+    assert [view.recording.scopes[ScopeId(cluster)].name for cluster in view.clusters] == opened

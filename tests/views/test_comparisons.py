@@ -51,6 +51,24 @@ def test_what_stays(function: object, kept: set[str]) -> None:
     assert drawn(torchrecorder.record(function, torch.ones(3))) == kept
 
 
+def test_parts_that_are_only_compared() -> None:
+    """The bounds of an interval, say: not what is computed with, nor what other parts select."""
+
+    def checked(t: Tensor, x: Tensor, place: Tensor) -> Tensor:
+        assert (t[1:] > t[:-1]).all() and t[0].view(1) == t.unbind()[0]
+        if t.narrow(0, 0, 1) > x[0] or t[place] > 0:
+            x = x + t[-1]
+        return x * t
+
+    recording = torchrecorder.record(checked, (torch.arange(3.0), torch.ones(3), torch.tensor(1)))
+    calls = [op for op in recording.ops.values() if op.name == "getitem"]
+    view = make_view(recording, ViewOptions())
+    assert drawn(recording) == {"getitem", "add", "mul"}
+    last, selected = (op.id for op in calls if ("1", "-1") in op.arguments or len(op.inputs) > 1)
+    assert {op.id for op in calls if op.id in view.boxes} == {last, selected}
+    assert {"unbind", "narrow", "view"} <= drawn(recording, queries=True)
+
+
 def test_an_input_that_is_only_compared() -> None:
     """It stays connected: the comparisons that lead away from it are drawn, and others not."""
 

@@ -15,7 +15,7 @@ from torchrecorder.testing import Builder
 from torchrecorder.views.branches import Branches
 from torchrecorder.views.bundles import FlowKind, bundles
 from torchrecorder.views.fold.blocks import repeated
-from torchrecorder.views.hide import is_reshape
+from torchrecorder.views.quiet_ops import is_reshape
 from torchrecorder.views.pipeline import ViewOptions, plan
 from torchrecorder.views.tree import Tree
 

@@ -206,3 +206,33 @@ def test_what_a_function_is_given_stands_outside_of_it():
     (constant,) = (box for box in view.boxes.values() if box.kind is BoxKind.CONSTANT)
     (arrow,) = (arrow for arrow in view.arrows if arrow.tail == constant.id)
     assert constant.cluster is None and name(view, arrow.head) == "loss"
+
+
+def check(x: torch.Tensor) -> None:
+    """Only asks."""
+    assert not torch.isnan(x).any() and (x[1:] >= x[:-1]).all()
+
+
+def solve(x: torch.Tensor) -> torch.Tensor:
+    """A loop with a check in each round."""
+    for place in range(1, 5):
+        x = torch.sin(x * place) + x
+        check(x)
+    return x
+
+
+@pytest.mark.parametrize("depth", [1, 2, None])
+def test_a_function_that_only_asks_has_no_box(depth):
+    """It returns nothing, and what it compares has no box either."""
+    recording = torchrecorder.record(solve, torch.arange(3.0))
+    view = drawn(recording, functions=True, depth=depth)
+    assert not [path for path in paths(view) if "check" in path]
+    shown = drawn(recording, functions=True, depth=depth, queries=True)
+    assert [path for path in paths(shown) if "check" in path]
+    assert "check" in str(recording.function_calls)
+
+
+def test_a_function_that_only_asks_is_drawn_alone():
+    """A figure of nothing else would be empty."""
+    recording = torchrecorder.record(check, torch.arange(3.0))
+    assert drawn(recording, functions=True, depth=1).boxes

@@ -147,9 +147,12 @@ def never_called() -> Run:
 @case(
     "a child's forward is called directly, past its hooks",
     """
-    linear = linear(x, fc.weight, fc.bias)
+    fc:
+        linear = linear(x, fc.weight, fc.bias)
+        return linear
     return linear
     """,
+    modules=False,
 )
 def forward_directly() -> Run:
     return Run(net(lambda self, x: self.fc.forward(x), fc=nn.Linear(3, 3)), (leaf(2, 3),))

@@ -209,10 +209,8 @@ def functions_nested() -> Run:
     """
     inference_mode:
         exp = exp(x)
-    autograd.Function Same:
-        inference_mode:
+        autograd.Function Same:
             view_as = view_as(exp, exp)
-    inference_mode:
         add = add(exp, view_as)
         same:
             pass = pass(add)
@@ -220,12 +218,10 @@ def functions_nested() -> Run:
         add2 = add(add, pass)
         sin = sin(add2)
         add3 = add(add2, sin)
-    autograd.Function Negate:
-        inference_mode:
+        autograd.Function Negate:
             same:
                 return add3
             view_as2 = view_as(add3, add3)
-    inference_mode:
         add4 = add(add3, view_as2)
     return add4
     """,

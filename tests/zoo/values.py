@@ -194,7 +194,7 @@ def outside_tensors() -> Run:
 @case(
     "a tensor kept as a plain attribute inside a list",
     """
-    add = add(x, const)
+    add = add(x, kept.0)
     return add
     """,
 )

@@ -305,14 +305,6 @@ class Catalog:
         self.values.record_again(tensor, entry, None)
         entry.value, entry.role, entry.producer, entry.requires_grad = now
 
-    def attribute(self, module: Module, tensor: Tensor) -> tuple[Role, str] | None:
-        """The name of the attribute of *module* that is *tensor*, or None."""
-        for role, held in homes_of(module):
-            for name, item in held.items():
-                if item is tensor:
-                    return role, str(name)
-        return None
-
 
 def _of_class(cls: type[Module]) -> ClassFacts:
     kind = ScopeKind.MODULE

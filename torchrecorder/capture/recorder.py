@@ -22,6 +22,7 @@ from torchrecorder.capture.hooks.recorded_threads import RecordedThreads
 from torchrecorder.capture.instruments import of_model
 from torchrecorder.capture.internals.access import DisableTorchFunction, compiled_from, get_frame
 from torchrecorder.capture.internals.inductor import tracks_kernels
+from torchrecorder.capture.internals.module_calls import has_own_call, runs_hooks
 from torchrecorder.capture.live import Live
 from torchrecorder.capture.probes.probes import INDUCTOR, Compiled, Extras
 from torchrecorder.capture.probes.profiled import is_done, slices_of
@@ -239,9 +240,12 @@ class Recorder:
         """
         self._only_looks = True
         if isinstance(function, Module):
-            if _runs_hooks(function):
+            cls = type(function)
+            if runs_hooks(cls) and not has_own_call(cls):
                 return function(*args, **kwargs)
-            function = function.__call__
+            if not runs_hooks(cls):
+                return self._instruments.modules.call_module(function, args, kwargs)
+            function = function.__call__  # ops around the call with hooks belong to it
         return self._instruments.modules.call_function(self._name, function, args, kwargs)
 
     def lose(self, instrument: str, error: Exception) -> None:
@@ -316,12 +320,6 @@ def _module_of(model: Any) -> Module | None:
         return model
     owner = getattr(model, "__self__", None)
     return owner if isinstance(owner, Module) else None
-
-
-def _runs_hooks(module: Module) -> bool:
-    """Whether calls of *module* run hooks, because its class does not override ``__call__``."""
-    owner = next(base for base in type(module).__mro__ if "__call__" in vars(base))
-    return owner.__module__.partition(".")[0] == "torch"
 
 
 def _grad_mode() -> str:

@@ -19,6 +19,7 @@ class OpenScope:
     key: object = None
     begun = 0  # position in the run after the arguments were read
     cleanup: Callable[[], None] | None = None
+    results_unseen = False  # nothing is known about what the call returns
 
     def __init__(self, event: Scope, state: Any, started: float) -> None:
         self.event = event

@@ -44,11 +44,11 @@ class FunctionCall(NamedTuple):
 
 
 class ScopeLeft(NamedTuple):
-    """A scope ends; its inputs and outputs."""
+    """A scope ends; its inputs and outputs. Outputs are None where they were not observed."""
 
     scope: ScopeId
     inputs: tuple[Slot, ...]
-    outputs: tuple[Slot, ...]
+    outputs: tuple[Slot, ...] | None
     seconds: float | None
     failed: bool
 

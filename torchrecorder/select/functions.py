@@ -5,7 +5,7 @@ As for user-defined groups, the scopes are added to the recording before a view 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
@@ -17,12 +17,11 @@ from torchrecorder.events import (
     FunctionCall,
     FunctionId,
     OpKind,
-    Role,
     ScopeId,
     ScopeKind,
-    Slot,
     ValueId,
 )
+from torchrecorder.graph.boundaries import Boundaries
 from torchrecorder.graph.calls_around import LOCAL, CallsAround, Chain, common
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
@@ -30,9 +29,6 @@ from torchrecorder.select.first_calls import with_first_calls
 
 LOOSE = 25
 """Scopes with more direct operations than this are grouped by function."""
-
-NOT_INPUTS = (*STORED, Role.CONSTANT)
-"""Parameters, buffers and constants are drawn at their readers and are no inputs of groups."""
 
 
 @dataclass(frozen=True)
@@ -279,55 +275,3 @@ def seconds_of(items: Sequence[Scope | Op]) -> float | None:
     """The time of all *items* together; None where that of one is unknown."""
     known = [item.seconds for item in items if item.seconds is not None]
     return sum(known) if len(known) == len(items) else None
-
-
-class Boundaries:
-    """The inputs and outputs of some scopes, found in one pass over the operations.
-
-    Args:
-        recording: The recording.
-        wanted: The scopes.
-        drawn_inside: The roles of values that are no inputs of a scope where no op made them.
-            Constants are inputs of a function: it was given them, or looked them up outside.
-    """
-
-    def __init__(
-        self,
-        recording: RecordedRun,
-        wanted: Collection[ScopeId],
-        drawn_inside: Collection[Role] = NOT_INPUTS,
-    ) -> None:
-        self.recording = recording
-        self.drawn_inside = drawn_inside
-        self._around: dict[ScopeId | None, tuple[ScopeId, ...]] = {None: ()}
-        for scope in recording.scopes.values():
-            outer = self._around[scope.parent]
-            self._around[scope.id] = (*outer, scope.id) if scope.id in wanted else outer
-        self._read: dict[ScopeId, dict[ValueId, str]] = {scope: {} for scope in wanted}
-        self._made: dict[ScopeId, dict[ValueId, None]] = {scope: {} for scope in wanted}
-        for op in recording.ops.values():
-            for slot in op.inputs:
-                self._flow(slot.value, slot.name, self._around[op.scope])
-        for slot in recording.outputs:
-            self._flow(slot.value, slot.name, ())
-
-    def _flow(self, value: ValueId, name: str, into: tuple[ScopeId, ...]) -> None:
-        """Add a value that is read inside the scopes *into*."""
-        found = self.recording.values[value]
-        producer = self.recording.ops.get(found.producer) if found.producer is not None else None
-        out_of = self._around[producer.scope] if producer is not None else ()
-        if producer is not None or found.role not in self.drawn_inside:
-            for scope in into:
-                if scope not in out_of:
-                    self._read[scope].setdefault(value, name)
-        for scope in out_of:
-            if scope not in into:
-                self._made[scope][value] = None
-
-    def inputs(self, scope: ScopeId) -> tuple[Slot, ...]:
-        """The values from outside that its ops read, each named by its first argument."""
-        return tuple(Slot(name, value) for value, name in self._read[scope].items())
-
-    def outputs(self, scope: ScopeId) -> tuple[Slot, ...]:
-        """The values of its ops that are read outside, in the order in which they are read."""
-        return tuple(Slot(str(place), value) for place, value in enumerate(self._made[scope]))

@@ -15,11 +15,12 @@ from typing import Union
 from torchrecorder.checks import TEXTS
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import OpId, ScopeId, ScopeKind, Slot, ValueId
+from torchrecorder.graph.boundaries import NOT_INPUTS
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.ops_inside import ops_inside
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.select.focus import advice
-from torchrecorder.select.functions import NOT_INPUTS, seconds_of
+from torchrecorder.select.functions import seconds_of
 
 Members = Mapping[str, Union[str, Sequence[str]]]
 """For each new name, the patterns of its members, as a sequence or separated by commas."""

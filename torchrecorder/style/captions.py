@@ -8,9 +8,7 @@ from functools import cached_property
 from itertools import islice
 
 from torchrecorder.annotations.places import module_path
-from torchrecorder.events import (
-    FUNCTION, FunctionId, GradId, OpId, ScopeId, Slot, ValueId,
-)
+from torchrecorder.events import FUNCTION, FunctionId, GradId, OpId, ScopeId, Slot, ValueId
 from torchrecorder.graph.end_names import end_title
 from torchrecorder.graph.nodes import GradNode, Op, Scope, Value
 from torchrecorder.graph.structural_hash import is_off
@@ -186,6 +184,8 @@ class Captions:
         if not self.style.details:
             return
         texts = self._hyperparameters(scope, box.instances)
+        if scope.module is None:
+            texts = self.regions.shared(scope, box.members)
         yield from labels.filled(texts, width=26) if texts else self._combined(scope, box.instances)
 
     def _combined(self, scope: Scope, instances: tuple[str, ...]) -> Iterator[str]:

@@ -16,7 +16,7 @@ from torchrecorder.graph.structural_hash import is_off
 from torchrecorder.style.families import class_family, op_family
 from torchrecorder.style.hyperparameters import hyperparameters
 from torchrecorder.style.labels import shorten
-from torchrecorder.views.hide import is_pass, is_query
+from torchrecorder.views.quiet_ops import is_pass, is_query
 
 LONGEST = 40
 """The maximum number of letters of a caption."""

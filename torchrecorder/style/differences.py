@@ -16,7 +16,7 @@ from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.structural_hash import is_off
 from torchrecorder.style import labels
 from torchrecorder.style.hyperparameters import FLAGS, SAID, USUAL, size, split, unify
-from torchrecorder.views.hide import RESHAPES, is_pass, is_query
+from torchrecorder.views.quiet_ops import RESHAPES, is_pass, is_query
 from torchrecorder.graph.structural_hash import without_numbers
 
 SHOWN = 4

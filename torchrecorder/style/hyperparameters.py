@@ -123,6 +123,9 @@ TO_SIZES = ("out_features", "out_channels", "nf")
 DECIMAL = re.compile(r"\d+\.\d{3,}(?:e[-+]?\d+)?")
 """A number with many digits."""
 
+SCALAR = re.compile(r"\btensor\(([-+]?[\w.]+(?:[-+]\d+)?)(?:, \w+=[^()]*(?:\([^()]*\))?)*\)")
+"""A tensor with one number, as Python writes it."""
+
 ITEM = re.compile(r"\s*((?:[^,()\[\]]|\([^()]*\)|\[[^\[\]]*\])+)\s*(?:,|$)")
 
 
@@ -135,7 +138,7 @@ def hyperparameters(cls: str, detail: str, limit: int = 4) -> tuple[str, ...]:
         detail: The result of ``extra_repr()``.
         limit: Maximum number.
     """
-    plain, named = split(detail)
+    plain, named = split(SCALAR.sub(_number, detail))
     message = map(_rounded, (*_flow(cls, plain, named), *_worded(cls, named)))
     return tuple(text for text in message if len(text) <= 24)[:limit]
 
@@ -157,6 +160,12 @@ def arguments(op: str, given: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
         plain = [f"{sign} {plain[0]}"]
     message = map(_rounded, (*plain, *_worded(op, named)))
     return tuple(text for text in message if text and len(text) <= 20)[:4]
+
+
+def _number(scalar: re.Match[str]) -> str:
+    """The number of a tensor, without the point and the zeros at its end."""
+    digits = scalar[1]
+    return digits.rstrip("0").removesuffix(".") if "." in digits and "e" not in digits else digits
 
 
 def _rounded(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 from torchrecorder.events import MODES, ScopeId, ScopeKind
@@ -47,6 +47,14 @@ class RegionCaptions:
             return ()
         call = self._calls.filled_by(scope.id)
         return (f"in {call.called}()",) if call is not None else ()
+
+    def shared(self, scope: Scope, members: Iterable[str]) -> tuple[str, ...]:
+        """The same, without what other optimizers among *members* do not have."""
+        if scope.kind is not ScopeKind.OPTIMIZER:
+            return self.details(scope)
+        scopes = (self.recording.scopes.get(ScopeId(member)) for member in members)
+        found = {self.details(one) for one in scopes if one and one.kind is scope.kind}
+        return self.details(scope) if len(found) < 2 else ()
 
 
 def region_title(scope: Scope) -> str:

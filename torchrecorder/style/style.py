@@ -36,7 +36,7 @@ from torchrecorder.style.figure import Figure, Look
 from torchrecorder.style.paper import PLACES, READABLE, Paper, place, points
 from torchrecorder.style.renaming import check_names
 from torchrecorder.style.themes import LIGHT, THEMES, Theme
-from torchrecorder.views.hide import is_pass
+from torchrecorder.views.quiet_ops import is_pass
 from torchrecorder.views.view import Box, BoxKind, View
 
 Rule = Callable[[Box, View, Theme], Optional[Look]]

@@ -73,7 +73,7 @@ class Weights:
             return call
         frozen = ""
         if self.mixed and trained < count:
-            frozen = f", {labels.count(trained)} trained" if trained else ", frozen"
+            frozen = f", {_part(count, trained)}" if trained else ", frozen"
         return ", ".join(filter(None, [labels.parameters(count) + kind + frozen, call]))
 
     def block(self, box: Box) -> str:
@@ -136,7 +136,7 @@ class Weights:
         if not trained:
             return ", frozen"
         if every == each:
-            return f", {labels.count(trained)} trained"
+            return f", {_part(every, trained)}"
         if every % each or trained % each:
             return ", partly frozen"
         return f", {(every - trained) // each} of {every // each} frozen"
@@ -155,6 +155,13 @@ class Weights:
             first = [call for call in calls if not self.recording.scopes[call].recompute]
             self._numbered[module] = {call: place + 1 for place, call in enumerate(first)}
         return self._numbered[module]
+
+
+def _part(every: int, trained: int) -> str:
+    """How many of the parameters are trained; if nearly all are, how many are not."""
+    if labels.count(trained) == labels.count(every):
+        return f"{labels.count(every - trained)} frozen"
+    return f"{labels.count(trained)} trained"
 
 
 def _range(counts: Sequence[int]) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from torchrecorder.events import FUNCTION, MODES, ScopeId, ScopeKind
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.branches import Branches, kind_of, transparent
 from torchrecorder.views.collapse import Quiet
-from torchrecorder.views.hide import is_pass, is_query, is_reshape
+from torchrecorder.views.quiet_ops import is_pass, is_query, is_reshape
 from torchrecorder.views.nesting import Nesting
 from torchrecorder.views.training import training_steps
 
@@ -127,13 +127,25 @@ def boxes_at(
     return counts
 
 
-def _first_shown(counts: Sequence[int]) -> int:
+def _first_shown(recording: RecordedRun, counts: Sequence[int], shut: Collection[str]) -> int:
     """The first depth with several boxes: a single box shows nothing of its contents.
 
+    Nor does the single box of a model in a training step: what is beside it does not count.
+
     Args:
+        recording: The recording to draw.
         counts: The number of boxes at each depth, from `boxes_at`.
+        shut: Scopes that are not opened.
     """
-    several = (depth for depth, count in enumerate(counts) if count > 1)
+    depths, through = scope_depths(recording), transparent(recording)
+    opened = [
+        scope
+        for scope in recording.scopes.values()
+        if depths[scope.id] == 0 and scope.id not in through
+        if not scope.recompute and scope.id not in shut and recording.children[scope.id]
+    ]
+    beside = counts[0] - 1 if len(opened) == 1 else 0
+    several = (depth for depth, count in enumerate(counts) if count - beside > 1)
     return next(several, min(1, len(counts) - 1))
 
 
@@ -177,7 +189,7 @@ def choose(
     closed = innermost(recording) | beside | regions_beside(recording)
     counts = boxes_at(recording, quiet, closed, repeated)
     fitting = [depth for depth, count in enumerate(counts) if count <= enough]
-    base = max([_first_shown(counts), *fitting])
+    base = max([_first_shown(recording, counts, closed | repeated), *fitting])
     plain = DepthChoice(base, closed)
     if counts[base] > enough * FEW:
         return plain

@@ -7,29 +7,20 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from torchrecorder.checks import warn_unmatched
-from torchrecorder.events import CALLED, MODES, STORED, OpId, OpKind, ScopeId, ScopeKind, ValueId
+from torchrecorder.events import (
+    CALLED, MODES, STORED, FunctionId, OpId, ScopeId, ScopeKind, ValueId,
+)  # fmt: skip
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.views.quiet_ops import is_pass, is_query
 from torchrecorder.views.view import Arrow, Box, BoxKind, View
 from torchrecorder.views.training import training_steps
 
-RESHAPES = frozenset(
-    """
-    view view_as reshape reshape_as _unsafe_view flatten unflatten ravel squeeze unsqueeze
-    transpose t T mT mH H adjoint permute movedim moveaxis swapaxes swapdims expand expand_as
-    broadcast_to contiguous squeeze_ unsqueeze_ transpose_ t_ numpy_T alias
-    """.split()
-)
-"""Ops that change only the shape."""
-
-DECISIONS = frozenset(("bool()", "is_nonzero"))
-"""Ops whose result Python uses in a condition."""
-
 STORED_KINDS = (BoxKind.PARAMETER, BoxKind.BUFFER)
 
-HIDDEN_IF_QUIET = (*MODES, ScopeKind.DATA_LOADER)
-"""The kinds of regions that are hidden if all of their ops are."""
+HIDDEN_IF_QUIET = (*MODES, ScopeKind.DATA_LOADER, ScopeKind.FUNCTION)
+"""The kinds of scopes that are hidden if all of their ops are."""
 
 WEIGHTS = frozenset(
     """
@@ -39,78 +30,12 @@ WEIGHTS = frozenset(
 """The arguments that are the weights of a module."""
 
 
-def is_pass(op: Op) -> bool:
-    """Whether nothing ran: a scope returned its input."""
-    return op.kind is OpKind.PASS
-
-
-def is_query(op: Op) -> bool:
-    """Whether it returns no tensor: it reads a number, a flag or a shape."""
-    return not op.outputs and not op.failed and not is_send(op)
-
-
-def comparisons(
-    recording: RecordedRun, needed: Collection[OpId | None] = ()
-) -> frozenset[OpId]:
-    """The ops whose results are flags that only an ``if`` of Python reads.
-
-    Ops that are the only readers of an input of the run are not among them: without them, the
-    input would have no reader.
-
-    Args:
-        recording: The recording.
-        needed: Ops that return no tensor, and are drawn all the same.
-    """
-    values, ops = recording.values, recording.ops
-    decisions = {op.id: op for op in ops.values() if op.name in DECISIONS and op.id not in needed}
-    given = {slot.value for slot in recording.outputs}
-    found: set[OpId] = set()
-    waiting = [slot.value for op in decisions.values() for slot in op.inputs]
-    while waiting:
-        producer = values[waiting.pop()].producer
-        op = ops[producer] if producer is not None else None
-        if op is None or op.id in found or op.failed or op.writes:
-            continue
-        if any(values[item].dtype != "bool" or item in given for item in op.outputs):
-            continue
-        readers = {reader for item in op.outputs for reader in recording.consumers[item]}
-        if readers <= found | decisions.keys():
-            found.add(op.id)
-            waiting.extend(slot.value for slot in op.inputs)
-    alone = [slot.value for slot in recording.inputs] if found else []
-    waiting = [value for value in alone if found.issuperset(recording.consumers.get(value, ()))]
-    while waiting:
-        shown = found.intersection(recording.consumers.get(waiting.pop(), ()))
-        found -= shown
-        waiting.extend(output for item in shown for output in ops[item].outputs)
-    return frozenset(found)
-
-
-def idle_loads(recording: RecordedRun) -> frozenset[OpId]:
-    """The ops of data loaders that start a pass over the data, or load what nothing reads."""
-    loaders = recording.data_loaders
-    return frozenset(
-        op.id for op in (recording.ops.values() if loaders.calls else ())
-        if (call := loaders.call_of(op)) is not None and not loaders.batches[call]
-    )
-
-
-def is_send(op: Op) -> bool:
-    """Whether it only sends a tensor to another process."""
-    return op.name in ("send", "isend") and op.qualname.startswith("torch.distributed.")
-
-
-def is_reshape(op: Op) -> bool:
-    """Whether it changes only the shape."""
-    return op.name in RESHAPES and not op.failed
-
-
 @dataclass(frozen=True)
 class HideOps:
     """Hide the op boxes for which *quiet* holds; arrows go through them.
 
-    A closed ``no_grad``, other mode or data loader in which nothing else ran is hidden as well,
-    unless the cluster around it would be empty without it.
+    A closed ``no_grad``, other mode, data loader or call of a Python function in which nothing else
+    ran is hidden as well, unless the cluster around it would be empty without it.
     """
 
     quiet: Callable[[Op], bool]
@@ -122,18 +47,24 @@ class HideOps:
 
     def _hides(self, view: View, box: Box) -> bool:
         ops, scopes = view.recording.ops, view.recording.scopes
-        if box.kind is BoxKind.REGION and box.id in scopes:
+        if _may_be_empty(view, box):
             inside = [scopes[ScopeId(member)] for member in box.members if member in scopes]
-            may_hide = (*HIDDEN_IF_QUIET, ScopeKind.FUNCTION)
-            if any(scope.kind not in may_hide or scope.failed for scope in inside):
+            if any(scope.kind not in HIDDEN_IF_QUIET or scope.failed for scope in inside):
                 return False
             return all(self.quiet(ops[OpId(member)]) for member in box.members if member in ops)
         return box.id in ops and self.quiet(ops[OpId(box.id)])
 
 
+def _may_be_empty(view: View, box: Box) -> bool:
+    """Whether *box* is a region, or a call of a Python function that groups operations."""
+    if box.kind is BoxKind.REGION:
+        return box.id in view.recording.scopes
+    return FunctionId(box.id.partition(":")[0]) in view.recording.function_calls
+
+
 def _last_of_all(view: View, hidden: Collection[str]) -> set[str]:
-    """Regions among the *hidden* whose clusters would be empty without them."""
-    regions = {box for box in hidden if view.boxes[box].kind is BoxKind.REGION}
+    """Scopes among the *hidden* whose clusters would be empty without them."""
+    regions = {box for box in hidden if _may_be_empty(view, view.boxes[box])}
     if not regions:
         return regions
     filled: set[str | None] = {None}
@@ -233,7 +164,7 @@ class HidePasses:
 
 @dataclass(frozen=True)
 class HideStored:
-    """Hide the boxes of parameters and buffers.
+    """Hide the boxes of parameters and buffers, and of constants of modules that are closed.
 
     Attributes:
         everywhere: Hide all of them. Otherwise those stay that are read by an op directly in a
@@ -253,7 +184,7 @@ class HideStored:
         read = [arrow for arrow in view.arrows if arrow.tail in stored]
         spared = set() if self.everywhere else self._spared(view, read, steps)
         spared |= {arrow.tail for arrow in read if arrow.head.startswith("out:")}
-        hidden = [box for box in stored if box not in spared]
+        hidden = [box for box in stored if box not in spared] + _held_inside(view)
         return without(_without_bookkeeping(view, set(hidden)), hidden)
 
     def _spared(
@@ -296,6 +227,23 @@ def _for_each_weight(recording: RecordedRun) -> Iterator[OpId]:
         if all(scopes[outer].kind is not ScopeKind.MODULE for outer in recording.within(scope))
     }
     yield from (op for op in recording.weight_loops if ops[op].scope in outside)
+
+
+def _held_inside(view: View) -> list[str]:
+    """Constants that a module holds, as it holds buffers, and that only its closed boxes read."""
+    scopes, heads = view.recording.scopes, dict[str, list[str]]()
+    for arrow in view.arrows:
+        if view.boxes[arrow.tail].kind is BoxKind.CONSTANT:
+            heads.setdefault(arrow.tail, []).append(arrow.head)
+
+    def holds(head: str, constant: str) -> bool:
+        scope = scopes.get(ScopeId(head))
+        if scope is None or scope.module is None:
+            return False
+        names = view.recording.values[ValueId(constant)].names
+        return any(name.startswith(f"{scope.path}." if scope.path else "") for name in names)
+
+    return [box for box, found in heads.items() if all(holds(head, box) for head in found)]
 
 
 def _without_reads(view: View, steps: Collection[str | None]) -> View:

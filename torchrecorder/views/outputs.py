@@ -10,7 +10,8 @@ from typing import Any
 
 from torchrecorder.events import MODES, FunctionId, ScopeId, ValueId
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.views.hide import is_query, without
+from torchrecorder.views.hide import without
+from torchrecorder.views.quiet_ops import is_query
 from torchrecorder.views.training import drawn_backwards
 from torchrecorder.views.view import BoxKind, View
 

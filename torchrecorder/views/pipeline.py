@@ -39,15 +39,13 @@ from torchrecorder.views.hide import (
     HidePasses,
     HideStored,
     NamedScopes,
-    comparisons,
-    idle_loads,
-    is_pass,
-    is_query,
-    is_reshape,
 )
 from torchrecorder.views.expand_ops import OpenOps
 from torchrecorder.views.inputs import GroupInputs
 from torchrecorder.views.outputs import GroupOutputs, HideReadOutputs
+from torchrecorder.views.quiet_ops import (
+    comparisons, idle_loads, is_pass, is_query, is_reshape,
+)  # fmt: skip
 from torchrecorder.views.tensors import ShowTensors
 from torchrecorder.views.training import drawn_backwards
 from torchrecorder.views.unfold import joined_outputs, members

@@ -35,13 +35,15 @@ from torchrecorder.capture.internals.access import (
     get_frame,
     has_own_hooks,
 )
+from torchrecorder.capture.hooks.attribute_names import AttributeNames
 from torchrecorder.capture.hooks.deferred_exit import DeferredExits, DeferredExit
+from torchrecorder.capture.hooks.direct_calls import DirectCalls
 from torchrecorder.capture.hooks.other_threads import OtherThreads
 from torchrecorder.capture.hooks.regions import mode_state
 from torchrecorder.capture.hooks.source import InternalWork
 from torchrecorder.capture.tensors.describe import node_behind, tensors_in
 from torchrecorder.capture.tensors.variables import positional_names, variables_of
-from torchrecorder.events import FUNCTION, OpId, Role, ScopeKind, ScopeLeft, Slot, ValueId, made
+from torchrecorder.events import FUNCTION, OpId, ScopeKind, ScopeLeft, Slot, ValueId, made
 
 if TYPE_CHECKING:
     from torchrecorder.capture.module_registry import Catalog
@@ -70,7 +72,8 @@ class ModuleScopes:
         self.threads: Container[int] = ()  # the threads that are recorded together
         self.called: Called | None = None
         self.deferred_exits = regions.deferred_exits = DeferredExits(self.open, self._finish)
-        values.search_names = self._name_of
+        self.direct = regions.direct = DirectCalls(tape, regions.sources, catalog, values.slots_of)
+        values.search_names = AttributeNames(tape, catalog).of
 
     def __enter__(self) -> ModuleScopes:
         with ExitStack() as stack:
@@ -168,28 +171,13 @@ class ModuleScopes:
     def _enter(self, module: Module, args: tuple[Any, ...], frame: Any) -> None:
         outer = frame.f_back.f_back
         outside = outer.f_back if outer.f_code is WRAPPED_CALL_CODE else caller_of_module(frame)
-        source = self.regions.locate(outside)
-        entry = self.catalog.find(module)
-        if not entry.stated:
-            self.catalog.begin(module)
-        path, name = self.catalog.path(entry, self.open[-1][1].event.path if self.open else "")
-        opened = self.tape.enter(
-            entry.kind,
-            name,
-            path,
-            entry.cls,
-            entry.module,
-            entry.count_call(),
-            source,
-            self.regions.state,
-            current_graph_task() != -1,
-        )
+        source = self.regions.locate(outside, in_pass=current_graph_task() != -1)
+        entry, opened = self.direct.open(module, source, self.regions.state)
         self.regions.began(opened.scope)
         self.open.append((id(module), opened))
         found = _arguments(args, entry.arguments)
         kwargs = frame.f_locals.get("kwargs")  # global pre-hooks get no kwargs
-        if not kwargs or type(kwargs) is not dict:
-            kwargs = {}
+        kwargs = kwargs if type(kwargs) is dict else {}
         found += tensors_in(kwargs)
         if len(self.open) == 1:
             named = named_arguments(args, entry.arguments)
@@ -209,23 +197,39 @@ class ModuleScopes:
         opened.begun = self.tape.index
 
     def call_function(
-        self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any],
-        run: Callable[[], Any] | None = None,
+        self, name: str, function: Any, args: Any, kwargs: Any, run: Callable[[], Any] | None = None
     ) -> Any:
         """Call a plain function in its own scope, through *run* if given."""
         with DisableTorchFunction(), self.tape.losing("modules"):
-            names = positional_names(function)
             opened = self.tape.enter(ScopeKind.FUNCTION, name, cls=FUNCTION, state=mode_state())
-            if self.called is not None:
-                self.called(function, args, kwargs, opened.scope)
-            self.open.append((id(function), opened))
-            given = [*named_arguments(args, names), *kwargs.items()]
-            self.catalog.places = ObjectPlaces(given, variables_of(function))
-            self._take_in(opened, [*_arguments(args, names), *tensors_in(kwargs)])
+            self._begin(opened, function, args, kwargs)
         result = function(*args, **kwargs) if run is None else run()
         with DisableTorchFunction(), self.tape.losing("modules"):
             self._leave(function, {}, result, False)
         return result
+
+    def call_module(self, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call a module that runs no hooks."""
+        with DisableTorchFunction(), self.tape.losing("modules"):
+            _, opened = self.direct.open(module, None, mode_state())
+            self._begin(opened, module, args, kwargs)
+        result = module(*args, **kwargs)
+        with DisableTorchFunction(), self.tape.losing("modules"):
+            self._leave(module, {}, result, False)
+        return result
+
+    def _begin(
+        self, opened: OpenScope, called: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """The outermost call begins."""
+        if self.called is not None:
+            self.called(called, args, kwargs, opened.scope)
+        self.open.append((id(called), opened))
+        function = called.__call__ if isinstance(called, Module) else called
+        names = positional_names(function)
+        given = [*named_arguments(args, names), *kwargs.items()]
+        self.catalog.places = ObjectPlaces(given, variables_of(function))
+        self._take_in(opened, [*_arguments(args, names), *tensors_in(kwargs)])
 
     def _leave(
         self,
@@ -341,7 +345,7 @@ class ModuleScopes:
             if self.values.peek(tensor) is None
             and (scripted or node_behind(tensor) is None)
             and id(tensor) not in self.values.named
-            and self._name_of(tensor) is None
+            and self.values.search_names(tensor) is None
         ]
         if unknown:
             op: OpId = self.tape.next_op()
@@ -351,17 +355,6 @@ class ModuleScopes:
             module = self.catalog.module(opened.event.module)
             weights = self.values.slots_of(weights_of(module) if module is not None else [])
             self.values.write_hidden(op, opened.event.cls, opened.inputs + weights, made)
-
-    def _name_of(self, tensor: Tensor) -> tuple[Role, str] | None:
-        """The name of a tensor that is an attribute of a running module, or in an argument or a
-        variable of the outermost call."""
-        for _, opened in reversed(self.open):
-            module = self.catalog.module(opened.event.module)
-            found = self.catalog.attribute(module, tensor) if module is not None else None
-            if found is not None:
-                role, name = found
-                return role, f"{opened.event.path}.{name}".lstrip(".")
-        return self.catalog.places.of(tensor)
 
     def settle(self, frame: FrameType) -> None:
         """Close the scopes that have ended, as seen from *frame*."""

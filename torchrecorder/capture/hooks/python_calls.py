@@ -1,10 +1,7 @@
 """PythonCalls: the calls of Python functions between a module, or the block, and its operations.
 
-The stack frames show which functions are running, but not whether a frame was seen before: the
-frames of two calls in a loop often have the same address, and references to frames would keep their
-tensors alive. So each frame that was seen gets a mark in ``f_trace``, the attribute for the trace
-function of debuggers. Python deletes it with the frame, and it traces nothing. In frames with the
-trace function of a debugger, the position in the code is compared instead.
+The stack frames show which functions are running; marks tell whether a frame was seen before. In
+frames with the trace function of a debugger, the position in the code is compared instead.
 """
 
 from __future__ import annotations
@@ -15,6 +12,7 @@ from collections.abc import Sequence
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from torchrecorder.capture.hooks.frame_marks import FrameMark, mark_of
 from torchrecorder.capture.internals.access import get_frame
 from torchrecorder.capture.modes.call_site import is_call_site
 from torchrecorder.events import FunctionCall, FunctionId, OpId, ScopeId, ScopeKind, SourceLine
@@ -68,13 +66,6 @@ class PythonCall:
         return FunctionCall(
             self.id, parent, self.scope, *self.function, self.source, ops, scopes
         )
-
-
-class FrameMark(dict[object, Any]):
-    """The call of a frame, for each recorder; None for a frame without a call of its own."""
-
-    def __call__(self, *event: object) -> None:
-        """Called by Python if tracing starts while the frame runs; None means no tracing."""
 
 
 class _TracedFrame(NamedTuple):
@@ -224,10 +215,8 @@ class PythonCalls:
         return running
 
     def _mark(self, frame: FrameType, running: PythonCall | None) -> None:
-        mark = frame.f_trace
-        if mark is None:
-            mark = frame.f_trace = FrameMark()
-        if type(mark) is FrameMark:
+        mark = mark_of(frame)
+        if mark is not None:
             mark[self] = running
         else:
             self._traced[id(frame)] = _TracedFrame(frame.f_code, frame.f_lasti, running)

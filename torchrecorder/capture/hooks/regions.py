@@ -15,7 +15,7 @@ import torch
 
 from torchrecorder.capture.hooks.custom_functions import class_of
 from torchrecorder.capture.hooks.python_calls import PythonCalls
-from torchrecorder.capture.hooks.source import first_local
+from torchrecorder.capture.hooks.source import InternalWork, first_local
 from torchrecorder.capture.internals.access import (
     CHECKPOINT_FUNCTION,
     PIPELINE_SCALING,
@@ -24,13 +24,14 @@ from torchrecorder.capture.internals.access import (
     current_graph_task,
 )
 from torchrecorder.capture.tensors.describe import dtype_facts
-from torchrecorder.events import OF_WEIGHTS, ScopeId, ScopeKind, ScopeLeft, SourceLine
+from torchrecorder.events import ScopeId, ScopeKind, ScopeLeft, SourceLine
 from torchrecorder.graph.nodes import Scope
 
 if TYPE_CHECKING:
     from types import FrameType
 
     from torchrecorder.capture.hooks.deferred_exit import DeferredExits
+    from torchrecorder.capture.hooks.direct_calls import DirectCalls
     from torchrecorder.capture.hooks.python_calls import PythonCall
     from torchrecorder.capture.scope import OpenScope
     from torchrecorder.capture.hooks.source import Region, Sources
@@ -67,15 +68,26 @@ class Regions:
         self.calls = PythonCalls(tape, sources)
         self.function: PythonCall | None = None  # the call of a Python function that is innermost
         self.deferred_exits: DeferredExits
+        self.direct: DirectCalls
+        self._in_pass = False
+        self._around_switch: list[Any] = []  # direct calls that ran when grad mode was switched
         self.outside = self.state = mode_state()
         self._synced: tuple[OpenScope | None, ModeState] = None, self.state
         self.entered: Callable[[Scope, Any], None] = lambda event, key: None
 
-    def locate(self, frame: FrameType | None) -> SourceLine | None:
-        """The user's line at *frame*; opens and closes the regions around it."""
+    def locate(self, frame: FrameType | None, *, in_pass: bool = False) -> SourceLine | None:
+        """The user's line at *frame*; opens and closes the regions around it.
+
+        Args:
+            frame: Where the program is.
+            in_pass: Whether a backward pass runs there, and no hook of the program's own.
+        """
+        self._in_pass = in_pass
         if self.deferred_exits.waiting:
             self.deferred_exits.settle(frame)
         line, found, frames = self.sources.walk(frame)
+        if found and any(region.forward is not None for region in found):
+            found = self.direct.without_known(found)
         stack = self.tape.stack
         state = self.state = mode_state()
         opened: list[tuple[Region, ScopeId]] = []
@@ -99,17 +111,26 @@ class Regions:
         if self.function is not None:
             self.function.inside.append(scope)
 
-    def switched(self, enabled: object) -> None:
-        """Grad mode will be switched: to that around a no_grad block, which ends here, or begins.
+    def switched(self, frame: FrameType, on: bool) -> None:
+        """Grad mode is switched *on* or off at *frame*: a no_grad block may begin or end here.
 
-        A block inside of one of the same mode changes nothing.
+        A block that begins inside another does not end that one.
         """
-        stack = self.tape.stack
         self._synced = None, self.state
-        mode = stack[-1].key if stack else None
-        if isinstance(mode, ModeState) and mode.grad == _grad() != enabled:
-            if enabled == self._modes_at_entry().grad:
-                self.close(stack[-1])
+        try:
+            found = self.sources.walk(frame)[1]
+        except InternalWork:
+            return
+        running = [region.key for region in found]
+        self._around_switch = [region.key for region in found if region.forward is not None]
+        begins = _begins_block(frame)
+        for opened in reversed(self._open()):
+            key = opened.key
+            if any(key is one for one in running):
+                break
+            if isinstance(key, ModeState) and (begins or key.grad is on):
+                break
+            self.close(opened)
 
     def _modes_at_entry(self) -> ModeState:
         """The modes at the start of the innermost module call."""
@@ -133,13 +154,18 @@ class Regions:
         wanted: list[Any] = [item for item in reversed(regions) if _is_shown(item)]
         at_entry, opened = self._modes_at_entry(), self._open()
         loads = bool(wanted) and wanted[0].kind is ScopeKind.DATA_LOADER
-        switched = bool(wanted) and not loads or self._in_hook()
+        switched = self._in_hook() or not loads and any(item.forward is None for item in wanted)
+        around: list[ModeState] = []
+        if wanted and not loads:
+            around = _still_on(opened, state, switched)
+            at_entry = around[-1] if around else at_entry
         kind = _mode_kind(at_entry, state, switched)
         mode = [state] if kind is not None else []
-        if _is_kept(wanted, opened, state):
-            wanted = [opened[0].key, *wanted]
+        if loads:
+            wanted = [*_around(wanted[0], opened, mode), *wanted]
         else:
-            wanted = [*_around(wanted[0], opened, mode), *wanted] if loads else [*wanted, *mode]
+            place = self._place_of_mode(wanted, opened)
+            wanted = [*around, *wanted[:place], *mode, *wanted[place:]]
         same = 0
         while same < min(len(opened), len(wanted)) and _is_of(opened[same], wanted[same]):
             same += 1
@@ -154,6 +180,14 @@ class Regions:
                 begun.append((item, self._enter(item)))
         self._synced = self.tape.stack[-1] if self.tape.stack else None, state
         return begun
+
+    def _place_of_mode(self, wanted: list[Region], opened: list[OpenScope]) -> int:
+        """How many of the regions are around a mode: not the direct calls that began in it."""
+        known = [*self._around_switch, *(item.key for item in opened)]
+        for place, item in enumerate(wanted):
+            if item.forward is not None and not any(item.key is key for key in known):
+                return place
+        return len(wanted)
 
     def _in_hook(self) -> bool:
         """Whether a hook of a backward pass runs: the engine has switched grad mode."""
@@ -170,9 +204,14 @@ class Regions:
         return opened[::-1]
 
     def _enter(self, region: Region) -> ScopeId:
-        kind, key, outside, _ = region
-        name = self.sources.steps.get(id(key)) or _name_of(region)
-        opened = self.tape.enter(kind, name, cls=name, source=self.sources.walk(outside)[0])
+        kind, key, source = region.kind, region.key, self.sources.walk(region.outside)[0]
+        if region.forward is not None:
+            opened = self.direct.enter(region, source, self.state)
+        else:
+            name = self.sources.steps.get(id(key)) or _name_of(region)
+            opened = self.tape.enter(
+                kind, name, cls=name, source=source, recompute=self._in_pass
+            )
         opened.key = key
         self.entered(opened.event, key)
         if kind is ScopeKind.CUSTOM_FUNCTION:
@@ -189,13 +228,20 @@ class Regions:
         assert popped is opened
         seconds = self.tape.time() - opened.started
         opened.key = None
-        self.tape.write(ScopeLeft(opened.scope, (), (), seconds, failed))
+        outputs = None if opened.results_unseen else ()
+        self.tape.write(ScopeLeft(opened.scope, opened.inputs, outputs, seconds, failed))
 
     def left(self, frame: FrameType) -> None:
         """The function that runs in *frame* is about to return: its region ends now."""
         opened = self._open()
         while any(item.key is frame for item in opened):
             self.close(opened.pop())
+
+
+def _begins_block(frame: FrameType) -> bool:
+    """Whether PyTorch's ``no_grad`` or the like is entered in *frame*, or in the one around it."""
+    around = frame.f_back
+    return "__enter__" in (frame.f_code.co_name, around and around.f_code.co_name)
 
 
 _NAMED_AFTER_FUNCTIONS = (
@@ -267,19 +313,26 @@ def _mode_detail(kind: ScopeKind, at_entry: ModeState, state: ModeState) -> str:
     return f"{state.autocast}, {grad.value}"
 
 
+def _still_on(opened: list[OpenScope], state: ModeState, switched: bool) -> list[ModeState]:
+    """The mode that is open around all other regions, if it is still on inside of these.
+
+    Args:
+        opened: The open regions, outermost first.
+        state: The modes now.
+        switched: Whether PyTorch may have switched gradients off inside the regions.
+    """
+    mode = opened[0].key if opened else None
+    if not isinstance(mode, ModeState):
+        return []
+    grad = mode.grad if switched and not state.grad else state.grad
+    return [mode] if mode == state._replace(grad=grad) else []
+
+
 def _around(loader: Region, opened: list[OpenScope], mode: list[ModeState]) -> list[ModeState]:
     """The mode around a call of a data loader, which switches none itself: that of its start."""
     if any(item.key is loader.key for item in opened):
         return [item.key for item in opened if isinstance(item.key, ModeState)]
     return mode
-
-
-def _is_kept(regions: list[Region], opened: list[OpenScope], state: ModeState) -> bool:
-    """Whether *regions*, in which a model is made or moved, began in the mode that is open."""
-    if not regions or regions[0].kind not in OF_WEIGHTS or not opened:
-        return False
-    mode, *inside = [item.key for item in opened]
-    return isinstance(mode, ModeState) and (mode == state or regions[0].key in inside)
 
 
 def _is_of(opened: OpenScope, wanted: Region | ModeState) -> bool:

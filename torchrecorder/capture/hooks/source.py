@@ -20,6 +20,7 @@ import torch
 from torch.nn import Module
 
 from torchrecorder.capture.hooks.custom_functions import AppliedFunctions
+from torchrecorder.capture.hooks.frame_marks import FrameMark, mark_of
 from torchrecorder.capture.internals.access import (
     AVERAGING_METHODS,
     CALL_CODE,
@@ -40,6 +41,7 @@ from torchrecorder.capture.internals.access import (
     compiled_codes,
     pipeline_functions,
 )
+from torchrecorder.capture.internals.module_calls import CALLERS, runs_hooks
 from torchrecorder.events import OF_WEIGHTS, ScopeKind, SourceLine
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
@@ -55,6 +57,7 @@ because frames outside are not the user's."""
 _MODULE = ScopeKind.MODULE
 _INSIDE, _PRETENDED, _COMPILED, _OF_MODULE = object(), object(), object(), object()
 _INIT = "__init__"
+_FORWARDS = "forward", "__call__"
 _LIMIT = 200
 
 
@@ -107,6 +110,7 @@ class Region(NamedTuple):
     key: Any  # the frame of PyTorch's function that runs it, or an applied custom function
     outside: FrameType | None
     inside: int  # how many frames of the user run inside of it
+    forward: FrameType | None = None  # of a module called without hooks; the key does not hold it
 
 
 class Sources:
@@ -115,6 +119,7 @@ class Sources:
     def __init__(self, functions: AppliedFunctions) -> None:
         self.functions = functions
         self._places = {id(code): place for code, place in _pytorch_codes().items()}
+        self._forwards: set[int] = set()  # ids of code that may run for a call of a module
         self._codes: list[CodeType] = []  # kept alive, so that their ids are not reused
         self._files: dict[str, object] = {}
         self._lines: dict[tuple[int, int], SourceLine] = {}
@@ -144,6 +149,7 @@ class Sources:
         regions: list[Region] = []
         frames: list[FrameType] = []
         places, applied, callee = self._places, self.functions.found, None
+        forwards = self._forwards
         for _ in range(_LIMIT):
             if frame is None:
                 break
@@ -181,6 +187,8 @@ class Sources:
                 if self.is_around(frame):
                     break
             callee, frame = frame, frame.f_back
+            if id(code) in forwards and frame is not None and id(frame.f_code) not in CALLERS:
+                self._add_direct(callee, len(frames), regions)
         return line, regions, frames
 
     def _of_module(self, frame: FrameType) -> object:
@@ -193,6 +201,30 @@ class Sources:
         inside = frame.f_back is not None and frame.f_back.f_code.co_filename == code.co_filename
         is_state = isinstance(argument, dict) and not inside
         return ScopeKind.TRANSFER if is_state or isinstance(argument, Module) else self._place(code)
+
+    def _add_direct(self, frame: FrameType, inside: int, regions: list[Region]) -> None:
+        """Add the call of a module whose ``forward``, or ``__call__`` instead of PyTorch's, runs in
+        *frame*; of functions of a module inside each other, only the outermost."""
+        mark = mark_of(frame)
+        if mark is not None and self in mark:
+            return
+        module = first_local(frame)
+        is_called = isinstance(module, Module) and not (
+            frame.f_code.co_name == "__call__" and runs_hooks(type(module))
+        )
+        if is_called:
+            last = regions[-1].forward if regions else None
+            if last is not None and first_local(last) is module:
+                regions.pop()
+            key = frame if mark is None else mark
+            regions.append(Region(_MODULE, key, frame.f_back, inside, frame))
+        elif mark is not None:
+            mark[self] = None
+
+    def dismiss(self, region: Region) -> None:
+        """Do not find this call of a module again: its hooks have run."""
+        if type(region.key) is FrameMark:
+            region.key[self] = None
 
     def is_in_region(self, frame: FrameType | None) -> bool:
         """Whether a region is running anywhere around *frame*."""
@@ -251,6 +283,8 @@ class Sources:
     def _meet(self, code: CodeType) -> object:
         """The place of *code*, which is not known yet."""
         place = _OF_MODULE if code.co_name == _INIT else self._place(code)
+        if code.co_name in _FORWARDS:
+            self._forwards.add(id(code))
         self._places[id(code)] = place
         self._codes.append(code)
         return place

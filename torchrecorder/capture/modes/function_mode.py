@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from torch import Tensor
+from torch import Tensor, is_grad_enabled
 from torch.overrides import TorchFunctionMode
 
 from torchrecorder.capture.hooks.accumulation import Accumulation
@@ -369,8 +369,8 @@ class FunctionCalls(TorchFunctionMode):
                 func = functools.partial(run_on_originals, values, func)
             if facts.higher_order:
                 func = functools.partial(self._run_traced, func)
-            if facts.grad_switch:
-                self.calls.regions.switched(args[0] if args else None)
+            if facts.grad_switch and args != (is_grad_enabled(),):
+                self.calls.regions.switched(get_frame(1), *args)
             known = facts.reads_gradient and usual and _is_gradient_known(values, args[0])
         except Exception as error:
             self.calls.tape.lose("functions", error)

@@ -84,6 +84,9 @@ _LEAVES_UNSET = frozenset(
 )
 """Functions that return uninitialized memory."""
 
+_UNSPECIFIC = frozenset("forward backward fwd bwd apply call run step update".split())
+"""Names of operators that only their namespace explains."""
+
 _BACKWARD = (torch.Tensor.backward, torch.autograd.backward, torch.autograd.grad)
 
 _TENSOR_ATTRIBUTES = frozenset("data grad T H mT mH real imag".split())
@@ -169,7 +172,7 @@ def _work_out(func: Callable[..., Any]) -> FunctionFacts:
     if isinstance(func, types.MethodWrapperType):
         return _attribute_facts(func, name)
     parameters = ("other", "self") if name in _REFLECTED else _parameters(func)
-    name = _plain_name(name)
+    name = _specific(func, _plain_name(name))
     schemas, runs_backward = _schemas(func), func in _BACKWARD
     return FunctionFacts(
         name=name,
@@ -194,7 +197,7 @@ def _work_out(func: Callable[..., Any]) -> FunctionFacts:
 def operator_facts(func: Any) -> FunctionFacts:
     """The facts about an overload of an operator, as the dispatcher calls it."""
     arguments = func._schema.arguments
-    name = _plain_name(str(func.__name__).partition(".")[0])
+    name = _specific(func, _plain_name(str(func.__name__).partition(".")[0]))
     silent = silent_writes(func, name, ())
     return FunctionFacts(
         name=name,
@@ -234,6 +237,13 @@ def _plain_name(name: str) -> str:
             return inner[1:]
         return inner if name not in _IGNORED else name
     return name
+
+
+def _specific(func: Any, name: str) -> str:
+    """The *name* of an operator, with its namespace if it says nothing on its own."""
+    if name not in _UNSPECIFIC or not isinstance(func, (OpOverload, OpOverloadPacket)):
+        return name
+    return f"{str(func).partition('.')[0]}_{name}"
 
 
 def _writes_first(name: str) -> bool:

@@ -23,7 +23,7 @@ _DEEPEST = 6
 _MOST = 4000
 """The maximum depth and number of places of the search."""
 
-_NEAR = 3
+NEAR = 3
 """The maximum depth in variables, which are not meant to hold inputs."""
 
 _CLOSED = (
@@ -46,7 +46,7 @@ class ObjectPlaces:
 
     def __init__(self, arguments: Named, variables: Named | None = None) -> None:
         arguments = [item for item in arguments if not _is_a(item[1], Tensor)]
-        self._waiting = [(arguments, _DEEPEST), (variables or [], _NEAR)]
+        self._waiting = [(arguments, _DEEPEST), (variables or [], NEAR)]
         self._models: list[tuple[str, weakref.ref[Module]]] = []
         self._found: dict[int, tuple[weakref.ref[Any], Role, str]] = {}
 
@@ -64,7 +64,7 @@ class ObjectPlaces:
         """Search arguments and variables."""
         role = Role.INPUT
         for named, deepest in self._waiting:
-            for name, found in _places(named, deepest):
+            for name, found in places_in(named, deepest):
                 is_weight = role is not Role.INPUT and isinstance(found, Parameter)
                 self._add(found, Role.PARAMETER if is_weight else role, name)
                 if isinstance(found, Module):
@@ -104,7 +104,7 @@ def tensors_in_objects(
     without = {id(tensor) for _, tensor in known}
     return [
         (name, found)
-        for name, found in _places(arguments, _DEEPEST)
+        for name, found in places_in(arguments, _DEEPEST)
         if isinstance(found, Tensor) and id(found) not in without
     ]
 
@@ -121,7 +121,7 @@ def takes_part(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     )
 
 
-def _places(arguments: Named, deepest: int) -> Iterator[tuple[str, Tensor | Module]]:
+def places_in(arguments: Named, deepest: int) -> Iterator[tuple[str, Tensor | Module]]:
     """Every tensor and module in *arguments*, breadth first, with its shortest place."""
     queue = [(name, value, 0) for name, value in arguments]
     seen: set[int] = set()
@@ -148,9 +148,17 @@ def _parts(found: Any) -> list[tuple[str, Any]]:
     if _is_a(found, dict):
         return [(_key(key), value) for key, value in dict.items(found)]
     if _is_a(found, (tuple, list)):
-        values = tuple.__iter__(found) if _is_a(found, tuple) else list.__iter__(found)
-        return [(str(number), value) for number, value in enumerate(values)]
+        values = [*(tuple.__iter__(found) if _is_a(found, tuple) else list.__iter__(found))]
+        return [*zip(_fields(found) or map(str, range(len(values))), values)]
     return attributes(found)
+
+
+def _fields(found: Any) -> tuple[str, ...]:
+    """The names of the items of a named tuple; empty for other sequences."""
+    fields = getattr(type(found), "_fields", ()) if _is_a(found, tuple) else ()
+    if not fields or type(fields) is not tuple or len(fields) != tuple.__len__(found):
+        return ()
+    return tuple(map(str, fields))
 
 
 def attributes(found: Any) -> Named:

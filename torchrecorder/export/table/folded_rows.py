@@ -98,8 +98,10 @@ class _Folded:
             if scope is None or scope.kind not in REGIONS:  # titles of regions have no name
                 title = f"{labels.names(names)}{title.removeprefix(_short(title))}"
             title = f"{title}  {number}"
-        calls = (note for note in row.notes if not note.startswith("call "))
-        notes = (*calls, *self._notes(node))
+        each = [self.listed[self.place[instance]].notes for instance in node.instances]
+        said = (note for note in row.notes if not note.startswith("call "))
+        shared = (note for note in said if all(note in notes for notes in each))
+        notes = (*shared, *self._notes(node))
         last = self.listed[self.place[node.instances[-1]]] if self.tree.rows.similar else None
         return replace(row, title=title, ids=tuple(node.instances), notes=notes, last=last)
 

@@ -118,7 +118,7 @@ class _TableRows:
                 found[-1].append(item)
             else:
                 found.append([item])
-        if scope is None or scope.call == 0:
+        if scope is None or (scope.module is not None and scope.call == 0):
             found.extend([item] for item in self.silent.get(scope.module if scope else None, ()))
         return [(depth, items) for items in reversed(found)]
 

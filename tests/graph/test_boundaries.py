@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from torchrecorder.events import Role, ScopeKind
+from torchrecorder.graph.boundaries import Boundaries
 from torchrecorder.recording import Recording
-from torchrecorder.select.functions import Boundaries
 from torchrecorder.testing import Builder
 
 

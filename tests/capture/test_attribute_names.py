@@ -1,0 +1,90 @@
+"""Names of tensors that modules hold otherwise than as parameters and buffers."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+import torchrecorder
+from torchrecorder.capture.hooks import attribute_names
+from torchrecorder.events import Role
+from torchrecorder.views.pipeline import ViewOptions, make_view
+from torchrecorder.views.view import BoxKind
+
+
+class Rates(NamedTuple):
+    """Constants of a neuron."""
+
+    up: torch.Tensor
+    down: torch.Tensor
+
+
+class Table:
+    """A plain object."""
+
+    def __init__(self) -> None:
+        self.rows = [torch.ones(3)]
+
+
+class Neuron(nn.Module):
+    """Holds tensors in a named tuple, a dict, an object and as such."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rates = Rates(torch.ones(()), torch.ones(3))
+        self.limits = {"low": torch.zeros(3)}
+        self._table = Table()
+        self.plain = torch.ones(3)
+
+    def forward(self, x):
+        x = x * self.rates.up - self.rates.down
+        return torch.maximum(x, self.limits["low"]) + self._table.rows[0] + self.plain
+
+
+class Loop(nn.Module):
+    """Calls a neuron twice, and reads one of its tensors itself."""
+
+    def __init__(self, reads: bool = False) -> None:
+        super().__init__()
+        self.cell = Neuron()
+        self.reads = reads
+
+    def forward(self, x):
+        x = self.cell(self.cell(x))
+        return x + self.cell.plain if self.reads else x
+
+
+def constants(recording):
+    """The names of all constants."""
+    return [one.names for one in recording.values.values() if one.role is Role.CONSTANT]
+
+
+def test_they_are_named_by_their_place() -> None:
+    recording = torchrecorder.record(Loop(), torch.ones(3))
+    names = "rates.up", "rates.down", "limits.low", "_table.rows.0", "plain"
+    assert constants(recording) == [(f"cell.{name}",) for name in names]
+
+
+def test_the_search_has_an_end(monkeypatch) -> None:
+    """A model with many tensors in lists is not searched for each of them for ever."""
+    monkeypatch.setattr(attribute_names, "_MOST", 5)
+    recording = torchrecorder.record(Loop(), torch.ones(3))
+    assert constants(recording)[0] == ("cell.rates.up",)
+    assert constants(recording)[3:] == [(), ("cell.plain",)]
+
+
+def drawn(recording, depth):
+    """The names of the constants that a figure has boxes for."""
+    view = make_view(recording, ViewOptions(depth=depth, fold=False))
+    boxes = [box.id for box in view.boxes.values() if box.kind is BoxKind.CONSTANT]
+    return [recording.values[box].names[0] for box in boxes]
+
+
+def test_a_closed_module_has_them_inside() -> None:
+    """As it has its buffers; what is read elsewhere, or by its operations, has a box."""
+    assert drawn(torchrecorder.record(Loop(), torch.ones(3)), 1) == []
+    assert len(drawn(torchrecorder.record(Loop(), torch.ones(3)), 2)) == 5
+    assert drawn(torchrecorder.record(Loop(reads=True), torch.ones(3)), 1) == ["cell.plain"]
+    assert drawn(torchrecorder.record(Loop(reads=True), torch.ones(3)), 0) == []

@@ -1,0 +1,244 @@
+"""Modules whose ``forward`` is called directly, past PyTorch's call and its hooks."""
+
+from __future__ import annotations
+
+import weakref
+
+import pytest
+import torch
+from torch import nn
+
+import torchrecorder
+from tests.zoo.case import leaf
+from torchrecorder import Recorder
+from torchrecorder.events import Role
+from torchrecorder.recording import Recording
+from torchrecorder.testing.inert import assert_inert
+
+
+class Own(nn.Module):
+    """Is called without hooks, as the modules of some libraries are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(3, 3)
+        self.scale = torch.full((), 2.0)  # neither a parameter nor a buffer
+
+    def __call__(self, x):
+        return self.forward(x + 1)
+
+    def forward(self, x):
+        return self.fc(x) * self.scale
+
+
+class Derived(Own):
+    """Calls the ``forward`` of its base class."""
+
+    def forward(self, x):
+        return super().forward(x).relu()
+
+
+class Net(nn.Module):
+    """Calls *inner* by *call*."""
+
+    def __init__(self, inner: nn.Module, call) -> None:
+        super().__init__()
+        self.inner = inner
+        self.call = call
+
+    def forward(self, x):
+        return self.call(self.inner, x)
+
+
+def direct(module, x):
+    """Past the hooks."""
+    return module.forward(x)
+
+
+def tree(recording: Recording) -> list[str]:
+    """Scopes and ops in run order, each with its depth."""
+    lines: list[str] = []
+    waiting = [(item, 0) for item in reversed(recording.children[None])]
+    while waiting:
+        item, depth = waiting.pop()
+        lines.append("  " * depth + (getattr(item, "path", "") or item.name))
+        below = recording.children.get(item.id, ())
+        waiting.extend((each, depth + 1) for each in reversed(below))
+    return lines
+
+
+def test_a_call_of_forward_is_a_call_of_the_module() -> None:
+    """With its place in the model, its arguments, its results, its number and its line."""
+
+    def twice(module, x):
+        return module.forward(module.forward(x))
+
+    recording = torchrecorder.record(Net(nn.Linear(3, 3), twice), leaf(2, 3))
+    assert tree(recording) == ["Net", "  inner", "    linear", "  inner", "    linear"]
+    first, second = (scope for scope in recording.scopes.values() if scope.path == "inner")
+    assert (first.call, second.call, first.cls, first.kind.value) == (0, 1, "Linear", "module")
+    assert [slot.name for slot in first.inputs] == ["input"]
+    assert [slot.value for slot in first.outputs] == [slot.value for slot in second.inputs]
+    assert [slot.value for slot in second.outputs] == [slot.value for slot in recording.outputs]
+    assert first.source is not None and first.source.function == "twice"
+    assert recording.modules[first.module].calls == (first.id, second.id)
+
+
+@pytest.mark.parametrize("call", [direct, lambda module, x: module(x)])
+def test_a_module_with_a_call_of_its_own_is_one_scope(call) -> None:
+    """Functions of one module inside each other are one call."""
+    recording = torchrecorder.record(Net(Derived(), call), leaf(2, 3))
+    inside = ["    add"] if call is not direct else []
+    assert tree(recording) == [
+        "Net", "  inner", *inside, "    inner.fc", "      linear", "    mul", "    relu",
+    ]  # fmt: skip
+    named = [value.names for value in recording.values.values() if value.role is Role.CONSTANT]
+    assert named == [("inner.scale",)]
+
+
+def test_a_parent_method_is_no_call() -> None:
+    """``super().forward(x)`` stays in the call that hooks have recorded."""
+
+    class Above(nn.Sequential):
+        def forward(self, x):
+            return super().forward(x).sin()
+
+    recording = torchrecorder.record(Above(nn.Tanh()), leaf(2, 3))
+    assert tree(recording) == ["Above", "  0", "    tanh", "  sin"]
+
+
+def test_a_wrapped_forward_is_no_call() -> None:
+    """A ``forward`` that was replaced by a function around it."""
+    model = nn.Linear(3, 3)
+    plain = model.forward
+    model.forward = lambda x: plain(x.sin())  # type: ignore[method-assign]
+    recording = torchrecorder.record(model, leaf(2, 3))
+    assert tree(recording) == ["Linear", "  sin", "  linear"]
+
+
+def test_the_model_itself() -> None:
+    """Called directly in a block, or recorded although it runs no hooks."""
+    model, x = Own(), leaf(2, 3)
+    with Recorder(model) as recorder:
+        model.forward(x)
+    assert tree(recorder.recording) == ["Own", "  fc", "    linear", "  mul"]
+    assert [slot.name for slot in recorder.recording.inputs] == ["x"]
+    assert len(recorder.recording.outputs) == 1
+    recording = torchrecorder.record(model, leaf(2, 3))
+    assert tree(recording) == ["Own", "  add", "  fc", "    linear", "  mul"]
+    assert recording.scopes["s0"].module is not None
+    assert [slot.name for slot in recording.inputs] == ["x"]
+
+
+def test_a_mode_around_a_direct_call_and_in_it() -> None:
+    """A region is inside or around the call as in the program, also with nested equal modes."""
+
+    class Quiet(nn.Module):
+        def forward(self, x):
+            with torch.no_grad():
+                with torch.no_grad():
+                    y = x.sin()
+                y = y.cos()
+            return x * y
+
+    quiet, x = Quiet(), leaf(3)
+    with Recorder() as recorder:
+        quiet.forward(x)
+        with torch.no_grad():
+            quiet.forward(x).exp()
+    inside = ["sin", "cos"]
+    assert tree(recorder.recording) == [
+        "Quiet", "  no_grad", *(f"    {name}" for name in inside), "  mul",
+        "no_grad", "  Quiet", *(f"    {name}" for name in (*inside, "mul")), "  exp",
+    ]  # fmt: skip
+
+
+class Double(torch.autograd.Function):
+    """A custom function."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+
+def test_a_custom_function_does_not_end_a_mode() -> None:
+    """Operations before and after it are in one ``no_grad``, and the next block is another."""
+    x = leaf(3)
+    with Recorder() as recorder:
+        with torch.no_grad():
+            Double.apply(x.sin()).cos()
+        Double.apply(x).tan()
+    assert tree(recorder.recording) == [
+        "no_grad", "  sin", "  Double", "    mul", "  cos", "Double", "  mul", "tan",
+    ]  # fmt: skip
+
+
+def test_nothing_is_kept_alive() -> None:
+    """What the frame of a direct call held is freed when it returns."""
+    gone = []
+
+    class Holds(nn.Module):
+        def forward(self, x):
+            held = x.sin()
+            gone.append(weakref.ref(held))
+            return held.sum()
+
+    holds = Holds()
+    with Recorder():
+        holds.forward(torch.ones(3))
+        assert gone[0]() is None
+
+
+@pytest.mark.parametrize("make", [Own, Derived, lambda: Net(nn.Linear(3, 3), direct)])
+def test_the_run_is_the_same(make) -> None:
+    """Direct calls are only watched."""
+    assert_inert(lambda: (make(), (leaf(2, 3),), {}))
+
+
+def test_the_table_lists_uncalled_modules_once() -> None:
+    """They belong to the module around them, not to each function or region inside it."""
+
+    class Reads(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.held = nn.Linear(3, 3)
+
+        def forward(self, x):
+            with torch.no_grad():
+                x = x.sin()
+            return x + self.held.bias
+
+    with Recorder(reads := Reads()) as recorder:
+        with torch.no_grad():
+            torch.ones(3) + reads.held.bias
+        reads(leaf(3))
+        reads(leaf(3))
+    table = str(recorder.recording.summary(fold=False))
+    assert table.count("held (Linear)") == 1
+    with Recorder(reads) as recorder:
+        with torch.no_grad():
+            torch.ones(3) + reads.held.bias
+    assert str(recorder.recording.summary()).count("(Reads)") == 1
+
+
+def test_a_block_inside_another_does_not_end_it() -> None:
+    """Only its own operations are not in the outer one; PyTorch's lazy properties have such."""
+    x = leaf(3)
+    with Recorder() as recorder:
+        with torch.no_grad():
+            y = x.sin()
+            with torch.enable_grad():
+                pass
+            y = y.cos()
+            with torch.enable_grad():
+                x.exp()
+            y.tan()
+        with torch.no_grad():
+            x.sin()
+    assert tree(recorder.recording) == [
+        "no_grad", "  sin", "  cos", "exp", "no_grad", "  tan", "no_grad", "  sin",
+    ]  # fmt: skip

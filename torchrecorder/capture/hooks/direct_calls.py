@@ -1,0 +1,106 @@
+"""DirectCalls: record calls of ``forward`` that bypass the hooks of a module.
+
+``self.layer.forward(x)`` runs no hooks, nor does a module whose class has a ``__call__`` of its
+own. Such a call is found like a region: by the frame of ``forward`` around an op. Its arguments are
+those of the frame; its results are not observed.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+from torch.nn import Module
+
+from torchrecorder.capture.hooks.source import first_local
+from torchrecorder.capture.internals.access import current_graph_task
+from torchrecorder.capture.tensors.describe import tensors_in
+from torchrecorder.events import Slot
+
+if TYPE_CHECKING:
+    from torchrecorder.capture.hooks.source import Region, Sources
+    from torchrecorder.capture.module_registry import Catalog, CatalogEntry
+    from torchrecorder.capture.scope import OpenScope
+    from torchrecorder.capture.tape import Tape
+    from torchrecorder.events import SourceLine
+
+SlotsOf = Callable[[list[tuple[str, Tensor]]], tuple[Slot, ...]]
+
+
+class DirectCalls:
+    """Opens the scopes of modules.
+
+    Args:
+        slots_of: Reads the arguments of a call.
+    """
+
+    def __init__(self, tape: Tape, sources: Sources, catalog: Catalog, slots_of: SlotsOf) -> None:
+        self.tape = tape
+        self.sources = sources
+        self.catalog = catalog
+        self.slots_of = slots_of
+
+    def open(
+        self, module: Module, source: SourceLine | None, state: Any
+    ) -> tuple[CatalogEntry, OpenScope]:
+        """Open the scope of a call of *module*."""
+        entry = self.catalog.find(module)
+        if not entry.stated:
+            self.catalog.begin(module)
+        path, name = self.catalog.path(entry, self._path_around())
+        opened = self.tape.enter(
+            entry.kind,
+            name,
+            path,
+            entry.cls,
+            entry.module,
+            entry.count_call(),
+            source,
+            state,
+            current_graph_task() != -1,
+        )
+        return entry, opened
+
+    def _path_around(self) -> str:
+        for opened in reversed(self.tape.stack):
+            if opened.event.module is not None:
+                return opened.event.path
+        return ""
+
+    def enter(self, region: Region, source: SourceLine | None, state: Any) -> OpenScope:
+        """Open the scope of a direct call."""
+        assert region.forward is not None
+        module = first_local(region.forward)
+        assert isinstance(module, Module)
+        _, opened = self.open(module, source, state)
+        opened.inputs = self.slots_of(_arguments(region.forward))
+        opened.results_unseen = True
+        self.catalog.complete(module)
+        return opened
+
+    def without_known(self, regions: Sequence[Region]) -> list[Region]:
+        """*regions* without functions of the module whose call is recorded by hooks."""
+        found = []
+        for region in regions:
+            if region.forward is not None and self._is_open(region.forward):
+                self.sources.dismiss(region)
+            else:
+                found.append(region)
+        return found
+
+    def _is_open(self, frame: FrameType) -> bool:
+        entry = self.catalog.entries.get(id(first_local(frame)))
+        for opened in reversed(self.tape.stack):
+            if opened.key is None:
+                return entry is not None and opened.event.module == entry.module
+        return False
+
+
+def _arguments(frame: FrameType) -> list[tuple[str, Tensor]]:
+    """The tensors among the arguments of the function that runs in *frame*, after the first."""
+    names, starred, mapping, held = inspect.getargvalues(frame)
+    names = [*names[1:], *(name for name in (starred, mapping) if name is not None)]
+    return [found for name in names if name in held for found in tensors_in(held[name], name)]

@@ -1,0 +1,84 @@
+"""Boundaries: the tensors that enter and leave a scope, from what its operations read and make."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Protocol
+
+from torchrecorder.events import STORED, OpId, Role, ScopeId, Slot, ValueId
+from torchrecorder.graph.nodes import Op, Scope, Value
+
+NOT_INPUTS = (*STORED, Role.CONSTANT)
+"""Parameters, buffers and constants are drawn at their readers and are no inputs of groups."""
+
+
+class Operations(Protocol):
+    """The part of a recording that says what flows between scopes."""
+
+    @property
+    def scopes(self) -> Mapping[ScopeId, Scope]:
+        """Calls and regions."""
+
+    @property
+    def ops(self) -> Mapping[OpId, Op]:
+        """The operations in them."""
+
+    @property
+    def values(self) -> Mapping[ValueId, Value]:
+        """The tensors between these."""
+
+    @property
+    def outputs(self) -> tuple[Slot, ...]:
+        """The results of the run."""
+
+
+class Boundaries:
+    """The inputs and outputs of some scopes, found in one pass over the operations.
+
+    Args:
+        recording: The recording.
+        wanted: The scopes.
+        drawn_inside: The roles of values that are no inputs of a scope where no op made them.
+            Constants are inputs of a function: it was given them, or looked them up outside.
+    """
+
+    def __init__(
+        self,
+        recording: Operations,
+        wanted: Collection[ScopeId],
+        drawn_inside: Collection[Role] = NOT_INPUTS,
+    ) -> None:
+        self.recording = recording
+        self.drawn_inside = drawn_inside
+        self._around: dict[ScopeId | None, tuple[ScopeId, ...]] = {None: ()}
+        for scope in recording.scopes.values():
+            outer = self._around[scope.parent]
+            self._around[scope.id] = (*outer, scope.id) if scope.id in wanted else outer
+        self._read: dict[ScopeId, dict[ValueId, str]] = {scope: {} for scope in wanted}
+        self._made: dict[ScopeId, dict[ValueId, None]] = {scope: {} for scope in wanted}
+        for op in recording.ops.values():
+            for slot in op.inputs:
+                self._flow(slot.value, slot.name, self._around[op.scope])
+        for slot in recording.outputs:
+            self._flow(slot.value, slot.name, ())
+
+    def _flow(self, value: ValueId, name: str, into: tuple[ScopeId, ...]) -> None:
+        """Add a value that is read inside the scopes *into*."""
+        found = self.recording.values[value]
+        producer = self.recording.ops.get(found.producer) if found.producer is not None else None
+        out_of = self._around[producer.scope] if producer is not None else ()
+        if producer is not None or found.role not in self.drawn_inside:
+            for scope in into:
+                if scope not in out_of:
+                    self._read[scope].setdefault(value, name)
+        for scope in out_of:
+            if scope not in into:
+                self._made[scope][value] = None
+
+    def inputs(self, scope: ScopeId) -> tuple[Slot, ...]:
+        """The values from outside that its ops read, each named by its first argument."""
+        return tuple(Slot(name, value) for value, name in self._read[scope].items())
+
+    def outputs(self, scope: ScopeId) -> tuple[Slot, ...]:
+        """The values of its ops that are read outside, in the order in which they are read."""
+        return tuple(Slot(str(place), value) for place, value in enumerate(self._made[scope]))
