@@ -64,7 +64,7 @@ class _Whole:
     def view(self) -> View:
         empty = self._empty_scopes()
         for op in self.ops.values():
-            if op.outputs or op.kind is not OpKind.PASS or self._is_module(op.scope):
+            if op.outputs or op.kind is not OpKind.PASS or self._is_in_module(op.scope):
                 self._into(op.id, op.scope, op.inputs)
         for scope in empty:
             self._into(scope.id, scope.parent, scope.inputs)
@@ -79,8 +79,9 @@ class _Whole:
         }
         return View(self.recording, {box.id: box for box in boxes}, clusters, tuple(self.arrows))
 
-    def _is_module(self, scope: ScopeId | None) -> bool:
-        return scope is not None and self.scopes[scope].kind is ScopeKind.MODULE
+    def _is_in_module(self, scope: ScopeId | None) -> bool:
+        around = map(self.scopes.__getitem__, self.recording.within(scope))
+        return any(outer.kind is ScopeKind.MODULE for outer in around)
 
     def _empty_scopes(self) -> list[Scope]:
         """Scopes in which no op and no other scope ran."""

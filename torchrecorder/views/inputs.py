@@ -16,7 +16,7 @@ LEAST = 6
 LEAST_CONSTANTS = 3
 """The minimum size of a group of constants, as of a fold of the line that reads them."""
 
-Group = tuple[str, list[Box]]
+InputGroup = tuple[str, list[Box]]
 """The name of a group, and the boxes in it."""
 
 
@@ -45,7 +45,7 @@ class GroupInputs:
         return replace(view, boxes=boxes, arrows=tuple(arrows.values()))
 
 
-def _arguments(view: View) -> Iterator[Group]:
+def _arguments(view: View) -> Iterator[InputGroup]:
     """The tensors of each argument that the same boxes read."""
     readers: dict[str, set[str]] = {
         box.id: set() for box in view.boxes.values()
@@ -65,7 +65,7 @@ def _arguments(view: View) -> Iterator[Group]:
             yield argument, group
 
 
-def _constants(view: View) -> Iterator[Group]:
+def _constants(view: View) -> Iterator[InputGroup]:
     """The constants that only the same lines read, lines that run for each weight."""
     loops, ops = view.recording.weight_loops, view.recording.ops
     lines: dict[str, set[Hashable]] = {
