@@ -223,6 +223,36 @@ def test_an_optimizer_that_is_opened_shows_what_it_does_to_each_weight() -> None
     assert {*sent(view, "add_")} == {"4×3 … [2]", ""}
 
 
+def test_state_from_before_the_run_is_one_tensor_for_each_weight() -> None:
+    """Averages that the program updates, as an optimizer does with its state."""
+    net = made()
+    means = {name: weight.detach().clone() for name, weight in net.named_parameters()}
+
+    def program() -> None:
+        net(X)
+        for name, weight in net.named_parameters():
+            means[name].mul_(0.9).add_(weight.detach(), alpha=0.1)
+
+    view = view_of(recorded(net, program))
+    assert loops(view) == [(["mul_", "detach", "add_"], 8)]
+    assert texts(view, "constant") == ["4×3 … [2]"]
+
+
+def test_batches_of_different_sizes_are_no_weights() -> None:
+    """They are constants, too, but only read."""
+    net = made()
+    batches = [torch.ones(number, 3) for number in (4, 4, 4, 2)]
+
+    def program() -> None:
+        for batch in batches:
+            net(batch * 2)
+
+    recording = recorded(net, program)
+    assert not recording.weight_loops
+    names = [name_of(view_of(recording), box) for box in view_of(recording).boxes]
+    assert names.count("mul") == 2
+
+
 def test_other_lines_are_other_loops() -> None:
     net = made()
 

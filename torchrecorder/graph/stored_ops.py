@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Protocol
 
-from torchrecorder.events import OpId, Role, ValueId, names_gradient
+from torchrecorder.events import NO_STORAGE, OpId, Role, ValueId, names_gradient
 from torchrecorder.graph.nodes import BackwardRun, Op, Value
 
 
@@ -43,9 +43,9 @@ def bookkeeping(recording: StoredRun) -> frozenset[OpId]:
 def weight_loops(recording: StoredRun) -> frozenset[OpId]:
     """The ops of lines that run for each of several weights.
 
-    They read weights, gradients, what such ops have made of them, and constants, such as a mask:
-    the square of each weight, a copy of each, or the sum over all. A line that reads the same
-    weight in each round of a training loop is none.
+    They read weights, gradients, state that the run writes, such as averages, what such ops have
+    made of them, and constants, such as a mask: the square of each weight, a copy of each, or the
+    sum over all. A line that reads the same weight in each round of a training loop is none.
     """
     ops, values = recording.ops, recording.values
     lines: dict[object, dict[OpId, object]] = {}
@@ -82,14 +82,19 @@ def _reads(recording: StoredRun) -> Mapping[OpId, tuple[Hashable, ...]]:
 
 
 def _weights(recording: StoredRun) -> Callable[[Value], Hashable]:
-    """A function that returns the name, memory or place of a weight or gradient; None of others."""
+    """A function that returns the name, memory or place of a weight, of a gradient, or of state
+    from before the run that the run writes; None of others.
+    """
     ops, stored, memory = recording.ops, recording.stored, recording.stored_memory
     passes = {run.op for run in recording.backward_runs}
+    written = {recording.values[value].storage for op in ops.values() for value in op.writes}
+    written.discard(NO_STORAGE)
 
     def weight(value: Value) -> Hashable:
         if value.id in stored or names_gradient(value.names):
             return value.names[0]
-        if value.storage in memory or value.kind == "Parameter":
+        state = value.role is Role.CONSTANT and value.storage in written
+        if state or value.storage in memory or value.kind == "Parameter":
             return ("memory", value.storage)
         if value.producer is not None and value.producer in passes:
             return ("gradient", ops[value.producer].outputs.index(value.id))
