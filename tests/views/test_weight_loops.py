@@ -100,6 +100,41 @@ def test_copies_of_all_weights_are_one_loop() -> None:
     assert sent(view, "state_dict") == ["8 tensors"]
 
 
+def test_copies_in_each_round_are_counted_for_one_round() -> None:
+    net = made()
+
+    def program() -> None:
+        for _ in range(3):
+            net(X)
+            best = {name: weight.clone() for name, weight in net.state_dict().items()}
+            net.load_state_dict(best)
+
+    view = view_of(recorded(net, program))
+    assert (["clone"], 8) in loops(view)
+    assert sent(view, "state_dict") == ["8 tensors"]
+
+
+def test_parts_of_one_vector_are_a_loop() -> None:
+    """Of all weights in a row, where each part has other bounds and becomes another shape."""
+    net = made()
+
+    def program() -> torch.Tensor:
+        vector = nn.utils.parameters_to_vector(net.parameters())
+        nn.utils.vector_to_parameters(vector * 0.9, net.parameters())
+        found: torch.Tensor = net(X)
+        return found
+
+    view = view_of(recorded(net, program))
+    assert [count for _, count in loops(view)] == [8, 8]
+
+
+def test_weights_of_one_shape_are_not_drawn_either() -> None:
+    net = nn.Sequential(*(nn.Linear(3, 3, bias=False) for _ in range(4)))
+    view = view_of(recorded(net, lambda: (net(X), sum(squares(net)))))
+    assert loops(view) == [(["pow", "sum", "add"], 3)]
+    assert not [box for box in view.boxes.values() if box.kind is BoxKind.PARAMETER]
+
+
 def test_what_is_made_of_weights_may_have_readers_of_its_own() -> None:
     """A step of gradient descent whose results each another module reads."""
     net = made()
