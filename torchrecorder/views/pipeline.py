@@ -27,6 +27,7 @@ from torchrecorder.option_table import Checked, documented, option
 from torchrecorder.views.backward import backward_view
 from torchrecorder.views.fold.blocks import loose_unit, repeated, unit_of
 from torchrecorder.views.collapse import Collapse, Quiet
+from torchrecorder.views.copies import copies
 from torchrecorder.views.auto_depth import ENOUGH, DepthChoice, choose, max_depth, plain_modules
 from torchrecorder.views.fold.micro_batches import micro_batches
 from torchrecorder.select.focus import Focus
@@ -189,8 +190,9 @@ class ViewOptions(Checked):
         default=False,
     )
     queries: bool = option(
-        "Draw operations that return no tensor, such as ``item``, comparisons that only an ``if`` "
-        "of Python reads, and what data loaders load or shuffle that no operation reads.",
+        "Draw operations that return no tensor, such as ``item``, copies such as ``detach`` that "
+        "only these read, comparisons that only an ``if`` of Python reads, and what data loaders "
+        "load or shuffle that no operation reads.",
         FLAG,
         default=False,
     )
@@ -294,7 +296,8 @@ def plan(
     unwanted = HideNamed(_patterns(options.hide))
     closed = NamedScopes(_patterns(options.closed)).scopes(recording)
     closed |= choice.closed | unwanted.scopes(recording)
-    steps: list[Step] = [Collapse(choice.depth, quiet, closed), HideOps(quiet), HideReadOutputs()]
+    close = Collapse(choice.depth, quiet, closed)
+    steps: list[Step] = [close, HideOps(quiet), HideReadOutputs(quiet)]
     if unwanted.patterns:
         steps.append(unwanted)
     if not options.passes:
@@ -331,6 +334,7 @@ def _quiet(recording: RecordedRun, options: ViewOptions) -> Quiet:
     decided = frozenset[OpId]()
     if not options.queries:
         decided = comparisons(recording, needed) | idle_loads(recording)
+        decided |= copies(recording, needed, decided)
 
     def quiet(op: Op) -> bool:
         if is_pass(op) or not options.reshapes and is_reshape(op):
