@@ -12,10 +12,12 @@ from torchrecorder.style import labels
 from torchrecorder.style.region_captions import REGIONS
 from torchrecorder.style.differences import Differences
 from torchrecorder.style.merge_captions import times
+from torchrecorder.views.collapse import close
 from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.fold.fold import FoldTree, FoldNode
 from torchrecorder.views.fold.siblings import SiblingRows
 from torchrecorder.views.full_view import whole
+from torchrecorder.views.training import training_steps
 
 
 def folded(
@@ -36,7 +38,8 @@ class _Folded:
         self.recording = recording
         self.listed = listed
         self.place = {row.ids[0]: place for place, row in enumerate(listed)}
-        self.tree = FoldTree(SiblingRows(whole(recording), similar))
+        view = close(whole(recording), self._plain_steps().__contains__)
+        self.tree = FoldTree(SiblingRows(view, similar))
         self.groups = {group[0]: group for group in self.tree.groups}
         self.differences = Differences(recording)
         self.order: dict[str, int] = {}
@@ -49,6 +52,16 @@ class _Folded:
                 self.order[node.id] = len(self.order)
                 waiting.append((node, True))
                 waiting.extend((child, False) for child in reversed(node.children))
+
+    def _plain_steps(self) -> frozenset[str]:
+        """The parts of training steps without rows in them: the first may make state for others."""
+        scopes, ops, holding = self.recording.scopes, self.recording.ops, set[str]()
+        for item in self.place:
+            if item in ops:
+                holding.update(self.recording.within(ops[OpId(item)].scope))
+            elif item in scopes:
+                holding.update(self.recording.within(scopes[ScopeId(item)].parent))
+        return training_steps(self.recording) - holding
 
     def rows(self) -> list[TableRow]:
         """Rows in order, one for each sibling or fold."""
