@@ -205,3 +205,17 @@ def test_steps_of_which_the_first_makes_state_have_one_line(ops: bool) -> None:
             optimizer.step()
     found = [title for depth, title in titles(recorder.recording, ops=ops) if "AdamW" in title]
     assert found == (["optimizer AdamW", "optimizer AdamW  ×3"] if ops else ["optimizer AdamW  ×4"])
+
+
+def test_rounds_of_which_python_reads_a_number_of_one_have_one_line() -> None:
+    """Operations that figures do not draw make no difference to a table without operations."""
+    run = Builder("job")
+    with run.scope("Net"):
+        h = run.input()
+        for number in range(4):
+            with run.scope("step", "Step"):
+                h = linear(run, "fc", h)
+            if not number:
+                run.op("item", h, outputs=0)
+            h = run.op("relu", h)
+    assert titles(run.recording())[1:] == [(1, "step (Step)  ×4"), (2, "fc (Linear)")]

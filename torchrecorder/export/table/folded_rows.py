@@ -12,12 +12,15 @@ from torchrecorder.style import labels
 from torchrecorder.style.region_captions import REGIONS
 from torchrecorder.style.differences import Differences
 from torchrecorder.style.merge_captions import times
-from torchrecorder.views.collapse import close
+from torchrecorder.views.collapse import Collapse, close
 from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.fold.fold import FoldTree, FoldNode
 from torchrecorder.views.fold.siblings import SiblingRows
 from torchrecorder.views.full_view import whole
+from torchrecorder.views.hide import without
+from torchrecorder.views.pipeline import quiet_ops
 from torchrecorder.views.training import training_steps
+from torchrecorder.views.view import View
 
 
 def folded(
@@ -38,8 +41,7 @@ class _Folded:
         self.recording = recording
         self.listed = listed
         self.place = {row.ids[0]: place for place, row in enumerate(listed)}
-        view = close(whole(recording), self._plain_steps().__contains__)
-        self.tree = FoldTree(SiblingRows(view, similar))
+        self.tree = FoldTree(SiblingRows(self._view(), similar))
         self.groups = {group[0]: group for group in self.tree.groups}
         self.differences = Differences(recording)
         self.order: dict[str, int] = {}
@@ -52,6 +54,15 @@ class _Folded:
                 self.order[node.id] = len(self.order)
                 waiting.append((node, True))
                 waiting.extend((child, False) for child in reversed(node.children))
+
+    def _view(self) -> View:
+        """What figures show if everything is open that has rows."""
+        view, ops = whole(self.recording), self.recording.ops
+        if not ops.keys().isdisjoint(self.place):
+            return close(view, self._plain_steps().__contains__)
+        quiet = quiet_ops(self.recording)
+        view = Collapse(None, quiet, self._plain_steps())(view)
+        return without(view, [box for box in view.boxes if box in ops and quiet(ops[OpId(box)])])
 
     def _plain_steps(self) -> frozenset[str]:
         """The parts of training steps without rows in them: the first may make state for others."""
