@@ -7,8 +7,10 @@ from dataclasses import replace
 from types import MappingProxyType
 
 import pytest
+import torch
 from hypothesis import given
 
+import torchrecorder
 from tests.figures import linear
 from tests.test_properties import RUNS
 from tests.views.test_blocks import alternating, cell, loop
@@ -189,3 +191,31 @@ def test_blocks_that_do_not_fold_inside_of_siblings_that_do() -> None:
         (2, "part1 (Part)"),
         (3, "fc (Linear)"),
     ]
+
+
+@pytest.mark.parametrize("ops", [False, True])
+def test_steps_of_which_the_first_makes_state_have_one_line(ops: bool) -> None:
+    """As in figures. With operations, the first has rows that the others do not have."""
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh())
+    optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
+    with torchrecorder.Recorder(model) as recorder:
+        for _ in range(4):
+            optimizer.zero_grad()
+            model(torch.ones(2, 4)).sum().backward()
+            optimizer.step()
+    found = [title for depth, title in titles(recorder.recording, ops=ops) if "AdamW" in title]
+    assert found == (["optimizer AdamW", "optimizer AdamW  ×3"] if ops else ["optimizer AdamW  ×4"])
+
+
+def test_rounds_of_which_python_reads_a_number_of_one_have_one_line() -> None:
+    """Operations that figures do not draw make no difference to a table without operations."""
+    run = Builder("job")
+    with run.scope("Net"):
+        h = run.input()
+        for number in range(4):
+            with run.scope("step", "Step"):
+                h = linear(run, "fc", h)
+            if not number:
+                run.op("item", h, outputs=0)
+            h = run.op("relu", h)
+    assert titles(run.recording())[1:] == [(1, "step (Step)  ×4"), (2, "fc (Linear)")]

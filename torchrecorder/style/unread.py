@@ -7,7 +7,9 @@ from dataclasses import replace
 from operator import attrgetter
 
 from torchrecorder.events import OpId, ValueId
+from torchrecorder.graph.nodes import Op
 from torchrecorder.style.figure import Look, Text
+from torchrecorder.views.copies import is_copy
 from torchrecorder.views.view import Box, BoxKind, View
 
 NOT_READ = "not read"
@@ -42,11 +44,20 @@ def _readers(view: View, box: Box) -> str:
     recording = view.recording
     op = recording.ops.get(OpId(box.id))
     given: Iterable[ValueId] = map(ValueId, box.members) if op is None else op.outputs
-    readers = {reader for value in given for reader in recording.consumers.get(value, ())}
-    found = [recording.ops[reader] for reader in readers if not recording.ops[reader].recompute]
+    found: dict[OpId, Op] = {}
+    waiting, seen = [*given], set[ValueId]()
+    while waiting:
+        value = waiting.pop()
+        seen.add(value)
+        for reader in map(recording.ops.__getitem__, recording.consumers.get(value, ())):
+            further = [one for one in reader.outputs if recording.consumers.get(one)]
+            if further and is_copy(reader) and reader.id not in view.boxes:
+                waiting += [one for one in further if one not in seen]
+            elif not reader.recompute:
+                found[reader.id] = reader
     if not found:
         return NOT_READ
-    unseen = (reader for reader in found if reader.id not in view.boxes)
+    unseen = (reader for reader in found.values() if reader.id not in view.boxes)
     hidden = sorted(unseen, key=attrgetter("index"))
     names = [*dict.fromkeys(reader.name for reader in hidden)]
     more = ["..."] if len(names) > _MOST_NAMES else []

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
 from torchrecorder.events import MODES, FunctionId, ScopeId, ValueId
+from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.hide import without
-from torchrecorder.views.quiet_ops import is_query
+from torchrecorder.views.quiet_ops import is_pass, is_query
 from torchrecorder.views.training import drawn_backwards
 from torchrecorder.views.view import BoxKind, View
 
@@ -21,10 +22,16 @@ LEAST = 4
 
 @dataclass(frozen=True)
 class HideReadOutputs:
-    """Hide outputs of outermost calls that a later op reads, such as the input of a loss."""
+    """Hide outputs of outermost calls that a later op reads, such as the input of a loss.
+
+    Attributes:
+        quiet: Ops that are not drawn.
+    """
+
+    quiet: Callable[[Op], bool] = lambda op: False
 
     def __call__(self, view: View) -> View:
-        read, outputs = read_later(view.recording), view.recording.outputs
+        read, outputs = read_later(view.recording, self.quiet), view.recording.outputs
         return without(view, [
             box.id
             for box in view.boxes.values()
@@ -37,8 +44,13 @@ def _number(box: str) -> int:
     return int(box.partition(":")[2])
 
 
-def read_later(recording: RecordedRun) -> set[ValueId]:
-    """Values returned by an outermost call that a later op reads, such as a backward call."""
+def read_later(
+    recording: RecordedRun, quiet: Callable[[Op], bool] = lambda op: False
+) -> set[ValueId]:
+    """Values returned by an outermost call that a later op reads, such as a backward call.
+
+    Ops that are *quiet* do not count.
+    """
     roots: dict[ScopeId | None, ScopeId | None] = {None: None}
     made_in: dict[ValueId, tuple[ScopeId, int]] = {}
     for scope in recording.scopes.values():
@@ -50,6 +62,8 @@ def read_later(recording: RecordedRun) -> set[ValueId]:
     backwards, found = drawn_backwards(recording), set[ValueId]()
     for op in recording.ops.values():
         if op.recompute or is_query(op) and op.id not in backwards:
+            continue
+        if quiet(op) and not is_pass(op):
             continue
         for slot in op.inputs:
             root, index = made_in.get(slot.value, (None, 0))

@@ -27,6 +27,7 @@ from torchrecorder.option_table import Checked, documented, option
 from torchrecorder.views.backward import backward_view
 from torchrecorder.views.fold.blocks import loose_unit, repeated, unit_of
 from torchrecorder.views.collapse import Collapse, Quiet
+from torchrecorder.views.copies import copies
 from torchrecorder.views.auto_depth import ENOUGH, DepthChoice, choose, max_depth, plain_modules
 from torchrecorder.views.fold.micro_batches import micro_batches
 from torchrecorder.select.focus import Focus
@@ -187,8 +188,9 @@ class ViewOptions(Checked):
         default=False,
     )
     queries: bool = option(
-        "Draw operations that return no tensor, such as ``item``, comparisons that only an ``if`` "
-        "of Python reads, and what data loaders load or shuffle that no operation reads.",
+        "Draw operations that return no tensor, such as ``item``, copies such as ``detach`` that "
+        "only these read, comparisons that only an ``if`` of Python reads, and what data loaders "
+        "load or shuffle that no operation reads.",
         FLAG,
         default=False,
     )
@@ -222,7 +224,7 @@ def make_view(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> V
 def _steps(start: View, options: ViewOptions) -> View:
     """The view for *options*; with fewer open scopes if unfolded repeats make too many boxes."""
     recording = start.recording
-    quiet = _quiet(recording, options)
+    quiet = quiet_ops(recording, options)
     choice = choice_of(recording, options, quiet)
     view = _through(start, plan(recording, options, choice, quiet))
     if choice.plain is not None and _drawn(view) > options.max_boxes:
@@ -287,12 +289,13 @@ def plan(
         choice: The depth and closed scopes; by default chosen by size.
         quiet: The condition under which an op is not shown, if known.
     """
-    quiet = quiet or _quiet(recording, options)
+    quiet = quiet or quiet_ops(recording, options)
     choice = choice or choice_of(recording, options, quiet)
     unwanted = HideNamed(_patterns(options.hide))
     closed = NamedScopes(_patterns(options.closed)).scopes(recording)
     closed |= choice.closed | unwanted.scopes(recording)
-    steps: list[Step] = [Collapse(choice.depth, quiet, closed), HideOps(quiet), HideReadOutputs()]
+    close = Collapse(choice.depth, quiet, closed)
+    steps: list[Step] = [close, HideOps(quiet), HideReadOutputs(quiet)]
     if unwanted.patterns:
         steps.append(unwanted)
     if not options.passes:
@@ -312,7 +315,7 @@ def choice_of(
     recording: RecordedRun, options: ViewOptions, quiet: Quiet | None = None
 ) -> DepthChoice:
     """The depth and closed scopes for *options*; *quiet* ops, if known, are not shown."""
-    quiet = quiet or _quiet(recording, options)
+    quiet = quiet or quiet_ops(recording, options)
     if options.depth == OPS:
         alone = frozenset() if options.parameters else plain_modules(recording, quiet)
         return DepthChoice(max_depth(recording), alone)
@@ -323,12 +326,13 @@ def choice_of(
     return choose(recording, options.depth, quiet, folding, options.max_boxes)
 
 
-def _quiet(recording: RecordedRun, options: ViewOptions) -> Quiet:
+def quiet_ops(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> Quiet:
     """The condition under which an op is not shown."""
     needed = {item.op for item in recording.graph_breaks} | {*drawn_backwards(recording)}
     decided = frozenset[OpId]()
     if not options.queries:
         decided = comparisons(recording, needed) | idle_loads(recording)
+        decided |= copies(recording, needed, decided)
 
     def quiet(op: Op) -> bool:
         if is_pass(op) or not options.reshapes and is_reshape(op):

@@ -12,10 +12,15 @@ from torchrecorder.style import labels
 from torchrecorder.style.region_captions import REGIONS
 from torchrecorder.style.differences import Differences
 from torchrecorder.style.merge_captions import times
+from torchrecorder.views.collapse import Collapse, close
 from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.fold.fold import FoldTree, FoldNode
 from torchrecorder.views.fold.siblings import SiblingRows
 from torchrecorder.views.full_view import whole
+from torchrecorder.views.hide import without
+from torchrecorder.views.pipeline import quiet_ops
+from torchrecorder.views.training import training_steps
+from torchrecorder.views.view import View
 
 
 def folded(
@@ -36,7 +41,7 @@ class _Folded:
         self.recording = recording
         self.listed = listed
         self.place = {row.ids[0]: place for place, row in enumerate(listed)}
-        self.tree = FoldTree(SiblingRows(whole(recording), similar))
+        self.tree = FoldTree(SiblingRows(self._view(), similar))
         self.groups = {group[0]: group for group in self.tree.groups}
         self.differences = Differences(recording)
         self.order: dict[str, int] = {}
@@ -49,6 +54,25 @@ class _Folded:
                 self.order[node.id] = len(self.order)
                 waiting.append((node, True))
                 waiting.extend((child, False) for child in reversed(node.children))
+
+    def _view(self) -> View:
+        """What figures show if everything is open that has rows."""
+        view, ops = whole(self.recording), self.recording.ops
+        if not ops.keys().isdisjoint(self.place):
+            return close(view, self._plain_steps().__contains__)
+        quiet = quiet_ops(self.recording)
+        view = Collapse(None, quiet, self._plain_steps())(view)
+        return without(view, [box for box in view.boxes if box in ops and quiet(ops[OpId(box)])])
+
+    def _plain_steps(self) -> frozenset[str]:
+        """The parts of training steps without rows in them: the first may make state for others."""
+        scopes, ops, holding = self.recording.scopes, self.recording.ops, set[str]()
+        for item in self.place:
+            if item in ops:
+                holding.update(self.recording.within(ops[OpId(item)].scope))
+            elif item in scopes:
+                holding.update(self.recording.within(scopes[ScopeId(item)].parent))
+        return training_steps(self.recording) - holding
 
     def rows(self) -> list[TableRow]:
         """Rows in order, one for each sibling or fold."""
