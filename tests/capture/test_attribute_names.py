@@ -126,3 +126,26 @@ def test_what_a_module_hands_to_a_function_has_a_box() -> None:
     """The module itself is open; the function does not hold it."""
     recording = torchrecorder.record(Given(), torch.ones(3))
     assert drawn(recording, 1, functions=True) == ["table.row"]
+
+
+def executed(lines: str, **variables):
+    """The recording of a script, or of a cell of a notebook."""
+    held = {"tr": torchrecorder, "torch": torch, **variables}
+    exec(compile(f"with tr.Recorder() as recorder:\n    {lines}", "script.py", "exec"), held)
+    return held["recorder"].recording
+
+
+def test_variables_of_a_script() -> None:
+    """Tensors around the block that nobody was given; what IPython keeps has no name."""
+    x, y = torch.ones(3), torch.zeros(3)
+    held = {"y": y, "batch": {"z": torch.ones(3)}, "weight": nn.Parameter(torch.ones(3))}
+    hidden = {"_": x, "Out": [x], "_x": x}
+    recording = executed("(_ * y + batch['z']) * weight", **hidden, **held)
+    assert constants(recording) == [(), ("y",), ("batch.z",)]
+    named = [one.names for one in recording.values.values() if one.role is Role.PARAMETER]
+    assert named == [("weight",)]
+
+
+def test_an_argument_keeps_the_name_that_the_model_gives_it() -> None:
+    recording = executed("model(images)", model=nn.Linear(3, 3), images=torch.ones(3))
+    assert [slot.name for slot in recording.inputs] == ["input"]
