@@ -46,7 +46,8 @@ def line_labels(view: View, drawn: Sequence[Bundle], captions: Captions) -> dict
         tail, final = bundle.first.tail, is_final(view, bundle.first)
         before = shown.setdefault(tail, set())
         text = counted(bundle.flow, numbers.get((tail, bundle.flow), 0))
-        carried: object = bundle.flow if text else bundle.trunk or same(view, bundle.first)
+        several = bundle.trunk if len(bundle.arrows) > 1 else ""
+        carried: object = bundle.flow if text else several or same(view, bundle.first)
         if carried in before or (final and not before):
             continue
         text = text or (_of_tensors(view, bundle, captions) if captions.style.shapes else "")
