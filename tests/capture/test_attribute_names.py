@@ -75,9 +75,9 @@ def test_the_search_has_an_end(monkeypatch) -> None:
     assert constants(recording)[3:] == [(), ("cell.plain",)]
 
 
-def drawn(recording, depth):
+def drawn(recording, depth, functions=False):
     """The names of the constants that a figure has boxes for."""
-    view = make_view(recording, ViewOptions(depth=depth, fold=False))
+    view = make_view(recording, ViewOptions(depth=depth, fold=False, functions=functions))
     boxes = [box.id for box in view.boxes.values() if box.kind is BoxKind.CONSTANT]
     return [recording.values[box].names[0] for box in boxes]
 
@@ -88,3 +88,64 @@ def test_a_closed_module_has_them_inside() -> None:
     assert len(drawn(torchrecorder.record(Loop(), torch.ones(3)), 2)) == 5
     assert drawn(torchrecorder.record(Loop(reads=True), torch.ones(3)), 1) == ["cell.plain"]
     assert drawn(torchrecorder.record(Loop(reads=True), torch.ones(3)), 0) == []
+
+
+def twice(module, x):
+    """A function between the model and the module that holds the tensors."""
+    return module(module(x).sin())
+
+
+class Twice(Loop):
+    """Calls its neuron in a function, after which it reads nothing."""
+
+    def forward(self, x):
+        return twice(self.cell, x).cos()
+
+
+def test_a_closed_function_has_those_of_its_modules_inside() -> None:
+    assert drawn(torchrecorder.record(Twice(), torch.ones(3)), 1, functions=True) == []
+
+
+class Given(nn.Module):
+    """Hands one of its tensors to a function."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = {"row": torch.ones(3)}
+
+    def forward(self, x):
+        return added(x, self.table["row"]).cos()
+
+
+def added(x, row):
+    """Two operations."""
+    return x.sin() + row
+
+
+def test_what_a_module_hands_to_a_function_has_a_box() -> None:
+    """The module itself is open; the function does not hold it."""
+    recording = torchrecorder.record(Given(), torch.ones(3))
+    assert drawn(recording, 1, functions=True) == ["table.row"]
+
+
+def executed(lines: str, **variables):
+    """The recording of a script, or of a cell of a notebook."""
+    held = {"tr": torchrecorder, "torch": torch, **variables}
+    exec(compile(f"with tr.Recorder() as recorder:\n    {lines}", "script.py", "exec"), held)
+    return held["recorder"].recording
+
+
+def test_variables_of_a_script() -> None:
+    """Tensors around the block that nobody was given; what IPython keeps has no name."""
+    x, y = torch.ones(3), torch.zeros(3)
+    held = {"y": y, "batch": {"z": torch.ones(3)}, "weight": nn.Parameter(torch.ones(3))}
+    hidden = {"_": x, "Out": [x], "_x": x}
+    recording = executed("(_ * y + batch['z']) * weight", **hidden, **held)
+    assert constants(recording) == [(), ("y",), ("batch.z",)]
+    named = [one.names for one in recording.values.values() if one.role is Role.PARAMETER]
+    assert named == [("weight",)]
+
+
+def test_an_argument_keeps_the_name_that_the_model_gives_it() -> None:
+    recording = executed("model(images)", model=nn.Linear(3, 3), images=torch.ones(3))
+    assert [slot.name for slot in recording.inputs] == ["input"]

@@ -178,19 +178,22 @@ def test_a_custom_function_does_not_end_a_mode() -> None:
 
 
 def test_nothing_is_kept_alive() -> None:
-    """What the frame of a direct call held is freed when it returns."""
+    """What the frame of a direct call holds is freed when the program frees it."""
     gone = []
 
     class Holds(nn.Module):
         def forward(self, x):
             held = x.sin()
             gone.append(weakref.ref(held))
+            held = held.cos()
+            assert gone[0]() is None
+            gone.append(weakref.ref(held))
             return held.sum()
 
     holds = Holds()
     with Recorder():
         holds.forward(torch.ones(3))
-        assert gone[0]() is None
+        assert gone[1]() is None
 
 
 @pytest.mark.parametrize("make", [Own, Derived, lambda: Net(nn.Linear(3, 3), direct)])

@@ -113,3 +113,14 @@ def test_a_fold_of_optimizers_names_what_all_update(tmp_path: Path) -> None:
     recording = recorder.recording
     for text in (recording.render(tmp_path / "net.dot").read_text(), str(recording.summary())):
         assert "×4" in text and "for 0" not in text
+
+
+def test_a_backward_pass_shows_both_of_its_gradients(tmp_path: Path) -> None:
+    """Their shapes, if they are too few to be counted; both go to the optimizer."""
+    net = nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with torchrecorder.Recorder(net) as recorder:
+        net(torch.rand(3, 4)).sum().backward()
+        optimizer.step()
+    figure = recorder.recording.render(tmp_path / "step.dot").read_text()
+    assert "→ 2×4, [2]" in figure

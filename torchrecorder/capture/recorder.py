@@ -139,6 +139,8 @@ class Recorder:
         self._used = True
         with DisableTorchFunction():  # other function modes must not see calls of the recorder
             self._set_up()
+        with self._tape.losing("names"):
+            self._instruments.modules.names.enter(get_frame(1))
         return self
 
     def _set_up(self) -> None:

@@ -46,8 +46,9 @@ def line_labels(view: View, drawn: Sequence[Bundle], captions: Captions) -> dict
         tail, final = bundle.first.tail, is_final(view, bundle.first)
         before = shown.setdefault(tail, set())
         text = counted(bundle.flow, numbers.get((tail, bundle.flow), 0))
+        several = bundle.trunk if len(bundle.arrows) > 1 else ""
         value: object = bundle.flow if text else same(view, bundle.first)
-        carried = {bundle.trunk or value, value} if not text else {value}
+        carried = {value} if text else {several or value, value}
         if not before.isdisjoint(carried) or (final and not before):
             continue
         text = text or (_of_tensors(view, bundle, captions) if captions.style.shapes else "")

@@ -230,20 +230,27 @@ def _for_each_weight(recording: RecordedRun) -> Iterator[OpId]:
 
 
 def _held_inside(view: View) -> list[str]:
-    """Constants that a module holds, as it holds buffers, and that only its closed boxes read."""
-    scopes, heads = view.recording.scopes, dict[str, list[str]]()
+    """Constants that modules in closed boxes hold, as they hold buffers, and alone read."""
+    heads: dict[str, list[str]] = {}
     for arrow in view.arrows:
         if view.boxes[arrow.tail].kind is BoxKind.CONSTANT:
             heads.setdefault(arrow.tail, []).append(arrow.head)
+    return [
+        box for box, found in heads.items() if all(_holds(view, head, box) for head in found)
+    ]
 
-    def holds(head: str, constant: str) -> bool:
-        scope = scopes.get(ScopeId(head))
-        if scope is None or scope.module is None:
+
+def _holds(view: View, head: str, constant: str) -> bool:
+    """Whether what reads *constant* in the box *head* is inside of a module that holds it."""
+    recording, members = view.recording, {head, *view.boxes[head].members}
+    names = recording.values[ValueId(constant)].names
+    readers = [one for one in recording.consumers.get(ValueId(constant), ()) if one in members]
+    for reader in readers:
+        around = [recording.scopes[one] for one in recording.within(recording.ops[reader].scope)]
+        paths = [one.path for one in around if one.id in members and one.module is not None]
+        if not any(name.startswith(f"{path}." if path else "") for name in names for path in paths):
             return False
-        names = view.recording.values[ValueId(constant)].names
-        return any(name.startswith(f"{scope.path}." if scope.path else "") for name in names)
-
-    return [box for box, found in heads.items() if all(holds(head, box) for head in found)]
+    return bool(readers) and head in recording.scopes
 
 
 def _without_reads(view: View, steps: Collection[str | None]) -> View:

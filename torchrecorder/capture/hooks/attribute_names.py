@@ -1,17 +1,21 @@
-"""AttributeNames: name the tensors that running modules hold, also inside lists and objects."""
+"""AttributeNames: name the tensors that running modules hold, also inside lists and objects, and
+those of the script or notebook in which the recorder was entered."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+import inspect
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
-from torch.nn import Module
+from torch.nn import Module, Parameter
 
 from torchrecorder.capture.tensors.argument_objects import NEAR, homes_of, places_in
 from torchrecorder.events import Role
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from torchrecorder.capture.module_registry import Catalog
     from torchrecorder.capture.tape import Tape
 
@@ -19,6 +23,7 @@ _MOST = 100_000
 """How many places inside attributes are looked at in a run; they may change between searches."""
 
 _OF_PYTORCH = frozenset(vars(Module()))
+_OF_IPYTHON = frozenset(("In", "Out"))
 
 
 class AttributeNames:
@@ -28,6 +33,15 @@ class AttributeNames:
         self.tape = tape
         self.catalog = catalog
         self._left = _MOST
+        self._globals: Mapping[str, Any] = {}
+
+    def enter(self, frame: FrameType) -> None:
+        """The recorder is entered in *frame*: if that is no function, its variables give names.
+
+        Those of a function are not read, because Python would keep them alive.
+        """
+        if not frame.f_code.co_flags & inspect.CO_NEWLOCALS:
+            self._globals = frame.f_globals
 
     def of(self, tensor: Tensor) -> tuple[Role, str] | None:
         """The name of *tensor*, if it is an attribute of a running module, in an argument or a
@@ -42,10 +56,12 @@ class AttributeNames:
         if known is not None:
             return known
         for prefix, module in running:
-            inside = self._inside(module, tensor)
+            inside = self._inside(vars(module), tensor)
             if inside is not None:
                 return Role.CONSTANT, prefix + inside
-        return None
+        variable = self._variable(tensor) if self._globals else None
+        role = Role.PARAMETER if isinstance(tensor, Parameter) else Role.CONSTANT
+        return (role, variable) if variable is not None else None
 
     def _running(self) -> Iterator[tuple[str, Module]]:
         """The modules that are running, innermost first, each with the prefix of its names."""
@@ -54,9 +70,21 @@ class AttributeNames:
             if module is not None:
                 yield f"{opened.event.path}." if opened.event.path else "", module
 
-    def _inside(self, module: Module, tensor: Tensor) -> str | None:
-        """The place of *tensor* in a list, dict or object that *module* holds."""
-        held = [item for item in vars(module).items() if item[0] not in _OF_PYTORCH]
+    def _variable(self, tensor: Tensor) -> str | None:
+        """The variable that is *tensor*, or the place of *tensor* in one."""
+        public = {
+            name: value
+            for name, value in list(self._globals.items())
+            if not name.startswith("_") and name not in _OF_IPYTHON
+        }
+        known = (name for name, value in public.items() if value is tensor)
+        return next(known, None) or self._inside(public, tensor)
+
+    def _inside(self, holder: Mapping[str, Any], tensor: Tensor) -> str | None:
+        """The place of *tensor* in a list, dict or object that *holder* has."""
+        held = [item for item in holder.items() if item[0] not in _OF_PYTORCH]
+        if self._left < 0:
+            return None
         for name, found in places_in([(str(key), value) for key, value in held], NEAR):
             self._left -= 1
             if found is tensor:

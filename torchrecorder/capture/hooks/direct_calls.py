@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 from torch.nn import Module
 
-from torchrecorder.capture.hooks.source import first_local
 from torchrecorder.capture.internals.access import current_graph_task
 from torchrecorder.capture.tensors.describe import tensors_in
 from torchrecorder.events import Slot
@@ -72,9 +71,8 @@ class DirectCalls:
 
     def enter(self, region: Region, source: SourceLine | None, state: Any) -> OpenScope:
         """Open the scope of a direct call."""
-        assert region.forward is not None
-        module = first_local(region.forward)
-        assert isinstance(module, Module)
+        module = region.module
+        assert region.forward is not None and module is not None
         _, opened = self.open(module, source, state)
         opened.inputs = self.slots_of(_arguments(region.forward))
         opened.results_unseen = True
@@ -85,14 +83,14 @@ class DirectCalls:
         """*regions* without functions of the module whose call is recorded by hooks."""
         found = []
         for region in regions:
-            if region.forward is not None and self._is_open(region.forward):
+            if region.module is not None and self._is_open(region.module):
                 self.sources.dismiss(region)
             else:
                 found.append(region)
         return found
 
-    def _is_open(self, frame: FrameType) -> bool:
-        entry = self.catalog.entries.get(id(first_local(frame)))
+    def _is_open(self, module: Module) -> bool:
+        entry = self.catalog.entries.get(id(module))
         for opened in reversed(self.tape.stack):
             if opened.key is None:
                 return entry is not None and opened.event.module == entry.module

@@ -73,7 +73,8 @@ class ModuleScopes:
         self.called: Called | None = None
         self.deferred_exits = regions.deferred_exits = DeferredExits(self.open, self._finish)
         self.direct = regions.direct = DirectCalls(tape, regions.sources, catalog, values.slots_of)
-        values.search_names = AttributeNames(tape, catalog).of
+        self.names = AttributeNames(tape, catalog)
+        values.search_names = self.names.of
 
     def __enter__(self) -> ModuleScopes:
         with ExitStack() as stack:

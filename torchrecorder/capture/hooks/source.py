@@ -12,6 +12,7 @@ import inspect
 import os
 import re
 import sys
+import weakref
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any, NamedTuple
@@ -111,6 +112,7 @@ class Region(NamedTuple):
     outside: FrameType | None
     inside: int  # how many frames of the user run inside of it
     forward: FrameType | None = None  # of a module called without hooks; the key does not hold it
+    module: Module | None = None  # that module
 
 
 class Sources:
@@ -207,24 +209,30 @@ class Sources:
         *frame*; of functions of a module inside each other, only the outermost."""
         mark = mark_of(frame)
         if mark is not None and self in mark:
+            module = mark[self]()
+        else:  # only once: up to Python 3.12, ``f_locals`` keeps all that it has found
+            module = self._called_in(frame)
+            if mark is not None:
+                mark[self] = _nothing if module is None else weakref.ref(module)
+        if module is None:
             return
+        if regions and regions[-1].module is module:
+            regions.pop()
+        key = frame if mark is None else mark
+        regions.append(Region(_MODULE, key, frame.f_back, inside, frame, module))
+
+    def _called_in(self, frame: FrameType) -> Module | None:
+        """The module of which *frame* runs the ``forward``, or the ``__call__`` without hooks."""
         module = first_local(frame)
-        is_called = isinstance(module, Module) and not (
-            frame.f_code.co_name == "__call__" and runs_hooks(type(module))
-        )
-        if is_called:
-            last = regions[-1].forward if regions else None
-            if last is not None and first_local(last) is module:
-                regions.pop()
-            key = frame if mark is None else mark
-            regions.append(Region(_MODULE, key, frame.f_back, inside, frame))
-        elif mark is not None:
-            mark[self] = None
+        if not isinstance(module, Module):
+            return None
+        is_around = frame.f_code.co_name == "__call__" and runs_hooks(type(module))
+        return None if is_around else module
 
     def dismiss(self, region: Region) -> None:
         """Do not find this call of a module again: its hooks have run."""
         if type(region.key) is FrameMark:
-            region.key[self] = None
+            region.key[self] = _nothing
 
     def is_in_region(self, frame: FrameType | None) -> bool:
         """Whether a region is running anywhere around *frame*."""
@@ -318,6 +326,10 @@ class Sources:
             if filename.startswith(root):
                 return filename[len(root) :]
         return os.path.basename(filename)
+
+
+def _nothing() -> None:
+    """Stands for a reference to a module in frames that do not run one."""
 
 
 def first_local(frame: FrameType) -> object:
