@@ -3,77 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 import torch
 from torch import nn
 from torch.func import functional_call
 
-import torchrecorder
-from torchrecorder.events import OpId
-from torchrecorder.recording import Recording
-from torchrecorder.style.draw import draw
-from torchrecorder.style.style import Style
+from tests.views.loops import X, loops, made, name_of, recorded, sent, squares, texts, view_of
 from torchrecorder.views.fold.blocks import is_block
-from torchrecorder.views.pipeline import ViewOptions, make_view
-from torchrecorder.views.view import BoxKind, View
-
-X = torch.ones(2, 3)
-
-
-def made() -> nn.Sequential:
-    """A model with eight weights of six shapes."""
-    return nn.Sequential(
-        nn.Linear(3, 4), nn.Tanh(), nn.LayerNorm(4), nn.Linear(4, 5), nn.Linear(5, 2)
-    )
-
-
-def recorded(net: nn.Module, program: Callable[[], object]) -> Recording:
-    with torchrecorder.Recorder(net) as recorder:
-        program()
-    return recorder.recording
-
-
-def view_of(recording: Recording, **options: Any) -> View:
-    view = make_view(recording, ViewOptions(**options))
-    view.check()
-    drawn = [member for box in view.boxes.values() for member in box.members]
-    assert len(drawn) == len(set(drawn))
-    return view
-
-
-def loops(view: View) -> list[tuple[list[str], int]]:
-    """The names of the ops in each fold of ops, and how many times they ran."""
-    return [
-        ([name for box in view.boxes.values() if box.cluster == cluster.id
-          if (name := name_of(view, box.id))], cluster.count)
-        for cluster in view.clusters.values() if is_block(cluster.id)
-    ]
-
-
-def name_of(view: View, box: str) -> str:
-    """The name of an op; empty for other boxes."""
-    op = view.recording.ops.get(OpId(box))
-    return op.name if op else ""
-
-
-def texts(view: View, name: str) -> list[str]:
-    """The lines of the boxes with this title."""
-    labels = [shape.label for shape in draw(view, Style()).shapes]
-    return [text.text for label in labels if label[0].text == name for text in label[1:]]
-
-
-def sent(view: View, name: str) -> list[str]:
-    """The labels of the lines from the boxes with this title."""
-    figure = draw(view, Style())
-    tails = {shape.id for shape in figure.shapes if shape.label[0].text == name}
-    return [line.label for line in figure.lines if line.tail in tails]
-
-
-def squares(net: nn.Module) -> Iterator[torch.Tensor]:
-    return (weight.pow(2).sum() for weight in net.parameters())
+from torchrecorder.views.view import BoxKind
 
 
 def test_a_sum_over_all_weights_is_one_loop() -> None:
@@ -98,6 +36,18 @@ def test_copies_of_all_weights_are_one_loop() -> None:
     assert loops(view) == [(["clone"], 8)]
     assert sent(view, "clone") == ["4×3 … [2]"]
     assert sent(view, "state_dict") == ["8 tensors"]
+
+
+def test_buffers_are_copied_in_the_same_loop() -> None:
+    net = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
+    kept = []
+
+    def program() -> None:
+        net(X)
+        kept.append({name: weight.clone() for name, weight in net.state_dict().items()})
+        net.load_state_dict(kept[0])
+
+    assert loops(view_of(recorded(net, program))) == [(["clone"], 9)]
 
 
 def test_copies_in_each_round_are_counted_for_one_round() -> None:
@@ -204,6 +154,45 @@ def test_constants_for_each_weight_are_one_box(fold: bool) -> None:
     } == {1}  # one line for all tensors of a box
 
 
+def test_constants_of_two_lines_are_two_boxes() -> None:
+    """Also if both call the same operation; those that something else reads are not grouped."""
+    net = made()
+    masks, scales, others = (
+        [torch.ones_like(weight) for weight in net.parameters()] for _ in range(3)
+    )
+
+    def program() -> torch.Tensor:
+        found = []
+        for _ in range(2):
+            for weight, mask, scale, other in zip(net.parameters(), masks, scales, others):
+                part = weight * mask
+                part = part * scale
+                part = part * other
+                found.append(part.sum())
+        return torch.stack(found) + sum(other.exp().sum() for other in others)
+
+    view = view_of(recorded(net, program))
+    constants = [box for box in view.boxes.values() if box.kind is BoxKind.CONSTANT]
+    assert sorted(box.count for box in constants) == [*[1] * 8, 8, 8]
+
+
+def test_weights_that_were_updated_may_have_any_shape() -> None:
+    """The loop reads what the optimizer has written, and passes the sum on."""
+    net = made()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+
+    def program() -> torch.Tensor:
+        net(X).sum().backward()
+        optimizer.step()
+        found = sum(squares(net))
+        assert isinstance(found, torch.Tensor)
+        return found
+
+    view = view_of(recorded(net, program))
+    assert loops(view) == [(["pow", "sum", "add"], 7)]
+    assert [len(cluster.carried) for cluster in view.clusters.values()] == [1]
+
+
 def test_constants_of_a_loop_that_runs_once_are_in_it() -> None:
     """Also their shapes are those of the first and last weight."""
     net = made()
@@ -271,86 +260,3 @@ def test_state_from_before_the_run_is_one_tensor_for_each_weight() -> None:
     view = view_of(recorded(net, program))
     assert loops(view) == [(["mul_", "detach", "add_"], 8)]
     assert texts(view, "constant") == ["4×3 … [2]"]
-
-
-def test_batches_of_different_sizes_are_no_weights() -> None:
-    """They are constants, too, but only read."""
-    net = made()
-    batches = [torch.ones(number, 3) for number in (4, 4, 4, 2)]
-
-    def program() -> None:
-        for batch in batches:
-            net(batch * 2)
-
-    recording = recorded(net, program)
-    assert not recording.weight_loops
-    names = [name_of(view_of(recording), box) for box in view_of(recording).boxes]
-    assert names.count("mul") == 2
-
-
-def test_other_lines_are_other_loops() -> None:
-    net = made()
-
-    def program() -> torch.Tensor:
-        found = [weight.exp().sum() for weight in net.parameters()]
-        found += [weight.exp().sum() for weight in net.parameters()]
-        return torch.stack(found)
-
-    assert loops(view_of(recorded(net, program))) == [(["exp", "sum"], 8), (["exp", "sum"], 8)]
-
-
-def test_equal_steps_of_a_weight_from_several_lines_still_fold() -> None:
-    """A line that reads the same weight in each round is no loop over weights."""
-    weight = nn.Parameter(torch.ones(3))
-
-    def program() -> torch.Tensor:
-        found = []
-        for _ in range(2):
-            one = weight.exp().sum()
-            two = weight.exp().sum()
-            four = weight.exp().sum()
-            found += [one, two, four]
-        return torch.stack(found)
-
-    recording = torchrecorder.record(program)
-    assert not recording.weight_loops
-    assert loops(view_of(recording)) == [(["exp", "sum"], 6)]
-
-
-def test_activations_of_different_shapes_do_not_fold() -> None:
-    """Only weights, gradients, and what is made of these."""
-    net = made()
-
-    def program() -> torch.Tensor:
-        sizes = [torch.ones(number, 3) for number in range(2, 10)]
-        return torch.stack([net(size).exp().sum() for size in sizes])
-
-    recording = recorded(net, program)
-    assert not recording.weight_loops
-    assert all(names != ["exp", "sum"] for names, _ in loops(view_of(recording)))
-
-
-class Mixed(nn.Module):
-    """Weighs its input with the sum of its own weights."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.weights = nn.ParameterList(torch.ones(number, 2) for number in range(1, 6))
-        self.layer = nn.Linear(3, 3)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        kept = torch.stack([weight.softmax(-1).sum() for weight in self.weights])
-        return self.layer(x) * kept.sum()  # type: ignore[no-any-return]
-
-
-def test_weights_that_a_module_reads_itself_are_drawn() -> None:
-    """They are inputs of the model as a class token is; its loop folds all the same."""
-    view = view_of(torchrecorder.record(Mixed(), X), depth=9)
-    assert loops(view) == [(["softmax", "sum"], 5)]
-    assert sum(box.kind is BoxKind.PARAMETER for box in view.boxes.values()) == 5
-
-
-def test_weights_of_a_model_that_did_not_run() -> None:
-    net = made()
-    view = view_of(torchrecorder.record(lambda: torch.stack([*squares(net)])))
-    assert loops(view) == [(["pow", "sum"], 8)]

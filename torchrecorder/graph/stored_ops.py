@@ -24,9 +24,6 @@ class StoredRun(Protocol):
     @property
     def stored(self) -> Mapping[ValueId, Role]: ...
 
-    @property
-    def stored_memory(self) -> Mapping[int, Role]: ...
-
 
 def bookkeeping(recording: StoredRun) -> frozenset[OpId]:
     """The ops that read and write nothing but buffers, such as a count of batches."""
@@ -85,7 +82,7 @@ def _weights(recording: StoredRun) -> Callable[[Value], Hashable]:
     """A function that returns the name, memory or place of a weight, of a gradient, or of state
     from before the run that the run writes; None of others.
     """
-    ops, stored, memory = recording.ops, recording.stored, recording.stored_memory
+    ops, stored = recording.ops, recording.stored
     passes = {run.op for run in recording.backward_runs}
     written = {recording.values[value].storage for op in ops.values() for value in op.writes}
     written.discard(NO_STORAGE)
@@ -93,8 +90,7 @@ def _weights(recording: StoredRun) -> Callable[[Value], Hashable]:
     def weight(value: Value) -> Hashable:
         if value.id in stored or names_gradient(value.names):
             return value.names[0]
-        state = value.role is Role.CONSTANT and value.storage in written
-        if state or value.storage in memory or value.kind == "Parameter":
+        if value.kind == "Parameter" or value.role is Role.CONSTANT and value.storage in written:
             return ("memory", value.storage)
         if value.producer is not None and value.producer in passes:
             return ("gradient", ops[value.producer].outputs.index(value.id))

@@ -166,7 +166,7 @@ def _read_by_repeats(view: View, arrow: Arrow) -> Sequence[ValueId]:
     If the tail is in the rounds of a loop, the results of the first round.
     """
     tail, head = view.boxes[arrow.tail], view.boxes[arrow.head]
-    if not head.instances or tail.instances:
+    if not head.instances:
         return ()
     ops, made = view.recording.ops, frozenset(tail.members)
     readers = [ops[OpId(item)] for item in head.instances if item in ops]

@@ -75,7 +75,7 @@ def _constants(view: View) -> Iterator[InputGroup]:
     for arrow in view.arrows if lines else ():
         if arrow.tail in lines:
             head = ops[OpId(arrow.head)] if arrow.head in loops else None
-            lines[arrow.tail].add((head.source, head.qualname, arrow.slot) if head else None)
+            lines[arrow.tail].add((head.source, head.qualname) if head else None)
     found: dict[Hashable, list[Box]] = {}
     for name, read in lines.items():
         if read and None not in read:

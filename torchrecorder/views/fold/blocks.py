@@ -134,9 +134,8 @@ def op_key(recording: RecordedRun, op: Op) -> Hashable:
     each weight, shapes and settings do not count.
     """
     values = recording.values
-    slots = [slot for slot in op.inputs if not names_gradient((slot.name,))]
     if op.id in recording.weight_loops:
-        return op.kind, op.qualname, op.failed, op.source, tuple(slot.name for slot in slots)
+        return op.kind, op.qualname, op.failed, op.source
     outputs = own_outputs(values, op)
     return (
         op.kind,
@@ -144,7 +143,11 @@ def op_key(recording: RecordedRun, op: Op) -> Hashable:
         op.failed,
         len(op.writes) - len(op.outputs) + len(outputs),
         tuple((name, without_numbers(text)) for name, text in op.arguments),
-        tuple((slot.name, *_form(values[slot.value])) for slot in slots),
+        tuple(
+            (slot.name, *_form(values[slot.value]))
+            for slot in op.inputs
+            if not names_gradient((slot.name,))
+        ),
         tuple(_form(values[output]) for output in outputs),
     )
 
