@@ -1,4 +1,4 @@
-"""A model with weights of several shapes, and what is drawn of loops over them."""
+"""Programs with loops over weights and training steps, and what is drawn of them."""
 
 from __future__ import annotations
 
@@ -71,3 +71,15 @@ def sent(view: View, name: str) -> list[str]:
 
 def squares(net: nn.Module) -> Iterator[torch.Tensor]:
     return (weight.pow(2).sum() for weight in net.parameters())
+
+
+def closure_of(model: nn.Module, optimizer: torch.optim.Optimizer) -> Callable[[], torch.Tensor]:
+    """What runs a model with four inputs, and computes its gradients, in the optimizer's step."""
+
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        loss: torch.Tensor = model(torch.ones(2, 4)).sum()
+        loss.backward()
+        return loss
+
+    return closure

@@ -14,6 +14,8 @@ from torchrecorder.recording import Recording
 from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import BoxKind
 
+from tests.views.loops import closure_of
+
 
 def counts(recording: Recording, **options: object) -> list[int]:
     """How often the folded boxes and clusters of a view repeat, largest first."""
@@ -35,12 +37,7 @@ def test_steps_of_an_optimizer_that_is_given_the_model_in_a_closure(
     model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 1))
     optimizer = make(model.parameters())
 
-    def closure() -> torch.Tensor:
-        optimizer.zero_grad()
-        loss: torch.Tensor = model(torch.ones(2, 4)).sum()
-        loss.backward()
-        return loss
-
+    closure = closure_of(model, optimizer)
     with torchrecorder.Recorder(model) as recorder:
         for _ in range(4):
             optimizer.step(closure)  # type: ignore[arg-type]

@@ -22,6 +22,8 @@ from torchrecorder.testing import Builder
 from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import BoxKind, View
 
+from tests.views.loops import closure_of
+
 
 class Block(torch.nn.Module):
     """Two linear layers with a skip connection around them."""
@@ -241,14 +243,8 @@ def test_a_step_that_holds_the_model_is_open() -> None:
     model = torch.nn.Linear(4, 1)
     optimizer = torch.optim.LBFGS(model.parameters(), max_iter=1)
 
-    def closure() -> torch.Tensor:
-        optimizer.zero_grad()
-        loss: torch.Tensor = model(torch.ones(2, 4)).sum()
-        loss.backward()
-        return loss
-
     with torchrecorder.Recorder(model) as recorder:
-        optimizer.step(closure)
+        optimizer.step(closure_of(model, optimizer))
     assert "LBFGS" not in names(recorder.recording)
 
 

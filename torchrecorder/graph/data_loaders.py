@@ -28,6 +28,8 @@ def calls_of_kind(scopes: Mapping[ScopeId, Scope], *kinds: ScopeKind) -> dict[Sc
     Itself included. Inside of one that runs a module, such as the step of an optimizer that is
     given a closure, there may be others.
     """
+    if not any(scope.kind in kinds for scope in scopes.values()):
+        return {}
     running: set[ScopeId | None] = {None}
     for scope in scopes.values():
         around = scope.id if scope.kind is ScopeKind.MODULE else None

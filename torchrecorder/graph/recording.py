@@ -266,7 +266,7 @@ class RecordedRun:
 
     @cached_property
     def weight_loops(self) -> frozenset[OpId]:
-        """The ops of lines that run for each of several weights of different shapes."""
+        """The ops of lines that run for each of several weights, of any shapes."""
         return weight_loops(self)
 
     @cached_property

@@ -71,9 +71,9 @@ class _FirstCalls:
         self.scopes = recording.scopes
         self.calls = CallsAround(recording)
         self.path = cache(self._path)
-        outermost = [scope for scope in constructions if scope.parent not in
-                     {one.id for one in constructions}]
-        self.paths = {scope.id: self.path(scope.id) for scope in outermost}
+        inside = {scope.id for scope in constructions}
+        outermost = [scope.id for scope in constructions if scope.parent not in inside]
+        self.paths = {scope: self.path(scope) for scope in outermost}
         called = Counter(map(self._key, recording.function_calls))
         called.update(self._key(scope.id) for scope in self.scopes.values())
         self.again = {key for key, times in called.items() if times > 1}

@@ -13,7 +13,7 @@ from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.scaler_state import scaler_state
 from torchrecorder.views.nesting import Nesting
-from torchrecorder.views.training import training_steps
+from torchrecorder.views.training import is_in_module, training_steps
 from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, View
 
 KIND_OF_ROLE = {
@@ -64,7 +64,7 @@ class _Whole:
     def view(self) -> View:
         empty = self._empty_scopes()
         for op in self.ops.values():
-            if op.outputs or op.kind is not OpKind.PASS or self._is_in_module(op.scope):
+            if op.outputs or op.kind is not OpKind.PASS or is_in_module(self.recording, op.scope):
                 self._into(op.id, op.scope, op.inputs)
         for scope in empty:
             self._into(scope.id, scope.parent, scope.inputs)
@@ -78,10 +78,6 @@ class _Whole:
             if scope.id in filled
         }
         return View(self.recording, {box.id: box for box in boxes}, clusters, tuple(self.arrows))
-
-    def _is_in_module(self, scope: ScopeId | None) -> bool:
-        around = map(self.scopes.__getitem__, self.recording.within(scope))
-        return any(outer.kind is ScopeKind.MODULE for outer in around)
 
     def _empty_scopes(self) -> list[Scope]:
         """Scopes in which no op and no other scope ran."""

@@ -15,7 +15,7 @@ from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.quiet_ops import is_pass, is_query
 from torchrecorder.views.view import Arrow, Box, BoxKind, View
-from torchrecorder.views.training import training_steps
+from torchrecorder.views.training import is_in_module, training_steps
 
 STORED_KINDS = (BoxKind.PARAMETER, BoxKind.BUFFER)
 
@@ -221,11 +221,9 @@ class HideStored:
 def _for_each_weight(recording: RecordedRun) -> Iterator[OpId]:
     """The backward passes, and outside of modules the ops of lines that run for each weight."""
     yield from (run.op for run in recording.backward_runs)
-    ops, scopes = recording.ops, recording.scopes
-    outside = {
-        scope for scope in {ops[op].scope for op in recording.weight_loops}
-        if all(scopes[outer].kind is not ScopeKind.MODULE for outer in recording.within(scope))
-    }
+    ops = recording.ops
+    around = {ops[op].scope for op in recording.weight_loops}
+    outside = {scope for scope in around if not is_in_module(recording, scope)}
     yield from (op for op in recording.weight_loops if ops[op].scope in outside)
 
 

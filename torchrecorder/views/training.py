@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from torchrecorder.events import TRAINING, OpId, ScopeKind
+from torchrecorder.events import TRAINING, OpId, ScopeId, ScopeKind
+from torchrecorder.graph.data_loaders import calls_of_kind
 from torchrecorder.graph.recording import RecordedRun
 
 
@@ -12,17 +13,13 @@ def training_steps(recording: RecordedRun) -> frozenset[str]:
 
     Those that run a module, such as steps of LBFGS, are left out.
     """
-    if not any(scope.kind in TRAINING for scope in recording.scopes.values()):
-        return frozenset()
-    holding: set[str | None] = set()
-    for scope in recording.scopes.values():
-        if scope.kind is ScopeKind.MODULE:
-            holding.update(recording.within(scope.id))
-    found: set[str | None] = set()
-    for scope in recording.scopes.values():
-        if scope.parent in found or (scope.kind in TRAINING and scope.id not in holding):
-            found.add(scope.id)
-    return frozenset(item for item in found if item is not None)
+    return frozenset(calls_of_kind(recording.scopes, *TRAINING))
+
+
+def is_in_module(recording: RecordedRun, scope: ScopeId | None) -> bool:
+    """Whether *scope* is the call of a module, or inside one."""
+    around = map(recording.scopes.__getitem__, recording.within(scope))
+    return any(outer.kind is ScopeKind.MODULE for outer in around)
 
 
 def drawn_backwards(recording: RecordedRun) -> frozenset[OpId]:

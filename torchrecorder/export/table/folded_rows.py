@@ -122,9 +122,9 @@ class _Folded:
             if scope is None or scope.kind not in REGIONS:  # titles of regions have no name
                 title = f"{labels.names(names)}{title.removeprefix(_short(title))}"
             title = f"{title}  {number}"
-        each = [self.listed[self.place[instance]].notes for instance in node.instances]
-        said = (note for note in row.notes if not note.startswith("call "))
-        shared = (note for note in said if all(note in notes for notes in each))
+        of_all = [self.listed[self.place[instance]].notes for instance in node.instances]
+        own = (note for note in row.notes if not note.startswith("call "))
+        shared = (note for note in own if all(note in notes for notes in of_all))
         notes = (*shared, *self._notes(node))
         last = self.listed[self.place[node.instances[-1]]] if self.tree.rows.similar else None
         return replace(row, title=title, ids=tuple(node.instances), notes=notes, last=last)

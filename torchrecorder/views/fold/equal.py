@@ -192,20 +192,24 @@ class Connections:
         """The origin of an arrow into *item*; each repeat may read its own parameter.
 
         It may also read a parameter that an optimizer step has updated, or an output of its
-        counterpart in a parallel row. In a line that runs for each weight, that may have any shape.
+        counterpart in a parallel row.
         """
-        any_weight = arrow.head in self.any_weight
         stored = self.stored(arrow)
+        if arrow.head in self.any_weight:
+            return ("weight",) if stored else self._made_of_weight(arrow)
         if stored:
-            return ("weight",) if any_weight else stored
-        if any_weight and self.view.boxes[arrow.tail].kind is BoxKind.CONSTANT:
-            return ("constant",)
-        if any_weight:
-            maker = self.view.recording.ops.get(OpId(arrow.tail))
-            is_loop = maker is not None and maker.id in self.any_weight
-            return (maker.source, maker.qualname) if maker and is_loop else (arrow.tail,)
+            return stored
         spot = self.parallel.spot(arrow.tail, item)
         return (arrow.tail, arrow.value) if spot is None else (spot, self.result(arrow))
+
+    def _made_of_weight(self, arrow: Arrow) -> tuple[object, ...]:
+        """The origin of what a line that runs for each weight reads, whichever weight it is of."""
+        if self.view.boxes[arrow.tail].kind is BoxKind.CONSTANT:
+            return ("constant",)
+        maker = self.view.recording.ops.get(OpId(arrow.tail))
+        if maker is not None and maker.id in self.any_weight:
+            return maker.source, maker.qualname
+        return (arrow.tail,)
 
     def result(self, arrow: Arrow) -> int | None:
         """The index of the result of an op that an arrow carries."""
