@@ -149,3 +149,42 @@ def test_variables_of_a_script() -> None:
 def test_an_argument_keeps_the_name_that_the_model_gives_it() -> None:
     recording = executed("model(images)", model=nn.Linear(3, 3), images=torch.ones(3))
     assert [slot.name for slot in recording.inputs] == ["input"]
+
+
+def stepped(model: nn.Module, optimizer: torch.optim.Optimizer) -> torchrecorder.Recording:
+    """The recording of the second step; the first made the state."""
+    for weight in model.parameters():
+        weight.grad = torch.ones_like(weight)
+    optimizer.step()
+    with torchrecorder.Recorder(model) as recorder:
+        optimizer.step()
+    return recorder.recording
+
+
+def test_the_state_of_an_optimizer_belongs_to_weights() -> None:
+    """Each tensor has the names of its weight and of its place; without a name, its place alone."""
+    model, free = nn.Linear(2, 3), nn.Parameter(torch.ones(3))
+    optimizer = torch.optim.RMSprop([*model.parameters(), free], momentum=0.9)
+    free.grad = torch.ones(3)
+    found = {names[0] for names in constants(stepped(model, optimizer)) if names}
+    kinds = {"step", "square_avg", "momentum_buffer"}
+    named = {f"{weight}.{kind}" for weight in ("weight", "bias") for kind in kinds}
+    assert {name for name in found if not name.endswith(".grad")} == named | kinds
+
+
+def test_the_state_is_of_the_optimizer_that_steps() -> None:
+    """One after the other; what a tensor of a former one was called is no longer known."""
+    first, second = nn.Linear(2, 3), nn.Linear(2, 3)
+    optimizers = [
+        torch.optim.SGD(first.parameters(), momentum=0.9),
+        torch.optim.Adagrad(second.parameters()),
+    ]
+    model = nn.ModuleList([first, second])
+    for optimizer in optimizers:
+        stepped(model, optimizer)
+    with torchrecorder.Recorder(model) as recorder:
+        for optimizer in optimizers:
+            optimizer.step()
+    found = {names[0] for names in constants(recorder.recording) if names}
+    assert {"0.weight.momentum_buffer", "0.bias.momentum_buffer"} < found
+    assert {"1.weight.sum", "1.bias.sum", "1.weight.step", "1.bias.step"} < found

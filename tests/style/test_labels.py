@@ -195,6 +195,10 @@ def test_numbers_show_what_they_are_for(op: str, name: str, said: str) -> None:
         (("encoder_layer_0", "encoder_layer_1", "encoder_layer_11"), "encoder_layer_0 … 11"),
         (("cell", "cell", "cell"), "cell"),
         (("first", "second", "third"), "first … third"),
+        (("0.weight.exp_avg", "0.bias.exp_avg"), "*.exp_avg"),
+        (("0.weight", "1.weight", "11.weight"), "0.weight … 11.weight"),
+        (("weights.0", "biases.0", "scales.0"), "weights.0 … scales.0"),
+        (("a.weight", "b.bias", "c.weight"), "a.weight … c.weight"),
     ],
 )
 def test_names_of_a_fold(siblings: tuple[str, ...], text: str) -> None:
@@ -211,6 +215,8 @@ def test_names_of_a_fold(siblings: tuple[str, ...], text: str) -> None:
         ("28.0", "× 28.0"),
         ("25088", "× 25088"),
         ("0.125", "× 0.125"),
+        ("0.99999", "× 0.99999"),
+        ("2.0000001192092896", "× 2"),
     ],
 )
 def test_decimals_have_four_digits(given: str, said: str) -> None:

@@ -102,3 +102,21 @@ def test_repeated_layers_that_read_them_all_read_one(tmp_path: Path) -> None:
     recording.render(tmp_path / "f.svg")
     text = (tmp_path / "f.svg").read_text()
     assert f">{LEAST} tensors<" in text and "parts.part1: [2]" in text
+
+
+@pytest.mark.parametrize("layers", [2, 3])
+def test_the_state_of_an_optimizer_is_a_box_for_each_kind(layers: int) -> None:
+    """The sums of all weights are one box, their averages another; of few weights each is one."""
+    model = nn.Sequential(*(nn.Linear(2, 2) for _ in range(layers)))
+    optimizer = torch.optim.Adam(model.parameters(), fused=True)
+    for weight in model.parameters():
+        weight.grad = torch.ones_like(weight)
+    optimizer.step()
+    with torchrecorder.Recorder(model) as recorder:
+        optimizer.step()
+    view = make_view(recorder.recording, ViewOptions(depth="ops"))
+    view.check()
+    state = [box for box in view.boxes.values() if box.kind is BoxKind.CONSTANT and box.is_group]
+    kinds = ["*.grad", "*.exp_avg", "*.exp_avg_sq", "*.step"] if 2 * layers >= LEAST else []
+    assert sorted(box.names[0] for box in state) == sorted(kinds)
+    assert {box.count for box in state} <= {2 * layers}

@@ -74,7 +74,7 @@ class Instruments:
 
     def __enter__(self) -> Instruments:
         tape = self.tape
-        steps = OptimizerSteps(tape, self.regions)
+        steps = OptimizerSteps(tape, self.regions, self.modules.names)
         instruments: tuple[contextlib.AbstractContextManager[Any], ...] = (
             self.applied,
             self.regions.calls,

@@ -169,8 +169,13 @@ def _number(scalar: re.Match[str]) -> str:
 
 
 def _rounded(text: str) -> str:
-    """*text* rounded to four digits."""
-    return DECIMAL.sub(lambda found: min(found[0], f"{float(found[0]):.4g}", key=len), text)
+    """*text* rounded to four digits, or to six near a whole number: 0.99999 is not 1."""
+    return DECIMAL.sub(lambda found: min(found[0], _digits(float(found[0])), key=len), text)
+
+
+def _digits(number: float) -> str:
+    rounded = f"{number:.4g}"
+    return f"{number:.6g}" if rounded.isdigit() else rounded
 
 
 def split(detail: str) -> tuple[list[str], dict[str, str]]:

@@ -94,10 +94,17 @@ def shorten(text: str, limit: int = 48) -> str:
 
 
 def names(siblings: tuple[str, ...]) -> str:
-    """The range of names of a fold, ``layers.0 … layers.11``; equal names are listed once."""
+    """The range of names of a fold, ``layers.0 … layers.11``; equal names are listed once.
+
+    Those that have only their last part in common, in different places, are ``*.exp_avg``.
+    """
     first, last = (*siblings[:1], *siblings[-1:]) if siblings else ("", "")
     if first == last:
         return first
+    _, dot, tail = first.rpartition(".")
+    if all(name.endswith(dot + tail) for name in siblings) and dot and not tail.isdigit():
+        if len({NUMBER.sub("", name) for name in siblings}) > 1:
+            return f"*.{tail}"
     if len(siblings) == 2 and len(first + last) < 24:
         return f"{first}, {last}"
     stem = re.split(r"\d+$", last)[0]

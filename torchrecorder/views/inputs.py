@@ -1,5 +1,6 @@
-"""Inputs: draw many tensors as one box: those of one argument that go to the same places, and the
-constants of a line that runs for each weight, such as masks.
+"""Inputs: draw many tensors as one box: those of one argument that go to the same places, the
+constants of a line that runs for each weight, such as masks, and the state of an optimizer that is
+of one kind, such as ``exp_avg``.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ InputGroup = tuple[str, list[Box]]
 
 @dataclass(frozen=True)
 class GroupInputs:
-    """Group the tensors of one argument, such as a ``BlockMask``, that the same boxes read, and the
-    constants that one line reads, each for another weight.
+    """Group the tensors of one argument, such as a ``BlockMask``, that the same boxes read, the
+    constants that one line reads, each for another weight, and those of several weights that the
+    same boxes read.
     """
 
     def __call__(self, view: View) -> View:
-        groups = [*_arguments(view), *_constants(view)]
+        groups = [*_arguments(view), *_constants(view), *_of_weights(view)]
         if not groups:
             return view
         first = {box.id: group[0].id for _, group in groups for box in group}
@@ -47,22 +49,35 @@ class GroupInputs:
 
 def _arguments(view: View) -> Iterator[InputGroup]:
     """The tensors of each argument that the same boxes read."""
+    found: dict[Hashable, tuple[str, list[Box]]] = {}
+    for box, name, heads in _read(view, BoxKind.INPUT):
+        argument, _, part = name.partition(".")
+        if part:
+            found.setdefault((argument, box.cluster, heads), (argument, []))[1].append(box)
+    yield from (group for group in found.values() if len(group[1]) >= LEAST)
+
+
+def _of_weights(view: View) -> Iterator[InputGroup]:
+    """The constants that the same boxes read and whose names differ in the weight alone."""
+    found: dict[Hashable, tuple[str, list[Box]]] = {}
+    for box, name, heads in _read(view, BoxKind.CONSTANT):
+        weight, _, kind = name.rpartition(".")
+        if weight and not kind.isdigit() and len(heads) == 1:
+            found.setdefault((kind, box.cluster, heads), (f"*.{kind}", []))[1].append(box)
+    yield from (group for group in found.values() if len(group[1]) >= LEAST)
+
+
+def _read(view: View, kind: BoxKind) -> Iterator[tuple[Box, str, frozenset[str]]]:
+    """The boxes of *kind* that stand for one tensor, with its name and the boxes that read it."""
     readers: dict[str, set[str]] = {
-        box.id: set() for box in view.boxes.values()
-        if box.kind is BoxKind.INPUT and box.count == 1
+        box.id: set() for box in view.boxes.values() if box.kind is kind and box.count == 1
     }
-    for arrow in view.arrows:
+    for arrow in view.arrows if readers else ():
         if arrow.tail in readers:
             readers[arrow.tail].add(arrow.head)
-    found: dict[tuple[str, str | None, frozenset[str]], list[Box]] = {}
-    for name, heads in readers.items():
-        box, names = view.boxes[name], view.recording.values[ValueId(name)].names
-        argument, _, part = names[0].partition(".") if names else ("", "", "")
-        if part:
-            found.setdefault((argument, box.cluster, frozenset(heads)), []).append(box)
-    for (argument, _, _), group in found.items():
-        if len(group) >= LEAST:
-            yield argument, group
+    for box_id, heads in readers.items():
+        names = view.recording.values[ValueId(box_id)].names
+        yield view.boxes[box_id], names[0] if names else "", frozenset(heads)
 
 
 def _constants(view: View) -> Iterator[InputGroup]:

@@ -1,14 +1,16 @@
-"""AttributeNames: name the tensors that running modules hold, also inside lists and objects, and
-those of the script or notebook in which the recorder was entered."""
+"""AttributeNames: name the tensors that running modules hold, also inside lists and objects, those
+of the script or notebook in which the recorder was entered, and the state of optimizers."""
 
 from __future__ import annotations
 
 import inspect
+import weakref
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 from torch.nn import Module, Parameter
+from torch.optim import Optimizer
 
 from torchrecorder.capture.tensors.argument_objects import NEAR, homes_of, places_in
 from torchrecorder.events import Role
@@ -34,6 +36,8 @@ class AttributeNames:
         self.catalog = catalog
         self._left = _MOST
         self._globals: Mapping[str, Any] = {}
+        self._optimizer: weakref.ref[Optimizer] | None = None
+        self._state: dict[int, tuple[weakref.ref[Any], str]] = {}
 
     def enter(self, frame: FrameType) -> None:
         """The recorder is entered in *frame*: if that is no function, its variables give names.
@@ -43,9 +47,14 @@ class AttributeNames:
         if not frame.f_code.co_flags & inspect.CO_NEWLOCALS:
             self._globals = frame.f_globals
 
+    def step_of(self, optimizer: Optimizer) -> None:
+        """A step of *optimizer* begins; its state is searched when a tensor is unknown."""
+        self._optimizer, self._state = weakref.ref(optimizer), {}
+
     def of(self, tensor: Tensor) -> tuple[Role, str] | None:
         """The name of *tensor*, if it is an attribute of a running module, in an argument or a
-        variable of the outermost call, or inside an attribute of a running module."""
+        variable of the outermost call, inside an attribute of a running module, or in the state of
+        the optimizer that ran last."""
         running = list(self._running())
         for prefix, module in running:
             for role, held in homes_of(module):
@@ -59,9 +68,25 @@ class AttributeNames:
             inside = self._inside(vars(module), tensor)
             if inside is not None:
                 return Role.CONSTANT, prefix + inside
+        state = self._of_state(tensor)
+        if state is not None:
+            return Role.CONSTANT, state
         variable = self._variable(tensor) if self._globals else None
         role = Role.PARAMETER if isinstance(tensor, Parameter) else Role.CONSTANT
         return (role, variable) if variable is not None else None
+
+    def _of_state(self, tensor: Tensor) -> str | None:
+        """The place of *tensor* in the state of the optimizer, such as ``0.weight.exp_avg``."""
+        optimizer = self._optimizer() if self._optimizer is not None else None
+        if optimizer is not None and not self._state:
+            entries = self.catalog.values.entries
+            for weight, held in optimizer.state.items():
+                entry = entries.get(id(weight))
+                name = entry.names[0] if entry is not None and entry.names else ""
+                for place, found in places_in([(name, held)], NEAR):
+                    self._state[id(found)] = weakref.ref(found), place
+        known = self._state.get(id(tensor))
+        return known[1] if known is not None and known[0]() is tensor else None
 
     def _running(self) -> Iterator[tuple[str, Module]]:
         """The modules that are running, innermost first, each with the prefix of its names."""

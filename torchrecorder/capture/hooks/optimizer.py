@@ -1,7 +1,8 @@
 """OptimizerSteps: record the steps of optimizers as regions.
 
 The region is recognized by its frame, like others: if it raises, it ends when something else runs.
-Hooks of PyTorch around steps give the exact time, also if no op follows.
+Hooks of PyTorch around steps give the exact time, also if no op follows, and the optimizer whose
+state gives names to tensors, such as ``0.weight.exp_avg``.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from torch.optim.optimizer import (
 from torchrecorder.capture.internals.access import DisableTorchFunction, get_frame
 
 if TYPE_CHECKING:
+    from torchrecorder.capture.hooks.attribute_names import AttributeNames
     from torchrecorder.capture.hooks.regions import Regions
     from torchrecorder.capture.tape import Tape
 
@@ -34,9 +36,10 @@ def around_steps(before: Callable[..., None], after: Callable[..., None]) -> con
 class OptimizerSteps:
     """Records every optimizer step in this thread."""
 
-    def __init__(self, tape: Tape, regions: Regions) -> None:
+    def __init__(self, tape: Tape, regions: Regions, names: AttributeNames) -> None:
         self.tape = tape
         self.regions = regions
+        self.names = names
 
     def __enter__(self) -> OptimizerSteps:
         self._exit = around_steps(self._before, self._after)
@@ -47,6 +50,8 @@ class OptimizerSteps:
 
     def _before(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         with self.tape.losing("steps"):
+            if not self.tape.is_elsewhere():
+                self.names.step_of(optimizer)
             self._paused(self.regions.locate, get_frame(1))
 
     def _after(self, optimizer: Any, args: Any, kwargs: Any) -> None:
