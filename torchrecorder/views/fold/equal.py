@@ -153,11 +153,23 @@ class Connections:
             self._out_of[item] = [arrow for arrow in arrows if at[arrow.head] not in span]
         return self._out_of[item]
 
-    def feeding(self, item: str) -> Iterator[Arrow]:
-        """The arrows that leave an item, except those from lines that run for each weight: each
-        weight has readers of its own.
+    def read(self, item: str) -> Iterator[Arrow]:
+        """The arrows that enter an item, except for state: a step of an optimizer has as much of
+        it as there were steps before, up to a limit in LBFGS.
         """
-        return (arrow for arrow in self.out_of(item) if arrow.tail not in self.any_weight)
+        return (arrow for arrow in self.into(item) if not self._is_state(arrow))
+
+    def feeding(self, item: str) -> Iterator[Arrow]:
+        """The arrows that leave an item, except for state and those from lines that run for each
+        weight: each weight has readers of its own.
+        """
+        return (
+            arrow for arrow in self.out_of(item)
+            if arrow.tail not in self.any_weight and not self._is_state(arrow)
+        )
+
+    def _is_state(self, arrow: Arrow) -> bool:
+        return self.flows.kind(arrow) is FlowKind.STATE
 
     def _inside(self, item: str, arrows: Mapping[str, Sequence[Arrow]]) -> Iterator[Arrow]:
         """Those of *arrows*, by box, that belong to the boxes of an item."""
@@ -260,13 +272,14 @@ class _ChainLink:
         self.connections = connections
         items = connections.items
         at, here, there = items.at, items.span(first), items.span(second)
-        joins = [arrow for arrow in connections.into(second) if at[arrow.tail] in here]
+        entering = [*connections.read(second)]
+        joins = [arrow for arrow in entering if at[arrow.tail] in here]
         before = {
             (arrow.tail, at[arrow.head] - here.start, arrow.slot): arrow
-            for arrow in connections.into(first)
+            for arrow in connections.read(first)
         }
         self.beside, self.stepping = set[Any](), set[tuple[str, int, str]]()
-        for arrow in connections.into(second):
+        for arrow in entering:
             if at[arrow.tail] not in here:
                 spot = (arrow.tail, at[arrow.head] - there.start, arrow.slot)
                 step = connections.step(before[spot], arrow) if spot in before else 0
@@ -295,7 +308,7 @@ class _ChainLink:
         the beginning, gradients, or the state that the first step creates.
         """
         entries: set[tuple[int, str]] = set()
-        for arrow in self.connections.into(first):
+        for arrow in self.connections.read(first):
             place = self.connections.items.at[arrow.head] - self.connections.items.at[first]
             if (arrow.tail, place, arrow.slot) not in self.stepping:
                 start = self.connections.start(arrow, first)
