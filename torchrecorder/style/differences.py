@@ -15,7 +15,7 @@ from torchrecorder.graph.nodes import Module, Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.structural_hash import is_off
 from torchrecorder.style import labels
-from torchrecorder.style.hyperparameters import FLAGS, SAID, USUAL, size, split, unify
+from torchrecorder.style.hyperparameters import FLAGS, NEVER, SAID, size, split, unify
 from torchrecorder.views.quiet_ops import RESHAPES, is_pass, is_query
 from torchrecorder.graph.structural_hash import without_numbers
 
@@ -306,7 +306,7 @@ def _parsed(detail: str) -> tuple[tuple[str, str], ...]:
     wide = [*plain, *(named.pop(name) for name in list(named) if name in WIDTHS)]
     if plain and named.get("groups") == plain[0]:
         named.pop("groups")  # depthwise: groups equal channels
-    kept = {name: text for name, text in named.items() if USUAL.get(name, "") is not None}
+    kept = {name: text for name, text in named.items() if name not in NEVER}
     sizes = {name: size(text) if "size" in name else unify(text) for name, text in kept.items()}
     return (*sizes.items(), *([("width", " → ".join(wide))] if wide else []))
 
