@@ -19,7 +19,7 @@ from torchrecorder.console import encodable
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import GradEdge, GradId, Statistics, ValueId
 from torchrecorder.export.chart_files import write_chart, write_page
-from torchrecorder.export.line_chart import Chart, chart
+from torchrecorder.export.line_chart import LineChart
 from torchrecorder.export.table.alignment import Column, table
 from torchrecorder.graph.nodes import Scope
 from torchrecorder.graph.recording import check_recording
@@ -234,7 +234,7 @@ class Series:
 
     def _chart(self, what: str) -> str:
         title, logarithmic, show = NUMBERS[what]
-        return chart(Chart(title, "step", self.lines(what), logarithmic, show))
+        return LineChart(title, "step", self.lines(what), logarithmic, show).svg()
 
     def remarks(self) -> Iterator[str]:
         """Problems in the last step: vanishing or exploding gradients, dead units, NaN."""
