@@ -85,7 +85,6 @@ class ModelExplorer:
     suffix: ClassVar[str] = ".explorer.json"
 
     def export(self, view: View, style: Style) -> str:
-        """The contents of the file."""
         graph = _ViewWriter(_everything(view.recording), style).graph()
         return _json({"label": view.recording.name, "graphs": [graph]})
 
@@ -102,7 +101,6 @@ class ExplorerData:
     annotation: Union[str, Annotation] = "output_bytes"
 
     def export(self, view: View, style: Style) -> str:
-        """The contents of the file."""
         numbers = numbers_of(view.recording, self.annotation)
         annotation = numbers.annotation
         boxes = _everything(view.recording).boxes.values()

@@ -37,7 +37,6 @@ class TopCommand(Command):
     name = "top"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare its arguments."""
         add_target_arguments(parser)
         ranked = parser.add_argument_group("ranking it")
         by = ranked.add_argument(
@@ -58,7 +57,6 @@ class TopCommand(Command):
         ranked.add_argument("--json", action="store_true", help="print the ranking as JSON")
 
     def run(self, options: argparse.Namespace) -> int:
-        """Record and print."""
         annotation = by_name(options.by)
         if options.n < 0:
             raise InvalidArgument(f"-n must be 0 or more, not {options.n}")
