@@ -5,7 +5,7 @@ constants of a line that runs for each weight, such as masks.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from torchrecorder.events import OpId, ValueId
 from torchrecorder.views.view import Arrow, Box, BoxKind, View
@@ -20,29 +20,26 @@ InputGroup = tuple[str, list[Box]]
 """The name of a group, and the boxes in it."""
 
 
-@dataclass(frozen=True)
-class GroupInputs:
+def group_inputs(view: View) -> View:
     """Group the tensors of one argument, such as a ``BlockMask``, that the same boxes read, and the
     constants that one line reads, each for another weight.
     """
-
-    def __call__(self, view: View) -> View:
-        groups = [*_arguments(view), *_constants(view)]
-        if not groups:
-            return view
-        first = {box.id: group[0].id for _, group in groups for box in group}
-        boxes = {name: box for name, box in view.boxes.items() if first.get(name, name) == name}
-        for name, group in groups:
-            members = tuple(member for box in group for member in box.members)
-            boxes[group[0].id] = group[0].replace(members=members, count=len(group), names=(name,))
-        arrows: dict[Hashable, Arrow] = {}
-        for arrow in view.arrows:
-            tail = first.get(arrow.tail)
-            if tail is None:
-                arrows[arrow] = arrow
-            else:
-                arrows.setdefault((tail, arrow.head), arrow.replace(tail=tail, value=ValueId(tail)))
-        return replace(view, boxes=boxes, arrows=tuple(arrows.values()))
+    groups = [*_arguments(view), *_constants(view)]
+    if not groups:
+        return view
+    first = {box.id: group[0].id for _, group in groups for box in group}
+    boxes = {name: box for name, box in view.boxes.items() if first.get(name, name) == name}
+    for name, group in groups:
+        members = tuple(member for box in group for member in box.members)
+        boxes[group[0].id] = group[0].replace(members=members, count=len(group), names=(name,))
+    arrows: dict[Hashable, Arrow] = {}
+    for arrow in view.arrows:
+        tail = first.get(arrow.tail)
+        if tail is None:
+            arrows[arrow] = arrow
+        else:
+            arrows.setdefault((tail, arrow.head), arrow.replace(tail=tail, value=ValueId(tail)))
+    return replace(view, boxes=boxes, arrows=tuple(arrows.values()))
 
 
 def _arguments(view: View) -> Iterator[InputGroup]:

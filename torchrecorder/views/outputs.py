@@ -72,14 +72,10 @@ def read_later(
     return found
 
 
-@dataclass(frozen=True)
-class GroupOutputs:
+def group_outputs(view: View) -> View:
     """Group outputs of one shape that come from the same box, such as those of a cache or of the
     rounds of a loop."""
-
-    def __call__(self, view: View) -> View:
-        large = large_groups(view)
-        return joined(view, {head: group[0] for group in large for head in group})
+    return joined(view, {head: group[0] for group in large_groups(view) for head in group})
 
 
 def large_groups(
