@@ -54,12 +54,8 @@ LEADING = 1.15
 
 
 def to_dot(figure: Figure, make: Callable[..., GraphT] | None = None) -> GraphT:
-    """*figure* as a graph to style and nest further.
-
-    Args:
-        figure: The figure.
-        make: The class of the graph; ``graphviz.Digraph`` if not given.
-    """
+    """*figure* as a graph to style and nest further; *make* is its class, ``graphviz.Digraph`` if
+    not given."""
     graph: Any
     if make is None:
         from graphviz import Digraph

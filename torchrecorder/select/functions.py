@@ -88,8 +88,8 @@ class _Grouping:
     def _chain(self, item: Scope | Op) -> Chain:
         """The calls around an item; around what loads a batch, those that its readers share.
 
-        Many programs load a batch ahead, in the function that returns the one before. What loads
-        a batch that nothing reads is in no group.
+        Many programs load a batch ahead, in the function that returns the one before. What loads a
+        batch that nothing reads is in no group.
         """
         if item.id in self.made_before:
             return self.made_before[item.id]

@@ -43,10 +43,7 @@ ROWS = 24
 class Captions:
     """The captions of one view.
 
-    Args:
-        view: The view to draw.
-        style: The style.
-        repeated: Clusters that stand for several, so that boxes in them are not single calls.
+    Boxes in *repeated* clusters, which stand for several, are not single calls.
     """
 
     def __init__(self, view: View, style: Style, repeated: Collection[str] = ()) -> None:

@@ -331,12 +331,8 @@ def _wiring(repeats: Sequence[_Repeat]) -> Iterator[Facet]:
 
 
 def _surroundings(repeats: Sequence[_Repeat], made: Collection[ValueId]) -> Iterator[Facet]:
-    """Arguments from outside that only some have, or with several sources.
-
-    Args:
-        repeats: The siblings.
-        made: The outputs of all of them.
-    """
+    """Arguments from outside that only some have, or with several sources; all of the siblings
+    together *made* the other tensors."""
     arguments = [_arguments(repeat.scope) for repeat in repeats]
     for name in dict.fromkeys(name for item in arguments for name in item):
         values = [item.get(name, ()) for item in arguments]

@@ -27,13 +27,8 @@ class Weights:
         self._texts: dict[ScopeId, str] = {}
 
     def lines(self, scope: Scope, box: Box, single: bool = True) -> Iterator[str]:
-        """Parameters, and which call this is if several boxes are calls of the same module.
-
-        Args:
-            scope: The call.
-            box: Its box or cluster.
-            single: Whether the box stands for this call only, not for all rounds of a loop.
-        """
+        """Parameters, and which call this is if several boxes are calls of the same module;
+        *single*: the box stands for this call only, not for all rounds of a loop."""
         count = self._count(self.all, [scope.id])
         counts = [self._count(self.all, [instance]) for instance in box.instances]
         frozen = self._frozen(box, count) if count else ""
@@ -47,14 +42,9 @@ class Weights:
             yield ", ".join(filter(None, [times + labels.parameters(count) + frozen, call]))
 
     def open(self, scope: Scope, drawn: Set[str], single: bool = True) -> str:
-        """The same for a call that is open: the parameters that no box in it has.
+        """The same for a call that is open: the parameters that none of the *drawn* boxes has.
 
         Those are all of an innermost call, unless they have boxes, and of others its own.
-
-        Args:
-            scope: The call.
-            drawn: The ids of all boxes.
-            single: Whether its cluster stands for this call only.
         """
         call = self.call(scope) if single else ""
         module = self.recording.module_of(scope)
@@ -123,11 +113,7 @@ class Weights:
 
     def _frozen(self, box: Box, each: int) -> str:
         """A text about frozen parameters; empty unless the model has both frozen and trained ones.
-
-        Args:
-            box: A box, with the members of all siblings that it stands for.
-            each: The number of parameters of one of them.
-        """
+        Each of the siblings that *box* stands for has *each* parameters."""
         if not self.mixed:
             return ""
         every, trained = (int(one.of(box.members) or 0) for one in (self.all, self.trained))

@@ -19,13 +19,9 @@ def backward_view(recording: RecordedRun, depth: int | None = None) -> View:
     """The autograd graph behind a run, grouped by the scopes whose forward made it.
 
     If backward ran, boxes are in the order in which they ran. Leaves, which accumulate gradients,
-    are drawn as parameters or inputs.
-
-    Args:
-        recording: The recording.
-        depth: The number of levels of scopes that are open, as in the forward view. One more than
-            all also opens ops with several nodes, as groups. None chooses a depth with at most
-            about 40 boxes.
+    are drawn as parameters or inputs. *depth* is the number of levels of scopes that are open, as
+    in the forward view. One more than all also opens ops with several nodes, as groups. None
+    chooses a depth with at most about 40 boxes.
 
     Raises:
         InvalidArgument: There is no autograd graph.

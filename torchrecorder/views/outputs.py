@@ -81,13 +81,10 @@ def group_outputs(view: View) -> View:
 def large_groups(
     view: View, origin: Mapping[str, str] = MappingProxyType({})
 ) -> list[list[str]]:
-    """Groups of at least `LEAST` outputs of one shape that come from the same box.
+    """Groups of at least `LEAST` outputs of one shape that come from the same box, or from boxes
+    that have the same *origin*.
 
     Two outputs of one name are enough if the box stands for several.
-
-    Args:
-        view: The view with them.
-        origin: For a box, another box that represents it.
     """
     groups: dict[Any, list[str]] = {}
     rounds: dict[Any, list[str]] = {}

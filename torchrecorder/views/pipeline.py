@@ -250,12 +250,8 @@ def _unfolded_backward(part: RecordedRun, options: ViewOptions) -> Unfolded:
 
 
 def _unfolded(start: View, options: ViewOptions) -> Unfolded:
-    """Everything that can be opened in the view with these *options*.
-
-    Args:
-        start: The view of the whole run.
-        options: The options of the view.
-    """
+    """Everything that can be opened in the view with these *options*; *start* is the view of the
+    whole run."""
     depth = max_depth(start.recording)
     view = _steps(start, replace(options, depth=depth, fold=False))
     view, groups, similar = _repeats(view, options)

@@ -211,13 +211,8 @@ class TreeAppearance:
     def _fold(
         self, shapes: tuple[Shape, Shape], output_line: str | None, next_: str | None
     ) -> Appearance:
-        """A fold has the title of its box in its corner, a wide frame, and no colour of its own.
-
-        Args:
-            shapes: Its closed box.
-            output_line: Its output shapes, as one line.
-            next_: The caption of the values that a loop passes to its next round.
-        """
+        """A fold has the title of its box in its corner, a wide frame, and no colour of its own;
+        *next_* is the caption of the values that a loop passes to its next round."""
         light, dark = (replace(theme.region, dash="solid", width=2.0) for theme in self.themes)
         drawn, caption = shapes[0], (Text(next_),) if next_ else ()
         title = tuple(item for item in drawn.label if item.part == "title")

@@ -36,12 +36,10 @@ LISTED = 200
 
 
 class Facts:
-    """The recorded data of the places of one view, without annotations.
+    """The recorded data of the places of one view with everything open, without annotations.
 
-    Args:
-        view: The view, with all open.
-        notes: More lines about scopes, modules, ops and values, by id.
-        similar: Whether folded siblings may differ.
+    *notes* are more lines about scopes, modules, ops and values, by id; *similar*: folded siblings
+    may differ.
     """
 
     def __init__(

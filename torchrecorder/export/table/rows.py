@@ -59,11 +59,7 @@ def every_row(recording: RecordedRun, *, ops: bool = False) -> list[TableRow]:
     """The rows of a table of *recording*, at every depth, in run order.
 
     Recomputation of checkpoints is left out. Modules that were never called follow the calls of
-    their parent module.
-
-    Args:
-        recording: The recording.
-        ops: List each op; otherwise only ops outside of scopes, on one line.
+    their parent module. Without *ops*, only ops outside of scopes are listed, on one line.
     """
     return list(_TableRows(recording, ops).all())
 

@@ -25,13 +25,8 @@ line, and of the ends of such a line."""
 
 
 class Draft:
-    """A scope whose boxes have rows, and the grid in which their columns are to be found.
-
-    Args:
-        level: The children of the scope, and its nets.
-        items: All items.
-        turned: Whether the flow runs to a side.
-    """
+    """A scope whose boxes have rows, and the grid in which their columns are to be found; *turned*:
+    the flow runs to a side."""
 
     def __init__(self, level: Level, items: Sequence[Item], turned: bool) -> None:
         sizes = [(items[child].width, items[child].height) for child in level.children]
@@ -263,12 +258,8 @@ class Spans:
 
     A line from a box that is first read some rows later keeps the space below the box free. If no
     other box is there, and no other line crosses it, an open box may fill that space. Then the
-    boxes beside it need not be placed after its end.
-
-    Args:
-        grid: Boxes and passing lines.
-        across: Their positions across the flow.
-        detours: The nodes from or to which a line runs through a gap to a lane on the right.
+    boxes beside it need not be placed after its end. *detours* are the nodes from or to which a
+    line runs through a gap to a lane on the right.
     """
 
     def __init__(

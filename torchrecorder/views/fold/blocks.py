@@ -195,12 +195,9 @@ Readers = Mapping[str, Sequence[str]]
 def blocks(units: Sequence[Unit], readers: Callable[[], Readers] = dict) -> Iterator[BlockRun]:
     """The runs of blocks among siblings; nested runs come before those that contain them.
 
-    If a run can be cut into blocks in several ways, the cut is chosen that the fewest edges
-    cross. A batch is in the block of the sibling after it.
-
-    Args:
-        units: The siblings.
-        readers: Returns for each sibling those that read it; only called if there are runs.
+    If a run can be cut into blocks in several ways, the cut is chosen that the fewest edges cross.
+    A batch is in the block of the sibling after it. *readers* returns for each sibling those that
+    read it; it is only called if there are runs.
     """
     row = _with_batches(units)
     for _ in range(_LEVELS):
@@ -316,13 +313,8 @@ def repeated(
     unit: Callable[[RecordedRun, str], Unit] = unit_of,
     micro_batches: Mapping[ScopeId | None, Sequence[Sequence[str]]] = {},
 ) -> frozenset[str]:
-    """The scopes and ops that are not drawn if all repeats fold.
-
-    Args:
-        recording: The recording.
-        unit: Returns the unit of a scope or op.
-        micro_batches: Siblings that repeat, adjacent or not.
-    """
+    """The scopes and ops that are not drawn if all repeats fold; *micro_batches* are siblings that
+    repeat, adjacent or not."""
     again = {item for row in micro_batches.values() for group in row for item in group[1:]}
     undrawn: set[str | None] = {*again}
     for around, children in recording.children.items():

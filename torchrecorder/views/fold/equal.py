@@ -25,10 +25,8 @@ from torchrecorder.views.view import Arrow, BoxKind
 class Equal:
     """Finds siblings of equal structure with equal connections.
 
-    Args:
-        items: The items to fold.
-        keys: The fold key of each scope and block; None if it cannot be folded.
-        worth: Whether a group of siblings is worth a fold.
+    *keys* are the fold keys of scopes and blocks, None if one cannot be folded; *worth* tells
+    whether a group of siblings is worth a fold.
     """
 
     def __init__(

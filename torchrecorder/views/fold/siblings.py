@@ -91,14 +91,10 @@ class SiblingRows:
 
 class Similar:
     """Finds adjacent siblings of one class with mostly the same operations, although sizes,
-    connections or optional parts differ.
+    connections or optional parts differ; *keys* are the fold keys of blocks.
 
     Siblings that differ only in their connections fold too: an arrow into or out of one of them is
     drawn at the box of all.
-
-    Args:
-        items: The items to fold.
-        keys: The fold keys of scopes and blocks.
     """
 
     def __init__(self, items: SiblingIndex, keys: Mapping[str, object]) -> None:
