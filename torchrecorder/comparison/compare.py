@@ -11,18 +11,13 @@ from torchrecorder.comparison.kinds import Change, ChangeKind
 from torchrecorder.comparison.comparison import Comparison
 from torchrecorder.comparison.match import Matching, match
 from torchrecorder.comparison.numbers import Wanted, factors, places, totals
-from torchrecorder.comparison.display_names import (
-    DisplayNames,
-    differences,
-    form,
-    hyperparameters,
-    size,
-)
+from torchrecorder.comparison.display_names import DisplayNames, differences, hyperparameters, size
 from torchrecorder.comparison.edge_match import EdgeMatch, by_name
 from torchrecorder.events import STORED, ModuleId, OpId, Role, ScopeId, ValueId
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun, check_recording
 from torchrecorder.recording import Recording
+from torchrecorder.style import labels
 
 NOTABLE = 1e-4
 """Differences of fewer seconds are not reported."""
@@ -298,8 +293,8 @@ class _Comparer:
         for left, right in self.matching.values.items():
             old, new = self.before.values[left], self.after.values[right]
             place, where = (self._read_at(new), 3), self.new_names.value(right)
-            if form(old) != form(new):
-                text = f"{form(old)} → {form(new)}"
+            if labels.form(old) != labels.form(new):
+                text = f"{labels.form(old)} → {labels.form(new)}"
                 yield place, Change(ChangeKind.RESIZED, left, right, where, text)
             for text in _stored(old, new):
                 yield place, Change(ChangeKind.CHANGED, left, right, where, text)
@@ -317,7 +312,7 @@ class _Comparer:
             shared = {slot.name for slot in twin.stored}
             for slot in module.stored:
                 if slot.name not in shared:
-                    text = form(recording.values[slot.value])
+                    text = labels.form(recording.values[slot.value])
                     yield place, _alone(kind, slot.value, _path(module, slot.name), text)
 
     def _read_at(self, value: Value) -> float:

@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from torchrecorder.export import legend
 from torchrecorder.export.legend import SMALL
-from torchrecorder.export.quoting import (
-    attribute_values,
-    html,
-    joined,
-    quote,
-    quoted,
-    verbatim,
-)
+from torchrecorder.export.quoting import attribute_values, html, joined, quote, quoted, verbatim
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.layout.measure import label_size, text_width
 from torchrecorder.style.color import faded

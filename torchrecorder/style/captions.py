@@ -386,7 +386,7 @@ def _spanned(rounds: Sequence[tuple[tuple[str, str], ...]]) -> tuple[tuple[str, 
 
 def _about_value(value: Value) -> Iterator[str]:
     yield ", ".join(value.names) or value.role.value
-    yield f"{labels.shape(value.shape)} {value.dtype} on {value.device}"
+    yield f"{labels.form(value)} on {value.device}"
     if value.kind not in ("Tensor", "Parameter"):
         yield value.kind
     if value.requires_grad:

@@ -13,11 +13,10 @@ from torchrecorder.annotations.parameters import PARAMETERS
 from torchrecorder.events import ScopeId, ValueId
 from torchrecorder.graph.nodes import Module, Op, Scope
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.graph.structural_hash import is_off
+from torchrecorder.graph.structural_hash import is_off, without_numbers
 from torchrecorder.style import labels
 from torchrecorder.style.hyperparameters import FLAGS, NEVER, SAID, size, split, unify
 from torchrecorder.views.quiet_ops import RESHAPES, is_pass, is_query
-from torchrecorder.graph.structural_hash import without_numbers
 
 SHOWN = 4
 """The maximum number of differences on a box; the rest is in its tooltip."""

@@ -56,8 +56,5 @@ class GradCaptions:
 
 
 def _forms(gradients: tuple[Gradient | None, ...]) -> str:
-    texts = (
-        "none" if gradient is None else f"{labels.shape(gradient.shape)} {gradient.dtype}"
-        for gradient in gradients
-    )
+    texts = ("none" if item is None else labels.form(item) for item in gradients)
     return labels.shorten(", ".join(texts), 200)

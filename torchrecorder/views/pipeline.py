@@ -34,15 +34,11 @@ from torchrecorder.select.focus import Focus
 from torchrecorder.views.fold.fold import Fold, repeats
 from torchrecorder.select.functions import LOOSE, WithFunctions
 from torchrecorder.select.group import GroupSiblings
-from torchrecorder.views.hide import (
-    HideNamed, HideOps, HideStored, NamedScopes, hide_passes,
-)  # fmt: skip
+from torchrecorder.views.hide import HideNamed, HideOps, HideStored, NamedScopes, hide_passes
 from torchrecorder.views.expand_ops import open_ops
 from torchrecorder.views.inputs import group_inputs
 from torchrecorder.views.outputs import HideReadOutputs, group_outputs
-from torchrecorder.views.quiet_ops import (
-    comparisons, idle_loads, is_pass, is_query, is_reshape,
-)  # fmt: skip
+from torchrecorder.views.quiet_ops import comparisons, idle_loads, is_pass, is_query, is_reshape
 from torchrecorder.views.tensors import show_tensors
 from torchrecorder.views.training import drawn_backwards
 from torchrecorder.views.unfold import joined_outputs, members

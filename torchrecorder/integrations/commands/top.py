@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.annotations.registry import by_name
-from torchrecorder.annotations.results import KINDS
-from torchrecorder.annotations.results import Ranked
+from torchrecorder.annotations.results import KINDS, Ranked
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import OpId, ScopeId
 from torchrecorder.graph.codec import json_number

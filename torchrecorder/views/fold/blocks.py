@@ -11,15 +11,7 @@ from itertools import accumulate, groupby, product
 from math import prod
 from typing import NamedTuple
 
-from torchrecorder.events import (
-    OpId,
-    ScopeId,
-    ScopeKind,
-    Slot,
-    SourceLine,
-    ValueId,
-    names_gradient,
-)
+from torchrecorder.events import OpId, ScopeId, ScopeKind, Slot, SourceLine, ValueId, names_gradient
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.structural_hash import own_outputs, without_numbers

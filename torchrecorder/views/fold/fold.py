@@ -9,9 +9,7 @@ the same way.
 
 from __future__ import annotations
 
-from collections.abc import (
-    Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence,
-)  # fmt: skip
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
