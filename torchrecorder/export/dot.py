@@ -225,7 +225,7 @@ def _shape(
 ) -> str:
     own = shape.look.attributes
     label = shape.label if outputs is None else (*shape.label, outputs)
-    attributes = {"label": _label(label, shape.look, figure)}
+    attributes = {"label": f"<{'<br/>'.join(pieces(label, shape.look, figure))}>"}
     if "label" not in own:
         attributes["class"] = quote(MARK)
     attributes.update(TIGHT.get(shape.look.outline, {}))
@@ -263,11 +263,6 @@ def _paper_attributes(look: Look) -> dict[str, str]:
     found["bgcolor"] = found.pop("fillcolor")
     found["style"] = found["style"].replace("filled,", "").replace("filled", "solid")
     return found
-
-
-def _label(label: tuple[Text, ...], look: Look, figure: Figure) -> str:
-    """An HTML-like label: titles in full size, small text below."""
-    return "<" + "<br/>".join(pieces(label, look, figure)) + ">"
 
 
 def _corner(group: Group, figure: Figure) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 
 from torchrecorder.annotations.annotation import Numbers
 from torchrecorder.annotations.scope_members import ScopeMembers
@@ -35,7 +35,8 @@ class Weights:
         if len(set(counts)) > 1:
             whole = labels.count(self._count(self.all, box.instances))
             total = f", {whole} in total" if box.count > 1 else ""
-            yield f"{_range(counts)} params{total}{frozen}"
+            least, most = map(labels.count, (min(counts), max(counts)))
+            yield f"{least} … {most} params{total}{frozen}"
         elif count:
             call = self.call(scope, box.members) if single else ""
             times = f"{box.count} × " if box.count > 1 and not self._is_shared(scope, box) else ""
@@ -68,7 +69,8 @@ class Weights:
 
     def block(self, box: Box) -> str:
         """The parameters in a closed block of siblings, or in a fold of equal ones."""
-        total, each = (int(self.all.of(part) or 0) for part in (box.members, _first_of(box)))
+        first = box.members[: len(box.members) // box.count]
+        total, each = (int(self.all.of(part) or 0) for part in (box.members, first))
         if not total:
             return ""
         if each * box.count != total:  # the rounds of a loop share some, or they differ
@@ -148,12 +150,3 @@ def _part(every: int, trained: int) -> str:
     if labels.count(trained) == labels.count(every):
         return f"{labels.count(every - trained)} frozen"
     return f"{labels.count(trained)} trained"
-
-
-def _range(counts: Sequence[int]) -> str:
-    return f"{labels.count(min(counts))} … {labels.count(max(counts))}"
-
-
-def _first_of(box: Box) -> Sequence[str]:
-    """The members of the first of the equal siblings that *box* folds."""
-    return box.members[: len(box.members) // box.count]

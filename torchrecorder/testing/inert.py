@@ -38,6 +38,7 @@ _GLOBAL_HOOKS = tuple(
     name for name in vars(torch.nn.modules.module) if name.startswith("_global_")
 )
 _WATCHED = (torch, torch.Tensor, torch.nn.functional, Module, torch.autograd, torch.cuda)
+"""Where a recorder might replace functions of PyTorch."""
 
 
 def assert_inert(
@@ -180,7 +181,7 @@ def _give_gradients(model: Module) -> None:
 def _run(
     model: Any, args: Any, kwargs: Any, way: Way, backward: bool, only_state: bool
 ) -> dict[str, Any]:
-    watched = _watched()
+    watched = [dict(vars(home)) for home in _WATCHED]
     output, error = None, None
     try:
         output = way(model, args, kwargs, _backward if backward else lambda output: None)
@@ -324,11 +325,6 @@ def _of_process() -> dict[str, Any]:
     account["default dtype"] = torch.get_default_dtype()
     account["trace function"] = sys.gettrace(), sys.getprofile()
     return account
-
-
-def _watched() -> list[dict[str, Any]]:
-    """Functions of PyTorch that a recorder might replace."""
-    return [dict(vars(home)) for home in _WATCHED]
 
 
 def _replaced(watched: list[dict[str, Any]]) -> list[str]:
