@@ -68,8 +68,6 @@ class Table(str):
         return str(self)
 
 
-@advised
-@uncollected()
 def check_listing(depth: Any, *, ops: Any, fold: Any) -> None:
     """Raise an error if an option of `summary` has no meaning."""
     check_one("depth", depth, number_or(whole_number(0), OPS).or_none())
@@ -77,6 +75,8 @@ def check_listing(depth: Any, *, ops: Any, fold: Any) -> None:
     check_one("fold", fold, one_of(*FOLDS))
 
 
+@advised
+@uncollected()
 def summary(
     recording: RecordedRun,
     depth: Union[int, Literal["ops"], None] = None,
