@@ -179,6 +179,9 @@ CALLS = {
     "n must be a whole number of at least 0": lambda: RUN.top("parameters", -1),
     r"top\(\) has no argument 'bye'; did you mean 'by'": lambda: RUN.top("parameters", bye="op"),
     r"summary\(\) has no argument 'opz'; did": lambda: RUN.summary(opz=True),
+    r"summary\(\) has no argument 'dept'; did you mean 'depth'": lambda: torchrecorder.summary(
+        MODEL, X, dept=2
+    ),
     "columns must be a list of names": lambda: RUN.summary(columns="flops"),
     "columns must be a list of names.*3": lambda: RUN.table(3),
     "this is the class ReLU, not a model": lambda: torchrecorder.record(torch.nn.ReLU, X),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.annotations.registry import flags_for
-from torchrecorder.checks import LIST, TEXT, check_one, inputs_together, path_of
+from torchrecorder.checks import LIST, TEXT, check_names, check_one, inputs_together, path_of
 from torchrecorder.drawing import file_name, write
 from torchrecorder.errors import ArgumentMismatch
 from torchrecorder.export import by_suffix
@@ -184,6 +184,9 @@ def summary(
     """
     from torchrecorder.capture.record import record
 
+    own = inspect.signature(summary).parameters
+    known = dict.fromkeys((*own, *inspect.signature(record).parameters))
+    check_names("summary", options, [name for name in known if name != "options"])
     check_one("columns", columns, LIST)
     check_listing(depth, ops=ops, fold=fold)  # before the model runs
     measured: dict[str, Any] = dict.fromkeys(flags_for(numbers_in(columns)), True)

@@ -309,23 +309,30 @@ def advised(function: Callable[Params, Result]) -> Callable[Params, Result]:
 
     Python itself does so from version 3.13 on.
     """
+    called = function.__qualname__.removesuffix(".__init__")
     known = [name for name in inspect.signature(function).parameters if name != "self"]
 
     @functools.wraps(function)
     def call(*args: Params.args, **kwargs: Params.kwargs) -> Result:
-        for name in kwargs:
-            if name not in known:
-                called = function.__qualname__.removesuffix(".__init__")
-                close = guess(name, known)
-                if "kwargs" in known and not close:
-                    close = f"; an argument of the model goes into kwargs={{{name!r}: ...}}."
-                raise ArgumentMismatch(
-                    f"{called}() has no argument {name!r}{close or '.'} "
-                    f"It takes {', '.join(known)}"
-                )
+        check_names(called, kwargs, known)
         return function(*args, **kwargs)
 
     return call
+
+
+def check_names(called: str, given: Iterable[str], known: Sequence[str]) -> None:
+    """Raise an error if a name *given* to the function that is *called* is not a *known* one."""
+    for name in given:
+        if name not in known:
+            close = guess(name, known)
+            if "kwargs" in known and not close:
+                close = (
+                    f"; an argument of the model goes into kwargs={{{name!r}: ...}}, an option of "
+                    f"a figure into its render()."
+                )
+            raise ArgumentMismatch(
+                f"{called}() has no argument {name!r}{close or '.'} It takes {', '.join(known)}"
+            )
 
 
 def inputs_together(function: Callable[Params, Result]) -> Callable[Params, Result]:
