@@ -164,7 +164,7 @@ def test_arguments_are_checked_by_name() -> None:
             wrong()
     with pytest.raises(ArgumentMismatch, match="has no argument 'nam'; did you mean 'name'"):
         made(1, nam="a")  # type: ignore[call-arg]
-    with pytest.raises(ArgumentMismatch, match=r"into kwargs=\{'zzz': \.\.\.\}\. It takes count, "):
+    with pytest.raises(ArgumentMismatch, match=r"into kwargs=\{'zzz': \.\.\.\}, .* It takes"):
         made(1, zzz="a")  # type: ignore[call-arg]
 
     class Model:
