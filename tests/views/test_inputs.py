@@ -120,3 +120,17 @@ def test_the_state_of_an_optimizer_is_a_box_for_each_kind(layers: int) -> None:
     kinds = ["*.grad", "*.exp_avg", "*.exp_avg_sq", "*.step"] if 2 * layers >= LEAST else []
     assert sorted(box.names[0] for box in state) == sorted(kinds)
     assert {box.count for box in state} <= {2 * layers}
+
+
+@pytest.mark.parametrize("held", ["nowhere", "lists", "objects"])
+def test_constants_are_one_box_if_their_names_differ_in_their_holder(held: str) -> None:
+    """A place in a list says nothing, and neither does a tensor without a name."""
+    tensors = [torch.ones(2) for _ in range(LEAST)]
+    net = nn.Identity()
+    for number, tensor in enumerate(tensors if held != "nowhere" else ()):
+        setattr(net, f"part{number}", [tensor] if held == "lists" else {"mask": tensor})
+    net.forward = lambda x: torch.cat([x, *tensors])  # type: ignore[method-assign]
+    view = make_view(recorded(net, torch.ones(2)), ViewOptions(depth="ops"))
+    found = [box for box in view.boxes.values() if box.kind is BoxKind.CONSTANT]
+    assert [box.names for box in found if box.is_group] == [("*.mask",)] * (held == "objects")
+    assert len(found) == (1 if held == "objects" else LEAST)

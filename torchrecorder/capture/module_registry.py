@@ -203,15 +203,15 @@ class Catalog:
             return "", entry.cls
         path, prefix = entry.names[0], f"{parent}." if parent else ""
         if not path.startswith(prefix):
-            path = next((name for name in entry.names if name.startswith(prefix)), path)
-            path = self._moved(path, prefix, around)
+            below = (name for name in entry.names if name.startswith(prefix))
+            path = next(below, None) or self._moved(path, prefix, around)
         return path, path.removeprefix(prefix) or self.name
 
     def _moved(self, path: str, prefix: str, around: ModuleId | None) -> str:
-        """*path* below *prefix*, if the module *around* has several places and it is in another;
-        submodules of a shared module are listed in its first place."""
+        """*path* below *prefix*, if it is in another place of the module *around*: submodules of a
+        shared module are listed in its first place."""
         holder = self.numbers.get(around) if around is not None else None
-        for place in holder.names if holder is not None and not path.startswith(prefix) else ():
+        for place in holder.names if holder is not None else ():
             if path.startswith(f"{place}."):
                 return prefix + path.removeprefix(f"{place}.")
         return path

@@ -23,8 +23,8 @@ InputGroup = tuple[str, list[Box]]
 
 def group_inputs(view: View) -> View:
     """Group the tensors of one argument, such as a ``BlockMask``, that the same boxes read, the
-    constants that one line reads, each for another weight, and those of several weights that one
-    box reads.
+    constants that one line reads, each for another weight, and those of several weights that the
+    same boxes read.
     """
     groups = [*_arguments(view), *_constants(view), *_of_weights(view)]
     if not groups:
@@ -55,12 +55,11 @@ def _arguments(view: View) -> Iterator[InputGroup]:
 
 
 def _of_weights(view: View) -> Iterator[InputGroup]:
-    """The constants that one box reads and whose names differ in the weight alone."""
+    """The constants that the same boxes read and whose names differ in the weight alone."""
     found: dict[Hashable, tuple[str, list[Box]]] = {}
-    loops = view.recording.weight_loops
     for box, name, heads in _read(view, BoxKind.CONSTANT):
         weight, _, kind = name.rpartition(".")
-        if weight and not kind.isdigit() and len(heads) == 1 and loops.isdisjoint(heads):
+        if weight and not kind.isdigit():
             found.setdefault((kind, box.cluster, heads), (f"*.{kind}", []))[1].append(box)
     yield from (group for group in found.values() if len(group[1]) >= LEAST)
 
