@@ -127,7 +127,7 @@ def decode(data: Any, make: type[RecordingT]) -> RecordingT:
     """
     _check_head(data)
     try:
-        file = msgspec.convert(upgraded(data) if data["version"] == 1 else data, _file_type())
+        file = msgspec.convert(upgraded(data) if data["version"] == 1 else data, file_type())
     except msgspec.ValidationError as error:
         raise InvalidRecording(f"this is not a saved recording: {error}") from None
     tables = {
@@ -204,24 +204,20 @@ def _check_head(data: Any) -> None:
 
 
 @cache
-def _file_type() -> Any:
+def file_type() -> Any:
     """The type of a whole file."""
-    return file_type({name: table_type(name, make) for name, make in TABLES.items()})
-
-
-def file_type(tables: Mapping[str, Any]) -> Any:
-    """The type of a file with *tables*, given by their types."""
     head = [("name", str), ("run", RunFacts)]
     flow = [("inputs", tuple[Slot, ...]), ("outputs", tuple[Slot, ...])]
+    tables = [(name, _table_type(name, make)) for name, make in TABLES.items()]
     optional: list[Any] = [
-        (name, Union[table_type(name, make), msgspec.UnsetType], msgspec.UNSET)
+        (name, Union[_table_type(name, make), msgspec.UnsetType], msgspec.UNSET)
         for name, make in OPTIONAL_TABLES.items()
     ]
-    parts = [*head, *flow, *tables.items(), ("measured", dict[str, Amounts]), *optional]
+    parts = [*head, *flow, *tables, ("measured", dict[str, Amounts]), *optional]
     return msgspec.defstruct("Recording", parts)
 
 
-def table_type(name: str, make: Any) -> Any:
+def _table_type(name: str, make: Any) -> Any:
     """The type of a table whose rows are *make*; a column with a default may be left out."""
     hints = get_type_hints(make)
     columns: list[Any] = []
