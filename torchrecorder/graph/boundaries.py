@@ -2,34 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Protocol
+from collections.abc import Collection
 
-from torchrecorder.events import STORED, OpId, Role, ScopeId, Slot, ValueId
-from torchrecorder.graph.nodes import Op, Scope, Value
+from torchrecorder.events import STORED, Role, ScopeId, Slot, ValueId
+from torchrecorder.graph.relations import Tables
 
 NOT_INPUTS = (*STORED, Role.CONSTANT)
 """Parameters, buffers and constants are drawn at their readers and are no inputs of groups."""
-
-
-class Operations(Protocol):
-    """The part of a recording that says what flows between scopes."""
-
-    @property
-    def scopes(self) -> Mapping[ScopeId, Scope]:
-        """Calls and regions."""
-
-    @property
-    def ops(self) -> Mapping[OpId, Op]:
-        """The operations in them."""
-
-    @property
-    def values(self) -> Mapping[ValueId, Value]:
-        """The tensors between these."""
-
-    @property
-    def outputs(self) -> tuple[Slot, ...]:
-        """The results of the run."""
 
 
 class Boundaries:
@@ -44,7 +23,7 @@ class Boundaries:
 
     def __init__(
         self,
-        recording: Operations,
+        recording: Tables,
         wanted: Collection[ScopeId],
         drawn_inside: Collection[Role] = NOT_INPUTS,
     ) -> None:
