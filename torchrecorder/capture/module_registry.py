@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -40,34 +41,21 @@ class ClassFacts(NamedTuple):
     arguments: tuple[str, ...]  # positional parameters of ``forward``
 
 
+@dataclass(eq=False, slots=True)
 class CatalogEntry:
     """A module: its id, names, number of calls, and whether it is part of the recorded model."""
 
-    __slots__ = (
-        "given",
-        "ref",
-        "module",
-        "names",
-        "cls",
-        "qualname",
-        "kind",
-        "arguments",
-        "calls",
-        "stated",
-        "stand_in",
-    )
-
-    def __init__(
-        self, module: Module, number: ModuleId, facts: ClassFacts, given: bool
-    ) -> None:
-        self.given = given
-        self.ref = weakref.ref(module)
-        self.module = number
-        self.names: list[str] = []
-        self.cls, self.qualname, self.kind, self.arguments = facts
-        self.calls = 0
-        self.stated = False
-        self.stand_in: StandIn | None = None
+    given: bool
+    ref: weakref.ref[Module]
+    module: ModuleId
+    cls: str
+    qualname: str
+    kind: ScopeKind
+    arguments: tuple[str, ...]  # positional parameters of ``forward``
+    names: list[str] = field(default_factory=list)
+    calls: int = 0
+    stated: bool = False
+    stand_in: StandIn | None = None
 
     def count_call(self) -> int:
         """The number of this call, counted from 0."""
@@ -149,7 +137,8 @@ class Catalog:
         facts = self._classes.get(cls)
         if facts is None:
             facts = self._classes[cls] = _of_class(cls)
-        entry = CatalogEntry(module, self.tape.next_module(), facts, not self._begun)
+        number = self.tape.next_module()
+        entry = CatalogEntry(not self._begun, weakref.ref(module), number, *facts)
         self.entries[id(module)] = entry
         self.numbers[entry.module] = entry
         return entry

@@ -39,7 +39,7 @@ class Part(NamedTuple):
     waited: float | None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Collective:
     """A collective, or a send with its receive, and the ranks in it.
 
@@ -54,10 +54,6 @@ class Collective:
         members: The digests of the ranks in it; for a message, sender and receiver.
         places: Its index among the communications of each rank.
     """
-
-    __slots__ = (
-        "name", "group", "order", "bytes", "backward", "last", "waited", "members", "places"
-    )
 
     name: str
     group: RankGroup

@@ -14,6 +14,7 @@ import bisect
 import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
@@ -216,6 +217,7 @@ class _RunningPass:
             self.runs.makes("")
 
 
+@dataclass(eq=False, slots=True)
 class _NodeHooks:
     """The two hooks on one node. They return None: other results would replace gradients.
 
@@ -223,28 +225,16 @@ class _NodeHooks:
     part of the node's time.
     """
 
-    __slots__ = (
-        "run",
-        "grad",
-        "has_no_post_hook",
-        "unpacks",
-        "order",
-        "started",
-        "ended",
-        "given",
-        "gave",
-        "done",
-    )
-
-    def __init__(self, run: _RunningPass, grad: GradId) -> None:
-        self.run = run
-        self.grad = grad
-        self.has_no_post_hook = self.unpacks = False
-        self.order = 0
-        self.started = self.ended = 0.0
-        self.given: tuple[Gradient | None, ...] = ()
-        self.gave: tuple[Gradient | None, ...] = ()
-        self.done = False
+    run: _RunningPass
+    grad: GradId
+    has_no_post_hook: bool = False
+    unpacks: bool = False
+    order: int = 0
+    started: float = 0.0
+    ended: float = 0.0
+    given: tuple[Gradient | None, ...] = ()
+    gave: tuple[Gradient | None, ...] = ()
+    done: bool = False
 
     def before(self, given: Given) -> None:
         """The node is about to run."""

@@ -16,7 +16,7 @@ import contextlib
 import functools
 from collections.abc import Callable
 from types import CodeType, FrameType
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 import torch
 from torch.autograd.function import BackwardCFunction, Function
@@ -38,19 +38,16 @@ _UNRECOGNISED = (
 _inference = torch.is_inference_mode_enabled
 
 
-class Applied:
+class Applied(NamedTuple):
     """One application of a custom function.
 
-    Args:
+    Attributes:
         cls: The function.
         instruction: The position in the caller's code while the function runs.
     """
 
-    __slots__ = ("cls", "instruction")
-
-    def __init__(self, cls: type[Function], instruction: int) -> None:
-        self.cls = cls
-        self.instruction = instruction
+    cls: type[Function]
+    instruction: int
 
     def is_running(self, caller: FrameType, callee: FrameType | None) -> bool:
         """Whether the function has not returned yet.

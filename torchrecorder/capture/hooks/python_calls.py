@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -38,25 +39,16 @@ class FunctionPlace(NamedTuple):
     line: int
 
 
+@dataclass(eq=False, slots=True)
 class PythonCall:
     """A call of a Python function, and the ops and scopes directly in it."""
 
-    __slots__ = ("id", "parent", "scope", "function", "source", "inside")
-
-    def __init__(
-        self,
-        call: FunctionId,
-        parent: PythonCall | None,
-        scope: ScopeId | None,
-        function: FunctionPlace,
-        source: SourceLine | None,
-    ) -> None:
-        self.id = call
-        self.parent = parent
-        self.scope = scope
-        self.function = function
-        self.source = source
-        self.inside: list[str] = []  # ids of ops and scopes
+    id: FunctionId
+    parent: PythonCall | None
+    scope: ScopeId | None
+    function: FunctionPlace
+    source: SourceLine | None
+    inside: list[str] = field(default_factory=list)  # ids of ops and scopes
 
     def event(self) -> FunctionCall:
         """The event of this call."""

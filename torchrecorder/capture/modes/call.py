@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torch import Tensor
@@ -22,26 +23,9 @@ Written = tuple[str, Tensor, "Entry"]
 """An argument that seems to be written: its name, the tensor, and its entry in the table."""
 
 
+@dataclass(init=False, eq=False, slots=True)
 class Call:
     """A torch function that is running."""
-
-    __slots__ = (
-        "op",
-        "outer",
-        "index",
-        "facts",
-        "place",
-        "caller",
-        "wrapped",
-        "on_objects",
-        "tensors",
-        "added_to",
-        "inputs",
-        "arguments",
-        "source",
-        "function",
-        "started",
-    )
 
     op: OpId
     outer: OpId | None  # the backward pass in which a hook called the function

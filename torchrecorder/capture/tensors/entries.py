@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 from torch import Tensor
@@ -29,22 +30,9 @@ class Detached(NamedTuple):
     seen: int
 
 
+@dataclass(init=False, repr=False, eq=False, slots=True)
 class Entry(weakref.ref[Tensor]):
     """Facts about one tensor, in a weak reference to it."""
-
-    __slots__ = (
-        "key",
-        "value",
-        "version",
-        "seen",
-        "storage",
-        "requires_grad",
-        "role",
-        "names",
-        "producer",
-        "scope",
-        "original",
-    )
 
     key: int
     value: ValueId
@@ -61,8 +49,8 @@ class Entry(weakref.ref[Tensor]):
     def copy(self, tensor: Tensor, forget: Callable[[Entry], None]) -> Entry:
         """A copy of the entry for another *tensor*, without a grad node."""
         entry = Entry(tensor, forget)
-        for name in Entry.__slots__:
-            setattr(entry, name, getattr(self, name))
+        for item in fields(self):
+            setattr(entry, item.name, getattr(self, item.name))
         entry.key, entry.requires_grad, entry.original = id(tensor), False, None
         entry.set_storage(self.storage)
         return entry
