@@ -23,15 +23,10 @@ from torch.nn import Module
 from torchrecorder.capture.hooks.custom_functions import AppliedFunctions
 from torchrecorder.capture.hooks.frame_marks import FrameMark, mark_of
 from torchrecorder.capture.internals.access import (
-    AVERAGING_METHODS,
     CALL_CODE,
     CHECKPOINT_CODE,
-    CLIPPING_FUNCTIONS,
-    LOADER_METHODS,
     PIPELINE_BACKWARD,
     PIPELINE_SCALING,
-    RECEIVING_FUNCTIONS,
-    SCALER_METHODS,
     TRANSFERS,
     ZEROING_METHODS,
     WRAPPED_CALL_CODE,
@@ -43,6 +38,13 @@ from torchrecorder.capture.internals.access import (
     pipeline_functions,
 )
 from torchrecorder.capture.internals.module_calls import CALLERS, runs_hooks
+from torchrecorder.capture.internals.table import (
+    AVERAGING,
+    CLIPPING,
+    DATA_LOADERS,
+    GRADIENT_SCALERS,
+    RECEIVED,
+)
 from torchrecorder.events import OF_WEIGHTS, ScopeKind, SourceLine
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
@@ -81,18 +83,18 @@ def _pytorch_codes() -> dict[CodeType, object]:
     pretending: Any = FakeTensorMode.__torch_dispatch__, FakeTensor.__torch_dispatch__
     for functions, place in (
         ((checkpoint.checkpoint,), ScopeKind.CHECKPOINT),
-        (CLIPPING_FUNCTIONS, ScopeKind.CLIPPING),
+        (CLIPPING.functions(), ScopeKind.CLIPPING),
         (ZEROING_METHODS, ScopeKind.ZEROING),
-        (AVERAGING_METHODS, ScopeKind.AVERAGING),
+        (AVERAGING.functions(), ScopeKind.AVERAGING),
         (TRANSFERS, ScopeKind.TRANSFER),
-        (SCALER_METHODS, ScopeKind.SCALER),
-        (LOADER_METHODS, ScopeKind.DATA_LOADER),
-        ((*pretending, *RECEIVING_FUNCTIONS), _PRETENDED),
+        (GRADIENT_SCALERS.functions(), ScopeKind.SCALER),
+        (DATA_LOADERS.functions(), ScopeKind.DATA_LOADER),
+        ((*pretending, *RECEIVED.functions()), _PRETENDED),
     ):
         codes.update(dict.fromkeys([inspect.unwrap(item).__code__ for item in functions], place))
     for function in pipeline_functions():
         kind = _PIPELINE_KINDS.get(function.__name__, ScopeKind.PIPELINE_SETUP)
-        codes[inspect.unwrap(function).__code__] = kind
+        codes[function.__code__] = kind
     if CHECKPOINT_CODE is not None:
         codes[CHECKPOINT_CODE] = _PRETENDED
     return codes

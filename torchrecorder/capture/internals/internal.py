@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from torchrecorder.capture.internals.trials import find
 
@@ -41,6 +43,10 @@ class Internal:
     def missing(self) -> tuple[str, ...]:
         """The paths that do not exist in this PyTorch."""
         return tuple(path for path in self.paths if find(path) is None)
+
+    def functions(self) -> tuple[Any, ...]:
+        """The functions at its paths, as far as they exist, without decorators."""
+        return tuple(map(inspect.unwrap, filter(callable, map(find, self.paths))))
 
     @property
     def present(self) -> bool:
