@@ -28,14 +28,7 @@ class HasRecording(Protocol):
 def explain(
     error: BaseException, failure: Failure, events: Sequence[Event], raised: SourceLine | None
 ) -> None:
-    """Attach a note to *error* that names the place in the model.
-
-    Args:
-        error: The user's exception.
-        failure: The place of the failure.
-        events: The events until then.
-        raised: The line of the user's code that raised it, if known.
-    """
+    """Attach a note to *error* that names the place in the model, and the user's line, if known."""
     note = describe(failure, events, raised)
     if note:
         _attach_note(error, note)

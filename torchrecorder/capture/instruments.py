@@ -38,14 +38,7 @@ from torchrecorder.capture.tensors.tensor_table import Values
 
 
 class Instruments:
-    """A context in which one thread is recorded.
-
-    Args:
-        tape: The tape that they write to.
-        extras: The optional measurements.
-        values: The table of tensors.
-        catalog: Creates the table of modules.
-    """
+    """A context in which one thread is recorded; *catalog* creates the table of modules."""
 
     def __init__(
         self,

@@ -100,13 +100,9 @@ class Catalog:
         return catalog
 
     def _enter_all(self, root: Module, name: str = "") -> None:
-        """Add *root* and all its submodules, in the order of ``named_modules()``.
+        """Add *root* and all its submodules, in the order of ``named_modules()``, under *name*.
 
         Those of the recorded model, which another may wrap, keep their names.
-
-        Args:
-            root: A model.
-            name: The prefix of all its paths.
         """
         found = list(named_modules(root, name, self._is_given if self._begun else None))
         for path, module in found:
@@ -310,10 +306,7 @@ def named_modules(
 ) -> Iterator[tuple[str, Module]]:
     """Every path to every module; submodules of a shared module are listed once.
 
-    Args:
-        root: The outermost module.
-        name: Its path.
-        ends_at: Whether a module and its submodules are left out.
+    Modules that *ends_at* accepts are left out, with their submodules.
     """
     stack: list[tuple[str, Module]] = [(name, root)]
     seen: set[int] = set()

@@ -47,15 +47,7 @@ def recorded(
     backward: bool,
     name: str,
 ) -> Recording:
-    """The recording of one step of *rank* with fake tensors.
-
-    Args:
-        rank: The rank that this process has.
-        factory: Called with the mesh; returns the model, or a step.
-        mesh: The size of each dimension of the mesh.
-        backward: Whether to run the backward pass.
-        name: The name of the recording; empty for the class of the model.
-    """
+    """The recording of one step of *rank* with fake tensors."""
     devices = fake_mesh(rank, mesh)
     with torch.device("meta"):
         model, step_or_inputs = _parts(factory(devices))

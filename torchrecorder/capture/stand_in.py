@@ -31,11 +31,7 @@ class StandIn(NamedTuple):
     absent: tuple[str, ...]
 
     def make(self, tensors: dict[str, Any]) -> Module:
-        """A module of the same class with these attributes.
-
-        Args:
-            tensors: Its parameters and buffers, by name; meta tensors.
-        """
+        """A module of the same class with these attributes, and meta *tensors* by name."""
         made = _empty(self.cls)
         vars(made).update(self.attributes)
         made._parameters.update(dict.fromkeys(self.absent))  # type: ignore[arg-type]

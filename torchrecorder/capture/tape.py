@@ -101,13 +101,7 @@ class Tape:
 
     @classmethod
     def beside(cls, main: Tape, number: int, around: ScopeId | None) -> Tape:
-        """The tape of another thread, which shares events and positions with *main*.
-
-        Args:
-            main: The tape of the first thread.
-            number: The number of the thread, from 1.
-            around: The scope in which it was started.
-        """
+        """The tape of thread *number*, which shares events and positions with *main*."""
         tape = cls(main.clock)
         tape.events, tape.write = main.events, main.write
         tape.positions, tape.backward_runs = main.positions, main.backward_runs

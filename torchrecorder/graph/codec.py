@@ -115,11 +115,7 @@ def encode(recording: RecordedRun, *, times: bool = True) -> dict[str, Any]:
 
 @uncollected()
 def decode(data: Any, make: type[RecordingT]) -> RecordingT:
-    """The recording in *data*.
-
-    Args:
-        data: The result of `encode`, of this or an earlier version.
-        make: The class of the recording.
+    """The recording in *data*, the result of `encode` of this or an earlier version.
 
     Raises:
         RecordingVersionError: It was saved by a newer version.

@@ -44,11 +44,7 @@ def combined(
 ) -> Recording:
     """The recordings of *lanes* as one recording, with the waits of their collectives.
 
-    Args:
-        name: The name of the combined recording.
-        lanes: The lanes.
-        collectives: The collectives and messages of the run.
-        sharding_ops: Keep the operations with which FSDP and DTensor shard and gather tensors.
+    Without *sharding_ops*, those with which FSDP and DTensor shard and gather tensors are removed.
     """
     skipped: list[set[int]] = [set() for _ in lanes]
     if not sharding_ops:
@@ -102,13 +98,7 @@ class _CombinedTables:
         self.storages = 0
 
     def add(self, lane: Lane, waits: Waits, skipped: Collection[int]) -> None:
-        """Add the recording of a lane inside a scope of its own.
-
-        Args:
-            lane: The lane.
-            waits: Its waits.
-            skipped: The indices of communications that are not added.
-        """
+        """Add a lane inside a scope of its own, without the *skipped* communications."""
         recording = lane.recording
         read = read_later(recording)
         outputs = [slot for slot in recording.outputs if slot.value not in read]

@@ -72,14 +72,7 @@ class Program(NamedTuple):
     def digest(
         self, name: str, run: RunFacts, rank: Rank, communications: CommunicationColumns
     ) -> Digest:
-        """The digest of a process that ran it.
-
-        Args:
-            name: The name of its recording.
-            run: The facts of its run.
-            rank: The process.
-            communications: Its communications, of which *kinds* are those of this program.
-        """
+        """The digest of a process that ran it, with its own *communications*."""
         failure = run.failure
         relative = _relative(communications, rank)
         return Digest(

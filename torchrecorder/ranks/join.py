@@ -108,12 +108,7 @@ _MessageIndices = dict[tuple[RankGroup, int, int, int], tuple[list[int], list[in
 def join(
     digests: Sequence[Digest], expected: Iterable[int]
 ) -> tuple[list[Collective], list[str]]:
-    """All collectives, in a possible run order, and the problems.
-
-    Args:
-        digests: The digests of the recorded ranks.
-        expected: The ranks that should have a recording.
-    """
+    """All collectives, in a possible run order, and the problems, such as ranks that lack."""
     groups: dict[RankGroup, dict[int, _Indices]] = {}
     pairs: _MessageIndices = {}
     known: dict[object, _Positions] = {}
@@ -236,12 +231,7 @@ class _MatchedRow(NamedTuple):
 
 
 def _rows(members: Sequence[Digest], queues: Sequence[_Indices]) -> Iterator[_MatchedRow]:
-    """The collectives or messages at the same position in each of *queues*, up to the shortest.
-
-    Args:
-        members: Digests.
-        queues: For each, indices into its communications.
-    """
+    """The collectives or messages at the same position in all *queues*, up to the shortest."""
     sent = [member.sent for member in members]
     return (_MatchedRow.at(sent, places) for places in zip(*queues))
 

@@ -62,12 +62,7 @@ class _GraphCall:
 
 
 class Matched:
-    """The ops of each graph.
-
-    Args:
-        traced: The graphs of the model.
-        candidates: The ops that ran in it, in run order.
-        modules: The modules of the recording by the ids of the objects.
+    """The ops of each graph, among the *candidates* that ran in the model, in run order.
 
     Attributes:
         graphs: For each op that is in a graph, the number of the graph.

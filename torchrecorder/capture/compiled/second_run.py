@@ -63,11 +63,8 @@ class _ModelCall(NamedTuple):
 
 
 class SecondRun:
-    """Keeps the calls of *model* while it is recorded, and repeats them compiled.
-
-    Args:
-        model: A module or function.
-        fused: Compile with Inductor, to get kernels too.
+    """Keeps the calls of *model* while it is recorded, and repeats them compiled,
+    if *fused* with Inductor.
     """
 
     def __init__(self, model: Any, *, fused: bool = False) -> None:

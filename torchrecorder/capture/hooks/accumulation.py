@@ -25,13 +25,7 @@ Gradients = list[tuple[str, "weakref.ref[Tensor]"]]
 
 
 class Accumulation:
-    """The gradients of leaves behind one call of ``backward``.
-
-    Args:
-        values: The table of tensors.
-        nodes: All nodes behind the roots of the call.
-        only: The leaves in the argument ``inputs`` of the call; None for all.
-    """
+    """The gradients of leaves behind one call of ``backward``: of all, or *only* of these."""
 
     def __init__(self, values: Values, nodes: Iterable[Any], only: Any) -> None:
         self.values = values

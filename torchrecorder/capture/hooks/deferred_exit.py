@@ -41,12 +41,7 @@ class DeferredExit(NamedTuple):
 
 
 class DeferredExits:
-    """The scopes with a deferred exit, innermost last.
-
-    Args:
-        open: The module calls that are running.
-        finish: Closes such a scope.
-    """
+    """The scopes with a deferred exit, innermost last, which *finish* closes."""
 
     def __init__(
         self,

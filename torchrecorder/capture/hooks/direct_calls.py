@@ -30,11 +30,7 @@ SlotsOf = Callable[[list[tuple[str, Tensor]]], tuple[Slot, ...]]
 
 
 class DirectCalls:
-    """Opens the scopes of modules.
-
-    Args:
-        slots_of: Reads the arguments of a call.
-    """
+    """Opens the scopes of modules; *slots_of* reads the arguments of a call."""
 
     def __init__(self, tape: Tape, sources: Sources, catalog: Catalog, slots_of: SlotsOf) -> None:
         self.tape = tape

@@ -120,11 +120,8 @@ class PythonCalls:
     def innermost(
         self, frames: Sequence[FrameType], regions: Sequence[Region]
     ) -> PythonCall | None:
-        """The innermost call of a function among *frames*; new calls are recorded.
-
-        Args:
-            frames: The frames of the user and of libraries, innermost first.
-            regions: The open regions around some of these frames, innermost first.
+        """The innermost call of a function among *frames*, which are innermost first, as are the
+        *regions* around some of these; new calls are recorded.
         """
         new: list[int] = []
         for place, frame in enumerate(frames):

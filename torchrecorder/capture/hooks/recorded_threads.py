@@ -57,14 +57,7 @@ class RecordedThreads:
 
 
 class RecordedThread:
-    """A thread that is recorded.
-
-    Args:
-        owner: The context that records it.
-        thread: The thread, before it runs.
-        number: Its number, counted from 1.
-        scope: The scope in which it was started.
-    """
+    """A thread that is recorded; its *number* counts from 1, *scope* is where it was started."""
 
     def __init__(
         self,

@@ -345,9 +345,7 @@ def give_operators_rules(
 ) -> None:
     """Register *mode* for all higher-order operators, which PyTorch requires in some versions.
 
-    Args:
-        mode: The class of the modes.
-        run: Runs the operator; called with the mode, the operator, its args and kwargs.
+    *run* is called with the mode, the operator, its args and kwargs, and runs the operator.
     """
     for operator in list((find("torch._ops._higher_order_ops") or {}).values()):
         if mode not in operator.python_key_table:

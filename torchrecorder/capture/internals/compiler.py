@@ -63,10 +63,8 @@ def compile_with(
 
 @contextlib.contextmanager
 def compiler_set_aside(backend: Any) -> Iterator[None]:
-    """Inside the block, the compiler works as in a new process; afterwards its state is restored.
-
-    Args:
-        backend: The only backend that is used inside.
+    """Inside the block, the compiler works as in a new process, with *backend*; afterwards its
+    state is restored.
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(torch.compiler.set_stance("default"))

@@ -37,12 +37,6 @@ def body_of(
 
     It is one op outside of its module, and if running the body could change the run: under other
     modes, in transformations, and if a tensor of the user has several aliases among its arguments.
-
-    Args:
-        func: The function that was passed to the mode.
-        frame: The one in which PyTorch passes it.
-        args: Its arguments.
-        values: The table of tensors.
     """
     caller = frame.f_back.f_back if frame.f_back is not None else None
     inside = caller is not None and caller.f_code is COMPOSED[func]

@@ -22,16 +22,7 @@ from torchrecorder.capture.tensors.tensor_table import Values
 
 
 def with_aliases(values: Values, output: Any, passed: set[int]) -> Any | None:
-    """*output* with new aliases for inputs that the module returned unchanged.
-
-    Args:
-        values: The table of tensors, which gets the aliases.
-        output: The result of the module.
-        passed: The ``id()`` of these inputs.
-
-    Returns:
-        The replacement of the result; None to keep it.
-    """
+    """*output* with new aliases for inputs *passed* on unchanged, by ``id()``; None to keep it."""
     return _exchange(
         output, lambda item: _alias(values, item) if id(item) in passed else None
     )

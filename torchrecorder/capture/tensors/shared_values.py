@@ -19,12 +19,7 @@ if TYPE_CHECKING:
 
 
 class SharedValues(Values):
-    """The value of each living tensor of all recorded threads.
-
-    Args:
-        tape: The tape of this thread.
-        main: The table of the first thread; None if it is this one.
-    """
+    """The value of each living tensor of all recorded threads; *main* is that of the first."""
 
     def __init__(self, tape: Tape, main: Values | None = None) -> None:
         super().__init__(tape, main)
