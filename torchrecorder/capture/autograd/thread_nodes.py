@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from torchrecorder.capture.tape import Tape
     from torchrecorder.capture.tensors.tensor_table import Values
 
-_number = operator.methodcaller("_sequence_nr")
+number_of = operator.methodcaller("_sequence_nr")
 
 LEAF = 2**64 - 1
 """The sequence number that autograd reports for an accumulation node."""
@@ -160,7 +160,7 @@ class ForeignNodes:
                     return True
                 continue
             behind = [parent for parent, _ in node.next_functions if parent is not None]
-            later = [item for item in map(_number, behind) if number < item < LEAF]
+            later = [item for item in map(number_of, behind) if number < item < LEAF]
             if number >= next_node_number() or not known.keys().isdisjoint(later):
                 return True
             stack.extend(behind)

@@ -69,7 +69,7 @@ class BackwardRuns:
         number = next(self.tape.backward_runs)
         run = _RunningPass(self, number, op, bool(_create_graph(args, kwargs)))
         self.running.append(run)
-        self.autograd.values.gradients.begin(op, self.tape.values)
+        self.autograd.values.gradients.begin(op, self.tape.next_value.count)
         with DisableTorchFunction():
             for node in nodes:
                 grad = self.autograd.grad_of(node)
@@ -99,7 +99,7 @@ class BackwardRuns:
             run = self.running[-1]
             run.leave(failed=failed)
             self.running.pop()
-            self.autograd.values.gradients.end(op, self.tape.values)
+            self.autograd.values.gradients.end(op, self.tape.next_value.count)
             self.tape.write(BackwardRun(run.number, op, seconds, run.create_graph, failed))
             self.left()
 

@@ -166,7 +166,7 @@ class Values:
         """Add an unseen alias of known memory, as from ``Parameter(x)``."""
         op = self.tape.next_op()
         value = self.note(tensor, op, names=names)
-        self._write_pass(op, "alias", (Slot("0", before),), value)
+        self.tape.state_op(op, "alias", (Slot("0", before),), (value,), OpKind.PASS)
         return value
 
     def _adopt_foreign(self, tensor: Tensor, foreign: Foreign) -> ValueId:
@@ -179,7 +179,7 @@ class Values:
         """Add a tensor that unseen code computed from these."""
         op = self.tape.next_op()
         value = self.note(tensor, op)
-        self.write_hidden(op, name, slots, (value,))
+        self.tape.state_op(op, name, slots, (value,))
         return value
 
     def slots_of(self, tensors: list[tuple[str, Tensor]]) -> tuple[Slot, ...]:
@@ -208,7 +208,7 @@ class Values:
         for number, write in enumerate(missed, 1):
             slots.append(Slot(str(number), self._state(tensor, entry, write.op)))
         value = self._renote(tensor, entry, op)
-        self._write_pass(op, "join", tuple(slots), value)
+        self.tape.state_op(op, "join", tuple(slots), (value,), OpKind.PASS)
         return value
 
     def _read_changed(self, tensor: Tensor, entry: Entry) -> ValueId:
@@ -232,7 +232,7 @@ class Values:
         op = self.tape.next_op()
         before = entry.value
         value = self._renote(tensor, entry, op)
-        self.write_hidden(op, "write in place", (Slot("0", before),), (value,))
+        self.tape.state_op(op, "write in place", (Slot("0", before),), (value,))
         return value
 
     def _read_regraded(self, tensor: Tensor, entry: Entry) -> ValueId:
@@ -347,15 +347,6 @@ class Values:
         self.tape.write(row)
         return value
 
-    def write_hidden(
-        self, op: OpId, name: str, inputs: tuple[Slot, ...], outputs: tuple[ValueId, ...]
-    ) -> None:
-        """Record an op that no instrument saw."""
-        self.tape.state_op(op, OpKind.HIDDEN, name, inputs, outputs)
-
-    def _write_pass(self, op: OpId, name: str, inputs: tuple[Slot, ...], output: ValueId) -> None:
-        self.tape.state_op(op, OpKind.PASS, name, inputs, (output,))
-
     def pass_on(self, tensor: Tensor, alias: Tensor) -> ValueId:
         """A scope returns *tensor* unchanged; *alias* replaces it."""
         before = self.read(tensor)
@@ -371,7 +362,7 @@ class Values:
         if passed is not None:
             self.tape.write(passed.replace(outputs=(value,)))
         else:
-            self._write_pass(op, "pass", (Slot("0", before),), value)
+            self.tape.state_op(op, "pass", (Slot("0", before),), (value,), OpKind.PASS)
         return value
 
     def original(self, tensor: Tensor) -> Tensor | None:
