@@ -241,14 +241,11 @@ class Recorder:
         A callable that runs no module hooks gets its own scope.
         """
         self._only_looks = True
-        if isinstance(function, Module):
-            cls = type(function)
-            if runs_hooks(cls) and not has_own_call(cls):
+        if isinstance(function, Module) and runs_hooks(type(function)):
+            if not has_own_call(type(function)):
                 return function(*args, **kwargs)
-            if not runs_hooks(cls):
-                return self._instruments.modules.call_module(function, args, kwargs)
             function = function.__call__  # ops around the call with hooks belong to it
-        return self._instruments.modules.call_function(self._name, function, args, kwargs)
+        return self._instruments.modules.call(self._name, function, args, kwargs)
 
     def lose(self, instrument: str, error: Exception) -> None:
         """An *instrument* failed outside of the block: note the lost fact."""

@@ -197,26 +197,21 @@ class ModuleScopes:
             opened.arguments[id(tensor)] = tensor
         opened.begun = self.tape.index
 
-    def call_function(
+    def call(
         self, name: str, function: Any, args: Any, kwargs: Any, run: Callable[[], Any] | None = None
     ) -> Any:
-        """Call a plain function in its own scope, through *run* if given."""
+        """Call a function, or a module that runs no hooks, in its own scope; through *run* if
+        given."""
         with DisableTorchFunction(), self.tape.losing("modules"):
-            opened = self.tape.enter(ScopeKind.FUNCTION, name, cls=FUNCTION, state=mode_state())
+            state = mode_state()
+            if isinstance(function, Module) and run is None:
+                _, opened = self.direct.open(function, None, state)
+            else:
+                opened = self.tape.enter(ScopeKind.FUNCTION, name, cls=FUNCTION, state=state)
             self._begin(opened, function, args, kwargs)
         result = function(*args, **kwargs) if run is None else run()
         with DisableTorchFunction(), self.tape.losing("modules"):
             self._leave(function, {}, result, False)
-        return result
-
-    def call_module(self, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call a module that runs no hooks."""
-        with DisableTorchFunction(), self.tape.losing("modules"):
-            _, opened = self.direct.open(module, None, mode_state())
-            self._begin(opened, module, args, kwargs)
-        result = module(*args, **kwargs)
-        with DisableTorchFunction(), self.tape.losing("modules"):
-            self._leave(module, {}, result, False)
         return result
 
     def _begin(
@@ -355,7 +350,7 @@ class ModuleScopes:
             self.values.autograd.begin()  # later nodes do not belong to it
             module = self.catalog.module(opened.event.module)
             weights = self.values.slots_of(weights_of(module) if module is not None else [])
-            self.values.write_hidden(op, opened.event.cls, opened.inputs + weights, made)
+            self.tape.state_op(op, opened.event.cls, opened.inputs + weights, made)
 
     def settle(self, frame: FrameType) -> None:
         """Close the scopes that have ended, as seen from *frame*."""

@@ -43,17 +43,14 @@ class RecordedThreads:
 
     def expect(self, thread: threading.Thread) -> None:
         """*thread* is about to be started: record it if a recorded thread starts it."""
-        try:
+        with self.main.tape.losing("threads"):
             starter = self.by_thread.get(threading.get_ident())
             if starter is not None and not starter.tape.is_elsewhere():
                 number, scope = len(self.threads) + 1, starter.tape.scope
                 recorded = RecordedThread(self, thread, number, scope)
                 self.threads.append(recorded)
                 before = vars(thread).get("run")
-                run = functools.partial(recorded.run, thread, before)
-                vars(thread)["run"] = run
-        except Exception as error:
-            self.main.tape.lose("threads", error)
+                vars(thread)["run"] = functools.partial(recorded.run, thread, before)
 
 
 class RecordedThread:
@@ -103,7 +100,7 @@ class RecordedThread:
         """Returns a function that runs *thread* in a scope with the name of its function."""
         target, args, kwargs = call_of_thread(thread)
         named = getattr(inspect.unwrap(target), "__name__", "") if target else ""
-        call = instruments.modules.call_function
+        call = instruments.modules.call
         return functools.partial(call, named or self.name, target, args, kwargs, thread.run)
 
     def _enter(self) -> Instruments | None:
