@@ -77,7 +77,7 @@ class SecondRun:
     ) -> None:
         """Note a call in *scope*, if it is a call of the model."""
         if model is self.model:
-            self._calls.append(_ModelCall(args, dict(kwargs), scope, call_modes(FunctionCalls)))
+            self._calls.append(_ModelCall(args, dict(kwargs), scope, _call_modes()))
 
     def look(self, tape: Tape, sources: Sources, modules: Mapping[int, ModuleId]) -> None:
         """Repeat the calls compiled, and write the graphs, breaks and kernels on *tape*."""
@@ -203,11 +203,11 @@ class CallModes(NamedTuple):
             yield
 
 
-def call_modes(ours: type[TorchFunctionMode]) -> CallModes:
-    """The modes of this thread, without function modes of the class *ours*."""
+def _call_modes() -> CallModes:
+    """The modes of this thread, without the recorder's function modes."""
     return CallModes(
         torch.is_grad_enabled(),
         torch.is_inference_mode_enabled(),
         autocast_dtypes(),
-        tuple(mode for mode in function_modes() if not isinstance(mode, ours)),
+        tuple(mode for mode in function_modes() if not isinstance(mode, FunctionCalls)),
     )

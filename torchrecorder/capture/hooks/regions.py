@@ -175,7 +175,8 @@ class Regions:
         for item in wanted[same:]:
             if isinstance(item, ModeState):
                 assert kind is not None
-                self._enter_mode(kind, at_entry, state)
+                detail = _mode_detail(kind, at_entry, state)
+                self.tape.enter(kind, kind.value, cls=detail).key = state
             else:
                 begun.append((item, self._enter(item)))
         self._synced = self.tape.stack[-1] if self.tape.stack else None, state
@@ -209,18 +210,12 @@ class Regions:
             opened = self.direct.enter(region, source, self.state)
         else:
             name = self.sources.steps.get(id(key)) or _name_of(region)
-            opened = self.tape.enter(
-                kind, name, cls=name, source=source, recompute=self._in_pass
-            )
+            opened = self.tape.enter(kind, name, cls=name, source=source, recompute=self._in_pass)
         opened.key = key
         self.entered(opened.event, key)
         if kind is ScopeKind.CUSTOM_FUNCTION:
             self.tape.functions.add(opened.scope)
         return opened.scope
-
-    def _enter_mode(self, kind: ScopeKind, at_entry: ModeState, state: ModeState) -> None:
-        opened = self.tape.enter(kind, kind.value, cls=_mode_detail(kind, at_entry, state))
-        opened.key = state
 
     def close(self, opened: OpenScope, *, failed: bool = False) -> None:
         """End a region, which must be the innermost scope."""

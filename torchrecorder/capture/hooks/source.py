@@ -13,6 +13,7 @@ import os
 import re
 import sys
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any, NamedTuple
@@ -129,7 +130,8 @@ class Sources:
         self._lines: dict[tuple[int, int], SourceLine] = {}
         self._roots = _import_roots()
         self.eager = RanEagerly()
-        self.is_around = _is_never  # whether a frame was running before the recording started
+        # whether a frame was running before the recording started
+        self.is_around: Callable[[FrameType], bool] = lambda frame: False
         self.steps: dict[int, str] = {}  # compiled steps that run: ids of frames, and optimizers
         self.expect_compiled()
 
@@ -338,10 +340,6 @@ def first_local(frame: FrameType) -> object:
     """The first argument of the function that runs in *frame*, such as ``self``."""
     names = frame.f_code.co_varnames
     return frame.f_locals.get(names[0]) if names else None
-
-
-def _is_never(frame: FrameType) -> bool:
-    return False
 
 
 def cell_name(filename: str) -> str:

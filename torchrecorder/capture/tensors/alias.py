@@ -93,21 +93,17 @@ def run_on_originals(
     If it returns one of its arguments, the result is the object that was passed.
     """
     own, own_kwargs = args, kwargs
-    try:
+    with values.tape.losing("aliases"):
         own, own_kwargs = (
             tuple([_own(values, argument) for argument in args]),
             {name: _own(values, argument) for name, argument in kwargs.items()},
         )
-    except Exception as error:
-        values.tape.lose("aliases", error)
     result = func(*own, **own_kwargs)
-    try:
+    with values.tape.losing("aliases"):
         if isinstance(result, Tensor):
             for _, tensor in tensors_in((args, kwargs)):
                 if values.source(tensor) is result:
                     return tensor
-    except Exception as error:
-        values.tape.lose("aliases", error)
     return result
 
 
