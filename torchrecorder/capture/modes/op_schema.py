@@ -21,18 +21,10 @@ from torchrecorder.capture.modes.mutation import is_collective, silent_writes
 from torchrecorder.capture.modes.python_functions import positional_parameters
 
 _OPERATORS = {
-    "__radd__": "add",
     "__rsub__": "rsub",
-    "__rmul__": "mul",
-    "__rdiv__": "div",
     "__rtruediv__": "div",
     "__truediv__": "div",
-    "__div__": "div",
-    "__idiv__": "div_",
     "__itruediv__": "div_",
-    "__rpow__": "pow",
-    "__ipow__": "pow_",
-    "__rmatmul__": "matmul",
     "__imatmul__": "matmul_",
     "__rfloordiv__": "floor_divide",
     "__floordiv__": "floor_divide",
@@ -43,7 +35,6 @@ _OPERATORS = {
     "__invert__": "bitwise_not",
     "__bool__": "bool()",
     "__nonzero__": "bool()",
-    "__contains__": "contains",
     "__float__": "float()",
     "__int__": "int()",
     "__index__": "int()",
