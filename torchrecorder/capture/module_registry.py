@@ -14,8 +14,8 @@ from torch.nn import Module
 from torch.nn.parameter import is_lazy
 
 from torchrecorder.capture.internals.access import USUAL_TYPES
+from torchrecorder.capture.live import StandIn, detail_of, plain_detail, stand_in
 from torchrecorder.capture.modes.python_functions import positional_parameters
-from torchrecorder.capture.stand_in import StandIn, detail_of, plain_detail, stand_in
 from torchrecorder.capture.state.random_state import random_state_kept
 from torchrecorder.capture.tensors.argument_objects import ObjectPlaces, homes_of
 from torchrecorder.capture.tensors.describe import innermost

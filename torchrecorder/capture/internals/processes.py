@@ -105,46 +105,39 @@ SEES_COLLECTIVES = COLLECTIVES.present
 SEES_REDUCTIONS = REDUCTIONS.present
 """Whether the reduction of a collective can be read."""
 
-_NAMES = {
-    "allreduce_": "all_reduce",
-    "allreduce_coalesced_": "all_reduce",
-    "broadcast_": "broadcast",
-    "allgather_": "all_gather",
-    "_allgather_base_": "all_gather",
-    "allgather_coalesced_": "all_gather",
-    "allgather_into_tensor_coalesced_": "all_gather",
-    "reduce_scatter_": "reduce_scatter",
-    "_reduce_scatter_base_": "reduce_scatter",
-    "reduce_scatter_tensor_coalesced_": "reduce_scatter",
-    "reduce_": "reduce",
-    "gather_": "gather",
-    "scatter_": "scatter",
-    "alltoall_": "all_to_all",
-    "alltoall_base_": "all_to_all",
-    "barrier": "barrier",
-    "monitored_barrier_": "barrier",
+
+def _common_names(operators_of: dict[str, str]) -> dict[str, str]:
+    """The common name of each operator, from the operators of each name."""
+    return {
+        operator: name for name, operators in operators_of.items() for operator in operators.split()
+    }
+
+
+_NAMES = _common_names({
+    "all_reduce": "allreduce_ allreduce_coalesced_",
+    "broadcast": "broadcast_",
+    "all_gather": "allgather_ _allgather_base_ allgather_coalesced_ "
+                  "allgather_into_tensor_coalesced_",
+    "reduce_scatter": "reduce_scatter_ _reduce_scatter_base_ reduce_scatter_tensor_coalesced_",
+    "reduce": "reduce_",
+    "gather": "gather_",
+    "scatter": "scatter_",
+    "all_to_all": "alltoall_ alltoall_base_",
+    "barrier": "barrier monitored_barrier_",
     "send": "send",
-    "recv_": "recv",
-    "recv_any_source_": "recv",
-}
+    "recv": "recv_ recv_any_source_",
+})
 """Operators of PyTorch's ``c10d`` library, with their common names."""
 
-_FUNCTIONAL = {
-    "all_reduce": "all_reduce",
-    "all_reduce_": "all_reduce",
-    "all_reduce_coalesced": "all_reduce",
-    "all_reduce_coalesced_": "all_reduce",
-    "broadcast": "broadcast",
-    "broadcast_": "broadcast",
-    "all_gather_into_tensor": "all_gather",
-    "all_gather_into_tensor_out": "all_gather",
-    "all_gather_into_tensor_coalesced": "all_gather",
-    "reduce_scatter_tensor": "reduce_scatter",
-    "reduce_scatter_tensor_out": "reduce_scatter",
-    "reduce_scatter_tensor_coalesced": "reduce_scatter",
-    "all_to_all_single": "all_to_all",
-    "shard_dim_alltoall": "all_to_all",
-}
+_FUNCTIONAL = _common_names({
+    "all_reduce": "all_reduce all_reduce_ all_reduce_coalesced all_reduce_coalesced_",
+    "broadcast": "broadcast broadcast_",
+    "all_gather": "all_gather_into_tensor all_gather_into_tensor_out "
+                  "all_gather_into_tensor_coalesced",
+    "reduce_scatter": "reduce_scatter_tensor reduce_scatter_tensor_out "
+                      "reduce_scatter_tensor_coalesced",
+    "all_to_all": "all_to_all_single shard_dim_alltoall",
+})
 """Functional operators, which DTensor calls; with fake tensors they do not call ``c10d``."""
 
 _REDUCTIONS = ("sum", "avg", "product", "min", "max", "band", "bor", "bxor", "premul_sum")
