@@ -23,6 +23,7 @@ from torchrecorder.capture.internals.compiler import (
     replaces_numpy,
 )
 from torchrecorder.capture.internals.inductor import MadeKernel, lowered
+from torchrecorder.capture.tensors.describe import shape_of
 from torchrecorder.events import SourceLine
 
 _FRAME = re.compile(r'^ *File "(.+)", line (\d+), in (\S+)', re.MULTILINE)
@@ -146,7 +147,7 @@ class Traced:
             name=_name(owner, node),
             lines=self._lines((file, int(line), name) for file, line, name in frames),
             modules=tuple(modules_around(node)),
-            shapes=tuple(_sizes(tensor) for tensor in _tensors(result)),
+            shapes=tuple(map(shape_of, _tensors(result))),
             node=node.name,
             numpy=replaces_numpy(node.target),
             number=isinstance(result, _NUMBERS),
@@ -194,11 +195,6 @@ def _reads(node: Node) -> bool:
     """Whether a node has a tensor among its arguments."""
     given = (item.meta.get("example_value") for item in node.all_input_nodes)
     return any(isinstance(item, Tensor) for item in given)
-
-
-def _sizes(tensor: Tensor) -> tuple[int, ...]:
-    """The shape of *tensor*, with -1 for dynamic sizes."""
-    return tuple(size if isinstance(size, int) else -1 for size in tensor.shape)
 
 
 def _tensors(value: Any) -> list[Tensor]:

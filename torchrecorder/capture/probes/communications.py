@@ -30,6 +30,7 @@ from torchrecorder.capture.internals.processes import (
     work_in,
 )
 from torchrecorder.capture.observer import Observer
+from torchrecorder.capture.tensors.describe import shape_of
 from torchrecorder.events import (
     BYTES_OF_GRADIENT,
     Communication,
@@ -278,8 +279,7 @@ class Communications(Observer):
             facts = self._meshes[mesh] = mesh_facts(mesh)
         part = local_part(tensor)
         self._spread.add(value)
-        shape = tuple([size if type(size) is int else -1 for size in part.shape])
-        self.tape.write(Shard(value, str(facts), placements, shape, _bytes(part)))
+        self.tape.write(Shard(value, str(facts), placements, shape_of(part), _bytes(part)))
 
     def finish(self) -> None:
         """The run is over: write the communications."""

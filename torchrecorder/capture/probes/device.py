@@ -39,11 +39,9 @@ class DeviceWatched(Observer):
     # Time ---------------------------------------------------------------------------
 
     def op_begins(self, op: OpId) -> None:
-        """An op is submitted to the device."""
         self._start(op)
 
     def op_ended(self, op: OpId) -> None:
-        """The op was submitted: record its end event."""
         self._stop(op)
         self._look(op)
 
@@ -53,7 +51,6 @@ class DeviceWatched(Observer):
             self._start(f"{grad} {run}")
 
     def node_ended(self, grad: GradId, run: int) -> None:
-        """The node was submitted."""
         self._stop(f"{grad} {run}")
         self._look(grad)
 

@@ -152,23 +152,18 @@ class MemoryWatched(RecorderDispatchMode, Observer):
         self._begin(op)
 
     def op_ended(self, op: OpId) -> None:
-        """It has run."""
         self._end(op)
 
     def scope_entered(self, scope: OpenScope) -> None:
-        """A module call begins."""
         self._begin(scope.scope, node=False)
 
     def scope_left(self, scope: OpenScope, outputs: list[tuple[str, Tensor]]) -> None:
-        """It ended."""
         self._end(scope.scope)
 
     def node_begins(self, grad: GradId, run: int, given: Given) -> None:
-        """A grad node is about to run."""
         self._begin(grad)
 
     def node_ended(self, grad: GradId, run: int) -> None:
-        """It has run."""
         self._end(grad)
 
     def _begin(self, place: str, *, node: bool = True) -> None:

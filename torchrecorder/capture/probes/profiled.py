@@ -37,11 +37,9 @@ class Ranges(Observer):
         self._open: list[tuple[str, Any]] = []
 
     def op_begins(self, op: OpId) -> None:
-        """Its range begins."""
         self._enter(op, MARK + op)
 
     def op_ended(self, op: OpId) -> None:
-        """Its range ends."""
         self._leave(op)
 
     def scope_entered(self, scope: OpenScope) -> None:
@@ -49,11 +47,9 @@ class Ranges(Observer):
         self._enter(scope.scope, f"{MARK}{scope.scope} {scope.event.path or scope.event.name}")
 
     def scope_left(self, scope: OpenScope, outputs: list[tuple[str, Tensor]]) -> None:
-        """Its range ends."""
         self._leave(scope.scope)
 
     def node_begins(self, grad: GradId, run: int, given: Given) -> None:
-        """Its mark is written."""
         with profiler_range(MARK + grad):
             pass
 

@@ -60,14 +60,12 @@ class StatisticsTaken(Observer):
         self.choice = choice
 
     def op_made(self, op: OpId, name: str, made: list[tuple[ValueId, Tensor]]) -> None:
-        """Statistics of new values."""
         if self.choice is True or chooses(self.choice, self.running.paths(self.tape.scope)):
             for value, tensor in made:
                 take = functools.partial(self._take, value, 0, -1)
                 self.storages.when_arrived(tensor, take)
 
     def node_begins(self, grad: GradId, run: int, given: Given) -> None:
-        """Statistics of gradients."""
         if self.choice is True or chooses(self.choice, self.running.paths_of(grad)):
             for index, tensor in enumerate(given):
                 if isinstance(tensor, Tensor):
