@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import Any
 
 from torchrecorder.build import Event
 from torchrecorder.checks import Check, check_one
@@ -15,14 +15,6 @@ from torchrecorder.recording import Recording
 
 _ATTRIBUTE = "torchrecorder_recorder"
 _CALLS = ScopeKind.MODULE, ScopeKind.FUNCTION, ScopeKind.SCRIPTED
-
-
-class HasRecording(Protocol):
-    """A recorder whose run is over."""
-
-    @property
-    def recording(self) -> Recording:
-        """The recording."""
 
 
 def explain(
@@ -53,7 +45,7 @@ def _attach_note(error: BaseException, note: str) -> None:
             error.__notes__ = [*getattr(error, "__notes__", ()), note]
 
 
-def attach(error: BaseException, recorder: HasRecording) -> None:
+def attach(error: BaseException, recorder: Any) -> None:
     """Keep *recorder* with *error*, for `recording_of`."""
     with contextlib.suppress(Exception):  # the user's class may refuse to be written on
         setattr(error, _ATTRIBUTE, recorder)

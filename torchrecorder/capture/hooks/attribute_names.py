@@ -107,10 +107,10 @@ class AttributeNames:
 
     def _inside(self, holder: Mapping[str, Any], tensor: Tensor) -> str | None:
         """The place of *tensor* in a list, dict or object that *holder* has."""
-        held = [item for item in holder.items() if item[0] not in _OF_PYTORCH]
         if self._left < 0:
             return None
-        for name, found in places_in([(str(key), value) for key, value in held], NEAR):
+        held = [(str(key), value) for key, value in holder.items() if key not in _OF_PYTORCH]
+        for name, found in places_in(held, NEAR):
             self._left -= 1
             if found is tensor:
                 return name

@@ -244,26 +244,28 @@ _NAMED_AFTER_FUNCTIONS = (
     ScopeKind.ZEROING,
     ScopeKind.AVERAGING,
     ScopeKind.TRANSFER,
+    ScopeKind.SCALER,
+    ScopeKind.DATA_LOADER,
     ScopeKind.PIPELINE_BACKWARD,
 )
 
 
 def _name_of(region: Region) -> str:
-    if region.kind is ScopeKind.CUSTOM_FUNCTION:
-        return str(getattr(class_of(region.key), "__name__", region.kind.value))
-    if region.kind is ScopeKind.OPTIMIZER:
-        return str(type(region.key.f_locals["args"][0]).__name__)
-    if region.kind is ScopeKind.CONSTRUCTION:
-        return f"{type(first_local(region.key)).__name__}.__init__"
-    if region.kind in _NAMED_AFTER_FUNCTIONS:
-        return str(region.key.f_code.co_name)
-    if region.kind is ScopeKind.SCALER:
-        name = str(region.key.f_code.co_name)
-        return name if name == PIPELINE_SCALING else f"GradScaler.{name}"
-    if region.kind is ScopeKind.DATA_LOADER:
-        name = str(region.key.f_code.co_name)
+    kind, key = region.kind, region.key
+    if kind is ScopeKind.CUSTOM_FUNCTION:
+        return str(getattr(class_of(key), "__name__", kind.value))
+    if kind is ScopeKind.OPTIMIZER:
+        return str(type(key.f_locals["args"][0]).__name__)
+    if kind is ScopeKind.CONSTRUCTION:
+        return f"{type(first_local(key)).__name__}.__init__"
+    if kind not in _NAMED_AFTER_FUNCTIONS:
+        return str(kind.value)
+    name = str(key.f_code.co_name)
+    if kind is ScopeKind.SCALER and name != PIPELINE_SCALING:
+        return f"GradScaler.{name}"
+    if kind is ScopeKind.DATA_LOADER:
         return "DataLoader" if name == "__next__" else f"DataLoader.{name}"
-    return str(region.kind.value)
+    return name
 
 
 def _is_shown(region: Region) -> bool:

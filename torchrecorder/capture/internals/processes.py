@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -68,16 +68,9 @@ def is_pending(tensor: Any) -> bool:
     return _is(tensor, _ASYNC_TENSOR) and not tensor.completed
 
 
-class DTensorLayout(NamedTuple):
-    """The layout of a DTensor on a device mesh."""
-
-    placements: tuple[str, ...]  # one per dimension of the mesh: "Shard(0)", "Replicate()"
-    mesh: Any
-
-
-def dtensor_layout(tensor: Any) -> DTensorLayout:
-    """The layout of a DTensor."""
-    return DTensorLayout(tuple(map(_placement, tensor.placements)), tensor.device_mesh)
+def dtensor_layout(tensor: Any) -> tuple[tuple[str, ...], Any]:
+    """The placement of a DTensor along each dimension of its mesh, ``"Shard(0)"``; and the mesh."""
+    return tuple(map(_placement, tensor.placements)), tensor.device_mesh
 
 
 def _placement(placement: Any) -> str:
@@ -156,27 +149,12 @@ class RawCommunication(NamedTuple):
     received: list[Tensor]
 
 
-class Listener(Protocol):
-    """Receives the calls of communication operators."""
+def listen(listener: Any) -> Callable[[], None]:
+    """Pass all communication of the process to *listener*; the returned function ends this.
 
-    def begins(self, operator: Any, args: tuple[Any, ...], made: Any = None) -> Any:
-        """An operator begins in this thread; what this returns is passed to `ends`.
-
-        *made* is its result if it ran on fake tensors, without communication.
-        """
-
-    def ends(self, begun: Any, result: Any) -> None:
-        """The operator returned; communication may still be running."""
-
-    def waits(self, on: Any) -> Any:
-        """The program starts to wait for *on*, a work or a tensor."""
-
-    def waited(self, begun: Any) -> None:
-        """The wait is over."""
-
-
-def listen(listener: Listener) -> Callable[[], None]:
-    """Pass all communication of the process to *listener*; the returned function ends this."""
+    Its methods are those of `Communications`: what ``begins`` returns is passed to ``ends``, when
+    the communication may still be running; and what ``waits`` returns, to ``waited``.
+    """
     _listening.add(listener)
     return functools.partial(_listening.remove, listener)
 
@@ -207,7 +185,7 @@ def _registered() -> AbstractContextManager[Any]:
         return stack.pop_all()
 
 
-_listening: Shared[Listener] = Shared(_registered)
+_listening: Shared[Any] = Shared(_registered)
 
 _KEYS = "torch._C.DispatchKey"
 _WORK = "torch._C._distributed_c10d.Work"
@@ -267,7 +245,7 @@ def _wrapped_wait(plain: Callable[..., Any]) -> Callable[..., Any]:
     return wait
 
 
-def _end_waits(waits: list[tuple[Listener, Any]]) -> None:
+def _end_waits(waits: list[tuple[Any, Any]]) -> None:
     for item, begun in waits:
         if begun is not None:
             item.waited(begun)

@@ -128,7 +128,8 @@ class Communications(Observer):
     # What is sent -------------------------------------------------------------------
 
     def begins(self, operator: Any, args: tuple[Any, ...], made: Any = None) -> _Pending | None:
-        """A communication operator begins; *made* is its result on fake tensors."""
+        """A communication operator begins in this thread; *made* is its result if it ran on fake
+        tensors, without communication."""
         if not self._is_meant():
             return None
         with self._working():
@@ -154,7 +155,7 @@ class Communications(Observer):
                     begun.future = future if begun.seconds is None else None
 
     def waits(self, on: Any) -> tuple[Any, _Pending | None, float] | None:
-        """The program begins to wait."""
+        """The program begins to wait for *on*, a work or a tensor."""
         if not self._is_meant():
             return None
         with self.tape.losing("communications"):

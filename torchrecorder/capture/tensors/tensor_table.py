@@ -106,7 +106,8 @@ class Values:
             return self.read(innermost(tensor))
         foreign = self.foreign.pop(id(tensor), None)
         if foreign is not None and foreign.result() is tensor:
-            return self._adopt_foreign(tensor, foreign)
+            given = [(name, item) for name, ref in foreign.given if (item := ref()) is not None]
+            return self._adopt_hidden(tensor, foreign.name, self.slots_of(given))
         node = node_behind(tensor)
         if node is not None and not self.autograd.is_older(node):
             return self.autograd.record_hidden(tensor)
@@ -168,12 +169,6 @@ class Values:
         value = self.note(tensor, op, names=names)
         self.tape.state_op(op, "alias", (Slot("0", before),), (value,), OpKind.PASS)
         return value
-
-    def _adopt_foreign(self, tensor: Tensor, foreign: Foreign) -> ValueId:
-        """Add a tensor that a module returned in another thread."""
-        given = [(name, ref()) for name, ref in foreign.given]
-        slots = self.slots_of([(name, item) for name, item in given if item is not None])
-        return self._adopt_hidden(tensor, foreign.name, slots)
 
     def _adopt_hidden(self, tensor: Tensor, name: str, slots: tuple[Slot, ...]) -> ValueId:
         """Add a tensor that unseen code computed from these."""
