@@ -12,23 +12,14 @@ NOT_INPUTS = (*STORED, Role.CONSTANT)
 
 
 class Boundaries:
-    """The inputs and outputs of some scopes, found in one pass over the operations.
+    """The inputs and outputs of the *wanted* scopes, found in one pass over the operations.
 
-    Args:
-        recording: The recording.
-        wanted: The scopes.
-        drawn_inside: The roles of values that are no inputs of a scope where no op made them.
-            Constants are inputs of a function: it was given them, or looked them up outside.
+    Parameters and buffers are no inputs. Constants are: a function was given them, or looked them
+    up outside.
     """
 
-    def __init__(
-        self,
-        recording: Tables,
-        wanted: Collection[ScopeId],
-        drawn_inside: Collection[Role] = NOT_INPUTS,
-    ) -> None:
+    def __init__(self, recording: Tables, wanted: Collection[ScopeId]) -> None:
         self.recording = recording
-        self.drawn_inside = drawn_inside
         self._around: dict[ScopeId | None, tuple[ScopeId, ...]] = {None: ()}
         for scope in recording.scopes.values():
             outer = self._around[scope.parent]
@@ -46,7 +37,7 @@ class Boundaries:
         found = self.recording.values[value]
         producer = self.recording.ops.get(found.producer) if found.producer is not None else None
         out_of = self._around[producer.scope] if producer is not None else ()
-        if producer is not None or found.role not in self.drawn_inside:
+        if producer is not None or found.role not in STORED:
             for scope in into:
                 if scope not in out_of:
                     self._read[scope].setdefault(value, name)
