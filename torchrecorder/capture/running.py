@@ -44,15 +44,12 @@ class Running:
 
         In a thread without a backward pass, those of the recorded thread.
         """
-        if self.is_backward and not self._recomputes():
+        stack = self.tape.stack
+        recomputes = bool(stack) and stack[-1].event.recompute  # a checkpointed call
+        if self.is_backward and not recomputes:
             grad = self.backward.current() or self.backward.last_started()
             return self.paths_of(grad) if grad is not None else ()
         return self.paths(self.tape.scope)
-
-    def _recomputes(self) -> bool:
-        """Whether a checkpointed call is being recomputed."""
-        stack = self.tape.stack
-        return bool(stack) and stack[-1].event.recompute
 
     def paths_of(self, grad: GradId) -> tuple[str, ...]:
         """Paths of the scopes in which the forward of *grad* ran, outermost first."""

@@ -8,7 +8,6 @@ from math import prod
 from typing import TYPE_CHECKING, Union
 
 from torchrecorder.checks import FLAG, takes
-from torchrecorder.events import SourceLine
 from torchrecorder.graph.nodes import GradNode, Op, Value
 from torchrecorder.graph.recording import RecordedRun
 
@@ -137,7 +136,7 @@ def _op(op: Op, recording: RecordedRun) -> Attributes:
         "failed": op.failed,
         "recompute": op.recompute,
         "arguments": printable(", ".join(f"{name}={text}" for name, text in op.arguments)),
-        "source": _source(op.source),
+        "source": printable(op.source.place) if op.source is not None else "",
     }
     return attributes if op.seconds is None else {**attributes, "seconds": op.seconds}
 
@@ -150,10 +149,6 @@ def _grad(grad: GradNode) -> Attributes:
         "scope": grad.scope or "",
         "failed": grad.failed,
     }
-
-
-def _source(line: SourceLine | None) -> str:
-    return printable(line.place) if line is not None else ""
 
 
 def printable(text: str) -> str:

@@ -76,7 +76,7 @@ _started: Shared[ThreadsStarted] = Shared(_profile_function)
 
 
 class Walk(Protocol):
-    """The part of `AutogradWalk` that is used here."""
+    """The part of `AutogradWalk` that is used here; it is explained there."""
 
     tape: Tape
     values: Values
@@ -85,14 +85,9 @@ class Walk(Protocol):
     passed: dict[int, GradEdge]
     made: dict[GradEdge, ValueId]
 
-    def is_recent(self, number: int) -> bool:
-        """Whether the current or last op may have created the node with this number."""
-
-    def known_as(self, node: Any) -> GradId | None:
-        """The id of *node*, if it is known."""
-
-    def expect_foreign_nodes(self) -> None:
-        """From now on, nodes of two threads may have the same number."""
+    def is_recent(self, number: int) -> bool: ...
+    def known_as(self, node: Any) -> GradId | None: ...
+    def expect_foreign_nodes(self) -> None: ...
 
 
 class ForeignNodes:

@@ -105,14 +105,8 @@ def _unrecorded() -> Iterator[Any]:
             yield backend
         finally:
             if stack is not None:
-                _resume(stack, active[-1])
-
-
-def _resume(stack: contextlib.ExitStack, last: CompiledOps) -> None:
-    try:
-        stack.close()
-    except Exception as error:
-        last.lose(error)
+                with active[-1].modules.tape.losing("operators on functions"):
+                    stack.close()
 
 
 def _suspend_and_compile(active: tuple[CompiledOps, ...]) -> contextlib.ExitStack | None:

@@ -51,9 +51,5 @@ def _in_lists(schemas: Iterable[Any]) -> tuple[str, ...]:
     A single ``out=`` increases its version; fake tensors in a list do not.
     """
     written = [item for schema in schemas for item in schema.arguments if item.is_write]
-    lists = any(map(_is_list, written))
+    lists = any(str(item.type) == "List[Tensor]" for item in written)
     return tuple(dict.fromkeys(item.name for item in written)) if lists else ()
-
-
-def _is_list(argument: Any) -> bool:
-    return str(argument.type) == "List[Tensor]"

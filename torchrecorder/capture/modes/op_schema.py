@@ -171,7 +171,7 @@ def _work_out(func: Callable[..., Any]) -> FunctionFacts:
         parameters=parameters,
         ignored=name in _IGNORED or isinstance(func, torch.ScriptMethod),  # its inside is recorded
         reads_data=name in _READS_DATA or runs_backward or is_collective(func),
-        in_place=_writes_first(name),
+        in_place=name == "setitem" or name.endswith("_") and not name.endswith("__"),
         grad_switch=name == "_set_grad_enabled",
         writes=silent_writes(func, name, schemas),
         declared=frozenset(
@@ -235,10 +235,6 @@ def _specific(func: Any, name: str) -> str:
     if name not in _UNSPECIFIC or not isinstance(func, (OpOverload, OpOverloadPacket)):
         return name
     return f"{str(func).partition('.')[0]}_{name}"
-
-
-def _writes_first(name: str) -> bool:
-    return name == "setitem" or name.endswith("_") and not name.endswith("__")
 
 
 def _qualname(func: Any, name: str) -> str:

@@ -83,15 +83,15 @@ def slices_of(profiler: Any) -> list[Slice]:
     """The slices of *profiler* on the CPU, with the kernels that each launched."""
     events = list(profiler.events())
     begun = {event.id: event.time_range.start for event in events if not _is_on_cpu(event)}
-    return [_slice(event, begun) for event in events if _is_slice(event)]
+    return [
+        _slice(event, begun)
+        for event in events
+        if _is_on_cpu(event) and not event.is_async and event.name != "[memory]"
+    ]
 
 
 def _is_on_cpu(event: Any) -> bool:
     return event.device_type.name == "CPU"  # type: ignore[no-any-return]
-
-
-def _is_slice(event: Any) -> bool:
-    return _is_on_cpu(event) and not event.is_async and event.name != "[memory]"
 
 
 def _slice(event: Any, begun: Mapping[int, float]) -> Slice:

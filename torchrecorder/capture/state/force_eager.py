@@ -106,10 +106,6 @@ class RunEagerly(MetaPathFinder, Loader):
             spec.submodule_search_locations = self._spec.submodule_search_locations
         return spec
 
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """Create the module with the original loader."""
-        return None
-
     def exec_module(self, module: ModuleType) -> None:
         """Load the compiler with the original loader, then set the stance."""
         assert self._spec is not None and self._spec.loader is not None
