@@ -97,11 +97,10 @@ def encode(recording: RecordedRun, *, times: bool = True) -> dict[str, Any]:
         "run": run,
         "inputs": recording.inputs,
         "outputs": recording.outputs,
-        **{name: _columns(make, _rows(recording, name), times) for name, make in TABLES.items()},
         **{
             name: _columns(make, rows, times)
-            for name, make in OPTIONAL_TABLES.items()
-            if (rows := _rows(recording, name))
+            for name, make in {**TABLES, **OPTIONAL_TABLES}.items()
+            if (rows := _rows(recording, name)) or name in TABLES
         },
         "measured": {
             quantity: {"node": [*amounts], "amount": [*map(json_number, amounts.values())]}
@@ -123,7 +122,8 @@ def decode(data: Any, make: type[RecordingT]) -> RecordingT:
     """
     _check_head(data)
     try:
-        file = msgspec.convert(upgraded(data) if data["version"] == 1 else data, file_type())
+        current = upgraded(data, TABLES) if data["version"] == 1 else data
+        file = msgspec.convert(current, file_type())
     except msgspec.ValidationError as error:
         raise InvalidRecording(f"this is not a saved recording: {error}") from None
     tables = {
