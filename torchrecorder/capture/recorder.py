@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import warnings
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -32,6 +33,7 @@ from torchrecorder.capture.state.own_task import OTHER_TASKS
 from torchrecorder.capture.tape import Tape
 from torchrecorder.checks import FLAG, TEXT, Check, advised, check_one, warn
 from torchrecorder.errors import InvalidArgument, Notice, RecorderInUse
+from torchrecorder.events import Lost
 from torchrecorder.graph.recording import RunDone, RunFacts
 from torchrecorder.graph.retained_tensors import Kept
 from torchrecorder.recording import Recording
@@ -328,10 +330,6 @@ def _grad_mode() -> str:
 
 
 def _warn_lost(count: int, events: tuple[Event, ...]) -> None:
-    import warnings
-
-    from torchrecorder.events import Lost
-
     first = next((event for event in events if isinstance(event, Lost)), None)
     example = f"; the first in {first.where or 'the model'!r}: {first.error}" if first else ""
     facts = "1 fact" if count == 1 else f"{count} facts"

@@ -33,7 +33,9 @@ from torchrecorder.capture.tensors.describe import (
     shape_of,
     version_of,
 )
-from torchrecorder.capture.tensors.entries import Detached, Entry, Foreign, around_in, forgetting
+from torchrecorder.capture.tensors.entries import (
+    Detached, Entry, Foreign, GradSource, around_in, forgetting,
+)
 from torchrecorder.capture.tensors.storage import Storage, Storages, Write
 from torchrecorder.events import GRAD_SUFFIX, GradEdge, OpId, OpKind, Role, Slot, ValueId, made
 from torchrecorder.graph.nodes import Op, Value
@@ -41,7 +43,6 @@ from torchrecorder.graph.nodes import Op, Value
 _STRIDED, _PARAMETER = torch.strided, Role.PARAMETER
 
 if TYPE_CHECKING:
-    from torchrecorder.capture.autograd.grad_source import GradSource
     from torchrecorder.capture.tape import Tape
 
 
