@@ -115,7 +115,7 @@ class _CombinedTables:
             self.scopes[new.id(scope.id)] = scope.replace(
                 id=new.id(scope.id),
                 parent=top if scope.parent is None else new.id(scope.parent),
-                index=new.index(scope.index),
+                index=scope.index + self.index,
                 path=_with_prefix(prefix, scope.path),
                 module=new.id(scope.module),
                 inputs=new.slots(scope.inputs),
@@ -133,7 +133,7 @@ class _CombinedTables:
             self.ops[new.id(op.id)] = op.replace(
                 id=new.id(op.id),
                 scope=top if op.scope is None else new.id(op.scope),
-                index=new.index(op.index),
+                index=op.index + self.index,
                 inputs=new.slots(op.inputs),
                 outputs=new.ids(op.outputs),
                 writes=new.ids(op.writes),
@@ -317,7 +317,6 @@ class _Renumbered:
         ):
             for number, old in enumerate(ids):
                 self._new[old] = f"{old[0]}{shift[old[0]] + number}"
-        self._index = tables.index
 
     def id(self, old: Any) -> Any:
         """The new id; None for None."""
@@ -326,10 +325,6 @@ class _Renumbered:
     def ids(self, old: Iterable[Any]) -> tuple[Any, ...]:
         """The new ids."""
         return tuple([self._new[item] for item in old])
-
-    def index(self, old: int) -> int:
-        """The new index."""
-        return old + self._index
 
     def slots(self, old: Iterable[Slot]) -> tuple[Slot, ...]:
         """The slots with new ids."""

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.overrides import TorchFunctionMode
 
 from torchrecorder.capture.internals.access import (
     OPERATOR_HOMES,
@@ -130,7 +129,10 @@ def suspended(active: tuple[CompiledOps, ...]) -> contextlib.ExitStack | None:
         for counts in reversed(counting):
             stack.callback(counts.__enter__)
             counts.__exit__(None, None, None)
-        stack.enter_context(_only([mode for mode in modes if mode not in ours], modes))
+        stack.callback(put_function_modes, modes)
+        stack.callback(take_function_modes)
+        take_function_modes()
+        put_function_modes(mode for mode in modes if mode not in ours)
         for entry in reversed(active):
             stack.callback(entry.modules.__enter__)
             entry.modules.__exit__()
@@ -144,18 +146,6 @@ def _counting() -> list[TorchDispatchMode]:
     modes = reversed(dispatch_modes())
     found = list(itertools.takewhile(lambda mode: isinstance(mode, RecorderDispatchMode), modes))
     return found[::-1]
-
-
-@contextlib.contextmanager
-def _only(others: list[TorchFunctionMode], modes: list[TorchFunctionMode]) -> Iterator[None]:
-    """Leave only the *others* of the function *modes* on the stack."""
-    take_function_modes()
-    put_function_modes(others)
-    try:
-        yield
-    finally:
-        take_function_modes()
-        put_function_modes(modes)
 
 
 def _run_recorded(graph: Any, inputs: list[Any], **options: Any) -> Callable[..., Any]:
