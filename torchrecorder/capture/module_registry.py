@@ -64,10 +64,7 @@ class CatalogEntry:
 
 
 class Catalog:
-    """All modules of the model, and other modules that were called.
-
-    Args:
-        root: The recorded model; its parameters and buffers get their dotted names.
+    """All modules of the model *root*, and other modules that were called.
 
     Attributes:
         places: The origins of modules of the outermost call, which give names to others.

@@ -72,11 +72,7 @@ class Ids(Generic[IdT]):
 
 
 class Tape:
-    """The events of one run, and its current position.
-
-    Args:
-        clock: Seconds, monotonic; replaced in tests.
-    """
+    """The events of one run, and its current position; *clock* returns seconds."""
 
     strict = False
     """Raise errors of instruments instead of recording them; for tests."""

@@ -175,17 +175,12 @@ def _kernels(traced: Traced, matched: Matched) -> Iterator[FusedKernel]:
 
 
 class CallModes(NamedTuple):
-    """Grad mode, inference mode, autocast, and function modes such as the default device.
-
-    Attributes:
-        autocast: The device types with autocast enabled, and their dtypes.
-        functions: The function modes other than the recorder's, outermost first.
-    """
+    """Grad mode, inference mode, autocast, and function modes such as the default device."""
 
     grad: bool
     inference: bool
-    autocast: tuple[tuple[str, torch.dtype], ...]
-    functions: tuple[TorchFunctionMode, ...]
+    autocast: tuple[tuple[str, torch.dtype], ...]  # by device type
+    functions: tuple[TorchFunctionMode, ...]  # without the recorder's, outermost first
 
     @contextlib.contextmanager
     def entered(self) -> Iterator[None]:

@@ -67,16 +67,12 @@ class Stop(NamedTuple):
 
 @dataclass
 class TracedGraph:
-    """One graph: its calls, the reason of its end, and the number of its guards.
-
-    Attributes:
-        recompiled: Whether it replaces an earlier graph of the function whose guards failed.
-        kernels: The kernels of Inductor, if it was used.
-    """
+    """One graph: its calls, the reason of its end, the number of its guards, and the kernels of
+    Inductor, if it was used."""
 
     ops: tuple[TracedOp, ...]
     stop: Stop | None
-    recompiled: bool
+    recompiled: bool  # it replaces an earlier graph of the function whose guards failed
     guards: int | None = None
     kernels: Sequence[MadeKernel] = ()
 

@@ -39,26 +39,18 @@ _inference = torch.is_inference_mode_enabled
 
 
 class Applied(NamedTuple):
-    """One application of a custom function.
-
-    Attributes:
-        cls: The function.
-        instruction: The position in the caller's code while the function runs.
-    """
+    """One application of a custom function."""
 
     cls: type[Function]
-    instruction: int
+    instruction: int  # the position in the caller's code while the function runs
 
     def is_running(self, caller: FrameType, callee: FrameType | None) -> bool:
         """Whether the function has not returned yet.
 
         The same instruction can call other functions too, as in ``for call in (F.apply, g)``.
         Forward-mode gradients decide: they are off inside a custom function, and otherwise only
-        in inference mode. A function that leaves inference mode switches them on again.
-
-        Args:
-            caller: The frame that applied the function.
-            callee: The frame directly inside it; None where C code is running.
+        in inference mode. A function that leaves inference mode switches them on again. *callee* is
+        the frame directly inside the *caller*; None where C code is running.
         """
         if caller.f_lasti != self.instruction:
             return False

@@ -78,9 +78,7 @@ class Regions:
     def locate(self, frame: FrameType | None, *, in_pass: bool = False) -> SourceLine | None:
         """The user's line at *frame*; opens and closes the regions around it.
 
-        Args:
-            frame: Where the program is.
-            in_pass: Whether a backward pass runs there, and no hook of the program's own.
+        *in_pass* if a backward pass runs there, and no hook of the program's own.
         """
         self._in_pass = in_pass
         if self.deferred_exits.waiting:
@@ -280,13 +278,8 @@ def _is_shown(region: Region) -> bool:
 
 
 def _mode_kind(at_entry: ModeState, state: ModeState, switched: bool) -> ScopeKind | None:
-    """The mode that differs from the start of the module call.
-
-    Args:
-        at_entry: The modes at the start of the call.
-        state: The modes now.
-        switched: Whether PyTorch itself has switched grad mode, and not the program.
-    """
+    """The mode that differs from the start of the module call; *switched* if PyTorch itself has
+    switched grad mode, and not the program."""
     if state.inference and not at_entry.inference:
         return ScopeKind.INFERENCE_MODE
     if state.autocast != at_entry.autocast and state.autocast:
@@ -313,10 +306,7 @@ def _mode_detail(kind: ScopeKind, at_entry: ModeState, state: ModeState) -> str:
 def _still_on(opened: list[OpenScope], state: ModeState, switched: bool) -> list[ModeState]:
     """The mode that is open around all other regions, if it is still on inside of these.
 
-    Args:
-        opened: The open regions, outermost first.
-        state: The modes now.
-        switched: Whether PyTorch may have switched gradients off inside the regions.
+    *switched* if PyTorch may have switched gradients off inside.
     """
     mode = opened[0].key if opened else None
     if not isinstance(mode, ModeState):
