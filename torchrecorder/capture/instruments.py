@@ -59,10 +59,10 @@ class Instruments:
             self.autograd.node_recorded, self.regions.entered = saved.node_recorded, saved.entered
         self.catalog = catalog(tape, values)
         self.backward = BackwardRuns(tape, self.autograd)
-        calls = Calls(tape, values, self.autograd, self.regions, self.backward)
+        calls = Calls(self.regions, self.backward)
         self.functions = FunctionCalls(calls, opens=not extras.compiled)
         fast = FastPaths(tape, self.functions)
-        self.modules = ModuleScopes(tape, values, self.regions, self.catalog, fast)
+        self.modules = ModuleScopes(self.regions, self.catalog, fast)
         self.running = Running(tape, self.backward)
 
     def __enter__(self) -> Instruments:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from torchrecorder.capture.module_registry import Catalog
-    from torchrecorder.capture.tape import Tape
 
 _MOST = 100_000
 """How many places inside attributes are looked at in a run; they may change between searches."""
@@ -31,8 +30,8 @@ _OF_IPYTHON = frozenset(("In", "Out"))
 class AttributeNames:
     """Finds the name and role of a tensor of unknown origin."""
 
-    def __init__(self, tape: Tape, catalog: Catalog) -> None:
-        self.tape = tape
+    def __init__(self, catalog: Catalog) -> None:
+        self.tape = catalog.tape
         self.catalog = catalog
         self._left = _MOST
         self._globals: Mapping[str, Any] = {}

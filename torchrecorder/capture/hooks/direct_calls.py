@@ -8,7 +8,7 @@ those of the frame; its results are not observed.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -17,26 +17,21 @@ from torch.nn import Module
 
 from torchrecorder.capture.internals.access import current_graph_task
 from torchrecorder.capture.tensors.describe import tensors_in
-from torchrecorder.events import Slot
 
 if TYPE_CHECKING:
     from torchrecorder.capture.hooks.source import Region, Sources
     from torchrecorder.capture.module_registry import Catalog, CatalogEntry
     from torchrecorder.capture.scope import OpenScope
-    from torchrecorder.capture.tape import Tape
     from torchrecorder.events import SourceLine
-
-SlotsOf = Callable[[list[tuple[str, Tensor]]], tuple[Slot, ...]]
 
 
 class DirectCalls:
-    """Opens the scopes of modules; *slots_of* reads the arguments of a call."""
+    """Opens the scopes of modules."""
 
-    def __init__(self, tape: Tape, sources: Sources, catalog: Catalog, slots_of: SlotsOf) -> None:
-        self.tape = tape
+    def __init__(self, sources: Sources, catalog: Catalog) -> None:
+        self.tape = catalog.tape
         self.sources = sources
         self.catalog = catalog
-        self.slots_of = slots_of
 
     def open(
         self, module: Module, source: SourceLine | None, state: Any
@@ -70,7 +65,7 @@ class DirectCalls:
         module = region.module
         assert region.forward is not None and module is not None
         _, opened = self.open(module, source, state)
-        opened.inputs = self.slots_of(_arguments(region.forward))
+        opened.inputs = self.catalog.values.slots_of(_arguments(region.forward))
         opened.results_unseen = True
         self.catalog.complete(module)
         return opened

@@ -50,8 +50,6 @@ if TYPE_CHECKING:
     from torchrecorder.capture.modes.fast_paths import FastPaths
     from torchrecorder.capture.hooks.regions import Regions
     from torchrecorder.capture.scope import Called, OpenScope
-    from torchrecorder.capture.tape import Tape
-    from torchrecorder.capture.tensors.tensor_table import Values
 
 NamedTensors = list[tuple[str, Tensor]]  # each with its place in what holds it
 
@@ -59,12 +57,10 @@ NamedTensors = list[tuple[str, Tensor]]  # each with its place in what holds it
 class ModuleScopes:
     """Records every call of a module in this thread."""
 
-    def __init__(
-        self, tape: Tape, values: Values, regions: Regions, catalog: Catalog, fast: FastPaths
-    ) -> None:
+    def __init__(self, regions: Regions, catalog: Catalog, fast: FastPaths) -> None:
         self.fast = fast
-        self.tape = tape
-        self.values = values
+        self.tape = catalog.tape
+        self.values = catalog.values
         self.regions = regions
         self.catalog = catalog
         self.open: list[tuple[int, OpenScope]] = []
@@ -72,9 +68,9 @@ class ModuleScopes:
         self.threads: Container[int] = ()  # the threads that are recorded together
         self.called: Called | None = None
         self.deferred_exits = regions.deferred_exits = DeferredExits(self.open, self._finish)
-        self.direct = regions.direct = DirectCalls(tape, regions.sources, catalog, values.slots_of)
-        self.names = AttributeNames(tape, catalog)
-        values.search_names = self.names.of
+        self.direct = regions.direct = DirectCalls(regions.sources, catalog)
+        self.names = AttributeNames(catalog)
+        self.values.search_names = self.names.of
 
     def __enter__(self) -> ModuleScopes:
         with ExitStack() as stack:

@@ -140,8 +140,9 @@ class _DispatchedCalls(Calls):
     """Handles the start and end of a call below autograd."""
 
     def __init__(self, above: Calls) -> None:
+        super().__init__(above.regions, above.backward)
         grads: Any = _DispatchedGrads(above.autograd)
-        super().__init__(above.tape, above.values, grads, above.regions, above.backward)
+        self.autograd = grads
         self.caller_at = direct
 
     def end(self, call: Call, result: Any) -> None:

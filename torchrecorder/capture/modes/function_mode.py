@@ -34,29 +34,20 @@ from torchrecorder.graph.nodes import Op
 if TYPE_CHECKING:
     from types import FrameType
 
-    from torchrecorder.capture.autograd.walk import AutogradWalk
     from torchrecorder.capture.hooks.backward import BackwardRuns
     from torchrecorder.capture.hooks.regions import Regions
-    from torchrecorder.capture.tape import Tape
     from torchrecorder.capture.tensors.tensor_table import Values
 
 
 class Calls:
     """Handles the start and end of a call, for any of the modes."""
 
-    def __init__(
-        self,
-        tape: Tape,
-        values: Values,
-        autograd: AutogradWalk,
-        regions: Regions,
-        backward: BackwardRuns,
-    ) -> None:
-        self.tape = tape
-        self.values = values
-        self.autograd = autograd
+    def __init__(self, regions: Regions, backward: BackwardRuns) -> None:
         self.regions = regions
         self.backward = backward
+        self.tape = backward.tape
+        self.autograd = backward.autograd
+        self.values = backward.autograd.values
         self.sites = CallSites()
         self.caller_at: Callable[[FrameType], Caller] = self.sites.at
 
