@@ -18,7 +18,6 @@ class OpenScope:
     inputs: tuple[Any, ...] = ()
     key: object = None
     begun = 0  # position in the run after the arguments were read
-    cleanup: Callable[[], None] | None = None
     results_unseen = False  # nothing is known about what the call returns
 
     def __init__(self, event: Scope, state: Any, started: float) -> None:

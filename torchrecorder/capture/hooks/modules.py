@@ -287,8 +287,6 @@ class ModuleScopes:
         self.open.pop()
         if not self.open:
             self.catalog.places = ObjectPlaces([])
-        if opened.cleanup is not None:
-            opened.cleanup()
         self.tape.stack.pop()
         seconds = self.tape.time() - opened.started
         left = (opened.scope, opened.inputs, outputs, seconds, failed)
