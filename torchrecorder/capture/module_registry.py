@@ -6,7 +6,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,14 +17,12 @@ from torchrecorder.capture.internals.access import USUAL_TYPES
 from torchrecorder.capture.live import StandIn, detail_of, plain_detail, stand_in
 from torchrecorder.capture.modes.python_functions import positional_parameters
 from torchrecorder.capture.state.random_state import random_state_kept
+from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.argument_objects import ObjectPlaces, homes_of
 from torchrecorder.capture.tensors.describe import innermost
+from torchrecorder.capture.tensors.tensor_table import Values
 from torchrecorder.events import ModuleId, Role, ScopeKind, Slot, ValueId, made
 from torchrecorder.graph import nodes
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.tape import Tape
-    from torchrecorder.capture.tensors.tensor_table import Values
 
 _TensorsByName = Mapping[str, "Tensor | None"]
 """The parameters or buffers of a module, without its children."""

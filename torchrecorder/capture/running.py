@@ -8,17 +8,14 @@ of step.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
 
 from torchrecorder.build import Event
+from torchrecorder.capture.hooks.backward import BackwardRuns
 from torchrecorder.capture.internals.access import current_graph_task
 from torchrecorder.capture.scope import scopes_around
+from torchrecorder.capture.tape import Tape
 from torchrecorder.events import GradId, ScopeId
 from torchrecorder.graph.nodes import GradNode, Scope
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.hooks.backward import BackwardRuns
-    from torchrecorder.capture.tape import Tape
 
 
 class Running:

@@ -15,19 +15,16 @@ import operator
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from torchrecorder.capture.autograd.node_facts import name_of
 from torchrecorder.capture.internals.access import next_node_number
 from torchrecorder.capture.state.shared import Shared
-from torchrecorder.capture.tape import home_of
+from torchrecorder.capture.tape import Tape, home_of
 from torchrecorder.capture.tensors.describe import node_behind, version_of
+from torchrecorder.capture.tensors.tensor_table import Values
 from torchrecorder.events import GradEdge, GradId, ValueId
 from torchrecorder.graph.nodes import GradNode
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.tape import Tape
-    from torchrecorder.capture.tensors.tensor_table import Values
 
 number_of = operator.methodcaller("_sequence_nr")
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 from torch.autograd.function import BackwardCFunction
@@ -21,15 +21,12 @@ from torch.autograd.graph import get_gradient_edge
 from torchrecorder.capture.autograd.node_facts import name_of, op_name, output_facts
 from torchrecorder.capture.autograd.thread_nodes import LEAF, ForeignNodes, number_of
 from torchrecorder.capture.internals.access import current_node, next_node_number
+from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.describe import is_leaf, node_behind
+from torchrecorder.capture.tensors.entries import Entry
+from torchrecorder.capture.tensors.tensor_table import Values
 from torchrecorder.events import GradEdge, GradId, OpId, Role, ScopeId, Slot, ValueId, made
 from torchrecorder.graph.nodes import GradNode, Value
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.tape import Tape
-    from torchrecorder.capture.tensors.entries import Entry
-    from torchrecorder.capture.tensors.tensor_table import Values
-
 
 _Parents = tuple[tuple[Any, int], ...]
 """``next_functions``: nodes, or None, and which of their outputs."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch.nn import Module
@@ -18,6 +18,7 @@ from torchrecorder.build import Event
 from torchrecorder.capture.compiled.breaks import breaks
 from torchrecorder.capture.compiled.match import Candidate, Matched
 from torchrecorder.capture.compiled.traced import Traced
+from torchrecorder.capture.hooks.source import Sources
 from torchrecorder.capture.internals.access import (
     TorchFunctionMode,
     autocast_dtypes,
@@ -29,7 +30,7 @@ from torchrecorder.capture.internals.access import (
 from torchrecorder.capture.internals.compiler import compile_with, compiler_set_aside
 from torchrecorder.capture.modes.function_mode import FunctionCalls
 from torchrecorder.capture.state.restore import restored
-from torchrecorder.capture.tape import first_line
+from torchrecorder.capture.tape import Tape, first_line
 from torchrecorder.checks import warn
 from torchrecorder.events import (
     COMPILED_GRAPH,
@@ -44,10 +45,6 @@ from torchrecorder.events import (
     ValueId,
 )
 from torchrecorder.graph.nodes import Op, Scope, Value
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.hooks.source import Sources
-    from torchrecorder.capture.tape import Tape
 
 IN_PYTHON = 0
 """The graph number of an op that runs between two graphs."""

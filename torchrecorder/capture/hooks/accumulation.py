@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 from torch.autograd.graph import GradientEdge
 
 from torchrecorder.capture.internals.access import ACCUMULATION
+from torchrecorder.capture.tensors.tensor_table import Values
 from torchrecorder.events import GRAD_SUFFIX, OpId, ValueId
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.tensors.tensor_table import Values
 
 Gradients = list[tuple[str, "weakref.ref[Tensor]"]]
 """Weak references to the gradients that a pass adds to, with their names."""

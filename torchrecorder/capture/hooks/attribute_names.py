@@ -6,19 +6,16 @@ from __future__ import annotations
 import inspect
 import weakref
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import Any
 
 from torch import Tensor
 from torch.nn import Module, Parameter
 from torch.optim import Optimizer
 
+from torchrecorder.capture.module_registry import Catalog
 from torchrecorder.capture.tensors.argument_objects import NEAR, homes_of, places_in
 from torchrecorder.events import Role
-
-if TYPE_CHECKING:
-    from types import FrameType
-
-    from torchrecorder.capture.module_registry import Catalog
 
 _MOST = 100_000
 """How many places inside attributes are looked at in a run; they may change between searches."""

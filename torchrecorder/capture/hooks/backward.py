@@ -15,13 +15,15 @@ import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 from torch.autograd.function import BackwardCFunction
 from torch.autograd.graph import GradientEdge, get_gradient_edge
+from torch.utils.hooks import RemovableHandle
 
 from torchrecorder.build import Event
+from torchrecorder.capture.autograd.walk import AutogradWalk
 from torchrecorder.capture.internals.access import (
     ACCUMULATION,
     DisableTorchFunction,
@@ -32,15 +34,10 @@ from torchrecorder.capture.internals.access import (
 )
 from torchrecorder.capture.internals.engine import COMPILED_BACKWARD
 from torchrecorder.capture.observer import Given
+from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.describe import device_name, dtype_facts, shape_of
 from torchrecorder.events import GradId, GradNodeMade, Gradient, OpId, ScopeId
 from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun
-
-if TYPE_CHECKING:
-    from torch.utils.hooks import RemovableHandle
-
-    from torchrecorder.capture.autograd.walk import AutogradWalk
-    from torchrecorder.capture.tape import Tape
 
 
 class BackwardRuns:

@@ -16,16 +16,14 @@ import contextlib
 import functools
 from collections.abc import Callable
 from types import CodeType, FrameType
-from typing import TYPE_CHECKING, Any, NamedTuple, Union
+from typing import Any, NamedTuple, Union
 
 import torch
 from torch.autograd.function import BackwardCFunction, Function
 
 from torchrecorder.capture.internals.access import apply_code, forward_gradients, get_frame
 from torchrecorder.capture.state.shared import Shared, replaced
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.tape import Tape
+from torchrecorder.capture.tape import Tape
 
 Recognise = Callable[[Union[FrameType, None]], list[Any]]
 """Finds the custom functions that run around a frame; see `class_of`."""

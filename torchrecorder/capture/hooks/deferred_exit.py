@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from torchrecorder.capture.internals.access import CALL_CODE
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.scope import OpenScope
+from torchrecorder.capture.scope import OpenScope
 
 
 class DeferredExit(NamedTuple):

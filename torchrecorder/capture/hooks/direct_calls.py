@@ -10,19 +10,17 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 from torch.nn import Module
 
+from torchrecorder.capture.hooks.source import Region, Sources
 from torchrecorder.capture.internals.access import current_graph_task
+from torchrecorder.capture.module_registry import Catalog, CatalogEntry
+from torchrecorder.capture.scope import OpenScope
 from torchrecorder.capture.tensors.describe import tensors_in
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.hooks.source import Region, Sources
-    from torchrecorder.capture.module_registry import Catalog, CatalogEntry
-    from torchrecorder.capture.scope import OpenScope
-    from torchrecorder.events import SourceLine
+from torchrecorder.events import SourceLine
 
 
 class DirectCalls:

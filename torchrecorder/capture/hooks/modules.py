@@ -14,18 +14,19 @@ import weakref
 from collections.abc import Callable, Container
 from contextlib import ExitStack
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 from torch.nn import Module
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.utils.hooks import RemovableHandle
 
-from torchrecorder.capture.tensors.argument_objects import ObjectPlaces, tensors_in_objects
-from torchrecorder.capture.tensors.alias import with_aliases, values_to_originals, with_originals
-from torchrecorder.capture.modes.arguments import named_arguments
-from torchrecorder.capture.module_registry import weights_of
-from torchrecorder.capture.tensors.entries import Foreign
+from torchrecorder.capture.hooks.attribute_names import AttributeNames
+from torchrecorder.capture.hooks.deferred_exit import DeferredExits, DeferredExit
+from torchrecorder.capture.hooks.direct_calls import DirectCalls
+from torchrecorder.capture.hooks.other_threads import OtherThreads
+from torchrecorder.capture.hooks.regions import Regions, mode_state
+from torchrecorder.capture.hooks.source import InternalWork
 from torchrecorder.capture.internals.access import (
     WRAPPED_CALL_CODE,
     DisableTorchFunction,
@@ -35,21 +36,16 @@ from torchrecorder.capture.internals.access import (
     get_frame,
     has_own_hooks,
 )
-from torchrecorder.capture.hooks.attribute_names import AttributeNames
-from torchrecorder.capture.hooks.deferred_exit import DeferredExits, DeferredExit
-from torchrecorder.capture.hooks.direct_calls import DirectCalls
-from torchrecorder.capture.hooks.other_threads import OtherThreads
-from torchrecorder.capture.hooks.regions import mode_state
-from torchrecorder.capture.hooks.source import InternalWork
+from torchrecorder.capture.modes.arguments import named_arguments
+from torchrecorder.capture.modes.fast_paths import FastPaths
+from torchrecorder.capture.module_registry import Catalog, weights_of
+from torchrecorder.capture.scope import Called, OpenScope
+from torchrecorder.capture.tensors.alias import with_aliases, values_to_originals, with_originals
+from torchrecorder.capture.tensors.argument_objects import ObjectPlaces, tensors_in_objects
 from torchrecorder.capture.tensors.describe import node_behind, tensors_in
+from torchrecorder.capture.tensors.entries import Foreign
 from torchrecorder.capture.tensors.variables import positional_names, variables_of
 from torchrecorder.events import FUNCTION, OpId, ScopeKind, ScopeLeft, Slot, ValueId, made
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.module_registry import Catalog
-    from torchrecorder.capture.modes.fast_paths import FastPaths
-    from torchrecorder.capture.hooks.regions import Regions
-    from torchrecorder.capture.scope import Called, OpenScope
 
 NamedTensors = list[tuple[str, Tensor]]  # each with its place in what holds it
 

@@ -11,16 +11,14 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from torchrecorder.capture.hooks.frame_marks import FrameMark, mark_of
+from torchrecorder.capture.hooks.source import Region, Sources
 from torchrecorder.capture.internals.access import get_frame
 from torchrecorder.capture.modes.call_site import is_call_site
+from torchrecorder.capture.tape import Tape
 from torchrecorder.events import FunctionCall, FunctionId, OpId, ScopeId, ScopeKind, SourceLine
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.hooks.source import Region, Sources
-    from torchrecorder.capture.tape import Tape
 
 _OUTSIDE: Any = object()
 """Marks frames that were running before the recording started."""

@@ -9,13 +9,16 @@ outside it or its module returns.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import FrameType
+from typing import Any, NamedTuple
 
 import torch
 
 from torchrecorder.capture.hooks.custom_functions import class_of
-from torchrecorder.capture.hooks.python_calls import PythonCalls
-from torchrecorder.capture.hooks.source import InternalWork, first_local
+from torchrecorder.capture.hooks.deferred_exit import DeferredExits
+from torchrecorder.capture.hooks.direct_calls import DirectCalls
+from torchrecorder.capture.hooks.python_calls import PythonCall, PythonCalls
+from torchrecorder.capture.hooks.source import InternalWork, Region, Sources, first_local
 from torchrecorder.capture.internals.access import (
     CHECKPOINT_FUNCTION,
     PIPELINE_SCALING,
@@ -23,19 +26,11 @@ from torchrecorder.capture.internals.access import (
     autocast_dtypes,
     current_graph_task,
 )
+from torchrecorder.capture.scope import OpenScope
+from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.describe import dtype_facts
 from torchrecorder.events import ScopeId, ScopeKind, ScopeLeft, SourceLine
 from torchrecorder.graph.nodes import Scope
-
-if TYPE_CHECKING:
-    from types import FrameType
-
-    from torchrecorder.capture.hooks.deferred_exit import DeferredExits
-    from torchrecorder.capture.hooks.direct_calls import DirectCalls
-    from torchrecorder.capture.hooks.python_calls import PythonCall
-    from torchrecorder.capture.scope import OpenScope
-    from torchrecorder.capture.hooks.source import Region, Sources
-    from torchrecorder.capture.tape import Tape
 
 
 class ModeState(NamedTuple):

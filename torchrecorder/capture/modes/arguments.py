@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import Module
 
+from torchrecorder.capture.modes.op_schema import FunctionFacts
 from torchrecorder.capture.modes.python_functions import cells
 from torchrecorder.capture.tensors.describe import tensors_in
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.modes.op_schema import FunctionFacts
 
 _PLAIN = (bool, int, float, complex, str, torch.dtype, torch.device, slice, type(Ellipsis))
 _NUMBERS = frozenset((int, bool, float, type(None)))

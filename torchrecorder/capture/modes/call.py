@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from torch import Tensor
 
 from torchrecorder.capture.hooks.accumulation import Gradients
 from torchrecorder.capture.hooks.python_calls import PythonCall
 from torchrecorder.capture.modes.call_site import Caller
+from torchrecorder.capture.modes.mutation import RECEIVED, STATISTICS
 from torchrecorder.capture.modes.op_schema import FunctionFacts
 from torchrecorder.capture.scope import OpenScope
-from torchrecorder.capture.modes.mutation import RECEIVED, STATISTICS
+from torchrecorder.capture.tensors.entries import Entry
 from torchrecorder.events import OpId, Slot, SourceLine
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.tensors.entries import Entry
 
 Written = tuple[str, Tensor, "Entry"]
 """An argument that seems to be written: its name, the tensor, and its entry in the table."""

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import FrameType, FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from torchrecorder.capture.modes.call_site import Caller
 from torchrecorder.capture.internals.access import (
     TorchFunctionMode,
     bodies_of_modules,
@@ -19,9 +18,8 @@ from torchrecorder.capture.internals.access import (
     peek_transformations,
     push_function_mode,
 )
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.tensors.tensor_table import Values
+from torchrecorder.capture.modes.call_site import Caller
+from torchrecorder.capture.tensors.tensor_table import Values
 
 COMPOSED = bodies_of_modules()
 """The functions, each with the method of the module that calls it."""

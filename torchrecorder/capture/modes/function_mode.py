@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import Any
 
 from torch import Tensor, is_grad_enabled
 from torch.overrides import TorchFunctionMode
 
 from torchrecorder.capture.hooks.accumulation import Accumulation
+from torchrecorder.capture.hooks.backward import BackwardRuns
+from torchrecorder.capture.hooks.regions import Regions
 from torchrecorder.capture.hooks.source import InternalWork
 from torchrecorder.capture.internals.access import (
     USUAL_TYPES, DisableTorchFunction,
@@ -28,15 +31,9 @@ from torchrecorder.capture.modes.op_schema import FunctionFacts, facts_of
 from torchrecorder.capture.tensors.alias import holds_alias, run_on_originals
 from torchrecorder.capture.tensors.argument_objects import takes_part, tensors_in_objects
 from torchrecorder.capture.tensors.describe import innermost, tensors_in
+from torchrecorder.capture.tensors.tensor_table import Values
 from torchrecorder.events import OpId, OpKind, ValueId
 from torchrecorder.graph.nodes import Op
-
-if TYPE_CHECKING:
-    from types import FrameType
-
-    from torchrecorder.capture.hooks.backward import BackwardRuns
-    from torchrecorder.capture.hooks.regions import Regions
-    from torchrecorder.capture.tensors.tensor_table import Values
 
 
 class Calls:

@@ -13,10 +13,12 @@ import itertools
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
+from torchrecorder.capture.hooks.modules import ModuleScopes
+from torchrecorder.capture.hooks.optimizer import OptimizerSteps
 from torchrecorder.capture.internals.access import (
     OPERATOR_HOMES,
     OPERATOR_SETUP,
@@ -29,12 +31,8 @@ from torchrecorder.capture.internals.access import (
     put_function_modes,
     take_function_modes,
 )
+from torchrecorder.capture.modes.function_mode import FunctionCalls
 from torchrecorder.capture.state.shared import Shared
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.hooks.modules import ModuleScopes
-    from torchrecorder.capture.hooks.optimizer import OptimizerSteps
-    from torchrecorder.capture.modes.function_mode import FunctionCalls
 
 
 class CompiledOps:

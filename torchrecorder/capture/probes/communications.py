@@ -11,10 +11,11 @@ import socket
 import threading
 import weakref
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 
+from torchrecorder.capture.hooks.backward import BackwardRuns
 from torchrecorder.capture.internals.access import current_graph_task
 from torchrecorder.capture.internals.processes import (
     RawCommunication,
@@ -30,7 +31,10 @@ from torchrecorder.capture.internals.processes import (
     work_in,
 )
 from torchrecorder.capture.observer import Observer
+from torchrecorder.capture.running import Running
+from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.describe import shape_of
+from torchrecorder.capture.tensors.tensor_table import Values
 from torchrecorder.events import (
     BYTES_OF_GRADIENT,
     Communication,
@@ -44,12 +48,6 @@ from torchrecorder.events import (
     Shard,
     ValueId,
 )
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.hooks.backward import BackwardRuns
-    from torchrecorder.capture.running import Running
-    from torchrecorder.capture.tape import Tape
-    from torchrecorder.capture.tensors.tensor_table import Values
 
 UNTIMED = ("fake", "nccl", "xccl")
 """Backends that do not communicate, or whose completion on the host is only a kernel launch."""

@@ -7,17 +7,15 @@ every op; a new peak of the allocator within an op counts too. Peak statistics a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from torchrecorder.capture.observer import Given, Observer
+from torchrecorder.capture.scope import OpenScope
+from torchrecorder.capture.tape import Tape
 from torchrecorder.events import BYTES_PEAK, SECONDS_ON_DEVICE, GradId, Measured, OpId
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.scope import OpenScope
-    from torchrecorder.capture.tape import Tape
 
 
 def in_use() -> bool:

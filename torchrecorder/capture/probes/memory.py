@@ -9,22 +9,20 @@ gradients, and everything else that the run reads.
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 from torch.nn.parameter import is_lazy
 
+from torchrecorder.capture.hooks.backward import BackwardRuns
 from torchrecorder.capture.internals.access import SHOWS_OPERATORS, current_node
 from torchrecorder.capture.observer import Given, Observer
 from torchrecorder.capture.probes.device import in_use
 from torchrecorder.capture.probes.kernels import RecorderDispatchMode
+from torchrecorder.capture.scope import OpenScope
+from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.describe import memory_owner
 from torchrecorder.events import BYTES_PEAK, Allocation, GradId, Measured, NO_STORAGE, OpId, made
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.hooks.backward import BackwardRuns
-    from torchrecorder.capture.scope import OpenScope
-    from torchrecorder.capture.tape import Tape
 
 _ADOPTS = frozenset(("aten::lift_fresh", "aten::lift", "aten::lift_fresh_copy"))
 """Operators with an argument that was created just before, unseen by the mode."""

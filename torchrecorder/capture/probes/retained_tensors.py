@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from torchrecorder.capture.autograd.walk import AutogradWalk
 from torchrecorder.capture.internals.access import DisableTorchFunction
 from torchrecorder.capture.observer import Given, Observer
 from torchrecorder.capture.probes.statistics import Choice, chooses, patterns_of
+from torchrecorder.capture.scope import OpenScope
+from torchrecorder.capture.tape import Tape
 from torchrecorder.events import GradEdge, GradId, OpId, ValueId
 from torchrecorder.graph.nodes import Scope
 from torchrecorder.graph.retained_tensors import Tensors
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.autograd.walk import AutogradWalk
-    from torchrecorder.capture.scope import OpenScope
-    from torchrecorder.capture.tape import Tape
 
 _CallTensors = dict[str, Any]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import fnmatch
 import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Union
+from typing import Union
 
 import torch
 from torch import Tensor
@@ -22,12 +22,10 @@ from torchrecorder.capture.internals.access import (
 )
 from torchrecorder.capture.internals.processes import local_part
 from torchrecorder.capture.observer import Given, Observer
+from torchrecorder.capture.running import Running
+from torchrecorder.capture.tape import Tape
+from torchrecorder.capture.tensors.storage import Storages
 from torchrecorder.events import GradId, OpId, Statistics, ValueId
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.running import Running
-    from torchrecorder.capture.tape import Tape
-    from torchrecorder.capture.tensors.storage import Storages
 
 Choice = Union[bool, str, Sequence[str]]
 """True for everything, or dotted paths of scopes, with ``*`` and ``?``."""

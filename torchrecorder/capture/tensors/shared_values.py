@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import threading
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 
-from torchrecorder.capture.tape import home_of
+from torchrecorder.capture.tape import Tape, home_of
 from torchrecorder.capture.tensors.describe import node_behind
 from torchrecorder.capture.tensors.entries import Entry
 from torchrecorder.capture.tensors.tensor_table import Values
 from torchrecorder.events import OpId, ValueId
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.tape import Tape
 
 
 class SharedValues(Values):

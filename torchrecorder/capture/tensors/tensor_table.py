@@ -11,7 +11,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from math import prod
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -19,6 +18,7 @@ from torch.nn import Parameter
 
 from torchrecorder.capture.internals.access import USUAL_TYPES, is_wrapped
 from torchrecorder.capture.internals.processes import is_dtensor
+from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.backward_gradients import BackwardGradients
 from torchrecorder.capture.tensors.describe import (
     UNSETTLED,
@@ -41,9 +41,6 @@ from torchrecorder.events import GRAD_SUFFIX, GradEdge, OpId, OpKind, Role, Slot
 from torchrecorder.graph.nodes import Op, Value
 
 _STRIDED, _PARAMETER = torch.strided, Role.PARAMETER
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.tape import Tape
 
 
 class Values:
