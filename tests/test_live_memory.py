@@ -17,7 +17,7 @@ from torch.utils.checkpoint import checkpoint
 import torchrecorder as tr
 from tests.figures import network
 from torchrecorder.errors import InvalidArgument, UnknownAnnotation, UnknownFormat
-from torchrecorder.export.area_chart import AreaChart, Phase, area_chart
+from torchrecorder.export.area_chart import AreaChart, Phase
 from torchrecorder.graph.codec import decode, encode
 from torchrecorder.live_memory import KINDS
 from torchrecorder.recording import Recording
@@ -262,7 +262,7 @@ def test_many_moments_keep_the_peak():
         "T", "t", columns, {"a": "#111111", "b": "#222222"}, [Phase(0, "forward")], 3217, "<peak>",
         str,
     )
-    text = area_chart(chart)
+    text = chart.svg()
     root = tree.fromstring(text)
     areas = [each.get("points").split() for each in root.iter() if each.tag.endswith("polygon")]
     assert all(len(points) < 4 * 600 for points in areas)

@@ -24,7 +24,7 @@ from torchrecorder.views.fold.fold import Fold
 from torchrecorder.views.hide import HideOps
 from torchrecorder.views.quiet_ops import is_pass, is_reshape
 from torchrecorder.views.pipeline import ViewOptions, make_view
-from torchrecorder.views.tensors import ShowTensors
+from torchrecorder.views.tensors import show_tensors
 from torchrecorder.views.view import View
 from torchrecorder.views.full_view import whole
 
@@ -311,7 +311,7 @@ def inside_fold(view: View, arrow: object) -> bool:
 def test_tensors_as_boxes_keep_the_flow(recording: Recording, depth: int) -> None:
     """Between the boxes that were there, what could be reached still can."""
     before = Collapse(depth)(whole(recording))
-    after = ShowTensors()(before)
+    after = show_tensors(before)
     after.check()
     graph = nx.transitive_closure(graph_of(after))
     assert all(graph.has_edge(arrow.tail, arrow.head) for arrow in before.arrows)

@@ -9,6 +9,26 @@ import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
+from torchrecorder.errors import (
+    ArgumentMismatch,
+    DoesNotFit,
+    InvalidArgument,
+    InvalidRecording,
+    LargerThanAPage,
+    LayoutFailed,
+    NothingFound,
+    Notice,
+    NotKept,
+    NotThere,
+    RecorderInUse,
+    RecordingVersionError,
+    SmallText,
+    TorchRecorderError,
+    UnknownAnnotation,
+    UnknownFormat,
+    UnsupportedTorch,
+)
+
 if TYPE_CHECKING:
     from torchrecorder.api import render_network, summary
     from torchrecorder.capture.failures import recording_of
@@ -17,25 +37,6 @@ if TYPE_CHECKING:
     from torchrecorder.capture.record import record
     from torchrecorder.comparison.compare import compare
     from torchrecorder.drawing import figure, make_dot, view
-    from torchrecorder.errors import (
-        ArgumentMismatch,
-        DoesNotFit,
-        InvalidArgument,
-        InvalidRecording,
-        LargerThanAPage,
-        LayoutFailed,
-        NothingFound,
-        Notice,
-        NotKept,
-        NotThere,
-        RecorderInUse,
-        RecordingVersionError,
-        SmallText,
-        TorchRecorderError,
-        UnknownAnnotation,
-        UnknownFormat,
-        UnsupportedTorch,
-    )
     from torchrecorder.export.styler import GraphvizStyler
     from torchrecorder.graph.storage import save
     from torchrecorder.planning.plan import plan
@@ -58,12 +59,6 @@ _HOMES = {
         "capture.recorder": "Recorder",
         "comparison.compare": "compare",
         "drawing": "figure make_dot view",
-        "errors": """
-            ArgumentMismatch DoesNotFit InvalidArgument InvalidRecording
-            LargerThanAPage LayoutFailed NotKept NotThere NothingFound Notice
-            RecorderInUse RecordingVersionError SmallText TorchRecorderError
-            UnknownAnnotation UnknownFormat UnsupportedTorch
-            """,
         "export.styler": "GraphvizStyler",
         "graph.storage": "save",
         "planning.plan": "plan",

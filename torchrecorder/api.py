@@ -15,8 +15,7 @@ from torchrecorder.drawing import file_name, write
 from torchrecorder.errors import ArgumentMismatch
 from torchrecorder.export import by_suffix
 from torchrecorder.export.exporter import check_place
-from torchrecorder.export.table.text import DEFAULT, check_listing, numbers_in
-from torchrecorder.export.table.text import summary as listed
+from torchrecorder.export.table.text import DEFAULT, check_listing, numbers_in, summary as listed
 from torchrecorder.options import drawing, shown_numbers
 
 if TYPE_CHECKING:
@@ -114,20 +113,13 @@ def render_network(
     check_one("filename", filename, TEXT.or_none())
     check_one("fmt", fmt, TEXT)
     check_one("name", name, TEXT.or_none())
-    recorder_options: dict[str, Any] = {
-        "input_shapes": input_shapes,
-        "dtypes": dtypes,
-        "name": name,
-        "fake": fake,
-        "autograd": autograd,
-        "input_data": input_data,
-        **dict.fromkeys(flags_for(shown_numbers(options)), True),
-    }
+    more: dict[str, Any] = dict(input_shapes=input_shapes, dtypes=dtypes, input_data=input_data)
+    more |= dict.fromkeys(flags_for(shown_numbers(options)), True)
     place = partial(_place, folder, filename, fmt)
     target = place(name or type(model).__name__)
     chosen = drawing(by_suffix(target.name), _OWN, **options)  # wrong ones before the model runs
     check_place(target)
-    recording = record(model, args, kwargs, **recorder_options)
+    recording = record(model, args, kwargs, name=name, fake=fake, autograd=autograd, **more)
     return write(recording, place(recording.name), chosen)
 
 

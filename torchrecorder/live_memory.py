@@ -18,7 +18,7 @@ from torchrecorder.checks import takes, whole_number
 from torchrecorder.console import encodable
 from torchrecorder.errors import UnknownAnnotation
 from torchrecorder.events import STORED, Allocation, GradId, OpId, Role, ScopeId, ScopeKind
-from torchrecorder.export.area_chart import AreaChart, Phase, area_chart
+from torchrecorder.export.area_chart import AreaChart, Phase
 from torchrecorder.export.chart_files import write_chart
 from torchrecorder.export.table.alignment import Column, table
 from torchrecorder.graph.nodes import Value
@@ -314,10 +314,9 @@ class Memory:
         title = f"Memory of tensors in {self._recording.name}"
         text = f"peak {of_bytes(self.peak)} {self._where}"
         across = "allocations and releases, in order"
-        chart = AreaChart(
+        return AreaChart(
             title, across, self._columns(), KINDS, self._phases(), self.peak_at, text, of_bytes
-        )
-        return area_chart(chart)
+        ).svg()
 
     def _columns(self) -> list[list[int]]:
         """The bytes of each kind, at each moment."""

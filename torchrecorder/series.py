@@ -17,9 +17,9 @@ from torchrecorder.annotations.statistics import gradients, number, root_of_squa
 from torchrecorder.checks import CALLABLE, FLAG, TEXTS, one_of, takes, whole_number
 from torchrecorder.console import encodable
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.events import GradEdge, GradId, Statistics, ValueId
+from torchrecorder.events import GradEdge, GradId, ValueId
 from torchrecorder.export.chart_files import write_chart, write_page
-from torchrecorder.export.line_chart import Chart, chart
+from torchrecorder.export.line_chart import LineChart
 from torchrecorder.export.table.alignment import Column, table
 from torchrecorder.graph.nodes import Scope
 from torchrecorder.graph.recording import check_recording
@@ -234,7 +234,7 @@ class Series:
 
     def _chart(self, what: str) -> str:
         title, logarithmic, show = NUMBERS[what]
-        return chart(Chart(title, "step", self.lines(what), logarithmic, show))
+        return LineChart(title, "step", self.lines(what), logarithmic, show).svg()
 
     def remarks(self) -> Iterator[str]:
         """Problems in the last step: vanishing or exploding gradients, dead units, NaN."""
@@ -286,12 +286,19 @@ def points(
             outputs = [recording.values[slot.value] for slot in scope.outputs]
             module = recording.module_of(scope)
             weights = own(module) if module is not None else ()
-            yield _point(
+            results = [made[value.id] for value in outputs if value.id in made]
+            given = [flowed[value.grad] for value in outputs if value.grad in flowed]
+            taken = [added[weight] for weight in weights if weight in added]
+            every, result = [*results, *given, *taken], results[0] if results else None
+            yield Point(
                 step,
                 scope_name(recording, scope.id),
-                [made[value.id] for value in outputs if value.id in made],
-                [flowed[value.grad] for value in outputs if value.grad in flowed],
-                [added[weight] for weight in weights if weight in added],
+                _together(item.norm for item in given),
+                _together(item.norm for item in taken),
+                result.mean if result is not None else None,
+                result.std if result is not None else None,
+                result.zeros / result.count if result is not None and result.count else None,
+                sum(item.nans + item.infs for item in every) if every else None,
                 *_of_weights(recording, weights, followed),
             )
 
@@ -326,33 +333,6 @@ def _follows(recording: Recording, scope: Scope, scopes: Sequence[str] | None) -
 
 def _fits(path: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(path, pattern) for pattern in patterns)
-
-
-def _point(
-    step: int,
-    scope: str,
-    made: Sequence[Statistics],
-    flowed: Sequence[Statistics],
-    added: Sequence[Statistics],
-    applied: float | None,
-    norm: float | None,
-    ratio: float | None,
-) -> Point:
-    first = made[0] if made else None
-    every = [*made, *flowed, *added]
-    return Point(
-        step,
-        scope,
-        root_of_squares(item.norm for item in flowed) if flowed else None,
-        root_of_squares(item.norm for item in added) if added else None,
-        first.mean if first is not None else None,
-        first.std if first is not None else None,
-        first.zeros / first.count if first is not None and first.count else None,
-        sum(item.nans + item.infs for item in every) if every else None,
-        applied,
-        norm,
-        ratio,
-    )
 
 
 def _remark(what: str, texts: Mapping[str, str]) -> Iterator[str]:

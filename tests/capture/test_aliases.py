@@ -238,3 +238,20 @@ def test_gradients_of_leaves_that_are_views(kind, use):
             assert torch.equal(recorder.recording.gradients["skip"], x.grad)
         gradients.append(x.grad)
     assert torch.equal(*gradients)
+
+
+def test_the_entry_of_a_dead_alias_stands_for_no_other_tensor():
+    """Should it remain, a new tensor may have its ``id()``; the user's operation gets that one."""
+
+    def function(same, x):
+        table, passed, fresh = recorder._instruments.values, same(x), torch.ones(3)
+        table.entries[id(fresh)] = table.entries[id(passed)]
+        found.extend([table.original(passed), table.original(fresh)])
+        del table.entries[id(fresh)]
+        return passed * 1
+
+    found = []
+    x = torch.zeros(2)
+    with tr.Recorder(model := Calls(function)) as recorder:
+        model(x)
+    assert found[0] is x and found[1] is None

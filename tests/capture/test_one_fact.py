@@ -256,3 +256,42 @@ def test_settings_of_recurrent_layers(kind: type[nn.RNNBase], packed: bool) -> N
     assert [recording.values[each].names[0] for each in weights] == [
         name for name, _ in layer.named_parameters()
     ]
+
+
+# Names of modules -------------------------------------------------------------------------
+
+
+class Convolution(nn.Module):
+    """Calls a network that it was given."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.network(x).sin()
+
+
+class Interaction(nn.Module):
+    """Holds a network, and gives it to a part of itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.filters = nn.Sequential(nn.Linear(3, 3), nn.Sequential(nn.ReLU()))
+        self.conv = Convolution(self.filters)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.filters(x) + self.conv(x)
+
+
+def test_a_shared_module_has_the_path_of_the_module_that_calls_it() -> None:
+    """So have its own submodules, and every path leads to the module that ran."""
+    model = nn.Sequential(Interaction(), Interaction())
+    recording = torchrecorder.record(model, torch.ones(2, 3))
+    for scope in recording.scopes.values():
+        assert type(model.get_submodule(scope.path)).__name__ == scope.cls
+        if scope.parent is not None:
+            assert scope.path.startswith(recording.scopes[scope.parent].path)
+    inner = [scope.path for scope in recording.scopes.values() if scope.cls == "ReLU"]
+    places = ("filters.1.0", "conv.network.1.0")
+    assert inner == [f"{block}.{place}" for block in (0, 1) for place in places]

@@ -30,12 +30,12 @@ class Mode(TorchFunctionMode):
 def test_a_mode_is_removed_from_below_others():
     """They stay, in their order; a mode that is not there removes none."""
     one, two, three = Mode(), Mode(), Mode()
-    with one, two, three:
+    one.__enter__()
+    with two, three:
         leave_function_mode(one)
         left = [mode for mode in function_modes() if isinstance(mode, Mode)]
         leave_function_mode(one)
         again = [mode for mode in function_modes() if isinstance(mode, Mode)]
-        one.__enter__()  # for the with statement, which leaves three
     assert left == again == [two, three]
 
 
@@ -49,12 +49,12 @@ class Below(TorchDispatchMode):
 def test_a_mode_of_the_dispatcher_is_removed_from_below_others():
     """They stay, in their order; a mode that is not there removes none."""
     one, two, three = Below(), Below(), Below()
-    with one, two, three:
+    one.__enter__()
+    with two, three:
         leave_dispatch_mode(one)
         left = dispatch_modes()
         leave_dispatch_mode(one)
         again = dispatch_modes()
-        one.__enter__()  # for the with statement, which leaves three
     assert left == again == [two, three]
 
 

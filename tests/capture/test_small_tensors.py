@@ -255,7 +255,8 @@ class Refused(torch.autograd.Function):
 def test_an_error_of_a_node_that_runs_again_is_its_own() -> None:
     """It is not said that anything was freed."""
     kept = replay.NodesKept()
-    node = Refused.apply(torch.ones(1, requires_grad=True)).grad_fn
+    result = Refused.apply(torch.ones(1, requires_grad=True))
+    node = result.grad_fn
     kept.node_met("g1", node)  # type: ignore[arg-type]
     kept.node_begins("g1", 0, (torch.ones(1),))  # type: ignore[arg-type]
     with pytest.raises(RuntimeError, match="^mine$"):

@@ -11,7 +11,7 @@ import pytest
 
 from tests.export.test_chart import NAMESPACE, texts
 from torchrecorder.export.area_chart import (
-    BOTTOM, HEIGHT, LEFT, QUIET, RIGHT, TOP, WIDTH, AreaChart, Phase, area_chart,
+    BOTTOM, HEIGHT, LEFT, QUIET, RIGHT, TOP, WIDTH, AreaChart, Phase,
 )
 
 COLORS = ("#111111", "#222222", "#333333", "#444444")
@@ -25,7 +25,7 @@ def drawn(columns: Sequence[Sequence[float]], *phases: Phase, said: str = "most"
     kinds = dict(zip("abcd", COLORS[: len(columns[0]) if columns else 1]))
     shown = phases or (Phase(0, ""),)
     chart = AreaChart("Title <all>", "time", columns, kinds, shown, peak, said, "{:g} B".format)
-    return xml.etree.ElementTree.fromstring(area_chart(chart))
+    return xml.etree.ElementTree.fromstring(chart.svg())
 
 
 def scale(root: Root) -> float:

@@ -12,7 +12,7 @@ import pytest
 
 from torchrecorder.export.area_chart import _round_step
 from torchrecorder.export.line_chart import (
-    BOTTOM, FIRST, HEIGHT, LAST, LEFT, RIGHT, SPACING, TOP, WIDTH, Chart, _LineChartSvg, chart,
+    BOTTOM, FIRST, HEIGHT, LAST, LEFT, RIGHT, SPACING, TOP, WIDTH, LineChart,
 )
 
 END, BASE = WIDTH - RIGHT, HEIGHT - BOTTOM
@@ -23,7 +23,9 @@ def drawn(
     lines: dict[str, list[tuple[float, float]]], logarithmic: bool = False
 ) -> xml.etree.ElementTree.Element:
     """The chart of some lines."""
-    text = chart(Chart("Norms <all>", "step", lines, logarithmic, lambda number: f"{number:g}"))
+    text = LineChart(
+        "Norms <all>", "step", lines, logarithmic, lambda number: f"{number:g}"
+    ).svg()
     return xml.etree.ElementTree.fromstring(text)
 
 
@@ -178,8 +180,8 @@ def test_grid_lines_are_at_round_places(highest: float) -> None:
 @pytest.mark.parametrize(("low", "high"), [(-1, 3), (100, 103), (-30, -20), (0, 1), (250, 300)])
 def test_powers_of_ten_have_few_lines(low: int, high: int) -> None:
     """Equally far apart, from the lowest on, however large the numbers are."""
-    drawing = SimpleNamespace(drawn=SimpleNamespace(logarithmic=True), low=low, high=high)
-    ticks = _LineChartSvg._ticks(drawing)  # type: ignore[arg-type]
+    drawing = SimpleNamespace(logarithmic=True, low=low, high=high)
+    ticks = LineChart._ticks(drawing)  # type: ignore[arg-type]
     apart = {after - before for before, after in zip(ticks, ticks[1:])}
     assert ticks[0] == low and 2 <= len(ticks) <= 7 and len(apart) == 1
     assert high - ticks[-1] < max(apart)

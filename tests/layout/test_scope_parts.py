@@ -119,7 +119,7 @@ def weights(links: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
     items = [Item(str(number), -1, 40, 20) for number in range(6)]
     found = levels(items, [Link(one, other, str(one)) for one, other in links])
     return {(one, other): weight for one, other, weight in Draft(
-        found[-1].level(), items, False
+        found[-1], items, False
     ).grid.edges}
 
 

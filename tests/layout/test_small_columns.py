@@ -115,7 +115,7 @@ def test_space_below_a_box_that_can_open_is_kept_free() -> None:
             items.append(Item("inside", 1, 40, 20))
             links = [link._replace(tail=6) if link.tail == 1 else link for link in links]
             links[0] = Link(0, 6, "x")
-        made = Draft(levels(items, links)[-1].level(), items, False)
+        made = Draft(levels(items, links)[-1], items, False)
         assert made.row == [0, 1, 1, 2, 3, 4]
         passing = list(zip(made.grid.row[6:], made.grid.widths[6:]))
         assert passing == [(2, widths[0]), (2, PASSING), (3, widths[1])]
@@ -197,9 +197,9 @@ def test_a_tensor_leaves_a_module_once() -> None:
     items = [Item("module", -1, 60, 30, (20.0, 12.0)), Item("made", 0, 40, 20)]
     items += [Item(str(number), -1, 40, 20) for number in range(2)]
     found = levels(items, [Link(1, 2, "x"), Link(1, 3, "x")])
-    (net,) = found[0].level().nets
+    (net,) = found[0].joined()
     assert net.sinks == [End(OUTSIDE, 0)]
-    (outside,) = found[-1].level().nets
+    (outside,) = found[-1].joined()
     assert [sink.child for sink in outside.sinks] == [1, 2]
 
 
@@ -225,7 +225,7 @@ def test_the_longest_branch_decides_whether_a_line_takes_a_lane() -> None:
     items = [Item(str(number), -1, 40, 20) for number in range(PASSED + 5)]
     links = [Link(number, number + 1, "x") for number in range(PASSED + 4)]
     links += [Link(1, 4, "skip"), Link(1, PASSED + 4, "skip")]
-    made = Draft(levels(items, links)[-1].level(), items, False)
+    made = Draft(levels(items, links)[-1], items, False)
     assert made.lanes == [(2, PASSED + 4)]
 
 

@@ -24,7 +24,7 @@ from torchrecorder.layout.layered.edge_routing import Trunks, rounded
 from torchrecorder.layout.layered.multi_column import cut_before, wrapped
 from torchrecorder.layout.layered.place import FEWEST, SHORTER, TRIED, WORK, Sheet, _Placing
 from torchrecorder.layout.layered.port_order import loose
-from torchrecorder.layout.layered.ports import OUTSIDE, Level, levels
+from torchrecorder.layout.layered.ports import OUTSIDE, levels
 from torchrecorder.layout.layered.positions import BranchPath, Composed, Frame, HeaderSpace
 from torchrecorder.layout.layered.scope_layout import PASSED, Draft
 from torchrecorder.layout.layered.side_by_side import STRAYS, CutEdge, _u_shape
@@ -37,7 +37,7 @@ def draft(boxes: int, *skips: tuple[int, int]) -> Draft:
     items = [Item(str(number), -1, 40, 20) for number in range(boxes)]
     links = [Link(number, number + 1, "x") for number in range(boxes - 1)]
     links += [Link(*skip, "skip") for skip in skips]
-    return Draft(levels(items, links)[-1].level(), items, False)
+    return Draft(levels(items, links)[-1], items, False)
 
 
 # Lines past boxes -------------------------------------------------------------------------
@@ -171,7 +171,7 @@ def test_what_runs_the_other_way_is_mirrored(one: str, other: str) -> None:
 def test_what_two_boxes_read_is_in_no_order_of_ports() -> None:
     """Other boxes beside them may change places."""
     nets = [net((0, 0), (1, 0), (2, 0)), net((0, 1), (3, 0)), net((0, 2), (4, 0))]
-    (found,) = loose(Level([0, 1, 2, 3, 4], nets), [0, 1, 1, 1, 1])
+    (found,) = loose(nets, [0, 1, 1, 1, 1])
     assert (found.child, found.exits, found.ends) == (0, True, ((1, 3), (2, 4)))
 
 
@@ -179,7 +179,7 @@ def test_boxes_that_read_something_else_keep_their_places() -> None:
     """They stand below that."""
     nets = [net((OUTSIDE, 0), (0, 0)), net((OUTSIDE, 1), (1, 0)),
             net((0, 0), (2, 0)), net((1, 0), (2, 1))]  # fmt: skip
-    assert loose(Level([0, 1, 2], nets), [0, 0, 1]) == []
+    assert loose(nets, [0, 0, 1]) == []
 
 
 def test_scopes_that_differ_do_not_share_a_layout() -> None:

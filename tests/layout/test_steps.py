@@ -10,7 +10,7 @@ from torchrecorder.layout.layered import Item, Link, place, plan
 from torchrecorder.layout.layered.constants import APART, FEW, WIDER
 from torchrecorder.layout.layered.scope_layout import _lanes
 from torchrecorder.layout.layered.port_order import Loose, in_order, loose
-from torchrecorder.layout.layered.ports import OUTSIDE, End, Level, Net
+from torchrecorder.layout.layered.ports import OUTSIDE, End, Net
 from torchrecorder.layout.layered.compaction import Body, Tie, _Settling, settle
 
 SOME = settings(max_examples=200, deadline=None)
@@ -53,16 +53,16 @@ def test_lines_that_meet_at_one_gap_take_two_lanes() -> None:
 
 def net(source: tuple[int, int], *sinks: tuple[int, int]) -> Net:
     """A net from a child and its port to others."""
-    return Net((0, ""), End(*source), [End(*sink) for sink in sinks])
+    return Net(End(*source), [End(*sink) for sink in sinks])
 
 
 def test_boxes_with_one_line_are_loose() -> None:
     """Two outputs of one module, right below it, may change places; so may two inputs."""
-    level = Level([0, 1, 2], [net((0, 1), (1, 0)), net((0, 0), (2, 0))])
-    (found,) = loose(level, [0, 1, 1])
+    nets = [net((0, 1), (1, 0)), net((0, 0), (2, 0))]
+    (found,) = loose(nets, [0, 1, 1])
     assert (found.child, found.exits, found.ends) == (0, True, ((1, 1), (0, 2)))
-    level = Level([0, 1, 2], [net((0, 0), (2, 1)), net((1, 0), (2, 0))])
-    (found,) = loose(level, [0, 0, 1])
+    nets = [net((0, 0), (2, 1)), net((1, 0), (2, 0))]
+    (found,) = loose(nets, [0, 0, 1])
     assert (found.child, found.exits, found.ends) == (2, False, ((1, 0), (0, 1)))
 
 
@@ -80,13 +80,13 @@ def test_boxes_with_one_line_are_loose() -> None:
 )
 def test_other_boxes_are_not_loose(nets: list[Net], row: list[int]) -> None:
     """A second line holds a box, another layer too, and so does being alone."""
-    assert loose(Level([0, 1, 2], nets), row) == []
+    assert loose(nets, row) == []
 
 
 def test_loose_boxes_take_each_others_places_in_the_order_of_ports() -> None:
     """The places stay; the boxes on them change, and nothing else moves."""
-    level = Level([0, 1, 2, 3], [net((0, 1), (1, 0)), net((0, 0), (2, 0)), net((0, 2), (3, 0))])
-    (found,) = loose(level, [0, 1, 1, 1])
+    nets = [net((0, 1), (1, 0)), net((0, 0), (2, 0)), net((0, 2), (3, 0))]
+    (found,) = loose(nets, [0, 1, 1, 1])
     assert in_order([50.0, 10.0, 40.0, 80.0], found, [5.0, 90.0, 30.0]) == [50.0, 80.0, 10.0, 40.0]
 
 

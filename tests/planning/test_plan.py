@@ -14,7 +14,7 @@ import torchrecorder
 from torchrecorder.annotations.amounts import of_bytes
 from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.capture.internals import fake_group
-from torchrecorder.capture.internals.table import FAKE_GROUPS, STAGE_VOTES
+from torchrecorder.capture.internals.table import COLLECTIVE_CALLS, FAKE_GROUPS, STAGE_VOTES
 from torchrecorder.capture.planned import recorded
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import ScopeKind
@@ -145,7 +145,10 @@ def test_schedules_of_pipelines(schedule, stages, borders):
     run = run_all(partial(factories.scheduled, schedule=schedule, stages=stages), {"pp": 2})
     greetings = () if STAGE_VOTES.present else ("sent 8 B, but",)  # they are received as 4 B
     assert [each for each in run.problems if not any(text in each for text in greetings)] == []
-    sent = [each for each in run.collectives if each.bytes == factories.MICRO_BATCH_BYTES]
+    sent = [  # older versions also send within a rank
+        each for each in run.collectives
+        if each.bytes == factories.MICRO_BATCH_BYTES and len({part.rank for part in each.parts}) > 1
+    ]
     assert len(sent) == factories.MICRO_BATCHES * borders * 2
     senders = Counter(each.parts[0].rank for each in sent)
     assert senders == {0: len(sent) // 2, 1: len(sent) // 2}
@@ -171,10 +174,11 @@ def test_backward_of_inputs_and_of_weights():
         for name in ("stage_backward_input", "stage_backward_weight")
         for lane, stages in ((first, 1), (last, 2))
     }
-    figure = torchrecorder.figure(run.recording)
+    figure = torchrecorder.figure(run.recording, depth=1)
     labels = Counter(shape.label[0].text for shape in figure.shapes)
     assert labels["view_as"] == labels["add_"] == 0
-    assert labels["stage_backward_input  ×4"] == labels["stage_backward_weight  ×4"] == 3
+    if COLLECTIVE_CALLS.present:  # without them, micro-batches stand apart
+        assert labels["stage_backward_input  ×4"] == labels["stage_backward_weight  ×4"] == 3
 
 
 # Which ranks are run ----------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from torch import nn
 import torchrecorder
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.recording import Recording
-from torchrecorder.style.optimizers import modules_of_optimizers
+from torchrecorder.style.region_captions import modules_of_optimizers
 
 
 class Net(nn.Module):

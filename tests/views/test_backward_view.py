@@ -18,9 +18,9 @@ from torchrecorder.style.style import Style
 from torchrecorder.style.themes import THEMES
 from torchrecorder.views.backward import backward_view
 from torchrecorder.views.collapse import Collapse
-from torchrecorder.views.expand_ops import OpenOps
+from torchrecorder.views.expand_ops import open_ops
 from torchrecorder.views.pipeline import ViewOptions, make_view
-from torchrecorder.views.tensors import ShowTensors
+from torchrecorder.views.tensors import show_tensors
 from torchrecorder.views.view import BoxKind
 
 
@@ -65,7 +65,7 @@ def test_closed_to_a_depth():
     assert list(make_view(stepped(), ViewOptions(view="backward", depth=0)).boxes) == ["s0"]
 
 
-@pytest.mark.parametrize("step", [Collapse(), Collapse(1), OpenOps(), ShowTensors()])
+@pytest.mark.parametrize("step", [Collapse(), Collapse(1), open_ops, show_tensors])
 def test_a_step_keeps_the_direction(step):
     """Whatever is made smaller, gradients still run in it, and nodes that did not run say so."""
     view = step(backward_view(stepped()))

@@ -85,3 +85,30 @@ def test_a_number_in_the_region_of_a_module_is_a_setting() -> None:
     assert counts(make_view(equal)) == [3]
     assert counts(make_view(other)) == []
     assert max(box.count for box in make_view(other).boxes.values()) == 1
+
+
+def fitted(rounds: int, steps: int) -> View:
+    """Steps of LBFGS, which keeps a direction of each round for all rounds after it."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 1))
+    optimizer = torch.optim.LBFGS(net.parameters(), lr=0.1, max_iter=rounds, history_size=3)
+    x = torch.rand(8, 2)
+
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = (net(x) - 1).pow(2).mean()
+        loss.backward()
+        return loss
+
+    with torchrecorder.Recorder(net) as recorder:
+        for _ in range(steps):
+            optimizer.step(closure)
+    view = make_view(recorder.recording)
+    view.check()
+    return view
+
+
+def test_rounds_of_an_optimizer_may_keep_more_and_more() -> None:
+    """Until its history is full; several steps are a loop around that of their rounds."""
+    assert counts(fitted(rounds=8, steps=1)) == [8]
+    assert sorted(counts(fitted(rounds=4, steps=3))) == [3, 4]

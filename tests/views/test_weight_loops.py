@@ -243,8 +243,10 @@ def test_an_optimizer_that_is_opened_shows_what_it_does_to_each_weight() -> None
 
     view = view_of(recorded(net, program), depth=9)
     found = [(names, count) for names, count in loops(view) if count == 8]
-    assert found == [(["detach", "clone", "add_"], 8), (["mul_", "add_", "add_"], 8)]
-    assert sent(view, "clone") == ["4×3 … [2]", ""]
+    (first, once), steps = found  # older versions detach the copy, not what is copied
+    assert (sorted(first), once) == (["add_", "clone", "detach"], 8)
+    assert steps == (["mul_", "add_", "add_"], 8)
+    assert sent(view, first[1]) == ["4×3 … [2]", ""]
     assert {*sent(view, "add_")} == {"4×3 … [2]", ""}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, Union, get_args
 
@@ -90,7 +90,7 @@ def top(
         raise UnknownAnnotation(unmeasured(numbers))
     check_one("n", n, whole_number(0))
     ranked = []
-    for place, ids, members in _places(recording, by):
+    for place, ids, members in _places(ScopeMembers(recording), by):
         number = numbers.of(_own(numbers, ids, members))
         if number is not None:
             ranked.append(Ranked(place, number, numbers.annotation.show(number), ids))
@@ -126,7 +126,7 @@ def table(
     filled = [numbers_of(recording, item) for item in wanted]
     inside = ScopeMembers(recording)
     rows = []
-    for place, ids, members in _places(recording, by):
+    for place, ids, members in _places(inside, by):
         facts = {"count": len(ids)} if by == "type" else _facts(recording, ids[0])
         row: dict[str, Any] = {"id": ids[0], "name": place, **facts}
         nested = by in ("module", "scope")
@@ -158,57 +158,47 @@ _RankedRow = tuple[str, tuple[str, ...], list[str]]
 """A row: its name, its ids, and the members whose numbers are combined."""
 
 
-def _places(recording: RecordedRun, by: str) -> Iterator[_RankedRow]:
-    kinds: dict[str, Callable[[RecordedRun], Iterator[_RankedRow]]] = {
-        "module": _modules,
-        "scope": _scopes,
-        "op": _ops,
-        "type": _types,
-        "grad": _grads,
-    }
+def _places(inside: ScopeMembers, by: str) -> Iterator[_RankedRow]:
     check_one("by", by, one_of(*KINDS))
-    return kinds[by](recording)
+    return (_modules, _scopes, _ops, _types, _grads)[KINDS.index(by)](inside)
 
 
-def _modules(recording: RecordedRun) -> Iterator[_RankedRow]:
+def _modules(inside: ScopeMembers) -> Iterator[_RankedRow]:
     """Scopes of the same path together."""
     calls: dict[tuple[str, str], list[ScopeId]] = {}
-    for scope in recording.scopes.values():
+    for scope in inside.recording.scopes.values():
         if not scope.recompute:
-            calls.setdefault((scope_name(recording, scope.id), scope.cls), []).append(scope.id)
-    inside = ScopeMembers(recording)
+            key = scope_name(inside.recording, scope.id), scope.cls
+            calls.setdefault(key, []).append(scope.id)
     for (name, _), ids in calls.items():
         yield name, tuple(ids), [item for scope in ids for item in inside.alone(scope)]
 
 
-def _scopes(recording: RecordedRun) -> Iterator[_RankedRow]:
-    inside = ScopeMembers(recording)
-    for scope in recording.scopes.values():
+def _scopes(inside: ScopeMembers) -> Iterator[_RankedRow]:
+    for scope in inside.recording.scopes.values():
         if not scope.recompute:
-            yield scope_name(recording, scope.id), (scope.id,), inside.alone(scope.id)
+            yield scope_name(inside.recording, scope.id), (scope.id,), inside.alone(scope.id)
 
 
-def _ops(recording: RecordedRun) -> Iterator[_RankedRow]:
-    inside = ScopeMembers(recording)
-    for op in recording.ops.values():
+def _ops(inside: ScopeMembers) -> Iterator[_RankedRow]:
+    for op in inside.recording.ops.values():
         if not op.recompute:
-            yield op_name(recording, op), (op.id,), inside.of_op(op.id)
+            yield op_name(inside.recording, op), (op.id,), inside.of_op(op.id)
 
 
-def _types(recording: RecordedRun) -> Iterator[_RankedRow]:
+def _types(inside: ScopeMembers) -> Iterator[_RankedRow]:
     """Ops of the same name together, in the order in which the first of them ran."""
-    inside = ScopeMembers(recording)
     found: dict[str, list[OpId]] = {}
-    for op in recording.ops.values():
+    for op in inside.recording.ops.values():
         if not op.recompute:
             found.setdefault(op.name, []).append(op.id)
     for name, ids in found.items():
         yield name, tuple(ids), [item for op in ids for item in inside.of_op(op)]
 
 
-def _grads(recording: RecordedRun) -> Iterator[_RankedRow]:
-    for grad in recording.grad_nodes.values():
-        yield op_name(recording, grad), (grad.id,), [grad.id]
+def _grads(inside: ScopeMembers) -> Iterator[_RankedRow]:
+    for grad in inside.recording.grad_nodes.values():
+        yield op_name(inside.recording, grad), (grad.id,), [grad.id]
 
 
 def _facts(recording: RecordedRun, node: str) -> dict[str, Any]:

@@ -177,14 +177,24 @@ class Catalog:
         self.entries.clear()
         self.numbers.clear()
 
-    def path(self, entry: CatalogEntry, parent: str) -> tuple[str, str]:
-        """Dotted path and short name of a module called from the module at *parent*."""
+    def path(self, entry: CatalogEntry, parent: str, around: ModuleId | None) -> tuple[str, str]:
+        """Dotted path and short name of a module called from the module *around* at *parent*."""
         if not entry.names:
             return "", entry.cls
         path, prefix = entry.names[0], f"{parent}." if parent else ""
-        if len(entry.names) > 1:
+        if not path.startswith(prefix):
             path = next((name for name in entry.names if name.startswith(prefix)), path)
+            path = self._moved(path, prefix, around)
         return path, path.removeprefix(prefix) or self.name
+
+    def _moved(self, path: str, prefix: str, around: ModuleId | None) -> str:
+        """*path* below *prefix*, if the module *around* has several places and it is in another;
+        submodules of a shared module are listed in its first place."""
+        holder = self.numbers.get(around) if around is not None else None
+        for place in holder.names if holder is not None and not path.startswith(prefix) else ():
+            if path.startswith(f"{place}."):
+                return prefix + path.removeprefix(f"{place}.")
+        return path
 
     def begin(self, module: Module) -> None:
         """A call begins; lazy parameters that it initializes are values already."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import zip_longest
 from typing import Union
 
@@ -10,19 +10,14 @@ from torchrecorder.checks import ABOVE_0, Check, advised, check_one
 from torchrecorder.comparison.kinds import Change, ChangeKind
 from torchrecorder.comparison.comparison import Comparison
 from torchrecorder.comparison.match import Matching, match
-from torchrecorder.comparison.numbers import Total, Wanted, factors, places, totals
-from torchrecorder.comparison.display_names import (
-    DisplayNames,
-    differences,
-    form,
-    hyperparameters,
-    size,
-)
+from torchrecorder.comparison.numbers import Wanted, factors, places, totals
+from torchrecorder.comparison.display_names import DisplayNames, differences, hyperparameters, size
 from torchrecorder.comparison.edge_match import EdgeMatch, by_name
-from torchrecorder.events import STORED, ModuleId, OpId, Role, ScopeId, Slot, ValueId
+from torchrecorder.events import STORED, ModuleId, OpId, Role, ScopeId, ValueId
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun, check_recording
 from torchrecorder.recording import Recording
+from torchrecorder.style import labels
 
 NOTABLE = 1e-4
 """Differences of fewer seconds are not reported."""
@@ -82,7 +77,11 @@ def compare(
     found = [
         *_Comparer(before, after, matching, times).all(),
         *_measured(before, after, matching, wanted),
-        *_overall(summed, wanted),
+        *(
+            ((-1, 1), Change(ChangeKind.MEASURED, "", "", "the whole run", total.described))
+            for total in summed
+            if total.name in wanted and total.text
+        ),
     ]
     changes = tuple(change for _, change in sorted(found, key=lambda item: item[0]))
     return Comparison(before, after, changes, matching, summed)
@@ -96,13 +95,6 @@ def _measured(
     for old, new, text in places(before, after, matching.scopes, wanted):
         place = after.scopes[new].index, 4
         yield place, Change(ChangeKind.MEASURED, old, new, names.scope(new), text)
-
-
-def _overall(summed: Iterable[Total], wanted: Mapping[str, float]) -> Iterator[PlacedChange]:
-    """Changes of the requested numbers of the whole run."""
-    for total in summed:
-        if total.name in wanted and total.text:
-            yield (-1, 1), Change(ChangeKind.MEASURED, "", "", "the whole run", total.described)
 
 
 class _Comparer:
@@ -137,21 +129,14 @@ class _Comparer:
         ):
             if left != right:
                 yield (-1, 0), Change(ChangeKind.CHANGED, "", "", name, f"{left} → {right}")
-        if self._roots_differ():
+        roots = [self.matching.scopes.get(root) for root in self.before.roots]
+        if roots != list(self.after.roots):
             for old, new in zip_longest(self.before.outputs, self.after.outputs):
                 if not self.edge_match.same(old, new, None):
-                    text = self._returns(old, new)
+                    former = self.old_names.value(old.value) if old is not None else "nothing"
+                    value = self.new_names.value(new.value) if new is not None else "nothing"
+                    text = f"is {value}, not {former}"
                     yield (LAST, 0), Change(ChangeKind.REWIRED, "", "", "the result", text)
-
-    def _returns(self, old: Slot | None, new: Slot | None) -> str:
-        value = self.new_names.value(new.value) if new is not None else "nothing"
-        former = self.old_names.value(old.value) if old is not None else "nothing"
-        return f"is {value}, not {former}"
-
-    def _roots_differ(self) -> bool:
-        """Whether the outermost scopes do not match, so that the run's outputs are compared."""
-        roots = [self.matching.scopes.get(root) for root in self.before.roots]
-        return roots != list(self.after.roots)
 
     def _scopes(self) -> Iterator[PlacedChange]:
         for left, right in self.matching.scopes.items():
@@ -308,8 +293,8 @@ class _Comparer:
         for left, right in self.matching.values.items():
             old, new = self.before.values[left], self.after.values[right]
             place, where = (self._read_at(new), 3), self.new_names.value(right)
-            if form(old) != form(new):
-                text = f"{form(old)} → {form(new)}"
+            if labels.form(old) != labels.form(new):
+                text = f"{labels.form(old)} → {labels.form(new)}"
                 yield place, Change(ChangeKind.RESIZED, left, right, where, text)
             for text in _stored(old, new):
                 yield place, Change(ChangeKind.CHANGED, left, right, where, text)
@@ -327,7 +312,7 @@ class _Comparer:
             shared = {slot.name for slot in twin.stored}
             for slot in module.stored:
                 if slot.name not in shared:
-                    text = form(recording.values[slot.value])
+                    text = labels.form(recording.values[slot.value])
                     yield place, _alone(kind, slot.value, _path(module, slot.name), text)
 
     def _read_at(self, value: Value) -> float:

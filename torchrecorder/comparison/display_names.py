@@ -7,9 +7,8 @@ from functools import cached_property
 
 from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.events import OpId, Role, ScopeId, ScopeKind, ValueId
-from torchrecorder.graph.nodes import Op, Scope, Value
+from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.style import labels
 
 DEFAULT = "default"
 """The text for a hyperparameter with its default value."""
@@ -110,11 +109,6 @@ class DisplayNames:
                 if len(ops) > 1:
                     numbers.update((op.id, number) for number, op in enumerate(ops, 1))
         return numbers
-
-
-def form(value: Value) -> str:
-    """Shape and dtype of a tensor."""
-    return f"{labels.shape(value.shape)} {value.dtype}"
 
 
 def size(scope: Scope, recording: RecordedRun) -> str:

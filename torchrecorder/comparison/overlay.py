@@ -52,14 +52,7 @@ class Overlay:
 def overlay(
     before: RecordedRun, after: RecordedRun, matching: Matching, changes: Sequence[Change]
 ) -> Overlay:
-    """Both recordings, merged.
-
-    Args:
-        before: The first recording.
-        after: The second recording.
-        matching: The corresponding parts.
-        changes: The differences.
-    """
+    """Both recordings, merged."""
     return _Merger(before, after, matching, changes).merged()
 
 

@@ -24,9 +24,9 @@ class Phase:
     name: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class AreaChart:
-    """The data of a chart.
+    """A chart, which computes positions and writes the SVG.
 
     Attributes:
         title: The title.
@@ -48,22 +48,12 @@ class AreaChart:
     peak_label: str
     show: Callable[[float], str]
 
-
-def area_chart(drawn: AreaChart) -> str:
-    """*drawn* as SVG text."""
-    return "\n".join(_AreaChartSvg(drawn).parts()) + "\n"
-
-
-class _AreaChartSvg:
-    """Computes positions and writes the SVG."""
-
-    def __init__(self, drawn: AreaChart) -> None:
-        self.drawn = drawn
-        self.sums = [sum(column) for column in drawn.columns]
+    def __post_init__(self) -> None:
+        self.sums = [sum(column) for column in self.columns]
         self.highest = max(self.sums, default=0.0) or 1.0
         self.step = _round_step(self.highest)
         self.top = self.step * math.ceil(self.highest / self.step)
-        self.count = len(drawn.columns)
+        self.count = len(self.columns)
         self.shown = self._sampled()
 
     def _sampled(self) -> list[int]:
@@ -86,9 +76,12 @@ class _AreaChartSvg:
         """The y coordinate of an amount."""
         return TOP + (1 - amount / self.top) * (HEIGHT - TOP - BOTTOM)
 
-    def parts(self) -> Iterator[str]:
-        """The elements of the file."""
-        yield from paper(WIDTH, HEIGHT, LEFT, self.drawn.title)
+    def svg(self) -> str:
+        """The chart as SVG text."""
+        return "\n".join(self._parts()) + "\n"
+
+    def _parts(self) -> Iterator[str]:
+        yield from paper(WIDTH, HEIGHT, LEFT, self.title)
         yield from self._axis()
         yield from self._areas()
         yield from self._phases()
@@ -100,17 +93,17 @@ class _AreaChartSvg:
         end = WIDTH - RIGHT
         for number in range(round(self.top / self.step) + 1):
             amount = number * self.step
-            yield from grid_line(LEFT, end, self.y(amount), self.drawn.show(amount))
+            yield from grid_line(LEFT, end, self.y(amount), self.show(amount))
         yield (
             f'<text x="{(LEFT + end) / 2:.1f}" y="{HEIGHT - 8}" text-anchor="middle" '
-            f'fill="{QUIET}">{escape(self.drawn.across)}</text>'
+            f'fill="{QUIET}">{escape(self.across)}</text>'
         )
 
     def _areas(self) -> Iterator[str]:
         """One polygon per kind, stacked."""
         below = [0.0] * len(self.shown)
-        for number, color in enumerate(self.drawn.kinds.values()):
-            amounts = [self.drawn.columns[place][number] for place in self.shown]
+        for number, color in enumerate(self.kinds.values()):
+            amounts = [self.columns[place][number] for place in self.shown]
             if any(amounts):
                 above = [low + amount for low, amount in zip(below, amounts)]
                 edge = [*self._steps(above), *reversed(list(self._steps(below)))]
@@ -126,7 +119,7 @@ class _AreaChartSvg:
 
     def _phases(self) -> Iterator[str]:
         """Names of phases under the axis, if there is room, with lines between them."""
-        base, phases = HEIGHT - BOTTOM, self.drawn.phases
+        base, phases = HEIGHT - BOTTOM, self.phases
         ends = [*(phase.begin for phase in phases[1:]), self.count]
         for phase, end in zip(phases, ends):
             left, right = self.x(phase.begin), self.x(end)
@@ -144,16 +137,16 @@ class _AreaChartSvg:
         """A mark at the peak, with its label."""
         if not self.count:
             return
-        x, y = self.x(self.drawn.peak + 0.5), self.y(self.highest)
+        x, y = self.x(self.peak + 0.5), self.y(self.highest)
         yield (
             f'<line x1="{x:.1f}" y1="{TOP - 10}" x2="{x:.1f}" y2="{y - 2:.1f}" stroke="{INK}" '
             f'stroke-width="0.8"/>'
         )
-        half = _LETTER * len(self.drawn.peak_label) / 2
+        half = _LETTER * len(self.peak_label) / 2
         middle = min(max(x, LEFT + half), max(WIDTH - 8 - half, LEFT + half))
         yield (
             f'<text x="{middle:.1f}" y="{TOP - 14}" text-anchor="middle">'
-            f"{escape(self.drawn.peak_label)}</text>"
+            f"{escape(self.peak_label)}</text>"
         )
 
     def _legend(self) -> Iterator[str]:
@@ -162,13 +155,13 @@ class _AreaChartSvg:
             return
         x, y = WIDTH - RIGHT + 16, TOP + 4
         yield f'<text x="{x}" y="{y + 9}" fill="{QUIET}">at the peak</text>'
-        column = self.drawn.columns[self.drawn.peak]
-        kinds = zip(column, self.drawn.kinds.items(), zip(*self.drawn.columns))
+        column = self.columns[self.peak]
+        kinds = zip(column, self.kinds.items(), zip(*self.columns))
         for amount, (kind, color), everywhere in reversed([*kinds]):
             if not any(everywhere):
                 continue
             y += 20
-            text = f"{kind}  {self.drawn.show(amount)}"
+            text = f"{kind}  {self.show(amount)}"
             yield f'<rect x="{x}" y="{y}" width="11" height="11" fill="{color}"/>'
             yield f'<text x="{x + 17}" y="{y + 9.5:.1f}">{escape(text)}</text>'
 

@@ -95,7 +95,6 @@ class GraphML(Checked):
     times: bool = times_option()
 
     def export(self, view: View, style: Style) -> str:
-        """The contents of the file."""
         import networkx as nx
 
         buffer = io.BytesIO()
@@ -119,7 +118,6 @@ class NodeLink(Checked):
     times: bool = times_option()
 
     def export(self, view: View, style: Style) -> str:
-        """The contents of the file."""
         import networkx as nx
 
         graph = box_graph(view, style, times=self.times)

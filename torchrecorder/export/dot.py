@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from torchrecorder.export import legend
 from torchrecorder.export.legend import SMALL
-from torchrecorder.export.quoting import (
-    attribute_values,
-    html,
-    joined,
-    quote,
-    quoted,
-    verbatim,
-)
+from torchrecorder.export.quoting import attribute_values, html, joined, quote, quoted, verbatim
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.layout.measure import label_size, text_width
 from torchrecorder.style.color import faded
@@ -54,12 +47,8 @@ LEADING = 1.15
 
 
 def to_dot(figure: Figure, make: Callable[..., GraphT] | None = None) -> GraphT:
-    """*figure* as a graph to style and nest further.
-
-    Args:
-        figure: The figure.
-        make: The class of the graph; ``graphviz.Digraph`` if not given.
-    """
+    """*figure* as a graph to style and nest further; *make* is its class, ``graphviz.Digraph`` if
+    not given."""
     graph: Any
     if make is None:
         from graphviz import Digraph
@@ -236,7 +225,7 @@ def _shape(
 ) -> str:
     own = shape.look.attributes
     label = shape.label if outputs is None else (*shape.label, outputs)
-    attributes = {"label": _label(label, shape.look, figure)}
+    attributes = {"label": f"<{'<br/>'.join(pieces(label, shape.look, figure))}>"}
     if "label" not in own:
         attributes["class"] = quote(MARK)
     attributes.update(TIGHT.get(shape.look.outline, {}))
@@ -274,11 +263,6 @@ def _paper_attributes(look: Look) -> dict[str, str]:
     found["bgcolor"] = found.pop("fillcolor")
     found["style"] = found["style"].replace("filled,", "").replace("filled", "solid")
     return found
-
-
-def _label(label: tuple[Text, ...], look: Look, figure: Figure) -> str:
-    """An HTML-like label: titles in full size, small text below."""
-    return "<" + "<br/>".join(pieces(label, look, figure)) + ">"
 
 
 def _corner(group: Group, figure: Figure) -> str:

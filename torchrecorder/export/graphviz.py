@@ -50,7 +50,6 @@ class Dot:
     suffix: ClassVar[str] = ".dot"
 
     def export(self, view: View, style: Style) -> str:
-        """DOT text."""
         return dot_text(draw(view, style))
 
 
@@ -76,7 +75,6 @@ class Painted(Checked):
     )
 
     def export(self, view: View, style: Style) -> bytes:
-        """The contents of the file."""
         return self._painted(draw(view, style))
 
     def _painted(self, figure: Figure, attributes: Mapping[str, str] | None = None) -> bytes:

@@ -39,13 +39,8 @@ class HeadMark(NamedTuple):
 def head_marks(
     figure: Figure, routes: Sequence[Sequence[PlanePoint]], outlines: Sequence[Rectangle] = ()
 ) -> dict[int, HeadMark]:
-    """The marks that are drawn, by the index of the line.
-
-    Args:
-        figure: The figure.
-        routes: The corners of each line.
-        outlines: The boxes and open groups.
-    """
+    """The marks that are drawn, by the index of the line; *routes* are the corners of each line,
+    *outlines* those of the boxes and open groups."""
     obstacles = _Obstacles(routes, outlines)
     marked = {line.head for line in figure.lines if line.mark}
     entering: dict[str, list[int]] = {}
@@ -76,12 +71,7 @@ def head_marks(
 
 
 class _Obstacles:
-    """The lines and outlines that a long mark must not cross.
-
-    Args:
-        routes: The corners of each line.
-        outlines: The boxes and open groups.
-    """
+    """The lines and outlines that a long mark must not cross."""
 
     def __init__(
         self, routes: Sequence[Sequence[PlanePoint]], outlines: Sequence[Rectangle]
@@ -132,13 +122,10 @@ class _Obstacles:
 def _is_left(
     seat: int, tips: Sequence[float], beside: Sequence[Sequence[PlanePoint]], tip: PlanePoint
 ) -> bool:
-    """Whether a mark is placed left of a vertical arrow tip: on the side without other lines.
+    """Whether a mark is placed left of a vertical arrow *tip*: on the side without other lines.
 
-    Args:
-        seat: The index of the arrow among those that enter the box, from left to right.
-        tips: The x coordinates of all arrows that enter the box.
-        beside: The routes of the lines from the same tail.
-        tip: The end of the arrow.
+    *seat* is the index of the arrow among the *tips* of all that enter the box, from left to right;
+    *beside* are the routes of the lines from the same tail.
     """
     if len(tips) > 1:
         return seat == 0

@@ -86,7 +86,6 @@ class Html(Checked):
     timeout: float = timeout_option()
 
     def export(self, view: View, style: Style) -> str:
-        """The contents of the file."""
         from torchrecorder.export.explorer.data import page_data
 
         with uncollected():

@@ -20,7 +20,6 @@ class Json(Checked):
     times: bool = times_option()
 
     def export(self, view: View, style: Style) -> Union[str, bytes]:
-        """The contents of the file."""
         from torchrecorder.graph.storage import dumps
 
         return dumps(view.recording, times=self.times)
@@ -34,7 +33,6 @@ class JsonGz(Json):
     suffix: ClassVar[str] = ".json.gz"
 
     def export(self, view: View, style: Style) -> bytes:
-        """The contents of the file."""
         from torchrecorder.graph.storage import dumps, packed
 
         return packed(dumps(view.recording, times=self.times).encode())

@@ -1,4 +1,4 @@
-"""Chart: lines over steps, as a small SVG."""
+"""LineChart: lines over steps, as a small SVG."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ SPACING = 12.0
 """Minimum distance in points of labels at the ends of lines."""
 
 
-@dataclass(frozen=True)
-class Chart:
-    """The data of a chart.
+@dataclass
+class LineChart:
+    """A chart, which computes positions and writes the SVG.
 
     Attributes:
         title: The title.
@@ -35,31 +35,21 @@ class Chart:
     logarithmic: bool
     show: Callable[[float], str]
 
-
-def chart(drawn: Chart) -> str:
-    """*drawn* as SVG text."""
-    return "\n".join(_LineChartSvg(drawn).parts()) + "\n"
-
-
-class _LineChartSvg:
-    """Computes positions and writes the SVG."""
-
-    def __init__(self, drawn: Chart) -> None:
-        self.drawn = drawn
-        shown = {name: [p for p in line if self._shows(p[1])] for name, line in drawn.lines.items()}
-        self.lines = {name: line for name, line in shown.items() if line}
-        steps = [step for line in self.lines.values() for step, _ in line] or [0.0]
-        heights = [self._height(number) for line in self.lines.values() for _, number in line]
+    def __post_init__(self) -> None:
+        shown = {name: [p for p in line if self._shows(p[1])] for name, line in self.lines.items()}
+        self.drawn = {name: line for name, line in shown.items() if line}
+        steps = [step for line in self.drawn.values() for step, _ in line] or [0.0]
+        heights = [self._height(number) for line in self.drawn.values() for _, number in line]
         self.first, self.last = min(steps), max(steps)
         self.low, self.high = min(heights, default=0.0), max(heights, default=1.0)
         if self.high - self.low < 1e-12:
             self.low, self.high = self.low - 0.5, self.high + 0.5
 
     def _shows(self, number: float) -> bool:
-        return math.isfinite(number) and (number > 0 or not self.drawn.logarithmic)
+        return math.isfinite(number) and (number > 0 or not self.logarithmic)
 
     def _height(self, number: float) -> float:
-        return math.log10(number) if self.drawn.logarithmic else number
+        return math.log10(number) if self.logarithmic else number
 
     def x(self, step: float) -> float:
         """The x coordinate of a step."""
@@ -71,9 +61,12 @@ class _LineChartSvg:
         share = (height - self.low) / (self.high - self.low)
         return TOP + (1 - share) * (HEIGHT - TOP - BOTTOM)
 
-    def parts(self) -> Iterator[str]:
-        """The elements of the file."""
-        yield from paper(WIDTH, HEIGHT, LEFT, self.drawn.title)
+    def svg(self) -> str:
+        """The chart as SVG text."""
+        return "\n".join(self._parts()) + "\n"
+
+    def _parts(self) -> Iterator[str]:
+        yield from paper(WIDTH, HEIGHT, LEFT, self.title)
         yield from self._axes()
         yield from self._curves()
         yield "</svg>"
@@ -81,18 +74,18 @@ class _LineChartSvg:
     def _axes(self) -> Iterator[str]:
         end = WIDTH - RIGHT
         for height in self._ticks():
-            text = self.drawn.show(10**height if self.drawn.logarithmic else height)
+            text = self.show(10**height if self.logarithmic else height)
             yield from grid_line(LEFT, end, self.y(height), text)
         base = HEIGHT - BOTTOM + 16
         for step in dict.fromkeys((self.first, self.last)):
             yield f'<text x="{self.x(step):.1f}" y="{base}" text-anchor="middle">{step:g}</text>'
         middle = (LEFT + end) / 2
-        across = escape(self.drawn.across)
+        across = escape(self.across)
         yield f'<text x="{middle:.1f}" y="{base}" text-anchor="middle">{across}</text>'
 
     def _ticks(self) -> list[float]:
         """Heights of the grid lines: powers of ten, or quarters of the range."""
-        if self.drawn.logarithmic and self.high - self.low >= 1:
+        if self.logarithmic and self.high - self.low >= 1:
             low, high = math.ceil(self.low), math.floor(self.high)
             apart = max(1, math.ceil((high - low + 1) / 7))
             return [float(tick) for tick in range(low, high + 1, apart)]
@@ -100,8 +93,8 @@ class _LineChartSvg:
 
     def _curves(self) -> Iterator[str]:
         places = self._label_places()
-        for number, (name, line) in enumerate(self.lines.items()):
-            color = mix(FIRST, LAST, number / max(1, len(self.lines) - 1))
+        for number, (name, line) in enumerate(self.drawn.items()):
+            color = mix(FIRST, LAST, number / max(1, len(self.drawn) - 1))
             points = [(self.x(step), self.y(self._height(found))) for step, found in line]
             joined = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
             yield f'<polyline points="{joined}" fill="none" stroke="{color}" stroke-width="1.6"/>'
@@ -119,7 +112,7 @@ class _LineChartSvg:
 
     def _label_places(self) -> dict[str, float]:
         """Positions of labels beside the ends of lines, without overlaps."""
-        ends = [(self.y(self._height(line[-1][1])), name) for name, line in self.lines.items()]
+        ends = [(self.y(self._height(line[-1][1])), name) for name, line in self.drawn.items()]
         ends.sort(key=lambda end: end[0])
         spacing = min(SPACING, (HEIGHT - TOP) / max(1, len(ends)))
         placed: dict[str, float] = {}

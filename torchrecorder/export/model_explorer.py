@@ -12,14 +12,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any, ClassVar, TypedDict, Union
+from typing import Any, ClassVar, Union
 
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.annotations.registry import numbers_of
 from torchrecorder.annotations.parameters import PARAMETERS
 from torchrecorder.events import OpId, ScopeId, ValueId
 from torchrecorder.graph.flat import printable
-from torchrecorder.graph.nodes import Op, Scope
+from torchrecorder.graph.nodes import Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels
 from torchrecorder.style.captions import Captions
@@ -34,50 +34,6 @@ COLD, HOT = "#ffffff", "#e4572e"
 """Colours of the smallest and the largest number."""
 
 
-class KeyValue(TypedDict):
-    """One line of the side panel."""
-
-    key: str
-    value: str
-
-
-class Metadata(TypedDict):
-    """Facts about one input or output of a node."""
-
-    id: str
-    attrs: list[KeyValue]
-
-
-class Incoming(TypedDict):
-    """An arrow, kept by the node it enters."""
-
-    sourceNodeId: str
-    sourceNodeOutputId: str
-    targetNodeInputId: str
-
-
-class GraphNode(TypedDict):
-    """A box."""
-
-    id: str
-    label: str
-    namespace: str
-    attrs: list[KeyValue]
-    incomingEdges: list[Incoming]
-    inputsMetadata: list[Metadata]
-    outputsMetadata: list[Metadata]
-    style: Mapping[str, str]
-
-
-class Graph(TypedDict):
-    """All boxes, and the facts about each namespace for the side panel."""
-
-    id: str
-    nodes: list[GraphNode]
-    groupNodeAttributes: Mapping[str, Mapping[str, str]]
-    layoutConfigs: Mapping[str, bool]
-
-
 @dataclass(frozen=True)
 class ModelExplorer:
     """A file that Model Explorer opens: every op, nested by the modules around it."""
@@ -85,7 +41,6 @@ class ModelExplorer:
     suffix: ClassVar[str] = ".explorer.json"
 
     def export(self, view: View, style: Style) -> str:
-        """The contents of the file."""
         graph = _ViewWriter(_everything(view.recording), style).graph()
         return _json({"label": view.recording.name, "graphs": [graph]})
 
@@ -102,7 +57,6 @@ class ExplorerData:
     annotation: Union[str, Annotation] = "output_bytes"
 
     def export(self, view: View, style: Style) -> str:
-        """The contents of the file."""
         numbers = numbers_of(view.recording, self.annotation)
         annotation = numbers.annotation
         boxes = _everything(view.recording).boxes.values()
@@ -139,19 +93,19 @@ class _ViewWriter:
         for arrow in view.arrows:
             self.into.setdefault(arrow.head, []).append(arrow)
 
-    def graph(self) -> Graph:
-        boxes = self.view.boxes.values()
+    def graph(self) -> dict[str, Any]:
+        """All boxes, and the facts about each namespace for the side panel."""
         attributes = {
             self.spaces[cluster]: self._scope(self.recording.scopes[ScopeId(cluster)])
             for cluster in self.view.clusters
             if cluster in self.recording.scopes
         }
-        return Graph(
-            id=self.recording.name,
-            nodes=[self._node(box) for box in boxes],
-            groupNodeAttributes=attributes,
-            layoutConfigs={"keepLayersWithASingleChild": True},
-        )
+        return {
+            "id": self.recording.name,
+            "nodes": [self._node(box) for box in self.view.boxes.values()],
+            "groupNodeAttributes": attributes,
+            "layoutConfigs": {"keepLayersWithASingleChild": True},
+        }
 
     def _namespaces(self) -> Iterator[tuple[str, str]]:
         """The path of each cluster, itself included; equal siblings get a number."""
@@ -166,32 +120,32 @@ class _ViewWriter:
             spaces[cluster.id] = path
             yield cluster.id, path
 
-    def _node(self, box: Box) -> GraphNode:
+    def _node(self, box: Box) -> dict[str, Any]:
         arrows = self.into.get(box.id, [])
         look = self.style.look(box, self.view)
-        return GraphNode(
-            id=box.id,
-            label=title_of(self.captions.box(box)),
-            namespace=self.spaces[box.cluster] if box.cluster is not None else "",
-            attrs=_pairs(self._about(box)),
-            incomingEdges=[
-                Incoming(
-                    sourceNodeId=arrow.tail,
-                    sourceNodeOutputId=self._output(arrow),
-                    targetNodeInputId=str(number),
-                )
+        return {
+            "id": box.id,
+            "label": title_of(self.captions.box(box)),
+            "namespace": self.spaces[box.cluster] if box.cluster is not None else "",
+            "attrs": _pairs(self._about(box)),
+            "incomingEdges": [
+                {
+                    "sourceNodeId": arrow.tail,
+                    "sourceNodeOutputId": self._output(arrow),
+                    "targetNodeInputId": str(number),
+                }
                 for number, arrow in enumerate(arrows)
             ],
-            inputsMetadata=[
-                Metadata(id=str(number), attrs=_pairs({"__tensor_tag": arrow.slot}))
+            "inputsMetadata": [
+                {"id": str(number), "attrs": _pairs({"__tensor_tag": arrow.slot})}
                 for number, arrow in enumerate(arrows)
             ],
-            outputsMetadata=[
-                Metadata(id=str(number), attrs=_pairs(self._tensor(value)))
+            "outputsMetadata": [
+                {"id": str(number), "attrs": _pairs(self._tensor(value))}
                 for number, value in enumerate(self._outputs(box.id))
             ],
-            style={"backgroundColor": look.fill, "borderColor": look.stroke},
-        )
+            "style": {"backgroundColor": look.fill, "borderColor": look.stroke},
+        }
 
     def _outputs(self, box: str) -> Sequence[ValueId]:
         """The values that leave a box, in the order of its results."""
@@ -215,34 +169,27 @@ class _ViewWriter:
         op = self.recording.ops.get(OpId(box.id))
         scope = self.recording.scopes.get(ScopeId(box.id))
         if op is not None:
-            return self._op(op)
+            source = labels.source(op.source)
+            return {"function": op.qualname, **dict(op.arguments), "source": source}
         if scope is not None:
             return self._scope(scope)
         value = self.recording.values.get(ValueId(box.id))
         return {"kind": box.kind.value, **(self._tensor(value.id) if value is not None else {})}
 
-    def _op(self, op: Op) -> dict[str, str]:
-        return {
-            "function": op.qualname,
-            **{name: text for name, text in op.arguments},
-            "source": labels.source(op.source),
-        }
-
     def _scope(self, scope: Scope) -> dict[str, str]:
         module = self.recording.module_of(scope)
-        weights = self.weights.text((scope.id,))
         return {
             "path": scope.path,
             "class": module.qualname if module is not None else scope.cls,
             "details": module.detail if module is not None else "",
-            "parameters": weights,
+            "parameters": self.weights.text((scope.id,)),
             "source": labels.source(scope.source),
         }
 
 
-def _pairs(texts: Mapping[str, str]) -> list[KeyValue]:
+def _pairs(texts: Mapping[str, str]) -> list[dict[str, str]]:
     """The non-empty texts, as lines of the side panel."""
-    return [KeyValue(key=key, value=text) for key, text in texts.items() if text]
+    return [{"key": key, "value": text} for key, text in texts.items() if text]
 
 
 def _json(data: Any) -> str:

@@ -41,7 +41,10 @@ def on_page(pdf: bytes, fit: Fit, background: str) -> bytes:
     for box in ("/CropBox", "/BleedBox", "/TrimBox", "/ArtBox"):
         page.pop(box, None)
     page.mediabox = RectangleObject((0.0, 0.0, fit.width, fit.height))
-    _surround(document, f"q {_fill(background, fit)} {place}\n".encode(), b"\nQ\n")
+    streams = _drawing(document)
+    before = f"q {_fill(background, fit)} {place}\n".encode()
+    streams[0].set_data(before + streams[0].get_data())
+    streams[-1].set_data(streams[-1].get_data() + b"\nQ\n")
     return _written(document)
 
 
@@ -61,13 +64,6 @@ def _written(document: PdfWriter) -> bytes:
     file = BytesIO()
     document.write(file)
     return file.getvalue()
-
-
-def _surround(document: PdfWriter, before: bytes, after: bytes) -> None:
-    """Put instructions before and after those that draw the page."""
-    streams = _drawing(document)
-    streams[0].set_data(before + streams[0].get_data())
-    streams[-1].set_data(streams[-1].get_data() + after)
 
 
 def _drawing(document: PdfWriter) -> list[StreamObject]:

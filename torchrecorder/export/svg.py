@@ -51,7 +51,9 @@ _PREAMBLE = re.compile(r"<!DOCTYPE[^>]*>\n?|<!--.*?-->\n?", re.DOTALL)
 
 def finished(svg: str, names: Mapping[str, str] | None) -> bytes:
     """*svg* with tooltips and generic fonts, and with *names* in layers."""
-    return with_fallbacks(with_tooltips(layered(svg, names) if names else svg)).encode()
+    text = _PREAMBLE.sub("", layered(svg, names) if names else svg)
+    text = _LINK.sub(_link, _ITEM.sub(_title, text))
+    return _FAMILY.sub(_with_fallback, text).encode()
 
 
 def centred(svg: str) -> str:
@@ -69,29 +71,15 @@ def _box(match: re.Match[str]) -> str:
     return start + _TEXT.sub(f'text-anchor="middle" x="{middle:.2f}"', rest)
 
 
-def with_fallbacks(svg: str) -> str:
-    """*svg* with a generic family behind each family that stands alone, all of them escaped."""
-    return _FAMILY.sub(_with_fallback, svg)
-
-
-def _generic(family: str) -> str:
-    """The generic family that is most like *family*, by its name."""
-    if _MONOSPACE.search(family):
-        return "monospace"
-    serif = _SERIF.search(family) and not _SANS.search(family)
-    return "serif" if serif else "sans-serif"
-
-
 def _with_fallback(match: re.Match[str]) -> str:
+    """A family, escaped; if it stands alone, with the generic family that is most like it."""
     families = escape(unescape(match[1]))
-    whole = "," in families or families.strip().lower() in _GENERIC
-    behind = "" if whole else f",{_generic(families)}"
+    behind = ""
+    if "," not in families and families.strip().lower() not in _GENERIC:
+        serif = _SERIF.search(families) and not _SANS.search(families)
+        kind = "monospace" if _MONOSPACE.search(families) else "serif" if serif else "sans-serif"
+        behind = f",{kind}"
     return f'font-family="{families}{behind}"'
-
-
-def with_tooltips(svg: str) -> str:
-    """*svg* with the tooltips as titles."""
-    return _LINK.sub(_link, _ITEM.sub(_title, _PREAMBLE.sub("", svg)))
 
 
 def _title(match: re.Match[str]) -> str:

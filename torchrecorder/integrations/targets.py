@@ -140,10 +140,6 @@ class Target:
             warn(f"{self.path} is a recording: {', '.join(unused)} has no effect on it")
         return recording
 
-    def _recorded(self) -> dict[str, Any]:
-        """The options of ``record`` that are set."""
-        return {name: getattr(self, name) for name in RECORDED if getattr(self, name)}
-
     def record(self, finding: Callable[[], Any], progress: Progress) -> Recording:
         """Record what *finding* returns: a model, or a function that returns one or a recording.
 
@@ -165,7 +161,8 @@ class Target:
                 return self._as_it_is(model, (*INPUTS, *RECORDED))
             stack.enter_context(torch.set_grad_enabled(self.grad))
             progress.now("running the model")
-            return _recorded(model, inputs, self._recorded())
+            options = {name: getattr(self, name) for name in RECORDED if getattr(self, name)}
+            return _recorded(model, inputs, options)
 
 
 TARGET_OPTIONS = options_of(Target)

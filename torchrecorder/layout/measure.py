@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from torchrecorder.style.figure import Text
 
@@ -50,19 +50,10 @@ def text_width(text: str, size: float, *, bold: bool = False, fontname: str = "H
 
 @lru_cache(maxsize=16384)
 def _units(text: str) -> int:
-    return sum(map(_WIDTHS.__getitem__, text))
-
-
-class _Widths(dict[str, int]):
-    """Widths of letters; others than in the table are computed once."""
-
-    def __missing__(self, letter: str) -> int:
-        self[letter] = _width(letter)
-        return self[letter]
+    return sum(map(_width, text))
 
 
 _TABLE = {letter: width for width, letters in _NARROW.items() for letter in letters}
-_WIDTHS = _Widths(_TABLE)
 
 
 def _equal(letter: str) -> int:
@@ -76,9 +67,10 @@ def _share(fontname: str) -> float:
     return 1.25 if fontname.startswith(_WIDE) else 1.12
 
 
+@cache
 def _width(letter: str) -> int:
-    if letter < "\u0300":
-        return _USUAL
+    if letter < "\u0300" or letter in _TABLE:
+        return _TABLE.get(letter, _USUAL)
     if unicodedata.combining(letter):
         return 0
     return 1000 if unicodedata.east_asian_width(letter) in "WF" else 640

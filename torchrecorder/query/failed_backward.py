@@ -83,13 +83,8 @@ def why_backward_failed(recording: RecordedRun) -> FailedBackward | None:
 
 
 class _FailureSearch:
-    """Searches the operations before the failure for its cause.
-
-    Args:
-        recording: The run.
-        failure: Its failure.
-        call: The call of ``backward()`` or ``grad()`` that failed.
-    """
+    """Searches the operations before the failure for its cause; *call* is that of ``backward()`` or
+    ``grad()`` which failed."""
 
     def __init__(self, recording: RecordedRun, failure: Failure, call: Op) -> None:
         self.recording = recording

@@ -247,18 +247,15 @@ class _Selection:
 
     def _inputs(self) -> tuple[Slot, ...]:
         """Values from outside, named as the scope's arguments or by their producer."""
-        given = {slot.value: slot.name for root in self.roots for slot in self._at(root).inputs}
+        scopes, values = self.whole.scopes, self.whole.values
+        given = {slot.value: slot.name for root in self.roots for slot in scopes[root].inputs}
         read = (slot.value for op in self.ops.values() for slot in op.inputs)
-        values = self.whole.values
         return tuple(
             Slot(given.get(value) or self._origin(values[value]), value)
             for value in dict.fromkeys([*given, *read])
             if value not in self.made
             and (values[value].role is Role.INPUT or values[value].producer is not None)
         )
-
-    def _at(self, scope: ScopeId) -> Scope:
-        return self.whole.scopes[scope]
 
     def _origin(self, value: Value) -> str:
         """The name of the op or module that a value comes from."""
@@ -271,7 +268,7 @@ class _Selection:
 
     def _outputs(self) -> tuple[Slot, ...]:
         """Results of the scopes, outputs of the run, and results that no kept op reads."""
-        given = [slot for root in self.roots for slot in self._at(root).outputs]
+        given = [slot for root in self.roots for slot in self.whole.scopes[root].outputs]
         own = [slot for slot in self.whole.outputs if slot.value in self.made]
         values = {slot.value for slot in given}
         given.extend(slot for slot in own if slot.value not in values)

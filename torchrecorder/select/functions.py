@@ -5,10 +5,10 @@ As for user-defined groups, the scopes are added to the recording before a view 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import groupby
+from itertools import chain, count, groupby
 from types import MappingProxyType
 
 from torchrecorder.events import (
@@ -87,8 +87,8 @@ class _Grouping:
     def _chain(self, item: Scope | Op) -> Chain:
         """The calls around an item; around what loads a batch, those that its readers share.
 
-        Many programs load a batch ahead, in the function that returns the one before. What loads
-        a batch that nothing reads is in no group.
+        Many programs load a batch ahead, in the function that returns the one before. What loads a
+        batch that nothing reads is in no group.
         """
         if item.id in self.made_before:
             return self.made_before[item.id]
@@ -174,10 +174,7 @@ class _Grouping:
         self, call: FunctionId, around: ScopeId | None, inside: Sequence[Scope | Op]
     ) -> ScopeId:
         """Add a scope for *call*, numbered if the call already has one in another scope."""
-        number, name = 1, ScopeId(call)
-        while name in self.calls:
-            number += 1
-            name = ScopeId(f"{call}:{number}")
+        name = free(ScopeId(call), self.calls)
         self.calls[name] = self.old.function_calls[call]
         self._put(inside, name, around)
         return name
@@ -274,3 +271,9 @@ def seconds_of(items: Sequence[Scope | Op]) -> float | None:
     """The time of all *items* together; None where that of one is unknown."""
     known = [item.seconds for item in items if item.seconds is not None]
     return sum(known) if len(known) == len(items) else None
+
+
+def free(name: ScopeId, taken: Container[ScopeId]) -> ScopeId:
+    """*name*, with a number if it is *taken*."""
+    numbered = (ScopeId(f"{name}:{number}") for number in count(2))
+    return next(found for found in chain([name], numbered) if found not in taken)

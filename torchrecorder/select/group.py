@@ -20,7 +20,7 @@ from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.ops_inside import ops_inside
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.select.focus import advice
-from torchrecorder.select.functions import seconds_of
+from torchrecorder.select.functions import free, seconds_of
 
 Members = Mapping[str, Union[str, Sequence[str]]]
 """For each new name, the patterns of its members, as a sequence or separated by commas."""
@@ -187,7 +187,7 @@ class _Gathered:
         self.parent = parent
         self.items = sorted(items, key=lambda item: item.index)
         self.name = name
-        self.id = ScopeId(_free(old, f"s:{name}"))
+        self.id = free(ScopeId(f"s:{name}"), old.scopes)
         self.moved = {item.id for item in items}
         self.ops = self._inside()
 
@@ -215,14 +215,9 @@ class _Gathered:
 
     def _scopes(self) -> Iterator[tuple[ScopeId, Scope]]:
         """All scopes in run order, the new one at the position of its first member."""
-        new: Scope | None = self._scope()
-        for scope in self.old.scopes.values():
-            if new is not None and scope.index >= new.index:
-                yield new.id, new
-                new = None
+        new, others = self._scope(), self.old.scopes.values()
+        for scope in sorted((new, *others), key=lambda scope: scope.index):
             yield scope.id, scope.replace(parent=self.id) if scope.id in self.moved else scope
-        if new is not None:
-            yield new.id, new
 
     def _scope(self) -> Scope:
         around = self.old.scopes.get(self.parent) if self.parent is not None else None
@@ -286,12 +281,3 @@ class _Gathered:
                 seen |= before
                 waiting += before
         return back
-
-
-def _free(recording: RecordedRun, name: str) -> str:
-    """*name*, with a number if a scope has that id already."""
-    number, found = 1, name
-    while found in recording.scopes:
-        number += 1
-        found = f"{name}:{number}"
-    return found

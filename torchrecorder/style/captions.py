@@ -43,10 +43,7 @@ ROWS = 24
 class Captions:
     """The captions of one view.
 
-    Args:
-        view: The view to draw.
-        style: The style.
-        repeated: Clusters that stand for several, so that boxes in them are not single calls.
+    Boxes in *repeated* clusters, which stand for several, are not single calls.
     """
 
     def __init__(self, view: View, style: Style, repeated: Collection[str] = ()) -> None:
@@ -389,7 +386,7 @@ def _spanned(rounds: Sequence[tuple[tuple[str, str], ...]]) -> tuple[tuple[str, 
 
 def _about_value(value: Value) -> Iterator[str]:
     yield ", ".join(value.names) or value.role.value
-    yield f"{labels.shape(value.shape)} {value.dtype} on {value.device}"
+    yield f"{labels.form(value)} on {value.device}"
     if value.kind not in ("Tensor", "Parameter"):
         yield value.kind
     if value.requires_grad:

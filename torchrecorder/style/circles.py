@@ -21,12 +21,8 @@ def is_symbol(view: View, box: str) -> bool:
 
 
 def circles(view: View, captioned: Collection[str]) -> dict[str, str]:
-    """The names of the operations that can be circles, by box.
-
-    Args:
-        view: The view that is drawn.
-        captioned: Boxes whose captions show their outputs.
-    """
+    """The names of the operations that can be circles, by box; captions of *captioned* boxes show
+    their outputs."""
     reads = Counter(arrow.head for arrow in view.arrows)
     return {
         box.id: view.recording.ops[OpId(box.id)].name

@@ -51,12 +51,8 @@ class Layer(NamedTuple):
 
 
 class Composites:
-    """The captions of the modules of one recording that combine others.
-
-    Args:
-        recording: The recording.
-        cls: Returns the class of a module as it is shown.
-    """
+    """The captions of the modules of one recording that combine others; *cls* returns the class of
+    a module as it is shown."""
 
     def __init__(self, recording: RecordedRun, cls: Callable[[Scope], str]) -> None:
         self.recording = recording

@@ -13,11 +13,10 @@ from torchrecorder.annotations.parameters import PARAMETERS
 from torchrecorder.events import ScopeId, ValueId
 from torchrecorder.graph.nodes import Module, Op, Scope
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.graph.structural_hash import is_off
+from torchrecorder.graph.structural_hash import is_off, without_numbers
 from torchrecorder.style import labels
-from torchrecorder.style.hyperparameters import FLAGS, SAID, USUAL, size, split, unify
+from torchrecorder.style.hyperparameters import FLAGS, NEVER, SAID, size, split, unify
 from torchrecorder.views.quiet_ops import RESHAPES, is_pass, is_query
-from torchrecorder.graph.structural_hash import without_numbers
 
 SHOWN = 4
 """The maximum number of differences on a box; the rest is in its tooltip."""
@@ -306,7 +305,7 @@ def _parsed(detail: str) -> tuple[tuple[str, str], ...]:
     wide = [*plain, *(named.pop(name) for name in list(named) if name in WIDTHS)]
     if plain and named.get("groups") == plain[0]:
         named.pop("groups")  # depthwise: groups equal channels
-    kept = {name: text for name, text in named.items() if USUAL.get(name, "") is not None}
+    kept = {name: text for name, text in named.items() if name not in NEVER}
     sizes = {name: size(text) if "size" in name else unify(text) for name, text in kept.items()}
     return (*sizes.items(), *([("width", " → ".join(wide))] if wide else []))
 
@@ -331,12 +330,8 @@ def _wiring(repeats: Sequence[_Repeat]) -> Iterator[Facet]:
 
 
 def _surroundings(repeats: Sequence[_Repeat], made: Collection[ValueId]) -> Iterator[Facet]:
-    """Arguments from outside that only some have, or with several sources.
-
-    Args:
-        repeats: The siblings.
-        made: The outputs of all of them.
-    """
+    """Arguments from outside that only some have, or with several sources; all of the siblings
+    together *made* the other tensors."""
     arguments = [_arguments(repeat.scope) for repeat in repeats]
     for name in dict.fromkeys(name for item in arguments for name in item):
         values = [item.get(name, ()) for item in arguments]

@@ -26,7 +26,10 @@ class GradCaptions:
         are those that fold."""
         yield Text(grad.name, "title")
         found = (ran for member in members for ran in self.runs.get(GradId(member), ()))
-        runs = [self._place(ran) for ran in sorted(found, key=lambda ran: (ran.run, ran.order))]
+        runs = [
+            f"run {ran.run + 1} " * self.several + f"no. {ran.order + 1}"
+            for ran in sorted(found, key=lambda ran: (ran.run, ran.order))
+        ]
         if runs:
             text = ", ".join(runs) if len(runs) < 3 else f"{runs[0]} … {runs[-1]}"
             yield Text(text if self.several else f"ran as {text}")
@@ -34,10 +37,6 @@ class GradCaptions:
             yield Text("did not run")
         if grad.made_by is not None:
             yield Text("double backward")
-
-    def _place(self, ran: GradRun) -> str:
-        """The position in run order, with the backward run if there were several."""
-        return f"run {ran.run + 1} " * self.several + f"no. {ran.order + 1}"
 
     def tooltip(self, grad: GradNode) -> Iterator[str]:
         """Everything known about it, line by line."""
@@ -56,8 +55,5 @@ class GradCaptions:
 
 
 def _forms(gradients: tuple[Gradient | None, ...]) -> str:
-    texts = (
-        "none" if gradient is None else f"{labels.shape(gradient.shape)} {gradient.dtype}"
-        for gradient in gradients
-    )
+    texts = ("none" if item is None else labels.form(item) for item in gradients)
     return labels.shorten(", ".join(texts), 200)

@@ -9,10 +9,18 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+NEVER = frozenset(
+    """
+    eps momentum ceil_mode inplace count_include_pad batch_first padding_idx dtype device
+    training return_indices max_norm norm_type scale_grad_by_freq sparse requires_grad
+    non_blocking layout pin_memory memory_format cudnn_enable use_input_stats
+    normalized_shape need_weights average_attn_weights train
+    """.split()
+)
+"""Arguments that are not shown."""
+
 USUAL = {
     "bias": "True",
-    "eps": None,
-    "momentum": None,
     "affine": "True",
     "elementwise_affine": "True",
     "track_running_stats": "True",
@@ -21,53 +29,28 @@ USUAL = {
     "stride": "1",
     "padding": "0",
     "output_padding": "0",
-    "ceil_mode": None,
-    "inplace": None,
-    "count_include_pad": None,
     "padding_mode": "zeros",
     "approximate": "none",
-    "batch_first": None,
-    "padding_idx": None,
     "start_dim": "1",
     "end_dim": "-1",
     "mode": "nearest constant",
     "p": "0.0 2.0",
-    "dtype": None,
-    "device": None,
-    "training": None,
-    "return_indices": None,
     "alpha": "1 1.0",
     "is_causal": "False",
     "dropout_p": "0.0",
-    "max_norm": None,
-    "norm_type": None,
-    "scale_grad_by_freq": None,
-    "sparse": None,
-    "requires_grad": None,
-    "non_blocking": None,
-    "layout": None,
-    "pin_memory": None,
-    "memory_format": None,
-    "cudnn_enable": None,
-    "use_input_stats": None,
-    "normalized_shape": None,
     "reduction": "mean",
     "ignore_index": "-100",
     "label_smoothing": "0.0",
-    "need_weights": None,
-    "average_attn_weights": None,
     "only_inputs": "True",
     "has_biases": "True",
-    "train": None,
     "padding_value": "0.0",
     "blank": "0",
     "num_layers": "1",
     "dropout": "0.0",
 }
-"""Values that are not shown; None: never shown."""
+"""Values of arguments that are not shown."""
 
 SAID = {
-    "normalized_shape": "{}",
     "stride": "stride {}",
     "padding": "pad {}",
     "dilation": "dilation {}",
@@ -225,7 +208,7 @@ def _short_text(cls: str, name: str, text: str, kernel: str) -> str:
         return FLAGS[name, text]
     sized = name in SIDES or name.endswith(("_size", "_shape"))
     usual, plain = USUAL.get(name, ""), unify(text, "×" if sized else ", ")
-    if usual is None or plain in (*usual.split(), "None", "False"):
+    if name in NEVER or plain in (*usual.split(), "None", "False"):
         return ""
     if name == "kernel_size":
         return kernel

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from torchrecorder.annotations.amounts import three_digits, thousands
-from torchrecorder.events import SourceLine
+from torchrecorder.events import Gradient, SourceLine
 from torchrecorder.graph.nodes import Value
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style.figure import Text
@@ -50,6 +50,11 @@ def shape(sizes: tuple[int, ...]) -> str:
     """``2×3``; ``[3]`` for a vector, ``scalar`` without sizes, ``?`` for a ragged size."""
     found = ["?" if size < 0 else str(size) for size in sizes]
     return f"[{found[0]}]" if len(found) == 1 else "×".join(found) or "scalar"
+
+
+def form(tensor: Value | Gradient) -> str:
+    """Shape and dtype of a tensor."""
+    return f"{shape(tensor.shape)} {tensor.dtype}"
 
 
 def value(tensor: Value, usual: str = "float32") -> str:

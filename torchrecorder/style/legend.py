@@ -7,28 +7,17 @@ from dataclasses import replace
 from torchrecorder.style.color import mix
 from torchrecorder.style.figure import LegendEntry, Look
 from torchrecorder.style.style import Style, family_of, failed
+from torchrecorder.style.themes import NAMES
 from torchrecorder.views.view import View
 
 WORDS = {
-    "input": "input",
-    "output": "output",
-    "parameter": "parameter",
-    "buffer": "buffer",
-    "constant": "constant",
-    "tensor": "tensor",
-    "module": "module",
-    "region": "region",
     "op": "operation",
     "hidden": "seen by autograd only",
     "grad": "autograd node",
-    "weights": "weights",
     "norm": "normalisation",
-    "attention": "attention",
-    "activation": "activation",
-    "pooling": "pooling",
-    "shape": "shape",
     "failed": "failed here",
 }
+"""The texts for some looks; others have the name of the look."""
 
 SOME = "in some repeats only (dashed)"
 
@@ -46,9 +35,9 @@ def legend(view: View, style: Style) -> tuple[LegendEntry, ...]:
         if failed(box.id, view):
             present["failed"] = box.kind.value
     rows = [
-        LegendEntry(text, _look(kind, present[kind], style))
-        for kind, text in WORDS.items()
-        if kind in present
+        LegendEntry(WORDS.get(name, name), _look(name, present[name], style))
+        for name in NAMES
+        if name in present
     ]
     if any(arrow.some for arrow in view.arrows):
         dashed = replace(style.theme.looks["op"], outline="box", dash="dashed")

@@ -115,8 +115,9 @@ def _numbers(view: View, drawn: Iterable[Bundle]) -> dict[tuple[str, FlowKind], 
     numbers = {key: len(items) for key, items in found.items()}
     for key in folded:
         box = view.boxes[key[0]]
-        given = _given(view.recording, box.members, key[1])
-        read = set(_read_outside(view.recording, box.members, given))
+        inside, readers = frozenset(box.members), view.recording.consumers
+        given = set(_given(view.recording, box.members, key[1]))
+        read = [value for value in given if not inside.issuperset(readers.get(value, ()))]
         numbers[key] = max(numbers[key], len(read) // view.copies(box))
     return numbers
 
@@ -133,16 +134,6 @@ def _given(
                 yield value
         elif (op := recording.ops.get(OpId(member))) is not None:
             yield from (output for output in op.outputs if is_gradient(values[output]))
-
-
-def _read_outside(
-    recording: RecordedRun, members: Collection[str], values: Iterable[ValueId]
-) -> Iterator[ValueId]:
-    """Those of *values* that ops other than *members* read."""
-    inside = frozenset(members)
-    for value in values:
-        if not inside.issuperset(recording.consumers.get(value, ())):
-            yield value
 
 
 def _of_tensors(view: View, bundle: Bundle, captions: Captions) -> str:
@@ -224,7 +215,7 @@ def _listed(view: View, bundle: Bundle) -> Iterator[str]:
         if arrow.value is not None:
             value = values[arrow.value]
             name = value.names[0] if value.names else arrow.slot
-            yield f"{name} {labels.shape(value.shape)} {value.dtype}".strip()
+            yield f"{name} {labels.form(value)}".strip()
 
 
 def _about(view: View, arrow: Arrow) -> str:
@@ -234,9 +225,8 @@ def _about(view: View, arrow: Arrow) -> str:
     name = f"{arrow.slot}: " if arrow.slot and not arrow.slot.isdigit() else ""
     producer = view.recording.ops.get(OpId(value.producer or ""))
     made = f"\nfrom {producer.name}" if producer else ""
-    text = f"{name}{labels.shape(value.shape)} {value.dtype}{made}"
+    text = f"{name}{labels.form(value)}{made}"
     leaving = view.given(arrow)
     if leaving is None or leaving == arrow.value:
         return text
-    leaves = view.recording.values[leaving]
-    return f"{labels.shape(leaves.shape)} {leaves.dtype}\nafter what is hidden: {text}"
+    return f"{labels.form(view.recording.values[leaving])}\nafter what is hidden: {text}"

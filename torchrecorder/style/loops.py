@@ -20,12 +20,8 @@ WIDTH = 44
 
 
 def feedback(view: View, drawn: Box | Cluster) -> tuple[Arrow, ...]:
-    """The arrows from one round of a loop to the next; empty if siblings are different modules.
-
-    Args:
-        view: The view with *drawn*.
-        drawn: A fold.
-    """
+    """The arrows from one round of the loop that *drawn* folds to the next; empty if siblings are
+    different modules."""
     if drawn.count < 2:
         return ()
     return tuple(item for item in drawn.carried if runs_again(view.recording, drawn, item.head))
@@ -62,14 +58,10 @@ def _names(view: View, arrows: Iterable[Arrow]) -> Iterator[str]:
 
 
 def runs_again(recording: RecordedRun, drawn: Box | Cluster, head: str) -> bool:
-    """Whether the head of an arrow is the same module or source line in each round of a fold.
+    """Whether the *head* of an arrow from one round of the fold *drawn* to the next is the same
+    module or source line in each round.
 
     Calls of the module elsewhere, as in another training step, do not count.
-
-    Args:
-        recording: The run.
-        drawn: The fold.
-        head: The box that an arrow from one round to the next enters.
     """
     op, scope = recording.ops.get(OpId(head)), recording.scopes.get(ScopeId(head))
     if op is None and scope is None:

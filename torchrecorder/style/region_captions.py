@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from functools import cached_property
+from itertools import takewhile
 
-from torchrecorder.events import MODES, ScopeId, ScopeKind
+from torchrecorder.events import GRAD_SUFFIX, MODES, Role, ScopeId, ScopeKind, names_gradient
 from torchrecorder.graph.calls_around import CallsAround
 from torchrecorder.graph.nodes import Scope
+from torchrecorder.graph.ops_inside import ops_inside
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.style.optimizers import modules_of_optimizers
 
-REGIONS = {
-    ScopeKind.NO_GRAD: "no_grad",
-    ScopeKind.ENABLE_GRAD: "enable_grad",
-    ScopeKind.INFERENCE_MODE: "inference_mode",
-    ScopeKind.AUTOCAST: "autocast",
-    ScopeKind.CHECKPOINT: "checkpoint",
-    ScopeKind.COMPILED: "compiled",
-    ScopeKind.SCRIPTED: "scripted",
-    ScopeKind.OPTIMIZER: "optimizer",
-}
+REGIONS = frozenset((
+    *MODES, ScopeKind.CHECKPOINT, ScopeKind.COMPILED, ScopeKind.SCRIPTED, ScopeKind.OPTIMIZER,
+))
+"""Regions whose title is their kind, not a name."""
+
+MOST = 2
+"""The maximum number of modules named for an optimizer."""
 
 
 class RegionCaptions:
@@ -59,6 +57,61 @@ class RegionCaptions:
 
 def region_title(scope: Scope) -> str:
     """The kind of a region, and its class if it has one: a dtype of autocast, or another mode."""
-    what = REGIONS[scope.kind]
+    what = scope.kind.value
     between = ", " if scope.kind is ScopeKind.INFERENCE_MODE else " "
     return between.join(filter(None, (what, scope.cls if scope.cls != what else "")))
+
+
+def modules_of_optimizers(recording: RecordedRun) -> Mapping[ScopeId, str]:
+    """``"for discriminator"`` for each optimizer step, if not all update the same modules.
+
+    Steps without named weights, or with those of more than `MOST` modules, are left out.
+    """
+    steps = (scope for scope in recording.scopes.values() if scope.kind is ScopeKind.OPTIMIZER)
+    weights = {scope.id: _weights(recording, scope) for scope in steps}
+    if len(set(weights.values())) < 2:
+        return {}
+    every = [
+        value.names[0] for value in recording.values.values()
+        if value.role is Role.PARAMETER and value.trainable and value.names
+    ]
+    modules = {names: _modules(names, every) for names in {*weights.values()}}
+    if len(set(modules.values())) < 2:
+        return {}
+    return {
+        scope: f"for {', '.join(modules[names])}"
+        for scope, names in weights.items()
+        if 0 < len(modules[names]) <= MOST
+    }
+
+
+def _weights(recording: RecordedRun, step: Scope) -> frozenset[str]:
+    """The dotted names of the parameters that *step* reads itself or the gradients of."""
+    read = {
+        slot.value
+        for op in ops_inside(recording, [step.id])
+        for slot in recording.ops[op].inputs
+    }
+    values = [recording.values[value] for value in read]
+    return frozenset(
+        value.names[0].removesuffix(GRAD_SUFFIX)
+        for value in values
+        if names_gradient(value.names) or value.role is Role.PARAMETER and value.names
+    )
+
+
+def _modules(names: Set[str], every: Iterable[str]) -> tuple[str, ...]:
+    """The modules that have *names* of weights: one path if they have one in common, else those in
+    the root. A module around one without others of *every* weight stands for it.
+    """
+    paths = [name.split(".")[:-1] for name in sorted(names)]
+    if not all(paths):
+        return ()
+    shared = list(takewhile(lambda level: len(set(level)) == 1, zip(*paths)))
+    if not shared:
+        return tuple(dict.fromkeys(path[0] for path in paths))
+    path = ".".join(level[0] for level in shared)
+    around = path.rpartition(".")[0]
+    while around and all(name in names for name in every if name.startswith(f"{around}.")):
+        path, around = around, around.rpartition(".")[0]
+    return (path,)

@@ -28,8 +28,7 @@ from torchrecorder.events import MODES, OpId, ScopeId
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.option_table import Checked, documented, option
-from torchrecorder.style.attributes import FIELDS as ATTRIBUTES
-from torchrecorder.style.attributes import as_written
+from torchrecorder.style.attributes import FIELDS as ATTRIBUTES, as_written
 from torchrecorder.style.color import COLOR, listed, solid
 from torchrecorder.style.families import class_family, op_family
 from torchrecorder.style.figure import Figure, Look

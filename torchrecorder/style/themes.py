@@ -14,21 +14,20 @@ from typing import Any
 
 from torchrecorder.checks import Check, check, check_one
 from torchrecorder.style.color import COLOR, mix
+from torchrecorder.style.families import FAMILIES
 from torchrecorder.style.figure import Dash, Look, Outline
 
 
-NAMES = frozenset(
-    """
-    input output parameter buffer constant tensor module region op hidden grad failed weights
-    norm attention activation pooling shape
-    """.split()
-)
-"""The names of looks in a theme."""
+NAMES = (
+    "input output parameter buffer constant tensor module region op hidden grad "
+    "weights norm attention activation pooling shape failed"
+).split()
+"""The names of looks in a theme: kinds of boxes, families, and ``"failed"``."""
 
 LOOKS = Check(
     f"a mapping to a Look from each of {', '.join(sorted(NAMES))}",
     lambda value: isinstance(value, Mapping)
-    and NAMES <= set(value)
+    and set(NAMES) <= set(value)
     and all(isinstance(item, Look) for item in value.values()),
 )
 
@@ -89,26 +88,6 @@ class Theme:
         return {}
 
 
-@dataclass(frozen=True)
-class _Palette:
-    """The colours of a theme."""
-
-    paper: str
-    ink: str
-    faint: str
-    hues: Mapping[str, str]
-    fill: float
-    """The share of the hue in fills."""
-    stroke: float
-    """The share of the text colour in outlines."""
-
-    def look(self, hue: str, outline: Outline, dash: Dash = "solid", **more: Any) -> Look:
-        """A look with outline and fill in this hue, unless *more* has another fill."""
-        color = self.hues[hue]
-        fill = more.pop("fill", None) or mix(self.paper, color, self.fill)
-        return Look(fill, mix(color, self.ink, self.stroke), self.ink, outline, dash, **more)
-
-
 LIGHT_HUES = {
     "input": "#009e73",
     "output": "#d55e00",
@@ -128,11 +107,32 @@ LIGHT_HUES = {
 }
 
 
-def _looks(palette: _Palette) -> dict[str, Look]:
-    """The look of each kind and family."""
-    look = palette.look
-    paper = palette.paper
-    return {
+def _theme(
+    name: str,
+    paper: str,
+    ink: str,
+    faint: str,
+    hues: Mapping[str, str],
+    *,
+    fill: float,
+    stroke: float,
+    heat: tuple[str, ...],
+    steps: tuple[float, ...],
+) -> Theme:
+    """A theme in these colours.
+
+    Args:
+        fill: The share of the hue in fills.
+        stroke: The share of the text colour in outlines.
+        steps: The share of the hue of modules in clusters, by depth.
+    """
+
+    def look(hue: str, outline: Outline, dash: Dash = "solid", **more: Any) -> Look:
+        color = hues[hue]
+        inside = more.pop("fill", None) or mix(paper, color, fill)
+        return Look(inside, mix(color, ink, stroke), ink, outline, dash, **more)
+
+    looks = {
         "input": look("input", "parallelogram", width=1.2),
         "output": look("output", "octagon", width=1.2),
         "parameter": look("parameter", "cylinder"),
@@ -145,28 +145,20 @@ def _looks(palette: _Palette) -> dict[str, Look]:
         "hidden": look("op", "rounded", "dashed", fill=paper),
         "grad": look("op", "rounded", "dotted", fill=paper),
         "failed": look("failed", "octagon", width=2.2, bold=True),
-        **{
-            family: look(family, "rounded")
-            for family in ("weights", "norm", "attention", "activation", "pooling", "shape")
-        },
+        **{family: look(family, "rounded") for family in FAMILIES},
     }
-
-
-def _theme(name: str, palette: _Palette, heat: tuple[str, ...], steps: tuple[float, ...]) -> Theme:
-    line = Look("transparent", palette.faint, palette.faint, width=0.9)
-    edge = mix(palette.paper, palette.faint, 0.55)
-    groups = tuple(
-        Look(mix(palette.paper, palette.hues["module"], step), edge, palette.ink, "rounded")
-        for step in steps
-    )
+    line = Look("transparent", faint, faint, width=0.9)
+    edge = mix(paper, faint, 0.55)
     return Theme(
         name=name,
-        paper=palette.paper,
-        ink=palette.ink,
-        looks=MappingProxyType(_looks(palette)),
-        groups=groups,
-        opened=Look(palette.paper, edge, palette.ink, "rounded", "dotted"),
-        region=Look("transparent", palette.faint, palette.ink, "rounded", "dashed"),
+        paper=paper,
+        ink=ink,
+        looks=MappingProxyType(looks),
+        groups=tuple(
+            Look(mix(paper, hues["module"], step), edge, ink, "rounded") for step in steps
+        ),
+        opened=Look(paper, edge, ink, "rounded", "dotted"),
+        region=Look("transparent", faint, ink, "rounded", "dashed"),
         line=line,
         gradient=replace(line, dash="dashed"),
         heat=heat,
@@ -174,18 +166,14 @@ def _theme(name: str, palette: _Palette, heat: tuple[str, ...], steps: tuple[flo
 
 
 LIGHT = _theme(
-    "light",
-    _Palette("#ffffff", "#1b1f24", "#4d5560", LIGHT_HUES, fill=0.16, stroke=0.22),
-    ("#fffaf0", "#fee3ae", "#fdb562", "#f28e3c"),
-    (0.05, 0.10, 0.02, 0.08),
+    "light", "#ffffff", "#1b1f24", "#4d5560", LIGHT_HUES, fill=0.16, stroke=0.22,
+    heat=("#fffaf0", "#fee3ae", "#fdb562", "#f28e3c"), steps=(0.05, 0.10, 0.02, 0.08),
 )
 """Dark on white, calm colours."""
 
 DARK = _theme(
-    "dark",
-    _Palette("#15181d", "#e8ebef", "#a3acb8", LIGHT_HUES, fill=0.34, stroke=0.30),
-    ("#1c2733", "#41517a", "#b5537c", "#ffb45c"),
-    (0.12, 0.20, 0.08, 0.16),
+    "dark", "#15181d", "#e8ebef", "#a3acb8", LIGHT_HUES, fill=0.34, stroke=0.30,
+    heat=("#1c2733", "#41517a", "#b5537c", "#ffb45c"), steps=(0.12, 0.20, 0.08, 0.16),
 )
 """Light on nearly black."""
 
@@ -204,10 +192,8 @@ GREYS = {
 """From white to the darkest grey on which small print stays readable, in even steps."""
 
 PRINT = _theme(
-    "print",
-    _Palette("#ffffff", "#000000", "#333333", GREYS, fill=1.0, stroke=0.85),
-    ("#ffffff", "#dddddd", "#b5b5b5", "#8c8c8c"),
-    (0.0, 0.4, 0.0, 0.4),
+    "print", "#ffffff", "#000000", "#333333", GREYS, fill=1.0, stroke=0.85,
+    heat=("#ffffff", "#dddddd", "#b5b5b5", "#8c8c8c"), steps=(0.0, 0.4, 0.0, 0.4),
 )
 """Black, white and grey."""
 

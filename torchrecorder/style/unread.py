@@ -67,14 +67,8 @@ def _readers(view: View, box: Box) -> str:
 def with_readers(
     label: tuple[Text, ...], look: Look, readers: str
 ) -> tuple[tuple[Text, ...], Look]:
-    """The label and look of an idle box; one that nothing reads is small: its title, and a dotted
-    outline.
-
-    Args:
-        label: The lines on the box.
-        look: Its look.
-        readers: Its caption from `unread`.
-    """
+    """The label and look of an idle box with a caption from `unread`; one that nothing reads is
+    small: its title, and a dotted outline."""
     if readers != NOT_READ:
         return ((*label, Text(readers)) if readers else label), look
     titles = tuple(text for text in label if text.part == "title")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 
 from torchrecorder.annotations.annotation import Numbers
 from torchrecorder.annotations.scope_members import ScopeMembers
@@ -27,34 +27,25 @@ class Weights:
         self._texts: dict[ScopeId, str] = {}
 
     def lines(self, scope: Scope, box: Box, single: bool = True) -> Iterator[str]:
-        """Parameters, and which call this is if several boxes are calls of the same module.
-
-        Args:
-            scope: The call.
-            box: Its box or cluster.
-            single: Whether the box stands for this call only, not for all rounds of a loop.
-        """
+        """Parameters, and which call this is if several boxes are calls of the same module;
+        *single*: the box stands for this call only, not for all rounds of a loop."""
         count = self._count(self.all, [scope.id])
         counts = [self._count(self.all, [instance]) for instance in box.instances]
         frozen = self._frozen(box, count) if count else ""
         if len(set(counts)) > 1:
             whole = labels.count(self._count(self.all, box.instances))
             total = f", {whole} in total" if box.count > 1 else ""
-            yield f"{_range(counts)} params{total}{frozen}"
+            least, most = map(labels.count, (min(counts), max(counts)))
+            yield f"{least} … {most} params{total}{frozen}"
         elif count:
             call = self.call(scope, box.members) if single else ""
             times = f"{box.count} × " if box.count > 1 and not self._is_shared(scope, box) else ""
             yield ", ".join(filter(None, [times + labels.parameters(count) + frozen, call]))
 
     def open(self, scope: Scope, drawn: Set[str], single: bool = True) -> str:
-        """The same for a call that is open: the parameters that no box in it has.
+        """The same for a call that is open: the parameters that none of the *drawn* boxes has.
 
         Those are all of an innermost call, unless they have boxes, and of others its own.
-
-        Args:
-            scope: The call.
-            drawn: The ids of all boxes.
-            single: Whether its cluster stands for this call only.
         """
         call = self.call(scope) if single else ""
         module = self.recording.module_of(scope)
@@ -78,7 +69,8 @@ class Weights:
 
     def block(self, box: Box) -> str:
         """The parameters in a closed block of siblings, or in a fold of equal ones."""
-        total, each = (int(self.all.of(part) or 0) for part in (box.members, _first_of(box)))
+        first = box.members[: len(box.members) // box.count]
+        total, each = (int(self.all.of(part) or 0) for part in (box.members, first))
         if not total:
             return ""
         if each * box.count != total:  # the rounds of a loop share some, or they differ
@@ -123,11 +115,7 @@ class Weights:
 
     def _frozen(self, box: Box, each: int) -> str:
         """A text about frozen parameters; empty unless the model has both frozen and trained ones.
-
-        Args:
-            box: A box, with the members of all siblings that it stands for.
-            each: The number of parameters of one of them.
-        """
+        Each of the siblings that *box* stands for has *each* parameters."""
         if not self.mixed:
             return ""
         every, trained = (int(one.of(box.members) or 0) for one in (self.all, self.trained))
@@ -162,12 +150,3 @@ def _part(every: int, trained: int) -> str:
     if labels.count(trained) == labels.count(every):
         return f"{labels.count(every - trained)} frozen"
     return f"{labels.count(trained)} trained"
-
-
-def _range(counts: Sequence[int]) -> str:
-    return f"{labels.count(min(counts))} … {labels.count(max(counts))}"
-
-
-def _first_of(box: Box) -> Sequence[str]:
-    """The members of the first of the equal siblings that *box* folds."""
-    return box.members[: len(box.members) // box.count]

@@ -114,7 +114,12 @@ class Builder:
         given = opened.returned or tuple(opened.made)[-1:]
         if opened.module is not None and opened.module not in self._stated:
             self._stated.add(opened.module)
-            self._state_module(opened)
+            self.events.append(
+                Module(
+                    opened.module, (opened.path,), opened.cls, f"nets.{opened.cls}", opened.detail,
+                    tuple(opened.parameters), tuple(opened.buffers), opened.training, (),
+                )
+            )
         if around is not None:
             around.read.update(dict.fromkeys(read))
             around.made.update(opened.made)
@@ -124,22 +129,6 @@ class Builder:
             Slot("" if len(given) == 1 else str(i), value) for i, value in enumerate(given)
         )
         self.events.append(ScopeLeft(opened.scope, inputs, outputs, 0.0, self._failed))
-
-    def _state_module(self, opened: _BuiltScope) -> None:
-        assert opened.module is not None
-        self.events.append(
-            Module(
-                opened.module,
-                (opened.path,),
-                opened.cls,
-                f"nets.{opened.cls}",
-                opened.detail,
-                tuple(opened.parameters),
-                tuple(opened.buffers),
-                opened.training,
-                (),
-            )
-        )
 
     def returns(self, *values: ValueId) -> None:
         """Set the results of the open scope; by default its last result."""

@@ -13,6 +13,7 @@ import gc
 import random
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sized
+from functools import partial
 from typing import Any
 
 import torch
@@ -26,6 +27,8 @@ from torchrecorder.capture.internals.access import (
     saved_tensor_hooks,
     without_dispatch_modes,
 )
+from torchrecorder.capture.record import record
+from torchrecorder.capture.recorder import Recorder
 from torchrecorder.capture.tensors.describe import tensors_in
 
 MadeCall = tuple[Any, tuple[Any, ...], Mapping[str, Any]]
@@ -35,6 +38,7 @@ _GLOBAL_HOOKS = tuple(
     name for name in vars(torch.nn.modules.module) if name.startswith("_global_")
 )
 _WATCHED = (torch, torch.Tensor, torch.nn.functional, Module, torch.autograd, torch.cuda)
+"""Where a recorder might replace functions of PyTorch."""
 
 
 def assert_inert(
@@ -69,13 +73,14 @@ def assert_inert(
         compare("Recorder around forward", plain, _account(make, _around_forward, backward))
         compare("Recorder around both", plain, _account(make, _around_both, backward))
         plain = _account(make, _plainly, False, only_state=True)
-        compare("record(restore=False)", plain, _account(make, _kept, False, only_state=True))
+        kept = partial(_alone, restore=False)
+        compare("record(restore=False)", plain, _account(make, kept, False, only_state=True))
         if lasting:
             return
         before = _account(make, _not_at_all, False, only_state=True)
         for name in ("error", "tensors left alive"):  # those of the model itself
             before[name] = plain.get(name)
-        compare("record", before, _account(make, _restored, False, only_state=True))
+        compare("record", before, _account(make, _alone, False, only_state=True))
 
 
 @contextlib.contextmanager
@@ -117,8 +122,6 @@ def _plainly(model: Any, args: Any, kwargs: Any, finish: Callable[[Any], None]) 
 
 
 def _around_forward(model: Any, args: Any, kwargs: Any, finish: Callable[[Any], None]) -> Any:
-    from torchrecorder.capture.recorder import Recorder
-
     with Recorder(model):
         output = model(*args, **kwargs)
     finish(output)
@@ -126,24 +129,14 @@ def _around_forward(model: Any, args: Any, kwargs: Any, finish: Callable[[Any], 
 
 
 def _around_both(model: Any, args: Any, kwargs: Any, finish: Callable[[Any], None]) -> Any:
-    from torchrecorder.capture.recorder import Recorder
-
     with Recorder(model):
-        output = model(*args, **kwargs)
-        finish(output)
-    return output
+        return _plainly(model, args, kwargs, finish)
 
 
-def _kept(model: Any, args: Any, kwargs: Any, finish: Callable[[Any], None]) -> Any:
-    from torchrecorder.capture.record import record
-
-    record(model, args, kwargs, restore=False)
-
-
-def _restored(model: Any, args: Any, kwargs: Any, finish: Callable[[Any], None]) -> Any:
-    from torchrecorder.capture.record import record
-
-    record(model, args, kwargs)
+def _alone(
+    model: Any, args: Any, kwargs: Any, finish: Callable[[Any], None], restore: bool = True
+) -> Any:
+    record(model, args, kwargs, restore=restore)
 
 
 def _not_at_all(model: Any, args: Any, kwargs: Any, finish: Callable[[Any], None]) -> Any:
@@ -188,7 +181,7 @@ def _give_gradients(model: Module) -> None:
 def _run(
     model: Any, args: Any, kwargs: Any, way: Way, backward: bool, only_state: bool
 ) -> dict[str, Any]:
-    watched = _watched()
+    watched = [dict(vars(home)) for home in _WATCHED]
     output, error = None, None
     try:
         output = way(model, args, kwargs, _backward if backward else lambda output: None)
@@ -332,11 +325,6 @@ def _of_process() -> dict[str, Any]:
     account["default dtype"] = torch.get_default_dtype()
     account["trace function"] = sys.gettrace(), sys.getprofile()
     return account
-
-
-def _watched() -> list[dict[str, Any]]:
-    """Functions of PyTorch that a recorder might replace."""
-    return [dict(vars(home)) for home in _WATCHED]
 
 
 def _replaced(watched: list[dict[str, Any]]) -> list[str]:

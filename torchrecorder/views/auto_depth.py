@@ -95,14 +95,8 @@ def boxes_at(
     closed: frozenset[str],
     hidden: frozenset[str] = frozenset(),
 ) -> list[int]:
-    """The number of boxes of scopes and ops at depth 0, 1, 2 ...
-
-    Args:
-        recording: The recording to draw.
-        quiet: Ops that are not drawn.
-        closed: Scopes that stay closed.
-        hidden: Scopes and ops that are not drawn.
-    """
+    """The number of boxes of scopes and ops at depth 0, 1, 2 ...; *closed* scopes stay closed,
+    *hidden* scopes and ops and those that are *quiet* are not drawn."""
     depths, through = scope_depths(recording), transparent(recording)
     unseen, skipped = recording.bookkeeping | hidden, closed | hidden
     ops = [
@@ -131,11 +125,7 @@ def _first_shown(recording: RecordedRun, counts: Sequence[int], shut: Collection
     """The first depth with several boxes: a single box shows nothing of its contents.
 
     Nor does the single box of a model in a training step: what is beside it does not count.
-
-    Args:
-        recording: The recording to draw.
-        counts: The number of boxes at each depth, from `boxes_at`.
-        shut: Scopes that are not opened.
+    *counts* are those of `boxes_at`; scopes in *shut* are not opened.
     """
     depths, through = scope_depths(recording), transparent(recording)
     opened = [

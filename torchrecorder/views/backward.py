@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.events import GradEdge, GradId, OpId, Role, ScopeId, ValueId
+from torchrecorder.events import GradId, OpId, Role, ScopeId
 from torchrecorder.graph.nodes import GradNode
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.collapse import Collapse
 from torchrecorder.views.auto_depth import ENOUGH
+from torchrecorder.views.expand_ops import value_edges
 from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, View
 from torchrecorder.views.full_view import KIND_OF_ROLE
 
@@ -18,13 +19,9 @@ def backward_view(recording: RecordedRun, depth: int | None = None) -> View:
     """The autograd graph behind a run, grouped by the scopes whose forward made it.
 
     If backward ran, boxes are in the order in which they ran. Leaves, which accumulate gradients,
-    are drawn as parameters or inputs.
-
-    Args:
-        recording: The recording.
-        depth: The number of levels of scopes that are open, as in the forward view. One more than
-            all also opens ops with several nodes, as groups. None chooses a depth with at most
-            about 40 boxes.
+    are drawn as parameters or inputs. *depth* is the number of levels of scopes that are open, as
+    in the forward view. One more than all also opens ops with several nodes, as groups. None
+    chooses a depth with at most about 40 boxes.
 
     Raises:
         InvalidArgument: There is no autograd graph.
@@ -58,7 +55,7 @@ class _Backward:
     def __init__(self, recording: RecordedRun) -> None:
         self.recording = recording
         self.order = {ran.grad: place for place, ran in reversed([*enumerate(recording.grad_runs)])}
-        self.values = _values(recording)
+        self.values = {edge: value for value, edge in reversed([*value_edges(recording)])}
         self.homes = self._homes()
 
     def view(self) -> View:
@@ -133,15 +130,3 @@ class _Backward:
                 if edge is not None:
                     head = self._id(nodes[edge.grad])
                     yield Arrow(self._id(grad), head, self.values.get(edge), str(source))
-
-
-def _values(recording: RecordedRun) -> dict[GradEdge, ValueId]:
-    """The value of each gradient edge."""
-    found: dict[GradEdge, ValueId] = {}
-    for value in recording.values.values():
-        if value.grad is not None:
-            found.setdefault(value.grad, value.id)
-    for grad in recording.grad_nodes.values():
-        if grad.variable is not None:
-            found.setdefault(GradEdge(grad.id, 0), grad.variable)
-    return found

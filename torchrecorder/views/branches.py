@@ -23,11 +23,7 @@ OpenedPart = tuple[str, ...]
 class Branches:
     """Opens scopes, part by part, within a number of boxes.
 
-    Args:
-        recording: The recording.
-        quiet: Whether an op is not drawn.
-        hidden: Scopes and ops that are not drawn.
-        closed: Scopes that stay closed.
+    *quiet* ops and *hidden* scopes and ops are not drawn, *closed* scopes stay closed.
     """
 
     def __init__(

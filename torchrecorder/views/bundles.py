@@ -68,11 +68,7 @@ class Bundle(NamedTuple):
 
 
 class FlowClassifier:
-    """Classifies arrows by the kind of tensor that they carry.
-
-    Args:
-        view: The view with the arrows.
-    """
+    """Classifies the arrows of a view by the kind of tensor that they carry."""
 
     def __init__(self, view: View) -> None:
         self.view = view
@@ -122,12 +118,8 @@ _MADE_BEFORE = frozenset((*KIND_OF_ROLE.values(), BoxKind.OUTPUT))
 
 
 def bundles(view: View, flows: Sequence[FlowKind] | None = None) -> tuple[Bundle, ...]:
-    """The arrows of *view* as they are drawn, in the order of the first arrow of each.
-
-    Args:
-        view: The view to draw.
-        flows: The kind of tensor on each arrow, if known.
-    """
+    """The arrows of *view* as they are drawn, in the order of the first arrow of each; *flows* are
+    the kinds of tensors on them, if known."""
     flows = FlowClassifier(view).all() if flows is None else flows
     together: dict[tuple[str, str, FlowKind, bool], list[int]] = {}
     attended: dict[Arrow, list[int]] = {}

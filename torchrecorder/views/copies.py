@@ -26,10 +26,7 @@ def copies(
     the program are among them or none: in the last round of a loop, nothing may read what the
     others pass on.
 
-    Args:
-        recording: The recording.
-        needed: Ops that return no tensor, and are drawn all the same.
-        hidden: Other ops that are not drawn.
+    *needed* ops return no tensor and are drawn all the same; *hidden* ops are not drawn.
     """
     given = {slot.value for slot in recording.outputs}
     named = [op for op in recording.ops.values() if is_copy(op) or not op.inputs]

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from torchrecorder.events import GradEdge, GradId, OpId
+from torchrecorder.events import GradEdge, GradId, OpId, ValueId
 from torchrecorder.graph.nodes import GradNode
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, View
 
 
-@dataclass(frozen=True)
-class OpenOps:
+def open_ops(view: View) -> View:
     """Turn each op box that owns several grad nodes into a cluster of them.
 
     That of an op with a single node stands for both: it would be alone in its cluster.
@@ -20,22 +19,23 @@ class OpenOps:
     node that took or gave its value. A value that autograd did not follow enters where a
     gradient is missing, and leaves the last node of the op.
     """
-
-    def __call__(self, view: View) -> View:
-        opened = {
-            box.id: OpAutograd(view.recording, OpId(box.id))
-            for box in view.boxes.values()
-            if OpId(box.id) in view.recording.owned
-        }
-        inner = [arrow for inside in opened.values() for arrow in inside.arrows()]
-        arrows = (*inner, *_outer(view, opened))
-        framed = {
-            op: Cluster(op, view.boxes[op].cluster)
-            for op, inside in opened.items()
-            if len(inside.grads) > 1
-        }
-        clusters = {**view.clusters, **framed}
-        return replace(view, boxes=_boxes(view, opened), clusters=clusters, arrows=arrows)
+    opened = {
+        box.id: OpAutograd(view.recording, OpId(box.id))
+        for box in view.boxes.values()
+        if OpId(box.id) in view.recording.owned
+    }
+    inner = [arrow for inside in opened.values() for arrow in inside.arrows()]
+    framed = {
+        op: Cluster(op, view.boxes[op].cluster)
+        for op, inside in opened.items()
+        if len(inside.grads) > 1
+    }
+    return replace(
+        view,
+        boxes=_boxes(view, opened),
+        clusters={**view.clusters, **framed},
+        arrows=(*inner, *_outer(view, opened)),
+    )
 
 
 class OpAutograd:
@@ -89,7 +89,7 @@ def _boxes(view: View, opened: Mapping[str, OpAutograd]) -> dict[str, Box]:
 
 def _outer(view: View, opened: Mapping[str, OpAutograd]) -> Iterator[Arrow]:
     """The arrows between ops, ending at grad nodes."""
-    behind = _behind(view.recording)
+    behind: dict[str | None, GradEdge] = dict(reversed([*value_edges(view.recording)]))
     for arrow in view.arrows:
         edge = behind.get(arrow.value)
         tail = opened[arrow.tail].made(edge) if arrow.tail in opened else arrow.tail
@@ -98,12 +98,14 @@ def _outer(view: View, opened: Mapping[str, OpAutograd]) -> Iterator[Arrow]:
             yield Arrow(tail, head, arrow.value, arrow.slot)
 
 
-def _behind(recording: RecordedRun) -> dict[str | None, GradEdge]:
-    """The edge of each value in the autograd graph; that of a leaf is its AccumulateGrad node."""
-    found: dict[str | None, GradEdge] = {
-        value.id: value.grad for value in recording.values.values() if value.grad is not None
-    }
+def value_edges(recording: RecordedRun) -> Iterator[tuple[ValueId, GradEdge]]:
+    """Each value with its edge in the autograd graph, then leaves with their AccumulateGrad node.
+
+    If a value or an edge is in several pairs, the first counts.
+    """
+    for value in recording.values.values():
+        if value.grad is not None:
+            yield value.id, value.grad
     for grad in recording.grad_nodes.values():
         if grad.variable is not None:
-            found.setdefault(grad.variable, GradEdge(grad.id, 0))
-    return found
+            yield grad.variable, GradEdge(grad.id, 0)

@@ -59,6 +59,7 @@ class _Whole:
         self.owned = recording.owned
         self.readers: dict[ValueId, dict[str, str | None]] = {}
         self.values = recording.values
+        self.given_back = {slot.value for slot in recording.outputs}
         self.steps = training_steps(recording)
 
     def view(self) -> View:
@@ -264,7 +265,7 @@ class _Whole:
         consumers = self.recording.consumers.get(value, ())
         readers = [self.ops[reader] for reader in consumers if reader in self.ops]
         scopes = [reader.scope for reader in readers]
-        if not scopes or op.scope in scopes or value in self.stored or value in self._given_back:
+        if not scopes or op.scope in scopes or value in self.stored or value in self.given_back:
             return None
         home, outside = self._before(value, self.nesting.common(scopes)), op.scope
         while home is not None and self.scopes[ScopeId(home)].kind is not ScopeKind.MODULE:
@@ -273,10 +274,6 @@ class _Whole:
             outside = self.scopes[outside].parent  # of the function that made the cache
         inside = home not in (op.scope, outside) and outside in (None, *self.nesting.around(home))
         return (home, readers[0].index) if home is not None and inside else None
-
-    @cached_property
-    def _given_back(self) -> set[ValueId]:
-        return {slot.value for slot in self.recording.outputs}
 
     def _made_by(self, op: Op) -> list[str]:
         """Values and grad nodes that belong to the op alone."""

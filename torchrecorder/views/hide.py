@@ -147,19 +147,17 @@ def _without_idle_constants(before: View, view: View) -> View:
     return without(view, [box for box in view.boxes if box in read])
 
 
-@dataclass(frozen=True)
-class HidePasses:
+def hide_passes(view: View) -> View:
     """Hide modules that return their input unchanged, such as an identity."""
+    return without(view, [box.id for box in view.boxes.values() if _passes(view, box)])
 
-    def __call__(self, view: View) -> View:
-        return without(view, [box.id for box in view.boxes.values() if self._passes(view, box)])
 
-    def _passes(self, view: View, box: Box) -> bool:
-        if box.kind not in (BoxKind.MODULE, BoxKind.REGION):
-            return False
-        ops = view.recording.ops
-        inside = [ops[OpId(member)] for member in box.members if member in ops]
-        return bool(inside) and all(is_pass(op) or is_query(op) for op in inside)
+def _passes(view: View, box: Box) -> bool:
+    if box.kind not in (BoxKind.MODULE, BoxKind.REGION):
+        return False
+    ops = view.recording.ops
+    inside = [ops[OpId(member)] for member in box.members if member in ops]
+    return bool(inside) and all(is_pass(op) or is_query(op) for op in inside)
 
 
 @dataclass(frozen=True)

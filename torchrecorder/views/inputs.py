@@ -6,7 +6,7 @@ of one kind, such as ``exp_avg``.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from torchrecorder.events import OpId, ValueId
 from torchrecorder.views.view import Arrow, Box, BoxKind, View
@@ -21,30 +21,27 @@ InputGroup = tuple[str, list[Box]]
 """The name of a group, and the boxes in it."""
 
 
-@dataclass(frozen=True)
-class GroupInputs:
+def group_inputs(view: View) -> View:
     """Group the tensors of one argument, such as a ``BlockMask``, that the same boxes read, the
-    constants that one line reads, each for another weight, and those of several weights that the
-    same boxes read.
+    constants that one line reads, each for another weight, and those of several weights that one
+    box reads.
     """
-
-    def __call__(self, view: View) -> View:
-        groups = [*_arguments(view), *_constants(view), *_of_weights(view)]
-        if not groups:
-            return view
-        first = {box.id: group[0].id for _, group in groups for box in group}
-        boxes = {name: box for name, box in view.boxes.items() if first.get(name, name) == name}
-        for name, group in groups:
-            members = tuple(member for box in group for member in box.members)
-            boxes[group[0].id] = group[0].replace(members=members, count=len(group), names=(name,))
-        arrows: dict[Hashable, Arrow] = {}
-        for arrow in view.arrows:
-            tail = first.get(arrow.tail)
-            if tail is None:
-                arrows[arrow] = arrow
-            else:
-                arrows.setdefault((tail, arrow.head), arrow.replace(tail=tail, value=ValueId(tail)))
-        return replace(view, boxes=boxes, arrows=tuple(arrows.values()))
+    groups = [*_arguments(view), *_constants(view), *_of_weights(view)]
+    if not groups:
+        return view
+    first = {box.id: group[0].id for _, group in groups for box in group}
+    boxes = {name: box for name, box in view.boxes.items() if first.get(name, name) == name}
+    for name, group in groups:
+        members = tuple(member for box in group for member in box.members)
+        boxes[group[0].id] = group[0].replace(members=members, count=len(group), names=(name,))
+    arrows: dict[Hashable, Arrow] = {}
+    for arrow in view.arrows:
+        tail = first.get(arrow.tail)
+        if tail is None:
+            arrows[arrow] = arrow
+        else:
+            arrows.setdefault((tail, arrow.head), arrow.replace(tail=tail, value=ValueId(tail)))
+    return replace(view, boxes=boxes, arrows=tuple(arrows.values()))
 
 
 def _arguments(view: View) -> Iterator[InputGroup]:
@@ -58,11 +55,12 @@ def _arguments(view: View) -> Iterator[InputGroup]:
 
 
 def _of_weights(view: View) -> Iterator[InputGroup]:
-    """The constants that the same boxes read and whose names differ in the weight alone."""
+    """The constants that one box reads and whose names differ in the weight alone."""
     found: dict[Hashable, tuple[str, list[Box]]] = {}
+    loops = view.recording.weight_loops
     for box, name, heads in _read(view, BoxKind.CONSTANT):
         weight, _, kind = name.rpartition(".")
-        if weight and not kind.isdigit() and len(heads) == 1:
+        if weight and not kind.isdigit() and len(heads) == 1 and loops.isdisjoint(heads):
             found.setdefault((kind, box.cluster, heads), (f"*.{kind}", []))[1].append(box)
     yield from (group for group in found.values() if len(group[1]) >= LEAST)
 

@@ -72,26 +72,19 @@ def read_later(
     return found
 
 
-@dataclass(frozen=True)
-class GroupOutputs:
+def group_outputs(view: View) -> View:
     """Group outputs of one shape that come from the same box, such as those of a cache or of the
     rounds of a loop."""
-
-    def __call__(self, view: View) -> View:
-        large = large_groups(view)
-        return joined(view, {head: group[0] for group in large for head in group})
+    return joined(view, {head: group[0] for group in large_groups(view) for head in group})
 
 
 def large_groups(
     view: View, origin: Mapping[str, str] = MappingProxyType({})
 ) -> list[list[str]]:
-    """Groups of at least `LEAST` outputs of one shape that come from the same box.
+    """Groups of at least `LEAST` outputs of one shape that come from the same box, or from boxes
+    that have the same *origin*.
 
     Two outputs of one name are enough if the box stands for several.
-
-    Args:
-        view: The view with them.
-        origin: For a box, another box that represents it.
     """
     groups: dict[Any, list[str]] = {}
     rounds: dict[Any, list[str]] = {}

@@ -34,20 +34,12 @@ from torchrecorder.select.focus import Focus
 from torchrecorder.views.fold.fold import Fold, repeats
 from torchrecorder.select.functions import LOOSE, WithFunctions
 from torchrecorder.select.group import GroupSiblings
-from torchrecorder.views.hide import (
-    HideNamed,
-    HideOps,
-    HidePasses,
-    HideStored,
-    NamedScopes,
-)
-from torchrecorder.views.expand_ops import OpenOps
-from torchrecorder.views.inputs import GroupInputs
-from torchrecorder.views.outputs import GroupOutputs, HideReadOutputs
-from torchrecorder.views.quiet_ops import (
-    comparisons, idle_loads, is_pass, is_query, is_reshape,
-)  # fmt: skip
-from torchrecorder.views.tensors import ShowTensors
+from torchrecorder.views.hide import HideNamed, HideOps, HideStored, NamedScopes, hide_passes
+from torchrecorder.views.expand_ops import open_ops
+from torchrecorder.views.inputs import group_inputs
+from torchrecorder.views.outputs import HideReadOutputs, group_outputs
+from torchrecorder.views.quiet_ops import comparisons, idle_loads, is_pass, is_query, is_reshape
+from torchrecorder.views.tensors import show_tensors
 from torchrecorder.views.training import drawn_backwards
 from torchrecorder.views.unfold import joined_outputs, members
 from torchrecorder.views.view import BoxKind, Step, Unfolded, View
@@ -254,18 +246,14 @@ def _unfolded_backward(part: RecordedRun, options: ViewOptions) -> Unfolded:
 
 
 def _unfolded(start: View, options: ViewOptions) -> Unfolded:
-    """Everything that can be opened in the view with these *options*.
-
-    Args:
-        start: The view of the whole run.
-        options: The options of the view.
-    """
+    """Everything that can be opened in the view with these *options*; *start* is the view of the
+    whole run."""
     depth = max_depth(start.recording)
     view = _steps(start, replace(options, depth=depth, fold=False))
     view, groups, similar = _repeats(view, options)
     whole_view, inside = joined_outputs(view, groups), members(view, members(start))
     if options.fold:
-        whole_view = GroupInputs()(whole_view)
+        whole_view = group_inputs(whole_view)
     return Unfolded(whole_view, inside, groups, similar)
 
 
@@ -299,15 +287,15 @@ def plan(
     if unwanted.patterns:
         steps.append(unwanted)
     if not options.passes:
-        steps.append(HidePasses())
+        steps.append(hide_passes)
     if not options.parameters:
         steps.append(HideStored(everywhere=options.parameters is False))
     if options.grad_nodes:
-        steps.append(OpenOps())
+        steps.append(open_ops)
     if options.fold:
-        steps += [Fold(similar=options.fold == "similar"), GroupOutputs(), GroupInputs()]
+        steps += [Fold(similar=options.fold == "similar"), group_outputs, group_inputs]
     if options.tensors:
-        steps.append(ShowTensors())
+        steps.append(show_tensors)
     return steps
 
 

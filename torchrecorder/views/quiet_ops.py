@@ -37,15 +37,11 @@ def is_query(op: Op) -> bool:
 def comparisons(
     recording: RecordedRun, needed: Collection[OpId | None] = ()
 ) -> frozenset[OpId]:
-    """The ops whose results are flags that only an ``if`` of Python reads, and what they compare
-    if it is a part of a tensor.
+    """The ops whose results are flags that only an ``if`` of Python reads, and what they compare if
+    it is a part of a tensor. Those that are *needed* are drawn all the same.
 
-    Ops that are the only readers of an input of the run are not among them: without them, the
-    input would have no reader.
-
-    Args:
-        recording: The recording.
-        needed: Ops that return no tensor, and are drawn all the same.
+    Ops that are the only readers of an input of the run are not among them: without them, the input
+    would have no reader.
     """
     values, ops = recording.values, recording.ops
     decisions = {op.id: op for op in ops.values() if op.name in DECISIONS and op.id not in needed}

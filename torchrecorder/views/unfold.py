@@ -14,12 +14,8 @@ from torchrecorder.views.view import BoxKind, View
 def members(
     view: View, known: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 ) -> Mapping[str, tuple[str, ...]]:
-    """The recorded nodes inside each cluster.
-
-    Args:
-        view: The view with the clusters.
-        known: The nodes inside some clusters, for which boxes of *view* may be hidden.
-    """
+    """The recorded nodes inside each cluster; *known* are those of some clusters, for which boxes
+    of *view* may be hidden."""
     inside: dict[str, list[str]] = {
         cluster: [] if is_block(cluster) else [cluster]
         for cluster in view.clusters

@@ -20,7 +20,7 @@ from torchrecorder.capture.internals.access import current_graph_task
 from torchrecorder.capture.module_registry import Catalog, CatalogEntry
 from torchrecorder.capture.scope import OpenScope
 from torchrecorder.capture.tensors.describe import tensors_in
-from torchrecorder.events import SourceLine
+from torchrecorder.events import ModuleId, SourceLine
 
 
 class DirectCalls:
@@ -38,7 +38,7 @@ class DirectCalls:
         entry = self.catalog.find(module)
         if not entry.stated:
             self.catalog.begin(module)
-        path, name = self.catalog.path(entry, self._path_around())
+        path, name = self.catalog.path(entry, *self._around())
         opened = self.tape.enter(
             entry.kind,
             name,
@@ -52,11 +52,12 @@ class DirectCalls:
         )
         return entry, opened
 
-    def _path_around(self) -> str:
+    def _around(self) -> tuple[str, ModuleId | None]:
+        """The path of the innermost module that is running, and its id."""
         for opened in reversed(self.tape.stack):
             if opened.event.module is not None:
-                return opened.event.path
-        return ""
+                return opened.event.path, opened.event.module
+        return "", None
 
     def enter(self, region: Region, source: SourceLine | None, state: Any) -> OpenScope:
         """Open the scope of a direct call."""

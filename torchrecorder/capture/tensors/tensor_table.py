@@ -361,7 +361,7 @@ class Values:
     def original(self, tensor: Tensor) -> Tensor | None:
         """The user's tensor behind the alias *tensor*; None if it is not an alias."""
         entry = self.entries.get(id(tensor))
-        return None if entry is None else entry.original
+        return entry.original if entry is not None and entry() is tensor else None
 
     def source(self, tensor: Tensor) -> Tensor:
         """The user's tensor: *tensor* itself, or the original of an alias."""

@@ -163,7 +163,8 @@ class TreeAppearance:
     def appearances(self) -> Iterator[Appearance]:
         """One for each place of the tree."""
         output_line = self._output_lines()
-        leaves, groups = _shapes(self.opened), _groups(self.opened)
+        leaves, (light, dark) = _shapes(self.opened), self.opened
+        groups = {group.id: (group, twin) for group, twin in zip(light.groups, dark.groups)}
         closed = _shapes(self._closed(self.closed_boxes))
         folds = _shapes(self._closed(self.fold_boxes))
         leaf = {name: text.text for name, text in output_labels(self.opened[0]).items()}
@@ -177,8 +178,8 @@ class TreeAppearance:
                     made[key] = self._fold(folds[place.id], key[2], key[3])
                 elif place.id in groups:
                     appearance = self._appearance(closed[place.id], title, key[2])
-                    light, dark = groups[place.id]
-                    made[key] = self._openable(appearance, _called(light, title), dark.look)
+                    group, twin = groups[place.id]
+                    made[key] = self._openable(appearance, _called(group, title), twin.look)
                 else:
                     made[key] = self._appearance(leaves[place.id], title, leaf.get(place.id))
             yield made[key]
@@ -211,13 +212,8 @@ class TreeAppearance:
     def _fold(
         self, shapes: tuple[Shape, Shape], output_line: str | None, next_: str | None
     ) -> Appearance:
-        """A fold has the title of its box in its corner, a wide frame, and no colour of its own.
-
-        Args:
-            shapes: Its closed box.
-            output_line: Its output shapes, as one line.
-            next_: The caption of the values that a loop passes to its next round.
-        """
+        """A fold has the title of its box in its corner, a wide frame, and no colour of its own;
+        *next_* is the caption of the values that a loop passes to its next round."""
         light, dark = (replace(theme.region, dash="solid", width=2.0) for theme in self.themes)
         drawn, caption = shapes[0], (Text(next_),) if next_ else ()
         title = tuple(item for item in drawn.label if item.part == "title")
@@ -299,8 +295,3 @@ def _titled(label: tuple[Text, ...], title: str) -> tuple[Text, ...]:
 def _shapes(figures: tuple[Figure, Figure]) -> dict[str, tuple[Shape, Shape]]:
     light, dark = figures
     return {shape.id: (shape, twin) for shape, twin in zip(light.shapes, dark.shapes)}
-
-
-def _groups(figures: tuple[Figure, Figure]) -> dict[str, tuple[Group, Group]]:
-    light, dark = figures
-    return {group.id: (group, twin) for group, twin in zip(light.groups, dark.groups)}

@@ -29,11 +29,7 @@ PARTS = {"title": 0, "name": 1, "detail": 2}
 
 
 class IndexTable(Generic[RowKeyT]):
-    """Distinct rows in the order of their first occurrence.
-
-    Args:
-        to_json: Converts a row to JSON.
-    """
+    """Distinct rows in the order of their first occurrence, each converted to JSON."""
 
     def __init__(self, to_json: Callable[[RowKeyT], Any] = lambda row: row) -> None:
         self._to_json = to_json
@@ -50,13 +46,8 @@ class IndexTable(Generic[RowKeyT]):
 
 
 class Columns:
-    """The columns for the places of a tree; shared values are in tables.
-
-    Args:
-        tree: The places.
-        facts: Their recorded data.
-        equal: For each place the first one that is equal to it.
-    """
+    """The columns for the places of a tree; shared values are in tables. *equal* is for each place
+    the first one that is equal to it."""
 
     def __init__(self, tree: Tree, facts: Facts, equal: Sequence[int]) -> None:
         self.tree = tree

@@ -24,13 +24,8 @@ def representatives(
 ) -> Sequence[int]:
     """For each place of *tree* the first one that is equal to it, itself if there is none.
 
-    With a style that may treat each box differently, no two are equal.
-
-    Args:
-        tree: The places.
-        style: The style in which they are drawn.
-        flows: The kind of tensor on each arrow.
-        unread: The captions of boxes whose results nothing drawn reads.
+    With a style that may treat each box differently, no two are equal. *flows* are the kinds of
+    tensors on the arrows, *unread* the captions of boxes whose results nothing drawn reads.
     """
     if not _is_uniform(tree, style):
         return range(len(tree.places))

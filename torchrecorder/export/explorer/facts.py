@@ -8,17 +8,7 @@ from functools import cached_property, lru_cache
 from itertools import islice
 
 from torchrecorder.annotations.compiled import breaks_at, kernels_of
-from torchrecorder.events import (
-    COMPILED_GRAPH,
-    FusedKernel,
-    GradId,
-    GraphBreak,
-    OpId,
-    OpKind,
-    ScopeId,
-    Slot,
-    ValueId,
-)
+from torchrecorder.events import COMPILED_GRAPH, GradId, OpId, OpKind, ScopeId, Slot, ValueId
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.query.failed_backward import why_backward_failed
@@ -36,12 +26,10 @@ LISTED = 200
 
 
 class Facts:
-    """The recorded data of the places of one view, without annotations.
+    """The recorded data of the places of one view with everything open, without annotations.
 
-    Args:
-        view: The view, with all open.
-        notes: More lines about scopes, modules, ops and values, by id.
-        similar: Whether folded siblings may differ.
+    *notes* are more lines about scopes, modules, ops and values, by id; *similar*: folded siblings
+    may differ.
     """
 
     def __init__(
@@ -53,6 +41,8 @@ class Facts:
         self.similar = similar
         self.differences = Differences(view.recording)
         self.grads = GradCaptions(view.recording)
+        self.kernels = kernels_of(view.recording)
+        self.breaks = breaks_at(view.recording)
 
     def rows(self, place: Place) -> tuple[FactRow, ...]:
         """The rows of a place; those of a fold are about the first in it."""
@@ -65,25 +55,17 @@ class Facts:
         if graph is not None:
             total = len(self.recording.compiled_graphs)
             yield "compiled", f"graph {graph:.0f} of {total}" if graph else "no, runs in Python"
-        for kernel in self._kernels.get(item, ()):
+        for kernel in self.kernels.get(item, ()):
             ops = self.recording.ops
             others = [ops[op].name for op in kernel.ops if op != item]
             fused = f", fused with {', '.join(others)}" if others else ""
             code = f", code in {kernel.code}" if kernel.code else ""
             yield "kernel", f"{kernel.number}: {kernel.name}{fused}{code}"
-        for entry in self._breaks.get(item, ()):
+        for entry in self.breaks.get(item, ()):
             line = f" at {labels.source(entry.source)}" if entry.source is not None else ""
             yield "graph break", f"{entry.reason}{line}"
             texts = [entry.explanation, *entry.hints, entry.link]
             yield from (("graph break", text) for text in texts if text)
-
-    @cached_property
-    def _kernels(self) -> Mapping[str, list[FusedKernel]]:
-        return kernels_of(self.recording)
-
-    @cached_property
-    def _breaks(self) -> Mapping[str, list[GraphBreak]]:
-        return breaks_at(self.recording)
 
     def _noted(self, item: str) -> tuple[str, ...]:
         scope = self.recording.scopes.get(ScopeId(item))

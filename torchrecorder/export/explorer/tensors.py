@@ -147,7 +147,7 @@ class TensorColumns:
         for item in found:
             key = item and (item.shape, item.dtype, item.device, item.kind, item.requires_grad)
             if key not in known:
-                text = f"{labels.shape(item.shape)} {item.dtype}" if item else ""
+                text = labels.form(item) if item else ""
                 facts = tables.facts.tensor(item.id if item else None)
                 known[key] = tables.strings(text), tables.lists(facts)
             yield known[key]

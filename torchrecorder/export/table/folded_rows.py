@@ -26,13 +26,8 @@ from torchrecorder.views.view import View
 def folded(
     recording: RecordedRun, listed: Sequence[TableRow], *, similar: bool = False
 ) -> list[TableRow]:
-    """*listed* with one row for each fold, as in figures.
-
-    Args:
-        recording: The recording.
-        listed: All of its rows.
-        similar: Whether siblings of one class fold although they differ.
-    """
+    """*listed*, all rows of a recording, with one row for each fold, as in figures; *similar*:
+    siblings of one class fold although they differ."""
     return _Folded(recording, listed, similar).rows()
 
 

@@ -59,11 +59,7 @@ def every_row(recording: RecordedRun, *, ops: bool = False) -> list[TableRow]:
     """The rows of a table of *recording*, at every depth, in run order.
 
     Recomputation of checkpoints is left out. Modules that were never called follow the calls of
-    their parent module.
-
-    Args:
-        recording: The recording.
-        ops: List each op; otherwise only ops outside of scopes, on one line.
+    their parent module. Without *ops*, only ops outside of scopes are listed, on one line.
     """
     return list(_TableRows(recording, ops).all())
 
@@ -259,7 +255,7 @@ def _never_called(recording: RecordedRun) -> dict[ModuleId | None, list[Module]]
     """
     modules = recording.modules.values()
     by_path = {name: module for module in modules for name in module.names[:1]}
-    alive = _paths(module for module in modules if module.calls)
+    alive = {path for module in modules if module.calls for path in module.around()}
     found: dict[ModuleId | None, list[Module]] = {}
     for module in modules:
         if module.names and alive.isdisjoint(module.names):
@@ -270,8 +266,3 @@ def _never_called(recording: RecordedRun) -> dict[ModuleId | None, list[Module]]
                 parent = next((item.id for item in called if item.calls), None)
                 found.setdefault(parent, []).append(module)
     return found
-
-
-def _paths(modules: Iterable[Module]) -> set[str]:
-    """The paths of *modules* and all paths around them."""
-    return {path for module in modules for path in module.around()}

@@ -151,7 +151,6 @@ class Txt:
     fold: Union[bool, Literal["similar"]] = True
 
     def export(self, view: View, style: Style) -> str:
-        """The contents of the file."""
         recording, columns = view.recording, self.columns
         return f"{summary(recording, self.depth, columns, ops=self.ops, fold=self.fold)}\n"
 

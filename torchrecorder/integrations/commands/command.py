@@ -18,9 +18,8 @@ class Command(ABC):
     name: ClassVar[str]
     takes_rest: ClassVar[bool] = False
 
-    @abstractmethod
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare the arguments."""
+        """Declare the arguments, if there are any."""
 
     @abstractmethod
     def run(self, options: argparse.Namespace) -> int:

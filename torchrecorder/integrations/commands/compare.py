@@ -48,7 +48,6 @@ class CompareCommand(Command):
     name = "compare"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare its arguments."""
         parser.add_argument("before", help=TARGET)
         parser.add_argument("after", help="the target that it is compared with")
         add_recording_arguments(parser)
@@ -84,7 +83,6 @@ class CompareCommand(Command):
         add_drawing_arguments(parser)
 
     def run(self, options: argparse.Namespace) -> int:
-        """Record or load both, and print."""
         from torchrecorder.comparison.compare import compare
 
         first, second = target_of(options, options.before), target_of(options, options.after)

@@ -25,11 +25,9 @@ class CompletionCommand(Command):
     name = "completion"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare its arguments."""
         parser.add_argument("shell", choices=SHELLS, help=", ".join(SHELLS))
 
     def run(self, options: argparse.Namespace) -> int:
-        """Print it."""
         print(script(options.shell, options.whole_parser), end="")
         return 0
 

@@ -47,11 +47,7 @@ class DoctorCommand(Command):
 
     name = "doctor"
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """It has no arguments."""
-
     def run(self, options: argparse.Namespace) -> int:
-        """Run all checks."""
         well = True
         print(f"      torchrecorder {__version__}, Python {platform.python_version()}")
         for name, check in _checks():

@@ -26,10 +26,8 @@ class MergeCommand(Command):
     name = "merge"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare its arguments."""
         parser.add_argument("files", nargs="+", help="saved recordings, or patterns of their names")
         add_ranks_arguments(parser)
 
     def run(self, options: argparse.Namespace) -> int:
-        """Read, and write or print."""
         return show(lambda: merge(options.files), options, "reading")

@@ -31,7 +31,6 @@ class OpenCommand(Command):
     name = "open"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare its arguments."""
         add_target_arguments(parser)
         parser.add_argument(
             "-o",
@@ -47,7 +46,6 @@ class OpenCommand(Command):
         add_drawing_arguments(parser)
 
     def run(self, options: argparse.Namespace) -> int:
-        """Record, write, open."""
         from torchrecorder import drawing
 
         target, chosen = to_draw(options)

@@ -39,7 +39,6 @@ class PlanCommand(Command):
     name = "plan"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare its arguments."""
         parser.add_argument("target", help="package.module:factory, or file.py:factory")
         run = parser.add_argument_group("what runs")
         run.add_argument(
@@ -61,7 +60,6 @@ class PlanCommand(Command):
         add_ranks_arguments(parser)
 
     def run(self, options: argparse.Namespace) -> int:
-        """Record, then write figures or print tables."""
         mesh, ranks = sizes(options.mesh), numbers(options.ranks)
         made = given_options(options, SHARED_OPTIONS)
         factory = ImportedFactory(options.target, made.get("arg", ()), made.get("set", {}))

@@ -44,13 +44,11 @@ class RenderCommand(Command):
     format = "svg"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare its arguments."""
         add_target_arguments(parser)
         add_output_argument(parser, self.format)
         add_drawing_arguments(parser)
 
     def run(self, options: argparse.Namespace) -> int:
-        """Record and write."""
         target, chosen = to_draw(options)
         check(outputs(options, "a"), chosen, options.format)
         with Progress() as progress:

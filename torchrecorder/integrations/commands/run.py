@@ -61,7 +61,6 @@ class RunCommand(Command):
     takes_rest = True
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare its arguments."""
         parser.add_argument("script", nargs="?", help="path of the script")
         parser.add_argument("-m", dest="module", metavar="MODULE", help="run a module by its name")
         recorded = parser.add_argument_group("recording it")
@@ -74,7 +73,6 @@ class RunCommand(Command):
         add_drawing_arguments(parser)
 
     def run(self, options: argparse.Namespace) -> int:
-        """Run the script to its end, then write the output."""
         script = _script(options)
         chosen = drawing_options(options)
         check(options.output or [Path("a.svg")], chosen)

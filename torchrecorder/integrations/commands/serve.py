@@ -39,7 +39,6 @@ class ServeCommand(Command):
     name = "serve"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare its arguments."""
         add_target_arguments(parser)
         served = parser.add_argument_group("serving it")
         served.add_argument("--port", type=int, default=8000, help="(8000); 0 takes a free one")
@@ -49,7 +48,6 @@ class ServeCommand(Command):
         add_drawing_arguments(parser)
 
     def run(self, options: argparse.Namespace) -> int:
-        """Record, then serve until it is interrupted."""
         target, chosen = to_draw(options)
         check([Path("page.html")], chosen)
         with _server(options.host, options.port) as server:

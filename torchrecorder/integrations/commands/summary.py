@@ -26,7 +26,6 @@ class SummaryCommand(Command):
     name = "summary"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare its arguments."""
         add_target_arguments(parser)
         listed = parser.add_argument_group("listing it")
         add_flags(listed, (VIEW["depth"], VIEW["fold"]))
@@ -42,7 +41,6 @@ class SummaryCommand(Command):
         column.offered = (*TENSORS, *numbers)  # type: ignore[attr-defined]
 
     def run(self, options: argparse.Namespace) -> int:
-        """Record and print."""
         columns = options.column or ()
         target = measuring(target_of(options), numbers_in(columns))
         listed_options = {**given_options(options, ("depth", "fold")), "ops": options.ops}

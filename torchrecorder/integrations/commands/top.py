@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.annotations.registry import by_name
-from torchrecorder.annotations.results import KINDS
-from torchrecorder.annotations.results import Ranked
+from torchrecorder.annotations.results import KINDS, Ranked
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import OpId, ScopeId
 from torchrecorder.graph.codec import json_number
@@ -37,7 +36,6 @@ class TopCommand(Command):
     name = "top"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare its arguments."""
         add_target_arguments(parser)
         ranked = parser.add_argument_group("ranking it")
         by = ranked.add_argument(
@@ -58,7 +56,6 @@ class TopCommand(Command):
         ranked.add_argument("--json", action="store_true", help="print the ranking as JSON")
 
     def run(self, options: argparse.Namespace) -> int:
-        """Record and print."""
         annotation = by_name(options.by)
         if options.n < 0:
             raise InvalidArgument(f"-n must be 0 or more, not {options.n}")

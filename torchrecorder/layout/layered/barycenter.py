@@ -35,12 +35,8 @@ def coordinates(
 ) -> list[float]:
     """The centre of each node across the flow.
 
-    Args:
-        widths: Width of each node.
-        rows: Row of each node.
-        edges: Pairs of nodes in neighbouring rows, the upper first, with the weight of their
-            alignment.
-        apart: The minimum distance between two nodes of a row.
+    *edges* are pairs of nodes in neighbouring rows, the upper first, with the weight of their
+    alignment; nodes of a row are at least so far *apart*.
     """
     above, below = _neighbours(edges)
     layers = _ordered(members_of_rows(rows), above, below)

@@ -15,12 +15,8 @@ def rows(count: int, pairs: Sequence[BoxPair], anchored: Sequence[bool]) -> list
     """The row of each of *count* boxes, from 0.
 
     Each box is in the first row below all boxes that it reads. A box that depends on no input of
-    the scope is in the row directly above its first reader. A cycle starts at its first box.
-
-    Args:
-        count: The number of boxes.
-        pairs: The edges, by the numbers of their boxes: tail and head.
-        anchored: For each box, whether it reads an input of the scope.
+    the scope, which *anchored* boxes read, is in the row directly above its first reader. A cycle
+    starts at its first box. *pairs* are the edges, by the numbers of their boxes: tail and head.
     """
     ahead, after = _forward(count, pairs)
     row = [0] * count

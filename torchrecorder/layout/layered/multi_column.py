@@ -35,12 +35,7 @@ points."""
 
 def wrapped(scope: Composed, columns: int, space: HeaderSpace) -> Composed | None:
     """*scope* in some columns; None if it cannot be cut so often, or the last cut saves little.
-
-    Args:
-        scope: The scope to cut.
-        columns: The number of columns.
-        space: The space for the header of the scope.
-    """
+    *space* is that of its header."""
     levels = row_ends(scope)
     cuts, before = (even_cuts(scope, levels, count) for count in (columns, columns - 1))
     longest, without = (_longest([space.before, *item, scope.height]) for item in (cuts, before))
@@ -93,12 +88,7 @@ class _ColumnExit(NamedTuple):
 class _MultiColumn:
     """Computes the positions of a scope in columns.
 
-    Args:
-        scope: The scope to cut.
-        cuts: The positions of the cuts.
-        levels: The positions at which trunks may leave: the start of the first row, and the ends of
-            rows.
-        space: The space for the header of the scope.
+    Trunks may leave at *levels*: the start of the first row, and the ends of rows.
     """
 
     def __init__(

@@ -11,7 +11,7 @@ from torchrecorder.layout.layered.ordering import columns
 from torchrecorder.layout.layered.scope_layout import Draft
 from torchrecorder.layout.layered.items import Item, Link
 from torchrecorder.layout.layered.port_order import in_order
-from torchrecorder.layout.layered.ports import Carried, Joined, levels
+from torchrecorder.layout.layered.ports import Carried, Level, levels
 from torchrecorder.layout.layered.template import Template
 
 Direction = Literal["TB", "LR", "BT", "RL"]
@@ -67,11 +67,11 @@ def plan(
     sizes: dict[object, int] = {}
     size = [sizes.setdefault((i.width, i.height, i.first), len(sizes)) for i in items]
     template = [-1] * (len(items) + 1)
-    for scope, joined in found.items():
-        key = tuple([size[child] for child in joined.children]), joined.key()
+    for scope, level in found.items():
+        key = tuple([size[child] for child in level.children]), level.key()
         if key not in numbers:
             numbers[key] = len(drafts)
-            drafts.append(Draft(joined.level(), items, turned))
+            drafts.append(Draft(level, items, turned))
         template[scope + 1] = numbers[key]
     places = columns([draft.grid for draft in drafts], timeout=timeout)
     templates = _templates(found, template, drafts, places)
@@ -87,7 +87,7 @@ def plan(
 
 
 def _templates(
-    scopes: Mapping[int, Joined],
+    scopes: Mapping[int, Level],
     number: list[int],
     drafts: Sequence[Draft],
     places: Sequence[Sequence[float]],

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from torchrecorder.layout.layered.ports import OUTSIDE, Level
+from torchrecorder.layout.layered.ports import OUTSIDE, Net
 
 
 class Loose(NamedTuple):
@@ -28,15 +28,15 @@ class Loose(NamedTuple):
     ends: tuple[tuple[int, int], ...]
 
 
-def loose(level: Level, row: Sequence[int]) -> list[Loose]:
+def loose(nets: Sequence[Net], row: Sequence[int]) -> list[Loose]:
     """The loose boxes of a scope, if there are several at one child."""
     read: Counter[int] = Counter()
     made: Counter[int] = Counter()
-    for net in level.nets:
+    for net in nets:
         made[net.source.child] += len(net.sinks)
         read.update(sink.child for sink in net.sinks)
     found: dict[tuple[int, bool], list[tuple[int, int]]] = {}
-    for net in level.nets:
+    for net in nets:
         if len(net.sinks) > 1 or OUTSIDE in (net.source.child, net.sinks[0].child):
             continue
         source, sink = net.source, net.sinks[0]

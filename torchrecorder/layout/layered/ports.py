@@ -7,8 +7,7 @@ one scope to deep in another belongs to one net in every scope on its way.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence, Sized
-from dataclasses import dataclass, field
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from torchrecorder.layout.layered.items import Item, Link
@@ -34,34 +33,16 @@ class End(NamedTuple):
     port: int
 
 
-@dataclass
-class Net:
+class Net(NamedTuple):
     """One tensor inside one scope."""
 
-    carried: Carried
     source: End
-    sinks: list[End] = field(default_factory=list)
+    sinks: list[End]
 
 
-@dataclass
 class Level:
-    """The children of one scope, and the nets between them.
-
-    Attributes:
-        children: The numbers of its items, in their order.
-        nets: The nets, in the order of the links.
-        entries: The number of tensors that enter.
-        exits: The number of tensors that leave.
-    """
-
-    children: list[int] = field(default_factory=list)
-    nets: list[Net] = field(default_factory=list)
-    entries: int = 0
-    exits: int = 0
-
-
-class Joined:
-    """A `Level` in plain numbers, which are fast to compare: most scopes equal a known one.
+    """The children of one scope, and the nets between them, in numbers that are fast to compare:
+    most scopes equal a known one.
 
     Attributes:
         children: The numbers of its items, in their order.
@@ -74,7 +55,10 @@ class Joined:
     __slots__ = ("children", "nets", "carried", "entries", "exits")
 
     def __init__(
-        self, carried: Sequence[Carried], entries: Sized = (), exits: Sized = ()
+        self,
+        carried: Sequence[Carried],
+        entries: Collection[object] = (),
+        exits: Collection[object] = (),
     ) -> None:
         self.children: list[int] = []
         self.nets: dict[int, list[int]] = {}
@@ -88,16 +72,15 @@ class Joined:
         """A key that is equal for scopes with the same nets."""
         return tuple(map(tuple, self.nets.values())), len(self.entries), len(self.exits)
 
-    def level(self) -> Level:
-        """The level with objects in place of numbers."""
-        nets = [
-            Net(carried, End(*ends[:2]), [End(*ends[at:at + 2]) for at in range(2, len(ends), 2)])
-            for carried, ends in zip(self.values(), self.nets.values())
+    def joined(self) -> list[Net]:
+        """The nets, with objects in place of numbers."""
+        return [
+            Net(End(*ends[:2]), [End(*ends[at:at + 2]) for at in range(2, len(ends), 2)])
+            for ends in self.nets.values()
         ]
-        return Level(self.children, nets, len(self.entries), len(self.exits))
 
 
-def levels(items: Sequence[Item], links: Iterable[Link]) -> dict[int, Joined]:
+def levels(items: Sequence[Item], links: Iterable[Link]) -> dict[int, Level]:
     """The level of each scope, by the number of the scope; -1 is the paper."""
     return _Levels(items).joined(links)
 
@@ -112,7 +95,7 @@ class _Levels:
         self.gathered: set[tuple[int, int]] = set()
         self.entry: list[dict[Hashable, int]] = [{} for _ in items]
         self.exit: list[dict[int, int]] = [{} for _ in items]
-        self.found: dict[int, Joined] = {-1: Joined(self.carried)}
+        self.found: dict[int, Level] = {-1: Level(self.carried)}
         for number, item in enumerate(items):
             self.depth.append(0 if item.parent < 0 else self.depth[item.parent] + 1)
             siblings = self.found[item.parent].children
@@ -120,9 +103,9 @@ class _Levels:
             siblings.append(number)
             if item.header is not None:
                 ports = self.entry[number], self.exit[number]
-                self.found[number] = Joined(self.carried, *ports)
+                self.found[number] = Level(self.carried, *ports)
 
-    def joined(self, links: Iterable[Link]) -> dict[int, Joined]:
+    def joined(self, links: Iterable[Link]) -> dict[int, Level]:
         copies: dict[Link, int] = {}
         for link in links:
             copy = copies[link] = copies.get(link, -1) + 1

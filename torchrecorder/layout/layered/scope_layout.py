@@ -25,31 +25,27 @@ line, and of the ends of such a line."""
 
 
 class Draft:
-    """A scope whose boxes have rows, and the grid in which their columns are to be found.
-
-    Args:
-        level: The children of the scope, and its nets.
-        items: All items.
-        turned: Whether the flow runs to a side.
-    """
+    """A scope whose boxes have rows, and the grid in which their columns are to be found; *turned*:
+    the flow runs to a side."""
 
     def __init__(self, level: Level, items: Sequence[Item], turned: bool) -> None:
         sizes = [(items[child].width, items[child].height) for child in level.children]
         self.sizes = [(tall, wide) if turned else (wide, tall) for wide, tall in sizes]
-        self.row = _rows(level, [items[child].first for child in level.children])
+        nets = level.joined()
+        self.row = _rows(nets, [items[child].first for child in level.children])
         self.rows = max(self.row, default=-1) + 1
-        self.loose = loose(level, self.row)
+        self.loose = loose(nets, self.row)
         self.grid = Grid()
         for (width, _), row in zip(self.sizes, self.row):
             self.grid.add(width, row)
-        self.entry = [self.grid.add(PASSING, -1) for _ in range(level.entries)]
-        self.exit = [self.grid.add(PASSING, self.rows) for _ in range(level.exits)]
+        self.entry = [self.grid.add(PASSING, -1) for _ in level.entries]
+        self.exit = [self.grid.add(PASSING, self.rows) for _ in level.exits]
         self.lanes: list[tuple[int, int]] = []
-        self.longest = self._longest(level.nets)
+        self.longest = self._longest(nets)
         can_open = [items[child].header is not None for child in level.children]
-        self.reach = self._reach(level, can_open)
+        self.reach = self._reach(nets, can_open)
         self.below: dict[int, dict[int, list[int]]] = {}
-        self.routes = [_NetRoute(self, net) for net in level.nets]
+        self.routes = [_NetRoute(self, net) for net in nets]
 
     def begin(self, source: End) -> int:
         """The row of the source of a net; -1 for an entry."""
@@ -72,10 +68,10 @@ class Draft:
                 return min(max(span - 1, 2), PASSED)
         return PASSED
 
-    def _reach(self, level: Level, can_open: Sequence[bool]) -> list[int]:
+    def _reach(self, nets: Sequence[Net], can_open: Sequence[bool]) -> list[int]:
         """For each child that can open, the row before its first reader; else its own row."""
         found = [self.rows] * len(self.row)
-        for net in level.nets:
+        for net in nets:
             if net.source.child != OUTSIDE:
                 ends = [self.end(sink) - 1 for sink in net.sinks]
                 found[net.source.child] = min(found[net.source.child], *ends)
@@ -121,9 +117,9 @@ class Draft:
         ]
 
 
-def _rows(level: Level, first: Sequence[bool]) -> list[int]:
+def _rows(nets: Sequence[Net], first: Sequence[bool]) -> list[int]:
     pairs, anchored = [], list(first)
-    for net in level.nets:
+    for net in nets:
         for sink in net.sinks:
             if sink.child == OUTSIDE:
                 continue
@@ -131,7 +127,7 @@ def _rows(level: Level, first: Sequence[bool]) -> list[int]:
                 anchored[sink.child] = True
             else:
                 pairs.append((net.source.child, sink.child))
-    return rows(len(level.children), pairs, anchored)
+    return rows(len(first), pairs, anchored)
 
 
 class _NetRoute:
@@ -262,12 +258,8 @@ class Spans:
 
     A line from a box that is first read some rows later keeps the space below the box free. If no
     other box is there, and no other line crosses it, an open box may fill that space. Then the
-    boxes beside it need not be placed after its end.
-
-    Args:
-        grid: Boxes and passing lines.
-        across: Their positions across the flow.
-        detours: The nodes from or to which a line runs through a gap to a lane on the right.
+    boxes beside it need not be placed after its end. *detours* are the nodes from or to which a
+    line runs through a gap to a lane on the right.
     """
 
     def __init__(

@@ -39,12 +39,7 @@ def beginnings(template: Template, scope: Composed, inputs: Collection[int]) -> 
     """The beginnings, along the flow, of stacks that are placed beside the previous stack.
 
     Such a stack reads the output of the previous one, but also its own input, on which the previous
-    one does not depend.
-
-    Args:
-        template: The template of a scope.
-        scope: The scope with its open children.
-        inputs: The children that are inputs of the run.
+    one does not depend: an entry of the scope, or one of its children *inputs*.
     """
     long = [child for child in scope.inner if scope.frames[child].height >= STACK]
     long.sort(key=lambda child: scope.frames[child].along)
@@ -125,14 +120,8 @@ def find_u_shape(
     """The U that a scope can be drawn as; None if there is none.
 
     The skip connections of a level all join the same two children. Each level lies inside the
-    previous one, with a module between them on both sides. Few other edges cross the bottom, and
-    both sides are long.
-
-    Args:
-        template: The template of a scope.
-        scope: The scope with its open children.
-        modules: The children that are modules.
-        space: The space for the header of the scope.
+    previous one, with one of the *modules* between them on both sides. Few other edges cross the
+    bottom, and both sides are long.
     """
     levels = [space.before, *row_ends(scope)]
     bottoms = _bottoms(scope, levels)

@@ -54,14 +54,11 @@ def side_entries(
     boxes: Sequence[Drawn],
     upright: bool,
 ) -> list[Route]:
-    """*ways*, changed so that edges from the side enter circles at their sides.
+    """*ways*, the corners of each edge, changed so that edges from the side enter circles at their
+    sides.
 
-    Args:
-        ways: The corners of each edge.
-        carried: The tensor of each edge: edges of the same tensor may touch.
-        circles: The circle that an edge enters, by the index of the edge.
-        boxes: All boxes and frames.
-        upright: Whether the flow is vertical.
+    Edges that have *carried* the same tensor may touch. *circles* are those that edges enter, by
+    the index of the edge; *boxes* are all boxes and frames; *upright*: the flow is vertical.
     """
     if not circles:
         return list(ways)

@@ -38,13 +38,8 @@ def u_shape(
 ) -> Composed | None:
     """*scope* as a U; None if a line would run through a box.
 
-    Args:
-        scope: The scope.
-        shape: Its levels and its cut.
-        space: The space for the header of the scope.
-        risen: Whether edges leave the scope at the top, where the right side ends, and not at the
-            bottom.
-        mirror: Whether left and right are exchanged on the right side.
+    *risen*: edges leave the scope at the top, where the right side ends, and not at the bottom.
+    *mirror*: left and right are exchanged on the right side.
     """
     return _UShapeLayout(scope, shape, space, risen, mirror).composed()
 

@@ -11,19 +11,10 @@ from itertools import accumulate, groupby, product
 from math import prod
 from typing import NamedTuple
 
-from torchrecorder.events import (
-    OpId,
-    ScopeId,
-    ScopeKind,
-    Slot,
-    SourceLine,
-    ValueId,
-    names_gradient,
-)
+from torchrecorder.events import OpId, ScopeId, ScopeKind, Slot, SourceLine, ValueId, names_gradient
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.structural_hash import own_outputs, without_numbers
-from torchrecorder.views.fold.fold_key import enough, fold_key, loose_fold_key
 from torchrecorder.views.fold.periods import Repetition, runs
 
 PREFIX = "block:"
@@ -46,6 +37,34 @@ def is_block(item: str) -> bool:
 def block_id(items: Sequence[str]) -> str:
     """The id of the block of these siblings."""
     return f"{PREFIX}{items[0]}"
+
+
+def fold_key(recording: RecordedRun, item: str) -> tuple[str, str] | None:
+    """The common facts of equal repeats: structure, and names without their numbers.
+
+    None if *item* is not a scope. ``fc1`` and ``fc2`` may fold, ``query`` and ``key`` may not.
+    """
+    scope = recording.scopes.get(ScopeId(item))
+    if scope is None:
+        return None
+    return recording.structures[scope.id], without_numbers(scope.name)
+
+
+def loose_fold_key(recording: RecordedRun, item: str) -> tuple[object, ...] | None:
+    """The common facts of similar repeats: class, and names without their numbers.
+
+    Sizes, wiring and optional parts may differ. None if *item* is not a scope.
+    """
+    scope = recording.scopes.get(ScopeId(item))
+    if scope is None:
+        return None
+    return scope.kind, scope.cls, without_numbers(scope.name), scope.failed, scope.recompute
+
+
+def enough(recording: RecordedRun, item: str) -> int:
+    """The minimum number of repeats that fold: two, or three if no scopes are inside."""
+    children = recording.children[ScopeId(item)]
+    return 2 if any(isinstance(child, Scope) for child in children) else 3
 
 
 class Unit(NamedTuple):
@@ -168,12 +187,9 @@ Readers = Mapping[str, Sequence[str]]
 def blocks(units: Sequence[Unit], readers: Callable[[], Readers] = dict) -> Iterator[BlockRun]:
     """The runs of blocks among siblings; nested runs come before those that contain them.
 
-    If a run can be cut into blocks in several ways, the cut is chosen that the fewest edges
-    cross. A batch is in the block of the sibling after it.
-
-    Args:
-        units: The siblings.
-        readers: Returns for each sibling those that read it; only called if there are runs.
+    If a run can be cut into blocks in several ways, the cut is chosen that the fewest edges cross.
+    A batch is in the block of the sibling after it. *readers* returns for each sibling those that
+    read it; it is only called if there are runs.
     """
     row = _with_batches(units)
     for _ in range(_LEVELS):
@@ -289,13 +305,8 @@ def repeated(
     unit: Callable[[RecordedRun, str], Unit] = unit_of,
     micro_batches: Mapping[ScopeId | None, Sequence[Sequence[str]]] = {},
 ) -> frozenset[str]:
-    """The scopes and ops that are not drawn if all repeats fold.
-
-    Args:
-        recording: The recording.
-        unit: Returns the unit of a scope or op.
-        micro_batches: Siblings that repeat, adjacent or not.
-    """
+    """The scopes and ops that are not drawn if all repeats fold; *micro_batches* are siblings that
+    repeat, adjacent or not."""
     again = {item for row in micro_batches.values() for group in row for item in group[1:]}
     undrawn: set[str | None] = {*again}
     for around, children in recording.children.items():

@@ -7,27 +7,26 @@ parallel row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from torchrecorder.events import GradId, OpId, ScopeId
+from torchrecorder.events import GradId, OpId, ScopeId, ScopeKind, ValueId
+from torchrecorder.graph.ops_inside import ops_inside
 from torchrecorder.views.bundles import FlowKind, FlowClassifier
 from torchrecorder.views.hide import STORED_KINDS
 from torchrecorder.views.fold.sibling_index import SiblingIndex
 from torchrecorder.graph.structural_hash import without_numbers
 from torchrecorder.views.fold.parallel import Parallel
-from torchrecorder.views.fold.results import FunctionResults
+from torchrecorder.views.training import training_steps
 from torchrecorder.views.view import Arrow, BoxKind
 
 
 class Equal:
     """Finds siblings of equal structure with equal connections.
 
-    Args:
-        items: The items to fold.
-        keys: The fold key of each scope and block; None if it cannot be folded.
-        worth: Whether a group of siblings is worth a fold.
+    *keys* are the fold keys of scopes and blocks, None if one cannot be folded; *worth* tells
+    whether a group of siblings is worth a fold.
     """
 
     def __init__(
@@ -134,7 +133,7 @@ class Connections:
         self._stored = items.view.recording.stored
         self.any_weight: frozenset[str] = items.view.recording.weight_loops
         self.flows = FlowClassifier(items.view)
-        self.results = FunctionResults(items.view, self.flows)
+        self._results: dict[str, Mapping[ValueId, int]] = {}
         self.parallel = Parallel(items)
 
     def into(self, item: str) -> Sequence[Arrow]:
@@ -153,11 +152,23 @@ class Connections:
             self._out_of[item] = [arrow for arrow in arrows if at[arrow.head] not in span]
         return self._out_of[item]
 
-    def feeding(self, item: str) -> Iterator[Arrow]:
-        """The arrows that leave an item, except those from lines that run for each weight: each
-        weight has readers of its own.
+    def read(self, item: str) -> Iterator[Arrow]:
+        """The arrows that enter an item, except for state: a step of an optimizer has as much of
+        it as there were steps before, up to a limit in LBFGS.
         """
-        return (arrow for arrow in self.out_of(item) if arrow.tail not in self.any_weight)
+        return (arrow for arrow in self.into(item) if not self._is_state(arrow))
+
+    def feeding(self, item: str) -> Iterator[Arrow]:
+        """The arrows that leave an item, except for state and those from lines that run for each
+        weight: each weight has readers of its own.
+        """
+        return (
+            arrow for arrow in self.out_of(item)
+            if arrow.tail not in self.any_weight and not self._is_state(arrow)
+        )
+
+    def _is_state(self, arrow: Arrow) -> bool:
+        return self.flows.kind(arrow) is FlowKind.STATE
 
     def _inside(self, item: str, arrows: Mapping[str, Sequence[Arrow]]) -> Iterator[Arrow]:
         """Those of *arrows*, by box, that belong to the boxes of an item."""
@@ -218,6 +229,33 @@ class Connections:
             return None
         return op.outputs.index(arrow.value)
 
+    def function_result(self, arrow: Arrow) -> int | None:
+        """The place of what *arrow* carries among all that ran in a function.
+
+        Functions of equal structure may have other readers for each result: the last round of a
+        loop is not read by a next one. None if no function made it, or if it is a weight, gradient
+        or state, of which the first round may make more than others.
+        """
+        scope = self.view.recording.scopes.get(ScopeId(arrow.tail))
+        if scope is None or scope.kind is not ScopeKind.FUNCTION or arrow.value is None:
+            return None
+        if arrow.tail not in self.view.boxes or self.flows.kind(arrow) is not FlowKind.TENSOR:
+            return None
+        if scope.id not in self._results:
+            self._results[scope.id] = self._result_places(scope.id)
+        return self._results[scope.id].get(arrow.value)
+
+    @cached_property
+    def _steps(self) -> Collection[str | None]:
+        return training_steps(self.view.recording)
+
+    def _result_places(self, scope: ScopeId) -> Mapping[ValueId, int]:
+        ops = self.view.recording.ops
+        inside = sorted(ops_inside(self.view.recording, [scope]), key=lambda op: ops[op].index)
+        shown = (ops[op] for op in inside if ops[op].scope not in self._steps)
+        made = dict.fromkeys(value for op in shown for value in op.outputs)
+        return {value: place for place, value in enumerate(made)}
+
     def stored(self, arrow: Arrow) -> tuple[object, ...]:
         """The role and shape of the parameter or buffer that an arrow carries; else empty."""
         value, kind = arrow.value, self.view.boxes[arrow.tail].kind
@@ -260,13 +298,14 @@ class _ChainLink:
         self.connections = connections
         items = connections.items
         at, here, there = items.at, items.span(first), items.span(second)
-        joins = [arrow for arrow in connections.into(second) if at[arrow.tail] in here]
+        entering = [*connections.read(second)]
+        joins = [arrow for arrow in entering if at[arrow.tail] in here]
         before = {
             (arrow.tail, at[arrow.head] - here.start, arrow.slot): arrow
-            for arrow in connections.into(first)
+            for arrow in connections.read(first)
         }
         self.beside, self.stepping = set[Any](), set[tuple[str, int, str]]()
-        for arrow in connections.into(second):
+        for arrow in entering:
             if at[arrow.tail] not in here:
                 spot = (arrow.tail, at[arrow.head] - there.start, arrow.slot)
                 step = connections.step(before[spot], arrow) if spot in before else 0
@@ -282,7 +321,7 @@ class _ChainLink:
         )
         self.joins = _counted(
             (at[join.tail] - here.start, at[join.head] - there.start, join.slot,
-             connections.results.of(join))
+             connections.function_result(join))
             for join in joins
         )
         self._entering = [(at[join.head] - there.start, join) for join in joins]
@@ -295,7 +334,7 @@ class _ChainLink:
         the beginning, gradients, or the state that the first step creates.
         """
         entries: set[tuple[int, str]] = set()
-        for arrow in self.connections.into(first):
+        for arrow in self.connections.read(first):
             place = self.connections.items.at[arrow.head] - self.connections.items.at[first]
             if (arrow.tail, place, arrow.slot) not in self.stepping:
                 start = self.connections.start(arrow, first)
@@ -340,7 +379,7 @@ def _surroundings(connections: Connections, item: str) -> Any:
     )
     after = _counted(
         (connections.end(arrow.head, item), without_numbers(arrow.slot), at[arrow.tail] - start,
-         connections.results.of(arrow))
+         connections.function_result(arrow))
         for arrow in connections.feeding(item)
         if connections.flows.kind(arrow) is not FlowKind.WEIGHT
     )

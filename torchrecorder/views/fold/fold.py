@@ -9,9 +9,7 @@ the same way.
 
 from __future__ import annotations
 
-from collections.abc import (
-    Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence,
-)  # fmt: skip
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -92,13 +90,8 @@ def _with_names(view: View, items: SiblingIndex | None) -> View:
 def names_of(
     recording: RecordedRun, group: Sequence[str], children: Callable[[str], Iterable[str]]
 ) -> tuple[str, ...]:
-    """The names in the title of a fold: of siblings, or of the scopes in blocks.
-
-    Args:
-        recording: Their recording.
-        group: The siblings, or blocks of siblings.
-        children: Returns the contents of a block.
-    """
+    """The names in the title of a fold: of siblings, or of the scopes in blocks, whose contents
+    *children* returns."""
     if not is_block(group[0]):
         scopes = (recording.scopes.get(ScopeId(item)) for item in group)
         return tuple(scope.name for scope in scopes if scope is not None)

@@ -1,4 +1,4 @@
-"""Periods: equal consecutive blocks of a sequence, found in time linear in its length."""
+"""Periods: equal consecutive blocks of a sequence."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ LONGEST = 256
 
 _TRIES = 12
 """The number of periods that are tried at each position: distances to the next equal elements."""
-
-_BASE, _PRIME = 1_000_003, (1 << 61) - 1
 
 
 class Repetition(NamedTuple):
@@ -63,7 +61,7 @@ def runs(
 
 
 class _Sequence:
-    """A sequence with a rolling hash, so that parts are compared in constant time."""
+    """A sequence with a number for each different key, and the places of each number."""
 
     def __init__(self, keys: Sequence[Hashable], wanted: Callable[[Repetition], bool]) -> None:
         self.wanted = wanted
@@ -77,10 +75,6 @@ class _Sequence:
                 self.places.append([])
             self.places[code].append(place)
             self.codes.append(code)
-        self.sums, self.powers = [0], [1]
-        for code in self.codes:
-            self.sums.append((self.sums[-1] * _BASE + code + 1) % _PRIME)
-            self.powers.append(self.powers[-1] * _BASE % _PRIME)
 
     def best(self, start: int) -> Repetition | None:
         """The longest run that begins at *start*."""
@@ -117,10 +111,5 @@ class _Sequence:
         return Repetition(start, period, count, spare)
 
     def _equal(self, first: int, second: int, length: int) -> bool:
-        if max(first, second) + length > len(self.codes):
-            return False
-        return self._sum(first, length) == self._sum(second, length)
-
-    def _sum(self, start: int, length: int) -> int:
-        before = self.sums[start] * self.powers[length]
-        return (self.sums[start + length] - before) % _PRIME
+        block = self.codes[second : second + length]
+        return len(block) == length and block == self.codes[first : first + length]

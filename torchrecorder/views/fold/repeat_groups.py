@@ -27,15 +27,8 @@ from torchrecorder.views.view import Box, BoxKind, Cluster, View
 def with_block_clusters(
     view: View, unit: Callable[[RecordedRun, str], Unit] = unit_of
 ) -> tuple[SiblingIndex, Mapping[str, object]]:
-    """The items of *view*, with a cluster around each block of siblings that repeat together.
-
-    Args:
-        view: The view to fold.
-        unit: Returns the unit of a scope or op.
-
-    Returns:
-        The items, and the fold keys of scopes and blocks.
-    """
+    """The items of *view*, with a cluster around each block of siblings that repeat together, and
+    the fold keys of scopes and blocks."""
     items = SiblingIndex(view)
     parents: dict[str, str | None] = {}
     keys: dict[str, object] = {}
@@ -192,13 +185,9 @@ def _in_order(
 
 def _own_sources(view: View, keys: Mapping[str, object]) -> Mapping[str, Box]:
     """The boxes of inputs and constants that move into a block: constants that only it reads, and
-    inputs if each of the equal blocks reads its own.
+    inputs if each of the equal blocks, which have equal *keys*, reads its own.
 
     A constant that only the first of equal blocks reads is the beginning of what they pass on.
-
-    Args:
-        view: The view, with these boxes outside.
-        keys: The fold keys of blocks.
     """
     readers: dict[str, list[str | None]] = {}
     for arrow in view.arrows:

@@ -25,10 +25,8 @@ def every_group(
 ) -> list[SiblingGroups]:
     """The groups of siblings in each cluster, in the order of the clusters; the top first.
 
-    Args:
-        connections: The connections of the view.
-        keys: The fold key of each scope and block; None if it cannot be folded.
-        find: Finds the groups of a cluster; these depend only on its connections and the keys.
+    *find* returns the groups of a cluster, which depend only on its connections and on the fold
+    *keys* of scopes and blocks.
     """
     found = [*_shared(connections, keys, find)]
     if connections.parallel.pairs:  # unknown when equal clusters were searched
@@ -80,12 +78,8 @@ class _Alike:
         return found
 
     def _key(self, around: str, inside: Sequence[str]) -> Hashable:
-        """The contents of a cluster, and the arrows that end there.
-
-        Args:
-            around: The cluster.
-            inside: The cluster, and all clusters and boxes in it.
-        """
+        """The contents of a cluster, and the arrows that end there; *inside* are the cluster, and
+        all clusters and boxes in it."""
         at, span, parent = self.items.at, self.items.span(around), self.items.parent
         entering, leaving, keys = self.items.entering, self.items.leaving, self.keys
         end, start = self.connections.end, span.start

@@ -10,12 +10,8 @@ from torchrecorder.views.view import Arrow, Box, View
 
 
 class SiblingIndex:
-    """The nesting and order of boxes and clusters in a view.
-
-    Args:
-        view: The view.
-        before: The items of a view with the same arrows, if these are known.
-    """
+    """The nesting and order of boxes and clusters in a view; *before* is the index of a view with
+    the same arrows, if there is one."""
 
     def __init__(self, view: View, before: SiblingIndex | None = None) -> None:
         self.view = view
