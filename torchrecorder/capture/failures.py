@@ -71,9 +71,7 @@ def recording_of(error: BaseException) -> Recording | None:
     return None if recorder is None else recorder.recording
 
 
-def describe(
-    failure: Failure, events: Sequence[Event], raised: SourceLine | None = None
-) -> str:
+def describe(failure: Failure, events: Sequence[Event], raised: SourceLine | None = None) -> str:
     """*while running `encoder.layer.3` (Attention), op `matmul` at model.py:57, inputs ...*"""
     scopes: dict[ScopeId, Scope] = {}
     op = None
@@ -109,9 +107,7 @@ def describe(
     return f"torchrecorder: {doing}" + ", ".join(parts)
 
 
-def _describe_scopes(
-    scope: Scope | None, scopes: Mapping[ScopeId, Scope]
-) -> Iterator[str]:
+def _describe_scopes(scope: Scope | None, scopes: Mapping[ScopeId, Scope]) -> Iterator[str]:
     """The module that was running, then the regions inside it, such as a custom function."""
     regions: list[str] = []
     while scope is not None and scope.kind not in _CALLS:

@@ -19,9 +19,7 @@ from torchrecorder.graph.recording import RecordedRun
 class Live:
     """Finds the object behind a node of a recording, without strong references."""
 
-    def __init__(
-        self, modules: dict[ModuleId, tuple[weakref.ref[Module], StandIn | None]]
-    ) -> None:
+    def __init__(self, modules: dict[ModuleId, tuple[weakref.ref[Module], StandIn | None]]) -> None:
         self._modules = modules
         self._made: dict[ModuleId, Module] = {}
 

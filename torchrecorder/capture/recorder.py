@@ -299,9 +299,7 @@ class Recorder:
     def _profiled(self, recording: Recording) -> Recording:
         """The recording with the profiler's numbers, if it has stopped."""
         if not is_done(self._extras.profiler):
-            warn(
-                "the profiler is still running: read the recording after the profiler's block"
-            )
+            warn("the profiler is still running: read the recording after the profiler's block")
             return recording
         slices, self._extras = slices_of(self._extras.profiler), Extras()
         return profiled(recording, slices)

@@ -29,9 +29,7 @@ class OpenScope:
         self.arguments: dict[int, Any] = {}
 
 
-def scopes_around(
-    scopes: Mapping[ScopeId, Scope], scope: ScopeId | None
-) -> Iterator[Scope]:
+def scopes_around(scopes: Mapping[ScopeId, Scope], scope: ScopeId | None) -> Iterator[Scope]:
     """A scope and the scopes around it, innermost first."""
     while scope is not None:
         yield scopes[scope]

@@ -67,9 +67,7 @@ def _add_grads(graph: nx.MultiDiGraph, recording: RecordedRun) -> None:
     for grad in recording.grad_nodes.values():
         for number, edge in enumerate(grad.next):
             if edge is not None:
-                graph.add_edge(
-                    grad.id, edge.grad, type="gradient", input=number, output=edge.index
-                )
+                graph.add_edge(grad.id, edge.grad, type="gradient", input=number, output=edge.index)
 
 
 def _through(recording: RecordedRun) -> Iterator[tuple[str, str, Attributes]]:

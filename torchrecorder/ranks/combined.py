@@ -52,9 +52,7 @@ def combined(
             setup = setup_scopes(lane.recording)  # there, a pipeline infers the shapes of tensors
             sent = enumerate(lane.recording.communications)
             places.update(place for place, item in sent if item.scope in setup)
-        lanes = [
-            lane._replace(recording=without_sharding_ops(lane.recording)) for lane in lanes
-        ]
+        lanes = [lane._replace(recording=without_sharding_ops(lane.recording)) for lane in lanes]
     tables = _CombinedTables()
     for item, waits, places in zip(lanes, _longest_waits(lanes, collectives), skipped):
         tables.add(item, waits, places)
@@ -247,9 +245,7 @@ class _CombinedTables:
                 for amounts in self.measured.values():
                     amounts.pop(op.id, None)
 
-    def _connect(
-        self, source: OpId, target: OpId, sent: Communication, home: ScopeId
-    ) -> None:
+    def _connect(self, source: OpId, target: OpId, sent: Communication, home: ScopeId) -> None:
         value = ValueId(f"v{len(self.values)}")
         sender, receiver = self.ops[source], self.ops[target]
         inputs = [self.values[slot.value] for slot in sender.inputs]

@@ -105,9 +105,7 @@ _MessageIndices = dict[tuple[RankGroup, int, int, int], tuple[list[int], list[in
 
 
 @uncollected()
-def join(
-    digests: Sequence[Digest], expected: Iterable[int]
-) -> tuple[list[Collective], list[str]]:
+def join(digests: Sequence[Digest], expected: Iterable[int]) -> tuple[list[Collective], list[str]]:
     """All collectives, in a possible run order, and the problems, such as ranks that lack."""
     groups: dict[RankGroup, dict[int, _Indices]] = {}
     pairs: _MessageIndices = {}

@@ -68,9 +68,7 @@ def _found(source: Mergeable, reader: DigestReader) -> Iterator[_Source]:
     if not paths:
         raise InvalidArgument(f"there is no file {str(source)!r}")
     for path in paths:
-        yield _Source(
-            path, partial(reader.read, path), partial(load, path, limit=reader.limit)
-        )
+        yield _Source(path, partial(reader.read, path), partial(load, path, limit=reader.limit))
 
 
 @uncollected()

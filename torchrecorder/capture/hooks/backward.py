@@ -308,9 +308,7 @@ class _NodeHooks:
             self._notify_end()
         seconds = None if failed else max(0.0, now - self.started)
         run = self.run
-        ran = GradRun(
-            self.grad, run.number, self.order, seconds, self.given, self.gave, failed
-        )
+        ran = GradRun(self.grad, run.number, self.order, seconds, self.given, self.gave, failed)
         run.tape.write(ran)
 
 

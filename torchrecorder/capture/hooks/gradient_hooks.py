@@ -39,9 +39,7 @@ from torchrecorder.capture.state.shared import Shared
 class GradientHooks:
     """A context in which calls of hooks during a backward pass are recorded."""
 
-    def __init__(
-        self, functions: FunctionCalls, backward: BackwardRuns, sources: Sources
-    ) -> None:
+    def __init__(self, functions: FunctionCalls, backward: BackwardRuns, sources: Sources) -> None:
         self.functions = functions
         self.backward = backward
         self.sources = sources

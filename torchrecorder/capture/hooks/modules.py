@@ -82,9 +82,7 @@ class ModuleScopes:
 
     # Hooks --------------------------------------------------------------------------
 
-    def before(
-        self, module: Module, args: tuple[Any, ...], frame: FrameType | None = None
-    ) -> None:
+    def before(self, module: Module, args: tuple[Any, ...], frame: FrameType | None = None) -> None:
         """*module* is about to run; PyTorch runs its hooks in *frame*."""
         try:
             tape = self.tape

@@ -53,9 +53,7 @@ class PythonCall:
         parent = self.parent.id if self.parent is not None else None
         ops = tuple(OpId(item) for item in self.inside if item[0] == "o")
         scopes = tuple(ScopeId(item) for item in self.inside if item[0] == "s")
-        return FunctionCall(
-            self.id, parent, self.scope, *self.function, self.source, ops, scopes
-        )
+        return FunctionCall(self.id, parent, self.scope, *self.function, self.source, ops, scopes)
 
 
 class _TracedFrame(NamedTuple):

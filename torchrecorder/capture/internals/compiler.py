@@ -18,9 +18,7 @@ from torchrecorder.capture.internals.table import COMPILER_CACHE, COMPILER_GUARD
 from torchrecorder.capture.internals.trials import find
 
 _UTILS = "torch._dynamo.utils"
-_OF_NUMPY = tuple(
-    f"{_UTILS}.numpy_{kind}_wrapper" for kind in ("to_tensor", "method", "operator")
-)
+_OF_NUMPY = tuple(f"{_UTILS}.numpy_{kind}_wrapper" for kind in ("to_tensor", "method", "operator"))
 
 
 def break_reason(graph: Any) -> Any:

@@ -230,9 +230,7 @@ class Calls:
         own = call.own_writes(found.values()) if len(found) > 1 else found.values()
         return {id(tensor): self.values.wrote(tensor, entry, call.op) for _, tensor, entry in own}
 
-    def _outputs(
-        self, call: Call, result: Any, writes: dict[int, ValueId]
-    ) -> tuple[ValueId, ...]:
+    def _outputs(self, call: Call, result: Any, writes: dict[int, ValueId]) -> tuple[ValueId, ...]:
         """The new values: results first, then written arguments."""
         usual = not (call.wrapped or call.on_objects or call.facts.attribute)
         if usual and isinstance(result, Tensor) and len(writes) < 2:

@@ -11,11 +11,7 @@ from typing import Any
 import torch
 import torch.nn.functional
 
-from torchrecorder.capture.internals.access import (
-    HigherOrderOperator,
-    OpOverload,
-    OpOverloadPacket,
-)
+from torchrecorder.capture.internals.access import HigherOrderOperator, OpOverload, OpOverloadPacket
 from torchrecorder.capture.modes.composed import COMPOSED
 from torchrecorder.capture.modes.mutation import is_collective, silent_writes
 from torchrecorder.capture.modes.python_functions import positional_parameters

@@ -287,9 +287,7 @@ class Communications(Observer):
             opened.settle()
             opened.future = None
             seconds, blocked = opened.seconds, opened.blocked
-            self.tape.write(
-                opened.communication._replace(seconds=seconds, blocked_seconds=blocked)
-            )
+            self.tape.write(opened.communication._replace(seconds=seconds, blocked_seconds=blocked))
         for value, size in self._gradients.items():
             self.tape.write(Measured(BYTES_OF_GRADIENT, value, size))
         self._works.clear()

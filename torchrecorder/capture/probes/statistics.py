@@ -49,9 +49,7 @@ def patterns_of(choice: Choice) -> Sequence[str]:
 class StatisticsTaken(Observer):
     """Computes statistics of the outputs of ops and of the gradients that grad nodes receive."""
 
-    def __init__(
-        self, tape: Tape, running: Running, storages: Storages, choice: Choice
-    ) -> None:
+    def __init__(self, tape: Tape, running: Running, storages: Storages, choice: Choice) -> None:
         self.tape = tape
         self.running = running
         self.storages = storages

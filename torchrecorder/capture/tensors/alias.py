@@ -23,9 +23,7 @@ from torchrecorder.capture.tensors.tensor_table import Values
 
 def with_aliases(values: Values, output: Any, passed: set[int]) -> Any | None:
     """*output* with new aliases for inputs *passed* on unchanged, by ``id()``; None to keep it."""
-    return _exchange(
-        output, lambda item: _alias(values, item) if id(item) in passed else None
-    )
+    return _exchange(output, lambda item: _alias(values, item) if id(item) in passed else None)
 
 
 def values_to_originals(
@@ -85,9 +83,7 @@ def holds_alias(values: Values, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     return False
 
 
-def run_on_originals(
-    values: Values, func: Callable[..., Any], *args: Any, **kwargs: Any
-) -> Any:
+def run_on_originals(values: Values, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Call *func* on the user's tensors instead of aliases.
 
     If it returns one of its arguments, the result is the object that was passed.

@@ -159,9 +159,7 @@ class Values:
         known = self.detached.get(id(tensor))
         return known if known is not None and known.result() is tensor else None
 
-    def _adopt_alias(
-        self, tensor: Tensor, before: ValueId, names: tuple[str, ...] = ()
-    ) -> ValueId:
+    def _adopt_alias(self, tensor: Tensor, before: ValueId, names: tuple[str, ...] = ()) -> ValueId:
         """Add an unseen alias of known memory, as from ``Parameter(x)``."""
         op = self.tape.next_op()
         value = self.note(tensor, op, names=names)
