@@ -11,6 +11,7 @@ import functools
 import inspect
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from torchrecorder.capture.hooks.other_threads import thread_name
@@ -47,28 +48,22 @@ class RecordedThreads:
             starter = self.by_thread.get(threading.get_ident())
             if starter is not None and not starter.tape.is_elsewhere():
                 number, scope = len(self.threads) + 1, starter.tape.scope
-                recorded = RecordedThread(self, thread, number, scope)
+                recorded = RecordedThread(self, thread_name(thread), number, scope)
                 self.threads.append(recorded)
                 before = vars(thread).get("run")
                 vars(thread)["run"] = functools.partial(recorded.run, thread, before)
 
 
+@dataclass(eq=False)
 class RecordedThread:
-    """A thread that is recorded; its *number* counts from 1, *scope* is where it was started."""
+    """A thread that is recorded."""
 
-    def __init__(
-        self,
-        owner: RecordedThreads,
-        thread: threading.Thread,
-        number: int,
-        scope: ScopeId | None,
-    ) -> None:
-        self.owner = owner
-        self.number = number
-        self.scope = scope
-        self.name = thread_name(thread)
-        self.instruments: Instruments | None = None
-        self.lost = 0
+    owner: RecordedThreads
+    name: str
+    number: int  # counted from 1
+    scope: ScopeId | None  # in which it was started
+    instruments: Instruments | None = None
+    lost: int = 0
 
     def run(self, thread: threading.Thread, before: Callable[[], None] | None) -> None:
         """Replaces ``run`` of *thread*; *before* is the instance attribute ``run``, if it was

@@ -33,7 +33,7 @@ class TensorsKept(Observer):
         self.tape = tape
         self.autograd = autograd
         self.choice = choice
-        self.ops = of_ops(choice)
+        self.ops = [item for item in patterns_of(choice) if ": " in item]  # "layer1.0: relu"
         self._made: dict[str, list[_CallTensors]] = {}
         self._flowed: dict[str, list[_CallTensors]] = {}
         self._wanted: dict[GradEdge, list[tuple[_CallTensors, str]]] = {}
@@ -90,11 +90,6 @@ class TensorsKept(Observer):
 def _copy_into(made: _CallTensors, name: str, tensor: Tensor) -> None:
     with DisableTorchFunction(), torch.no_grad():
         made[name] = tensor.detach().clone()
-
-
-def of_ops(choice: Choice) -> list[str]:
-    """The patterns in *choice* for operations: ``"layer1.0: relu"``."""
-    return [pattern for pattern in patterns_of(choice) if ": " in pattern]
 
 
 def op_place(around: Iterable[Scope]) -> str:
