@@ -319,14 +319,9 @@ class Sources:
             return _END
         if filename.startswith((_TORCH, OURS, "<frozen")):
             return _INSIDE
-        return self._relative(filename)
-
-    def _relative(self, filename: str) -> str:
-        """*filename* relative to the folder it is imported from."""
-        cell = cell_name(filename)
-        if cell:
+        if cell := cell_name(filename):
             return cell
-        for root in self._roots:
+        for root in self._roots:  # the folders that files are imported from
             if filename.startswith(root):
                 return filename[len(root) :]
         return os.path.basename(filename)
