@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor
@@ -30,9 +29,13 @@ class Detached(NamedTuple):
     seen: int
 
 
-@dataclass(init=False, repr=False, eq=False, slots=True)
 class Entry(weakref.ref[Tensor]):
     """Facts about one tensor, in a weak reference to it."""
+
+    __slots__ = (
+        "key", "value", "version", "seen", "storage", "requires_grad", "role", "names", "producer",
+        "scope", "original",
+    )  # fmt: skip
 
     key: int
     value: ValueId
@@ -49,8 +52,8 @@ class Entry(weakref.ref[Tensor]):
     def copy(self, tensor: Tensor, forget: Callable[[Entry], None]) -> Entry:
         """A copy of the entry for another *tensor*, without a grad node."""
         entry = Entry(tensor, forget)
-        for item in fields(self):
-            setattr(entry, item.name, getattr(self, item.name))
+        for name in Entry.__slots__:
+            setattr(entry, name, getattr(self, name))
         entry.key, entry.requires_grad, entry.original = id(tensor), False, None
         entry.set_storage(self.storage)
         return entry
