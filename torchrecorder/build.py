@@ -271,7 +271,7 @@ class _TableBuilder:
 
         Where nothing is, it is what their last op made.
         """
-        found = Boundaries(self, self.unseen, drawn_inside=STORED)
+        found = Boundaries(self, self.unseen)
         last = {op.scope: op for op in self.ops.values()}
         for scope in self.unseen:
             results = found.outputs(scope)

@@ -15,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from torchrecorder.capture.internals import access, trials
-from torchrecorder.capture.internals.internal import Internal
+from torchrecorder.capture.internals.trials import Internal
 
 
 class Passes(TorchFunctionMode):

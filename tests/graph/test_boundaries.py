@@ -28,7 +28,7 @@ def crossing() -> Recording:
 
 
 def test_what_scopes_read_and_make() -> None:
-    """Values that cross their border, named by the first argument; no weights, no constants."""
+    """Values that cross their border, named by the first argument: constants too, no weights."""
     recording = crossing()
     scopes = {scope.path: scope.id for scope in recording.scopes.values()}
     names = {value: op.name for op in recording.ops.values() for value in op.outputs}
@@ -38,10 +38,10 @@ def test_what_scopes_read_and_make() -> None:
         ends = made.inputs(scopes[path]), made.outputs(scopes[path])
         return [[(slot.name, names.get(slot.value, "x")) for slot in slots] for slots in ends]
 
-    assert across("pair.a") == [[("input", "x")], [("0", "second"), ("1", "first")]]
+    assert across("pair.a") == [[("input", "x"), ("1", "x")], [("0", "second"), ("1", "first")]]
     assert across("pair.b") == [[("left", "second"), ("right", "x")], [("0", "third")]]
-    assert across("pair") == [[("input", "x")], [("0", "third"), ("1", "first")]]
-    assert across("") == [[("input", "x")], [("0", "fourth")]]
+    assert across("pair") == [[("input", "x"), ("1", "x")], [("0", "third"), ("1", "first")]]
+    assert across("") == [[("input", "x"), ("1", "x")], [("0", "fourth")]]
     only = Boundaries(recording, [scopes["pair.b"]])
     assert only.inputs(scopes["pair.b"]) == made.inputs(scopes["pair.b"])
     assert only.outputs(scopes["pair.b"]) == made.outputs(scopes["pair.b"])

@@ -18,9 +18,10 @@ from torchrecorder.errors import InvalidArgument
 from torchrecorder.recording import Recording
 
 _OPENED = {
-    ".pt": "torch.load() reads it, and a model with load_state_dict() takes its weights",
-    ".pth": "torch.load() reads it, and a model with load_state_dict() takes its weights",
-    ".ckpt": "torch.load() reads it, and a model with load_state_dict() takes its weights",
+    **dict.fromkeys(
+        (".pt", ".pth", ".ckpt"),
+        "torch.load() reads it, and a model with load_state_dict() takes its weights",
+    ),
     ".safetensors": "it holds weights only: create the model and load them into it",
     ".onnx": "torchrecorder.integrations.onnx.load(path) gives its recording",
     ".json": "torchrecorder.load(path) gives the recording in it",

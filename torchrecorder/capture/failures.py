@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import Any
 
 from torchrecorder.build import Event
 from torchrecorder.checks import Check, check_one
@@ -17,25 +17,10 @@ _ATTRIBUTE = "torchrecorder_recorder"
 _CALLS = ScopeKind.MODULE, ScopeKind.FUNCTION, ScopeKind.SCRIPTED
 
 
-class HasRecording(Protocol):
-    """A recorder whose run is over."""
-
-    @property
-    def recording(self) -> Recording:
-        """The recording."""
-
-
 def explain(
     error: BaseException, failure: Failure, events: Sequence[Event], raised: SourceLine | None
 ) -> None:
-    """Attach a note to *error* that names the place in the model.
-
-    Args:
-        error: The user's exception.
-        failure: The place of the failure.
-        events: The events until then.
-        raised: The line of the user's code that raised it, if known.
-    """
+    """Attach a note to *error* that names the place in the model, and the user's line, if known."""
     note = describe(failure, events, raised)
     if note:
         _attach_note(error, note)
@@ -60,7 +45,7 @@ def _attach_note(error: BaseException, note: str) -> None:
             error.__notes__ = [*getattr(error, "__notes__", ()), note]
 
 
-def attach(error: BaseException, recorder: HasRecording) -> None:
+def attach(error: BaseException, recorder: Any) -> None:
     """Keep *recorder* with *error*, for `recording_of`."""
     with contextlib.suppress(Exception):  # the user's class may refuse to be written on
         setattr(error, _ATTRIBUTE, recorder)
@@ -86,9 +71,7 @@ def recording_of(error: BaseException) -> Recording | None:
     return None if recorder is None else recorder.recording
 
 
-def describe(
-    failure: Failure, events: Sequence[Event], raised: SourceLine | None = None
-) -> str:
+def describe(failure: Failure, events: Sequence[Event], raised: SourceLine | None = None) -> str:
     """*while running `encoder.layer.3` (Attention), op `matmul` at model.py:57, inputs ...*"""
     scopes: dict[ScopeId, Scope] = {}
     op = None
@@ -124,9 +107,7 @@ def describe(
     return f"torchrecorder: {doing}" + ", ".join(parts)
 
 
-def _describe_scopes(
-    scope: Scope | None, scopes: Mapping[ScopeId, Scope]
-) -> Iterator[str]:
+def _describe_scopes(scope: Scope | None, scopes: Mapping[ScopeId, Scope]) -> Iterator[str]:
     """The module that was running, then the regions inside it, such as a custom function."""
     regions: list[str] = []
     while scope is not None and scope.kind not in _CALLS:

@@ -115,16 +115,15 @@ def _dtype_of_each(dtypes: Any, names: Sequence[Any]) -> Mapping[Any, torch.dtyp
     given = dtypes if isinstance(dtypes, Mapping) else None
     if isinstance(dtypes, (tuple, list)) and len(dtypes) == len(names):
         given = dict(zip(names, dtypes))
-    if given is None or not {*given} <= {*names} or not all(map(_is_dtype, given.values())):
+    kinds = torch.dtype, type(None)
+    if given is None or not {*given} <= {*names} or not all(
+        isinstance(dtype, kinds) for dtype in given.values()
+    ):
         raise InvalidArgument(
             "dtypes must be one dtype such as torch.int64, or a list or mapping of dtypes that "
             f"matches input_shapes, not {shown(dtypes)}"
         )
     return given
-
-
-def _is_dtype(value: object) -> bool:
-    return value is None or isinstance(value, torch.dtype)
 
 
 def _random(model: Any, shape: Any, dtype: torch.dtype | None) -> Tensor:

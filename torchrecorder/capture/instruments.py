@@ -38,14 +38,7 @@ from torchrecorder.capture.tensors.tensor_table import Values
 
 
 class Instruments:
-    """A context in which one thread is recorded.
-
-    Args:
-        tape: The tape that they write to.
-        extras: The optional measurements.
-        values: The table of tensors.
-        catalog: Creates the table of modules.
-    """
+    """A context in which one thread is recorded; *catalog* creates the table of modules."""
 
     def __init__(
         self,
@@ -66,10 +59,10 @@ class Instruments:
             self.autograd.node_recorded, self.regions.entered = saved.node_recorded, saved.entered
         self.catalog = catalog(tape, values)
         self.backward = BackwardRuns(tape, self.autograd)
-        calls = Calls(tape, values, self.autograd, self.regions, self.backward)
+        calls = Calls(self.regions, self.backward)
         self.functions = FunctionCalls(calls, opens=not extras.compiled)
         fast = FastPaths(tape, self.functions)
-        self.modules = ModuleScopes(tape, values, self.regions, self.catalog, fast)
+        self.modules = ModuleScopes(self.regions, self.catalog, fast)
         self.running = Running(tape, self.backward)
 
     def __enter__(self) -> Instruments:

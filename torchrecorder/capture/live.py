@@ -1,14 +1,17 @@
-"""Live: the modules behind a recording while they exist, and stand-ins afterwards."""
+"""Live: the modules behind a recording while they exist, and stand-ins without tensors afterwards.
+
+Stylers still need the class and configuration of a module when it is gone. Also, ``extra_repr()``
+of a user's class must not change the module: it runs on a copy.
+"""
 
 from __future__ import annotations
 
 import weakref
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from torch.nn import Module
+from torch.nn import Module, MultiheadAttention
 
-from torchrecorder.capture.stand_in import StandIn
 from torchrecorder.events import ModuleId
 from torchrecorder.graph.recording import RecordedRun
 
@@ -16,9 +19,7 @@ from torchrecorder.graph.recording import RecordedRun
 class Live:
     """Finds the object behind a node of a recording, without strong references."""
 
-    def __init__(
-        self, modules: dict[ModuleId, tuple[weakref.ref[Module], StandIn | None]]
-    ) -> None:
+    def __init__(self, modules: dict[ModuleId, tuple[weakref.ref[Module], StandIn | None]]) -> None:
         self._modules = modules
         self._made: dict[ModuleId, Module] = {}
 
@@ -60,3 +61,106 @@ def _meta(recording: RecordedRun, node: str) -> torch.Tensor | None:
     if dtype is None or -1 in value.shape:
         return None
     return torch.empty(value.shape, dtype=dtype, device="meta")
+
+
+# Stand-ins -----------------------------------------------------------------------------
+
+_PLAIN = frozenset((bool, int, float, complex, str, type(None)))
+_SIZES = ("embed_dim", "num_heads")
+"""Attributes of PyTorch's attention that its ``extra_repr`` does not have."""
+
+_HELD = ("_parameters", "_buffers", "_modules")
+
+
+class StandIn(NamedTuple):
+    """The class and plain attributes of a module.
+
+    Attributes:
+        cls: The class of the module.
+        attributes: Numbers, strings and tuples of them, such as ``kernel_size``.
+        absent: Names of parameters that are None, such as ``bias`` of a layer without one.
+    """
+
+    cls: type[Module]
+    attributes: dict[str, Any]
+    absent: tuple[str, ...]
+
+    def make(self, tensors: dict[str, Any]) -> Module:
+        """A module of the same class with these attributes, and meta *tensors* by name."""
+        made = _empty(self.cls)
+        vars(made).update(self.attributes)
+        made._parameters.update(dict.fromkeys(self.absent))  # type: ignore[arg-type]
+        made._buffers.update(tensors)
+        return made
+
+
+def stand_in(module: Module) -> StandIn:
+    """The stand-in of *module*. Only its ``__dict__`` is read, so that no code of the user runs."""
+    held = vars(module)
+    attributes = {
+        name: value for name, value in held.items()
+        if type(value) in _PLAIN or type(value) is tuple and _PLAIN.issuperset(map(type, value))
+    }
+    parameters = held.get("_parameters") or {}  # scripted modules have none there
+    absent = [name for name, value in parameters.items() if value is None]
+    return StandIn(type(module), attributes, tuple(absent))
+
+
+def plain_detail(module: Module) -> str | None:
+    """The result of PyTorch's ``extra_repr()`` of *module*; None if the user's class overrides it.
+
+    No code of the user runs: PyTorch's method may read attributes that a subclass computes, so it
+    gets a copy of the class that defines it.
+    """
+    cls = type(module)
+    owner = next(base for base in cls.__mro__ if "extra_repr" in vars(base))
+    if owner is Module:
+        return _attention_detail(module)
+    if owner.__module__.partition(".")[0] != "torch":
+        return None
+    is_usual = owner is cls or cls.__module__.startswith("torch.nn.modules.")
+    return _one_line(module if is_usual else _shallow(module, owner))
+
+
+def _attention_detail(module: Module) -> str:
+    """The width and heads of attention of PyTorch, which has no ``extra_repr()`` of its own."""
+    if not isinstance(module, MultiheadAttention):
+        return ""
+    held = vars(module)
+    return ", ".join(f"{name}={held[name]}" for name in _SIZES if type(held.get(name)) in _PLAIN)
+
+
+def detail_of(module: Module) -> str:
+    """``extra_repr()`` of *module* on one line; empty if it raises.
+
+    A user's method may have side effects, such as drawing random numbers. It is called on a shallow
+    copy; callers preserve the random state.
+    """
+    return _one_line(_shallow(module, type(module)))
+
+
+def _one_line(module: Module) -> str:
+    try:
+        return " ".join(str(module.extra_repr()).split())
+    except Exception:
+        return ""
+
+
+def _shallow(module: Module, cls: type[Module]) -> Module:
+    """A shallow copy of *module* with class *cls*.
+
+    Setting attributes on it does not change *module*.
+    """
+    held = vars(module)
+    copy = _empty(cls)
+    vars(copy).update(held)
+    for name in _HELD:
+        vars(copy)[name] = dict(held.get(name) or {})
+    return copy
+
+
+def _empty(cls: type[Module]) -> Module:
+    """A module of class *cls*, created without calling ``__init__``."""
+    made = Module.__new__(cls)
+    object.__setattr__(made, "__dict__", dict(vars(Module())))
+    return made

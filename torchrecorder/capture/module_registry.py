@@ -5,7 +5,8 @@ from __future__ import annotations
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,17 +14,15 @@ from torch.nn import Module
 from torch.nn.parameter import is_lazy
 
 from torchrecorder.capture.internals.access import USUAL_TYPES
+from torchrecorder.capture.live import StandIn, detail_of, plain_detail, stand_in
 from torchrecorder.capture.modes.python_functions import positional_parameters
-from torchrecorder.capture.stand_in import StandIn, detail_of, plain_detail, stand_in
 from torchrecorder.capture.state.random_state import random_state_kept
+from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.argument_objects import ObjectPlaces, homes_of
 from torchrecorder.capture.tensors.describe import innermost
+from torchrecorder.capture.tensors.tensor_table import Values
 from torchrecorder.events import ModuleId, Role, ScopeKind, Slot, ValueId, made
 from torchrecorder.graph import nodes
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.tape import Tape
-    from torchrecorder.capture.tensors.tensor_table import Values
 
 _TensorsByName = Mapping[str, "Tensor | None"]
 """The parameters or buffers of a module, without its children."""
@@ -40,34 +39,21 @@ class ClassFacts(NamedTuple):
     arguments: tuple[str, ...]  # positional parameters of ``forward``
 
 
+@dataclass(eq=False, slots=True)
 class CatalogEntry:
     """A module: its id, names, number of calls, and whether it is part of the recorded model."""
 
-    __slots__ = (
-        "given",
-        "ref",
-        "module",
-        "names",
-        "cls",
-        "qualname",
-        "kind",
-        "arguments",
-        "calls",
-        "stated",
-        "stand_in",
-    )
-
-    def __init__(
-        self, module: Module, number: ModuleId, facts: ClassFacts, given: bool
-    ) -> None:
-        self.given = given
-        self.ref = weakref.ref(module)
-        self.module = number
-        self.names: list[str] = []
-        self.cls, self.qualname, self.kind, self.arguments = facts
-        self.calls = 0
-        self.stated = False
-        self.stand_in: StandIn | None = None
+    given: bool
+    ref: weakref.ref[Module]
+    module: ModuleId
+    cls: str
+    qualname: str
+    kind: ScopeKind
+    arguments: tuple[str, ...]  # positional parameters of ``forward``
+    names: list[str] = field(default_factory=list)
+    calls: int = 0
+    stated: bool = False
+    stand_in: StandIn | None = None
 
     def count_call(self) -> int:
         """The number of this call, counted from 0."""
@@ -76,10 +62,7 @@ class CatalogEntry:
 
 
 class Catalog:
-    """All modules of the model, and other modules that were called.
-
-    Args:
-        root: The recorded model; its parameters and buffers get their dotted names.
+    """All modules of the model *root*, and other modules that were called.
 
     Attributes:
         places: The origins of modules of the outermost call, which give names to others.
@@ -112,13 +95,9 @@ class Catalog:
         return catalog
 
     def _enter_all(self, root: Module, name: str = "") -> None:
-        """Add *root* and all its submodules, in the order of ``named_modules()``.
+        """Add *root* and all its submodules, in the order of ``named_modules()``, under *name*.
 
         Those of the recorded model, which another may wrap, keep their names.
-
-        Args:
-            root: A model.
-            name: The prefix of all its paths.
         """
         found = list(named_modules(root, name, self._is_given if self._begun else None))
         for path, module in found:
@@ -149,7 +128,8 @@ class Catalog:
         facts = self._classes.get(cls)
         if facts is None:
             facts = self._classes[cls] = _of_class(cls)
-        entry = CatalogEntry(module, self.tape.next_module(), facts, not self._begun)
+        number = self.tape.next_module()
+        entry = CatalogEntry(not self._begun, weakref.ref(module), number, *facts)
         self.entries[id(module)] = entry
         self.numbers[entry.module] = entry
         return entry
@@ -331,10 +311,7 @@ def named_modules(
 ) -> Iterator[tuple[str, Module]]:
     """Every path to every module; submodules of a shared module are listed once.
 
-    Args:
-        root: The outermost module.
-        name: Its path.
-        ends_at: Whether a module and its submodules are left out.
+    Modules that *ends_at* accepts are left out, with their submodules.
     """
     stack: list[tuple[str, Module]] = [(name, root)]
     seen: set[int] = set()

@@ -22,18 +22,10 @@ from torchrecorder.ranks.digest_codec import encode_digest
 from torchrecorder.recording import Recording
 
 
-def write_recording(
-    folder: Path,
-    rank: int,
-    factory: Callable[[Any], Any],
-    mesh: Mapping[str, int],
-    *,
-    backward: bool,
-    name: str,
-) -> None:
-    """Write the recording of *rank*, then its digest; the arguments are those of `recorded`."""
+def write_recording(folder: Path, rank: int, *job: Any, **options: Any) -> None:
+    """Write the recording of *rank*, then its digest; the rest is passed to `recorded`."""
     torch.set_num_threads(1)
-    recording = recorded(rank, factory, mesh, backward=backward, name=name)
+    recording = recorded(rank, *job, **options)
     recording.save(folder / f"{rank}.json", times=False)
     facts = rank_of(recording.run, "the recording")._replace(host="")
     (folder / f"{rank}.digest").write_bytes(encode_digest(digest(recording, facts)))
@@ -47,15 +39,7 @@ def recorded(
     backward: bool,
     name: str,
 ) -> Recording:
-    """The recording of one step of *rank* with fake tensors.
-
-    Args:
-        rank: The rank that this process has.
-        factory: Called with the mesh; returns the model, or a step.
-        mesh: The size of each dimension of the mesh.
-        backward: Whether to run the backward pass.
-        name: The name of the recording; empty for the class of the model.
-    """
+    """The recording of one step of *rank* with fake tensors."""
     devices = fake_mesh(rank, mesh)
     with torch.device("meta"):
         model, step_or_inputs = _parts(factory(devices))
@@ -69,9 +53,7 @@ def recorded(
             found = recorder.recording
         else:
             inputs = pytree.tree_map(_to_fake, step_or_inputs)
-            found = record(
-                model, inputs, backward=backward, restore=False, name=name or None
-            )
+            found = record(model, inputs, backward=backward, restore=False, name=name or None)
     return without_times(found)
 
 

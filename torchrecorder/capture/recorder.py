@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import warnings
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -32,6 +33,7 @@ from torchrecorder.capture.state.own_task import OTHER_TASKS
 from torchrecorder.capture.tape import Tape
 from torchrecorder.checks import FLAG, TEXT, Check, advised, check_one, warn
 from torchrecorder.errors import InvalidArgument, Notice, RecorderInUse
+from torchrecorder.events import Lost
 from torchrecorder.graph.recording import RunDone, RunFacts
 from torchrecorder.graph.retained_tensors import Kept
 from torchrecorder.recording import Recording
@@ -241,14 +243,11 @@ class Recorder:
         A callable that runs no module hooks gets its own scope.
         """
         self._only_looks = True
-        if isinstance(function, Module):
-            cls = type(function)
-            if runs_hooks(cls) and not has_own_call(cls):
+        if isinstance(function, Module) and runs_hooks(type(function)):
+            if not has_own_call(type(function)):
                 return function(*args, **kwargs)
-            if not runs_hooks(cls):
-                return self._instruments.modules.call_module(function, args, kwargs)
             function = function.__call__  # ops around the call with hooks belong to it
-        return self._instruments.modules.call_function(self._name, function, args, kwargs)
+        return self._instruments.modules.call(self._name, function, args, kwargs)
 
     def lose(self, instrument: str, error: Exception) -> None:
         """An *instrument* failed outside of the block: note the lost fact."""
@@ -300,9 +299,7 @@ class Recorder:
     def _profiled(self, recording: Recording) -> Recording:
         """The recording with the profiler's numbers, if it has stopped."""
         if not is_done(self._extras.profiler):
-            warn(
-                "the profiler is still running: read the recording after the profiler's block"
-            )
+            warn("the profiler is still running: read the recording after the profiler's block")
             return recording
         slices, self._extras = slices_of(self._extras.profiler), Extras()
         return profiled(recording, slices)
@@ -331,10 +328,6 @@ def _grad_mode() -> str:
 
 
 def _warn_lost(count: int, events: tuple[Event, ...]) -> None:
-    import warnings
-
-    from torchrecorder.events import Lost
-
     first = next((event for event in events if isinstance(event, Lost)), None)
     example = f"; the first in {first.where or 'the model'!r}: {first.error}" if first else ""
     facts = "1 fact" if count == 1 else f"{count} facts"

@@ -8,17 +8,14 @@ of step.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
 
 from torchrecorder.build import Event
+from torchrecorder.capture.hooks.backward import BackwardRuns
 from torchrecorder.capture.internals.access import current_graph_task
 from torchrecorder.capture.scope import scopes_around
+from torchrecorder.capture.tape import Tape
 from torchrecorder.events import GradId, ScopeId
 from torchrecorder.graph.nodes import GradNode, Scope
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.hooks.backward import BackwardRuns
-    from torchrecorder.capture.tape import Tape
 
 
 class Running:
@@ -44,15 +41,12 @@ class Running:
 
         In a thread without a backward pass, those of the recorded thread.
         """
-        if self.is_backward and not self._recomputes():
+        stack = self.tape.stack
+        recomputes = bool(stack) and stack[-1].event.recompute  # a checkpointed call
+        if self.is_backward and not recomputes:
             grad = self.backward.current() or self.backward.last_started()
             return self.paths_of(grad) if grad is not None else ()
         return self.paths(self.tape.scope)
-
-    def _recomputes(self) -> bool:
-        """Whether a checkpointed call is being recomputed."""
-        stack = self.tape.stack
-        return bool(stack) and stack[-1].event.recompute
 
     def paths_of(self, grad: GradId) -> tuple[str, ...]:
         """Paths of the scopes in which the forward of *grad* ran, outermost first."""

@@ -18,7 +18,6 @@ class OpenScope:
     inputs: tuple[Any, ...] = ()
     key: object = None
     begun = 0  # position in the run after the arguments were read
-    cleanup: Callable[[], None] | None = None
     results_unseen = False  # nothing is known about what the call returns
 
     def __init__(self, event: Scope, state: Any, started: float) -> None:
@@ -30,9 +29,7 @@ class OpenScope:
         self.arguments: dict[int, Any] = {}
 
 
-def scopes_around(
-    scopes: Mapping[ScopeId, Scope], scope: ScopeId | None
-) -> Iterator[Scope]:
+def scopes_around(scopes: Mapping[ScopeId, Scope], scope: ScopeId | None) -> Iterator[Scope]:
     """A scope and the scopes around it, innermost first."""
     while scope is not None:
         yield scopes[scope]

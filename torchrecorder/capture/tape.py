@@ -12,7 +12,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from torchrecorder.build import Event
 from torchrecorder.capture.observer import Observer
@@ -34,6 +34,8 @@ from torchrecorder.events import (
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import Failure
 
+
+IdT = TypeVar("IdT", bound=str)
 
 _IDS = 1_000_000
 """The size of the range of ids of each thread."""
@@ -57,12 +59,20 @@ class FailedAt(NamedTuple):
     backward: bool = False
 
 
-class Tape:
-    """The events of one run, and its current position.
+class Ids(Generic[IdT]):
+    """Fresh ids with a letter: ``"o0"``, ``"o1"`` ...; *count* is the number of the next one."""
 
-    Args:
-        clock: Seconds, monotonic; replaced in tests.
-    """
+    def __init__(self, letter: str, first: int) -> None:
+        self.letter = letter
+        self.count = first
+
+    def __call__(self) -> IdT:
+        self.count = number = self.count + 1
+        return f"{self.letter}{number - 1}"  # type: ignore[return-value]
+
+
+class Tape:
+    """The events of one run, and its current position; *clock* returns seconds."""
 
     strict = False
     """Raise errors of instruments instead of recording them; for tests."""
@@ -83,12 +93,7 @@ class Tape:
         self.ignores_calls = False  # module calls do not belong to the model
         self.stack: list[OpenScope] = []
         self.index = 0
-        self.ops = 0
-        self.values = 0
-        self.scopes = 0
-        self.grads = 0
-        self.modules = 0
-        self.calls = 0  # of Python functions
+        self._number_from(0)
         self.functions: set[ScopeId] = set()  # calls of custom autograd functions
         self.shared: dict[Any, Any] = {}  # equal shapes and arguments are kept once
         self.notes: list[str] = []
@@ -101,21 +106,22 @@ class Tape:
 
     @classmethod
     def beside(cls, main: Tape, number: int, around: ScopeId | None) -> Tape:
-        """The tape of another thread, which shares events and positions with *main*.
-
-        Args:
-            main: The tape of the first thread.
-            number: The number of the thread, from 1.
-            around: The scope in which it was started.
-        """
+        """The tape of thread *number*, which shares events and positions with *main*."""
         tape = cls(main.clock)
         tape.events, tape.write = main.events, main.write
         tape.positions, tape.backward_runs = main.positions, main.backward_runs
         tape.shared = main.shared
         tape.number, tape.around, tape.began = number, around, main.began
-        for counter in ("ops", "values", "scopes", "grads", "modules", "calls"):
-            setattr(tape, counter, number * _IDS)
+        tape._number_from(number * _IDS)
         return tape
+
+    def _number_from(self, first: int) -> None:
+        self.next_op: Ids[OpId] = Ids("o", first)
+        self.next_value: Ids[ValueId] = Ids("v", first)
+        self.next_scope: Ids[ScopeId] = Ids("s", first)
+        self.next_grad: Ids[GradId] = Ids("g", first)
+        self.next_module: Ids[ModuleId] = Ids("m", first)
+        self.next_function: Ids[FunctionId] = Ids("f", first)
 
     # Time of the user's code, without that of the instruments ----------------
 
@@ -152,31 +158,6 @@ class Tape:
         self.index = index + 1
         return index
 
-    def next_op(self) -> OpId:
-        """A fresh op id."""
-        self.ops = number = self.ops + 1
-        return f"o{number - 1}"  # type: ignore[return-value]
-
-    def next_value(self) -> ValueId:
-        """A fresh value id."""
-        self.values = number = self.values + 1
-        return f"v{number - 1}"  # type: ignore[return-value]
-
-    def next_grad(self) -> GradId:
-        """A fresh grad node id."""
-        self.grads = number = self.grads + 1
-        return f"g{number - 1}"  # type: ignore[return-value]
-
-    def next_module(self) -> ModuleId:
-        """A fresh module id."""
-        self.modules = number = self.modules + 1
-        return f"m{number - 1}"  # type: ignore[return-value]
-
-    def next_function(self) -> FunctionId:
-        """A fresh id of a call of a Python function."""
-        self.calls = number = self.calls + 1
-        return f"f{number - 1}"  # type: ignore[return-value]
-
     def enter(
         self,
         kind: ScopeKind,
@@ -190,8 +171,7 @@ class Tape:
         recompute: bool = False,
     ) -> OpenScope:
         """Open a scope inside the current one."""
-        scope, index = ScopeId(f"s{self.scopes}"), self.next_index()
-        self.scopes += 1
+        scope, index = self.next_scope(), self.next_index()
         stack = self.stack
         parent = self.around
         if stack:
@@ -209,10 +189,10 @@ class Tape:
     def state_op(
         self,
         op: OpId,
-        kind: OpKind,
         name: str,
         inputs: tuple[Slot, ...],
         outputs: tuple[ValueId, ...],
+        kind: OpKind = OpKind.HIDDEN,
     ) -> None:
         """Record an op that was not called from Python, in the current scope."""
         index = self.next_index()

@@ -50,9 +50,7 @@ class ScopeKind(str, Enum):
 CALLED = (ScopeKind.MODULE, ScopeKind.FUNCTION)
 """Scopes that are calls of modules or functions, not regions of code."""
 
-MODES = (
-    ScopeKind.NO_GRAD, ScopeKind.ENABLE_GRAD, ScopeKind.INFERENCE_MODE, ScopeKind.AUTOCAST
-)
+MODES = (ScopeKind.NO_GRAD, ScopeKind.ENABLE_GRAD, ScopeKind.INFERENCE_MODE, ScopeKind.AUTOCAST)
 """Regions that set a mode for the ops in them; empty ones are not shown."""
 
 FUNCTION = "function"

@@ -138,8 +138,7 @@ def _longest(a: Sequence[Hashable], b: Sequence[Hashable]) -> Iterator[IndexPair
 def in_order(possible: Iterable[Iterable[int]]) -> dict[int, int]:
     """Assign increasing places to as many items as possible: a longest increasing subsequence.
 
-    Args:
-        possible: For each item, the places that it may have.
+    *possible* has the places that each item may have.
 
     Returns:
         The places by item number; of several longest answers, the one with the earliest places.

@@ -2,54 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Protocol
+from collections.abc import Collection
 
-from torchrecorder.events import STORED, OpId, Role, ScopeId, Slot, ValueId
-from torchrecorder.graph.nodes import Op, Scope, Value
+from torchrecorder.events import STORED, Role, ScopeId, Slot, ValueId
+from torchrecorder.graph.relations import Tables
 
 NOT_INPUTS = (*STORED, Role.CONSTANT)
 """Parameters, buffers and constants are drawn at their readers and are no inputs of groups."""
 
 
-class Operations(Protocol):
-    """The part of a recording that says what flows between scopes."""
-
-    @property
-    def scopes(self) -> Mapping[ScopeId, Scope]:
-        """Calls and regions."""
-
-    @property
-    def ops(self) -> Mapping[OpId, Op]:
-        """The operations in them."""
-
-    @property
-    def values(self) -> Mapping[ValueId, Value]:
-        """The tensors between these."""
-
-    @property
-    def outputs(self) -> tuple[Slot, ...]:
-        """The results of the run."""
-
-
 class Boundaries:
-    """The inputs and outputs of some scopes, found in one pass over the operations.
+    """The inputs and outputs of the *wanted* scopes, found in one pass over the operations.
 
-    Args:
-        recording: The recording.
-        wanted: The scopes.
-        drawn_inside: The roles of values that are no inputs of a scope where no op made them.
-            Constants are inputs of a function: it was given them, or looked them up outside.
+    Parameters and buffers are no inputs. Constants are: a function was given them, or looked them
+    up outside.
     """
 
-    def __init__(
-        self,
-        recording: Operations,
-        wanted: Collection[ScopeId],
-        drawn_inside: Collection[Role] = NOT_INPUTS,
-    ) -> None:
+    def __init__(self, recording: Tables, wanted: Collection[ScopeId]) -> None:
         self.recording = recording
-        self.drawn_inside = drawn_inside
         self._around: dict[ScopeId | None, tuple[ScopeId, ...]] = {None: ()}
         for scope in recording.scopes.values():
             outer = self._around[scope.parent]
@@ -67,7 +37,7 @@ class Boundaries:
         found = self.recording.values[value]
         producer = self.recording.ops.get(found.producer) if found.producer is not None else None
         out_of = self._around[producer.scope] if producer is not None else ()
-        if producer is not None or found.role not in self.drawn_inside:
+        if producer is not None or found.role not in STORED:
             for scope in into:
                 if scope not in out_of:
                     self._read[scope].setdefault(value, name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from os.path import commonprefix
 
 from torchrecorder.events import FunctionCall, FunctionId, ScopeId, ScopeKind
 from torchrecorder.graph.nodes import Op
@@ -77,10 +78,4 @@ class CallsAround:
 
 def common(chains: Sequence[Chain]) -> Chain:
     """The common prefix of all *chains*."""
-    if not chains:
-        return ()
-    shortest, longest = min(chains), max(chains)
-    for place, call in enumerate(shortest):
-        if place >= len(longest) or longest[place] != call:
-            return shortest[:place]
-    return shortest
+    return tuple(commonprefix(chains))

@@ -97,11 +97,10 @@ def encode(recording: RecordedRun, *, times: bool = True) -> dict[str, Any]:
         "run": run,
         "inputs": recording.inputs,
         "outputs": recording.outputs,
-        **{name: _columns(make, _rows(recording, name), times) for name, make in TABLES.items()},
         **{
             name: _columns(make, rows, times)
-            for name, make in OPTIONAL_TABLES.items()
-            if (rows := _rows(recording, name))
+            for name, make in {**TABLES, **OPTIONAL_TABLES}.items()
+            if (rows := _rows(recording, name)) or name in TABLES
         },
         "measured": {
             quantity: {"node": [*amounts], "amount": [*map(json_number, amounts.values())]}
@@ -115,11 +114,7 @@ def encode(recording: RecordedRun, *, times: bool = True) -> dict[str, Any]:
 
 @uncollected()
 def decode(data: Any, make: type[RecordingT]) -> RecordingT:
-    """The recording in *data*.
-
-    Args:
-        data: The result of `encode`, of this or an earlier version.
-        make: The class of the recording.
+    """The recording in *data*, the result of `encode` of this or an earlier version.
 
     Raises:
         RecordingVersionError: It was saved by a newer version.
@@ -127,7 +122,8 @@ def decode(data: Any, make: type[RecordingT]) -> RecordingT:
     """
     _check_head(data)
     try:
-        file = msgspec.convert(upgraded(data) if data["version"] == 1 else data, _file_type())
+        current = upgraded(data, TABLES) if data["version"] == 1 else data
+        file = msgspec.convert(current, file_type())
     except msgspec.ValidationError as error:
         raise InvalidRecording(f"this is not a saved recording: {error}") from None
     tables = {
@@ -204,24 +200,20 @@ def _check_head(data: Any) -> None:
 
 
 @cache
-def _file_type() -> Any:
+def file_type() -> Any:
     """The type of a whole file."""
-    return file_type({name: table_type(name, make) for name, make in TABLES.items()})
-
-
-def file_type(tables: Mapping[str, Any]) -> Any:
-    """The type of a file with *tables*, given by their types."""
     head = [("name", str), ("run", RunFacts)]
     flow = [("inputs", tuple[Slot, ...]), ("outputs", tuple[Slot, ...])]
+    tables = [(name, _table_type(name, make)) for name, make in TABLES.items()]
     optional: list[Any] = [
-        (name, Union[table_type(name, make), msgspec.UnsetType], msgspec.UNSET)
+        (name, Union[_table_type(name, make), msgspec.UnsetType], msgspec.UNSET)
         for name, make in OPTIONAL_TABLES.items()
     ]
-    parts = [*head, *flow, *tables.items(), ("measured", dict[str, Amounts]), *optional]
+    parts = [*head, *flow, *tables, ("measured", dict[str, Amounts]), *optional]
     return msgspec.defstruct("Recording", parts)
 
 
-def table_type(name: str, make: Any) -> Any:
+def _table_type(name: str, make: Any) -> Any:
     """The type of a table whose rows are *make*; a column with a default may be left out."""
     hints = get_type_hints(make)
     columns: list[Any] = []

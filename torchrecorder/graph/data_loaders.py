@@ -3,23 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
 
-from torchrecorder.events import OpId, ScopeId, ScopeKind, ValueId
-from torchrecorder.graph.nodes import Op, Scope, Value
-
-
-class LoadedRun(Protocol):
-    """The part of a recording that batches depend on."""
-
-    @property
-    def scopes(self) -> Mapping[ScopeId, Scope]: ...
-
-    @property
-    def ops(self) -> Mapping[OpId, Op]: ...
-
-    @property
-    def values(self) -> Mapping[ValueId, Value]: ...
+from torchrecorder.events import ScopeId, ScopeKind, ValueId
+from torchrecorder.graph.nodes import Op, Scope
+from torchrecorder.graph.relations import Tables
 
 
 def calls_of_kind(scopes: Mapping[ScopeId, Scope], *kinds: ScopeKind) -> dict[ScopeId, ScopeId]:
@@ -53,7 +40,7 @@ class DataLoaders:
         batches: For each call, the values made in it that operations outside of it read.
     """
 
-    def __init__(self, recording: LoadedRun) -> None:
+    def __init__(self, recording: Tables) -> None:
         self.calls = calls_of_kind(recording.scopes, ScopeKind.DATA_LOADER)
         self.batches: dict[ScopeId, dict[ValueId, None]] = {
             call: {} for call in self.calls.values()

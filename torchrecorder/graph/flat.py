@@ -8,7 +8,6 @@ from math import prod
 from typing import TYPE_CHECKING, Union
 
 from torchrecorder.checks import FLAG, takes
-from torchrecorder.events import SourceLine
 from torchrecorder.graph.nodes import GradNode, Op, Value
 from torchrecorder.graph.recording import RecordedRun
 
@@ -68,9 +67,7 @@ def _add_grads(graph: nx.MultiDiGraph, recording: RecordedRun) -> None:
     for grad in recording.grad_nodes.values():
         for number, edge in enumerate(grad.next):
             if edge is not None:
-                graph.add_edge(
-                    grad.id, edge.grad, type="gradient", input=number, output=edge.index
-                )
+                graph.add_edge(grad.id, edge.grad, type="gradient", input=number, output=edge.index)
 
 
 def _through(recording: RecordedRun) -> Iterator[tuple[str, str, Attributes]]:
@@ -137,7 +134,7 @@ def _op(op: Op, recording: RecordedRun) -> Attributes:
         "failed": op.failed,
         "recompute": op.recompute,
         "arguments": printable(", ".join(f"{name}={text}" for name, text in op.arguments)),
-        "source": _source(op.source),
+        "source": printable(op.source.place) if op.source is not None else "",
     }
     return attributes if op.seconds is None else {**attributes, "seconds": op.seconds}
 
@@ -150,10 +147,6 @@ def _grad(grad: GradNode) -> Attributes:
         "scope": grad.scope or "",
         "failed": grad.failed,
     }
-
-
-def _source(line: SourceLine | None) -> str:
-    return printable(line.place) if line is not None else ""
 
 
 def printable(text: str) -> str:

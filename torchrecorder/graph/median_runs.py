@@ -36,14 +36,15 @@ def medians(recording: RecordingT, repeats: Sequence[RecordingT]) -> RecordingT:
         seconds=_middle(item.run.seconds for item in same),
         overhead=_middle(item.run.overhead for item in same),
     )
-    ops = _keyed(recording.ops, [item.ops for item in same])
+    rows = _timed(recording.ops.values(), [item.ops.values() for item in same])
+    ops = MappingProxyType({row.id: row for row in rows})
     return replace(
         recording,
         run=run,
         ops=ops,
         scopes=_scopes(recording, ops, same),
-        grad_runs=_listed(recording.grad_runs, [item.grad_runs for item in same]),
-        backward_runs=_listed(recording.backward_runs, [item.backward_runs for item in same]),
+        grad_runs=_timed(recording.grad_runs, [item.grad_runs for item in same]),
+        backward_runs=_timed(recording.backward_runs, [item.backward_runs for item in same]),
         measured=_measured(recording, same),
     )
 
@@ -81,12 +82,11 @@ def _middle(found: Iterable[float | None]) -> float | None:
     return median(numbers) if numbers else None
 
 
-def _keyed(into: Mapping[Any, Any], repeats: Sequence[Mapping[Any, Any]]) -> Mapping[Any, Any]:
-    return MappingProxyType(
-        {
-            key: item.replace(seconds=_middle(repeat[key].seconds for repeat in repeats))
-            for key, item in into.items()
-        }
+def _timed(rows: Iterable[Any], repeats: Sequence[Iterable[Any]]) -> tuple[Any, ...]:
+    """*rows* with the medians of their times in *repeats*."""
+    return tuple(
+        row.replace(seconds=_middle(item.seconds for item in same))
+        for row, *same in zip(rows, *repeats)
     )
 
 
@@ -128,13 +128,6 @@ def own_seconds(recording: RecordedRun) -> dict[ScopeId, float]:
         if scope.parent in own and scope.seconds is not None and not scope.recompute:
             own[scope.parent] -= scope.seconds
     return {scope: max(0.0, seconds) for scope, seconds in own.items()}
-
-
-def _listed(into: Sequence[Any], repeats: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
-    return tuple(
-        item.replace(seconds=_middle(repeat[place].seconds for repeat in repeats))
-        for place, item in enumerate(into)
-    )
 
 
 def _measured(

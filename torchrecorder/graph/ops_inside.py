@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Protocol
+from collections.abc import Iterable, Iterator
 
 from torchrecorder.events import OpId, ScopeId
-from torchrecorder.graph.nodes import Op, Scope
+from torchrecorder.graph.nodes import Op
+from torchrecorder.graph.relations import Relations
 
 
-class NestedRun(Protocol):
-    """The part of a recording that holds the nesting."""
-
-    @property
-    def children(self) -> Mapping[ScopeId | None, tuple[Scope | Op, ...]]: ...
-
-
-def scopes_inside(recording: NestedRun, scopes: Iterable[ScopeId]) -> Iterator[ScopeId]:
+def scopes_inside(recording: Relations, scopes: Iterable[ScopeId]) -> Iterator[ScopeId]:
     """*scopes* and all scopes in them, at any depth; not in run order."""
     waiting = list(scopes)
     while waiting:
@@ -26,7 +19,7 @@ def scopes_inside(recording: NestedRun, scopes: Iterable[ScopeId]) -> Iterator[S
         waiting.extend(child.id for child in inner if not isinstance(child, Op))
 
 
-def ops_inside(recording: NestedRun, scopes: Iterable[ScopeId]) -> Iterator[OpId]:
+def ops_inside(recording: Relations, scopes: Iterable[ScopeId]) -> Iterator[OpId]:
     """The ids of all ops in *scopes*, at any depth; scope by scope, not in run order."""
     for scope in scopes_inside(recording, scopes):
         yield from (child.id for child in recording.children[scope] if isinstance(child, Op))

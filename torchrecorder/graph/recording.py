@@ -305,9 +305,7 @@ class RecordedRun:
         """
         return self._replayed(grad).given(GradId(grad))
 
-    def replay(
-        self, grad: GradId | str, given: tuple[Any, ...] | None = None
-    ) -> tuple[Any, ...]:
+    def replay(self, grad: GradId | str, given: tuple[Any, ...] | None = None) -> tuple[Any, ...]:
         """Run a single grad node again, on the gradients it received, for debugging.
 
         Args:

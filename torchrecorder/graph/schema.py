@@ -8,21 +8,12 @@ from typing import Any
 
 import msgspec
 
-from torchrecorder.graph.codec import (
-    FORMAT,
-    OPTIONAL_TABLES,
-    TABLES,
-    VERSION,
-    file_type,
-    table_type,
-)
+from torchrecorder.graph.codec import FORMAT, OPTIONAL_TABLES, TABLES, VERSION, file_type
 
 
 def schema() -> dict[str, Any]:
     """The schema, as JSON data."""
-    made = msgspec.json.schema(
-        file_type({name: table_type(name, make) for name, make in TABLES.items()})
-    )
+    made = msgspec.json.schema(file_type())
     parts = made["$defs"]
     for part in parts.values():
         if "description" in part:  # a docstring, indented before Python 3.13
@@ -32,10 +23,7 @@ def schema() -> dict[str, Any]:
         table["description"] = (inspect.getdoc(make) or "").partition("\n")[0]
         for field, text in _attributes(make).items():
             table["properties"][field]["description"] = text
-    head = {
-        "format": {"const": FORMAT},
-        "version": {"const": VERSION},
-    }
+    head = {"format": {"const": FORMAT}, "version": {"const": VERSION}}
     whole = parts.pop("Recording")
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

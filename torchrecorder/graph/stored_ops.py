@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Hashable, Mapping
 
 from torchrecorder.events import NO_STORAGE, OpId, Role, ValueId, names_gradient
-from torchrecorder.graph.nodes import BackwardRun, Op, Value
+from torchrecorder.graph.nodes import Value
+from torchrecorder.graph.relations import Relations
 
 
-class StoredRun(Protocol):
-    """The part of a recording that these ops depend on."""
-
-    @property
-    def ops(self) -> Mapping[OpId, Op]: ...
-
-    @property
-    def values(self) -> Mapping[ValueId, Value]: ...
-
-    @property
-    def backward_runs(self) -> Sequence[BackwardRun]: ...
-
-    @property
-    def stored(self) -> Mapping[ValueId, Role]: ...
-
-
-def bookkeeping(recording: StoredRun) -> frozenset[OpId]:
+def bookkeeping(recording: Relations) -> frozenset[OpId]:
     """The ops that read and write nothing but buffers, such as a count of batches."""
     stored = recording.stored
     return frozenset(
@@ -37,7 +21,7 @@ def bookkeeping(recording: StoredRun) -> frozenset[OpId]:
     )
 
 
-def weight_loops(recording: StoredRun) -> frozenset[OpId]:
+def weight_loops(recording: Relations) -> frozenset[OpId]:
     """The ops of lines that run for each of several weights.
 
     They read weights, gradients, state that the run writes, such as averages, what such ops have
@@ -56,7 +40,7 @@ def weight_loops(recording: StoredRun) -> frozenset[OpId]:
     return frozenset(name for line in loops for name in line)
 
 
-def _reads(recording: StoredRun) -> Mapping[OpId, tuple[Hashable, ...]]:
+def _reads(recording: Relations) -> Mapping[OpId, tuple[Hashable, ...]]:
     """The weights that each op reads which else reads only constants and what is made of weights;
     of the last, the weight that it is made of.
     """
@@ -78,7 +62,7 @@ def _reads(recording: StoredRun) -> Mapping[OpId, tuple[Hashable, ...]]:
     return found
 
 
-def _weights(recording: StoredRun) -> Callable[[Value], Hashable]:
+def _weights(recording: Relations) -> Callable[[Value], Hashable]:
     """A function that returns the name, memory or place of a weight, of a gradient, or of state
     from before the run that the run writes; None of others.
     """

@@ -20,8 +20,8 @@ from torchrecorder.events import (
 )  # fmt: skip
 from torchrecorder.graph.data_loaders import DataLoaders
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
-from torchrecorder.graph.ops_inside import NestedRun, ops_inside
-from torchrecorder.graph.scaler_state import ScaledRun, scaler_state
+from torchrecorder.graph.ops_inside import ops_inside
+from torchrecorder.graph.relations import Relations
 
 
 def own_outputs(values: Mapping[ValueId, Value], op: Op) -> Sequence[ValueId]:
@@ -49,19 +49,33 @@ def without_numbers(text: str) -> str:
     return re.sub(r"\d+", "0", text)
 
 
-class HashedRun(NestedRun, ScaledRun, Protocol):
+SCALE = "GradScaler.scale"
+"""The region that multiplies the loss by the scale."""
+
+
+def scaler_state(recording: Relations) -> frozenset[OpId]:
+    """The ops that make the scale and the growth tracker of a gradient scaler from numbers.
+
+    ``torch.amp.GradScaler`` runs them in its first call of ``scale``. Empty if no other call
+    follows: then there are no rounds from which the first would differ.
+    """
+    calls = {
+        scope.id for scope in recording.scopes.values()
+        if scope.kind is ScopeKind.SCALER and scope.name == SCALE
+    }
+    if len(calls) < 2:
+        return frozenset()
+    return frozenset(
+        op.id for op in recording.ops.values()
+        if op.scope in calls and not op.inputs and any(map(recording.consumers.get, op.outputs))
+    )
+
+
+class HashedRun(Relations, Protocol):
     """The part of a recording that the structure depends on."""
 
     @property
-    def stored(self) -> Mapping[ValueId, Role]: ...
-
-    @property
-    def weight_updates(self) -> Mapping[ScopeId, ScopeId]: ...
-
-    @property
     def data_loaders(self) -> DataLoaders: ...
-
-    def module_of(self, scope: Scope) -> Module | None: ...
 
 
 def structures(recording: HashedRun, *, exact: bool = True) -> dict[ScopeId, str]:

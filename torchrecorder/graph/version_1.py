@@ -15,50 +15,29 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import msgspec
 
 from torchrecorder.errors import InvalidRecording
-from torchrecorder.events import GradId, ModuleId, OpId, ScopeId, Slot, Statistics, ValueId
-from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op, Scope, Value
+from torchrecorder.events import GradId, ModuleId, OpId, ScopeId, Slot, ValueId
 from torchrecorder.graph.recording import RunFacts
 
 Read = Callable[[Any], Any]
 
-_KEYED: Mapping[str, Any] = {
-    "scopes": Scope, "modules": Module, "ops": Op, "values": Value, "grad_nodes": GradNode
-}
-_LISTED: Mapping[str, Any] = {
-    "backward_runs": BackwardRun, "grad_runs": GradRun, "statistics": Statistics
-}
 _IDS = {
     ScopeId: "scopes", ModuleId: "modules", OpId: "ops", ValueId: "values", GradId: "grad_nodes"
 }
 
 
-class _File(msgspec.Struct):
-    """The structure of a whole file, without the contents of columns."""
-
-    name: str
-    strings: list[str]
-    run: dict[str, Any]
-    inputs: list[Any]
-    outputs: list[Any]
-    measured: dict[str, dict[str, list[Any]]]
-    scopes: dict[str, list[Any]]
-    modules: dict[str, list[Any]]
-    ops: dict[str, list[Any]]
-    values: dict[str, list[Any]]
-    grad_nodes: dict[str, list[Any]]
-    backward_runs: dict[str, list[Any]]
-    grad_runs: dict[str, list[Any]]
-    statistics: dict[str, list[Any]]
-
-
-def upgraded(data: Any) -> dict[str, Any]:
-    """*data* of version 1 as data of version 2, without checks of the types.
+def upgraded(data: Any, tables: Mapping[str, Any]) -> dict[str, Any]:
+    """*data* of version 1 as data of version 2, without checks of the types in the *tables*.
 
     Raises:
         msgspec.ValidationError: A part is missing or has a wrong type.
         InvalidRecording: A field has a wrong type.
     """
-    file = msgspec.convert(data, _File)
+    parts = [
+        ("name", str), ("strings", list[str]), ("run", dict[str, Any]), ("inputs", list[Any]),
+        ("outputs", list[Any]), ("measured", dict[str, dict[str, list[Any]]]),
+        *((table, dict[str, list[Any]]) for table in tables),
+    ]
+    file: Any = msgspec.convert(data, msgspec.defstruct("File", parts))
     reader = _FieldDecoder(file)
     slots = reader.decoder(tuple[Slot, ...])
     (run,) = _read("run", [file.run], reader.decoder(RunFacts))
@@ -69,7 +48,7 @@ def upgraded(data: Any) -> dict[str, Any]:
         "run": run,
         "inputs": inputs,
         "outputs": outputs,
-        **{name: reader.table(name, make) for name, make in (*_KEYED.items(), *_LISTED.items())},
+        **{name: reader.table(name, make) for name, make in tables.items()},
         "measured": {
             quantity: {**found, "node": _read(quantity, found.get("node", []), reader.node)}
             for quantity, found in file.measured.items()
@@ -87,12 +66,10 @@ def _read(where: str, facts: Iterable[Any], read: Read) -> list[Any]:
 class _FieldDecoder:
     """Decodes fields by their types."""
 
-    def __init__(self, file: _File) -> None:
+    def __init__(self, file: Any) -> None:
         self.file = file
-        self.ids = {name: getattr(file, name).get("id", []) for name in _KEYED}
-        self.nodes = [
-            identifier for name in _KEYED if name != "modules" for identifier in self.ids[name]
-        ]
+        self.ids = {name: getattr(file, name).get("id", []) for name in _IDS.values()}
+        self.nodes = [node for name in self.ids if name != "modules" for node in self.ids[name]]
 
     def table(self, table: str, make: Any) -> dict[str, Any]:
         """A table whose rows are *make*, column by column."""

@@ -11,14 +11,9 @@ Coordinate = tuple[int, ...]
 
 
 class MeshLayout(NamedTuple):
-    """A mesh whose ranks are numbered in row-major order, as by ``init_device_mesh``.
+    """A mesh whose ranks are numbered in row-major order, as by ``init_device_mesh``."""
 
-    Attributes:
-        names: The names of its dimensions, ``("dp", "tp")``.
-        sizes: The size of each dimension.
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # of its dimensions, ("dp", "tp")
     sizes: tuple[int, ...]
 
     @staticmethod

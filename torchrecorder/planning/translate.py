@@ -33,14 +33,7 @@ def _creation_order(group: RankGroup) -> tuple[int, str]:
 
 
 def translated(digest: Digest, rank: int, layout: MeshLayout, known: KnownGroups) -> Digest | None:
-    """*digest* translated to *rank*; None if *rank* cannot run the same operations.
-
-    Args:
-        digest: The digest of a recorded rank.
-        rank: The other rank.
-        layout: The mesh.
-        known: The groups of recorded ranks.
-    """
+    """*digest* translated to *rank*; None if *rank* cannot run the same operations."""
     translation = _Translation(layout, digest.rank.rank, rank)
     groups = [translation.group(group, digest, known) for group in digest.rank.groups]
     sent = digest.sent

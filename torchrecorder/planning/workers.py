@@ -20,19 +20,12 @@ from torchrecorder.recording import LIMIT, Recording, load
 
 
 class PlanJob(NamedTuple):
-    """The model that each process of a planned run records, with its mesh.
-
-    Attributes:
-        factory: Called with the mesh; returns the model, or a step.
-        layout: The mesh.
-        backward: Whether to run the backward pass.
-        name: The name of the recordings; empty for the class of the model.
-    """
+    """What each process of a planned run records, and how; see `torchrecorder.plan`."""
 
     factory: Callable[[Any], Any]
     layout: MeshLayout
     backward: bool
-    name: str
+    name: str  # empty for the class of the model
 
 
 def check_factory(factory: object) -> None:

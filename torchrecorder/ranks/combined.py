@@ -44,11 +44,7 @@ def combined(
 ) -> Recording:
     """The recordings of *lanes* as one recording, with the waits of their collectives.
 
-    Args:
-        name: The name of the combined recording.
-        lanes: The lanes.
-        collectives: The collectives and messages of the run.
-        sharding_ops: Keep the operations with which FSDP and DTensor shard and gather tensors.
+    Without *sharding_ops*, those with which FSDP and DTensor shard and gather tensors are removed.
     """
     skipped: list[set[int]] = [set() for _ in lanes]
     if not sharding_ops:
@@ -56,9 +52,7 @@ def combined(
             setup = setup_scopes(lane.recording)  # there, a pipeline infers the shapes of tensors
             sent = enumerate(lane.recording.communications)
             places.update(place for place, item in sent if item.scope in setup)
-        lanes = [
-            lane._replace(recording=without_sharding_ops(lane.recording)) for lane in lanes
-        ]
+        lanes = [lane._replace(recording=without_sharding_ops(lane.recording)) for lane in lanes]
     tables = _CombinedTables()
     for item, waits, places in zip(lanes, _longest_waits(lanes, collectives), skipped):
         tables.add(item, waits, places)
@@ -102,13 +96,7 @@ class _CombinedTables:
         self.storages = 0
 
     def add(self, lane: Lane, waits: Waits, skipped: Collection[int]) -> None:
-        """Add the recording of a lane inside a scope of its own.
-
-        Args:
-            lane: The lane.
-            waits: Its waits.
-            skipped: The indices of communications that are not added.
-        """
+        """Add a lane inside a scope of its own, without the *skipped* communications."""
         recording = lane.recording
         read = read_later(recording)
         outputs = [slot for slot in recording.outputs if slot.value not in read]
@@ -125,7 +113,7 @@ class _CombinedTables:
             self.scopes[new.id(scope.id)] = scope.replace(
                 id=new.id(scope.id),
                 parent=top if scope.parent is None else new.id(scope.parent),
-                index=new.index(scope.index),
+                index=scope.index + self.index,
                 path=_with_prefix(prefix, scope.path),
                 module=new.id(scope.module),
                 inputs=new.slots(scope.inputs),
@@ -143,7 +131,7 @@ class _CombinedTables:
             self.ops[new.id(op.id)] = op.replace(
                 id=new.id(op.id),
                 scope=top if op.scope is None else new.id(op.scope),
-                index=new.index(op.index),
+                index=op.index + self.index,
                 inputs=new.slots(op.inputs),
                 outputs=new.ids(op.outputs),
                 writes=new.ids(op.writes),
@@ -257,9 +245,7 @@ class _CombinedTables:
                 for amounts in self.measured.values():
                     amounts.pop(op.id, None)
 
-    def _connect(
-        self, source: OpId, target: OpId, sent: Communication, home: ScopeId
-    ) -> None:
+    def _connect(self, source: OpId, target: OpId, sent: Communication, home: ScopeId) -> None:
         value = ValueId(f"v{len(self.values)}")
         sender, receiver = self.ops[source], self.ops[target]
         inputs = [self.values[slot.value] for slot in sender.inputs]
@@ -327,7 +313,6 @@ class _Renumbered:
         ):
             for number, old in enumerate(ids):
                 self._new[old] = f"{old[0]}{shift[old[0]] + number}"
-        self._index = tables.index
 
     def id(self, old: Any) -> Any:
         """The new id; None for None."""
@@ -336,10 +321,6 @@ class _Renumbered:
     def ids(self, old: Iterable[Any]) -> tuple[Any, ...]:
         """The new ids."""
         return tuple([self._new[item] for item in old])
-
-    def index(self, old: int) -> int:
-        """The new index."""
-        return old + self._index
 
     def slots(self, old: Iterable[Slot]) -> tuple[Slot, ...]:
         """The slots with new ids."""

@@ -45,18 +45,12 @@ class Digest(NamedTuple):
 
 
 class Program(NamedTuple):
-    """The operations of a process, without the facts that differ between equal ranks.
-
-    Attributes:
-        exact: Hash of its operations, the sizes of their tensors, and its communications.
-        similar: The same without sizes.
-        kinds: Its communications without their rank-specific fields, in run order.
-        parameter_bytes: The size of its part of the parameters.
-    """
+    """The operations of a process, without the facts that differ between equal ranks; as in
+    `Digest`."""
 
     exact: str
     similar: str
-    kinds: tuple[Sent, ...]
+    kinds: tuple[Sent, ...]  # in run order, without their rank-specific fields
     parameter_bytes: int
 
     @staticmethod
@@ -72,14 +66,7 @@ class Program(NamedTuple):
     def digest(
         self, name: str, run: RunFacts, rank: Rank, communications: CommunicationColumns
     ) -> Digest:
-        """The digest of a process that ran it.
-
-        Args:
-            name: The name of its recording.
-            run: The facts of its run.
-            rank: The process.
-            communications: Its communications, of which *kinds* are those of this program.
-        """
+        """The digest of a process that ran it, with its own *communications*."""
         failure = run.failure
         relative = _relative(communications, rank)
         return Digest(

@@ -61,11 +61,7 @@ class _SavedRank(msgspec.Struct):
 
 
 class DigestReader:
-    """Reads the digests of the saved recordings of one run.
-
-    Args:
-        limit: The maximum number of bytes of an uncompressed file.
-    """
+    """Reads the digests of the saved recordings of one run; *limit* is as for `load`."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit

@@ -39,7 +39,7 @@ class Part(NamedTuple):
     waited: float | None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Collective:
     """A collective, or a send with its receive, and the ranks in it.
 
@@ -54,10 +54,6 @@ class Collective:
         members: The digests of the ranks in it; for a message, sender and receiver.
         places: Its index among the communications of each rank.
     """
-
-    __slots__ = (
-        "name", "group", "order", "bytes", "backward", "last", "waited", "members", "places"
-    )
 
     name: str
     group: RankGroup
@@ -109,15 +105,8 @@ _MessageIndices = dict[tuple[RankGroup, int, int, int], tuple[list[int], list[in
 
 
 @uncollected()
-def join(
-    digests: Sequence[Digest], expected: Iterable[int]
-) -> tuple[list[Collective], list[str]]:
-    """All collectives, in a possible run order, and the problems.
-
-    Args:
-        digests: The digests of the recorded ranks.
-        expected: The ranks that should have a recording.
-    """
+def join(digests: Sequence[Digest], expected: Iterable[int]) -> tuple[list[Collective], list[str]]:
+    """All collectives, in a possible run order, and the problems, such as ranks that lack."""
     groups: dict[RankGroup, dict[int, _Indices]] = {}
     pairs: _MessageIndices = {}
     known: dict[object, _Positions] = {}
@@ -240,12 +229,7 @@ class _MatchedRow(NamedTuple):
 
 
 def _rows(members: Sequence[Digest], queues: Sequence[_Indices]) -> Iterator[_MatchedRow]:
-    """The collectives or messages at the same position in each of *queues*, up to the shortest.
-
-    Args:
-        members: Digests.
-        queues: For each, indices into its communications.
-    """
+    """The collectives or messages at the same position in all *queues*, up to the shortest."""
     sent = [member.sent for member in members]
     return (_MatchedRow.at(sent, places) for places in zip(*queues))
 

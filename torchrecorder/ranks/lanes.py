@@ -39,11 +39,6 @@ class Lane(NamedTuple):
         return ranks_text(self.ranks)
 
 
-def equality_key(digest: Digest) -> tuple[str, bool]:
-    """A key that is equal for ranks that ran the same operations, apart from sizes."""
-    return digest.similar, bool(digest.failure)
-
-
 def first_ranks(digests: Sequence[Digest]) -> list[int]:
     """The ranks whose recordings represent all: the first of each group of equal ones."""
     return [members[0].rank.rank for members in group_equal_ranks(digests)]
@@ -56,7 +51,9 @@ def group_equal_ranks(digests: Sequence[Digest]) -> list[list[Digest]]:
     same operations are distinguished by their distance from the ends of the pipeline.
     """
     ordered = sorted(digests, key=lambda digest: digest.rank.rank)
-    kinds: dict[int, object] = {item.rank.rank: equality_key(item) for item in ordered}
+    kinds: dict[int, object] = {
+        item.rank.rank: (item.similar, bool(item.failure)) for item in ordered
+    }
     peers = {item.rank.rank: item.sent.peers() for item in ordered}
     number = len(set(kinds.values()))
     while True:

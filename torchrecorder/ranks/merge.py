@@ -43,23 +43,15 @@ def merge(recordings: Mergeable | Sequence[Mergeable], *, limit: int = LIMIT) ->
     check_one("limit", limit, whole_number(1))
     given = [recordings] if isinstance(recordings, (str, Path, Recording)) else recordings
     if not isinstance(given, (tuple, list)):
-        raise InvalidArgument(
-            f"merge takes paths, patterns or recordings, not {shown(recordings)}"
-        )
+        raise InvalidArgument(f"merge takes paths, patterns or recordings, not {shown(recordings)}")
     reader = DigestReader(limit)
     return _joined([item for source in given for item in _found(source, reader)])
 
 
 class _Source(NamedTuple):
-    """One recording.
+    """One recording, which is loaded when it is needed."""
 
-    Attributes:
-        where: Its name in messages.
-        digest: Returns its digest.
-        load: Returns the recording.
-    """
-
-    where: str
+    where: str  # its name in messages
     digest: Callable[[], Digest]
     load: Callable[[], Recording]
 
@@ -76,9 +68,7 @@ def _found(source: Mergeable, reader: DigestReader) -> Iterator[_Source]:
     if not paths:
         raise InvalidArgument(f"there is no file {str(source)!r}")
     for path in paths:
-        yield _Source(
-            path, partial(reader.read, path), partial(load, path, limit=reader.limit)
-        )
+        yield _Source(path, partial(reader.read, path), partial(load, path, limit=reader.limit))
 
 
 @uncollected()

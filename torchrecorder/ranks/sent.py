@@ -59,12 +59,7 @@ class CommunicationColumns(NamedTuple):
     def from_columns(
         kinds: tuple[Sent, ...], rank: Rank, *columns: Sequence[Any]
     ) -> CommunicationColumns:
-        """The communications of *rank*, which are of these *kinds*.
-
-        Args:
-            kinds: Each communication without its rank-specific fields.
-            rank: The process.
-            *columns: The rank-specific fields, in the order of `RANK_COLUMNS`.
+        """The communications of *rank*, of these *kinds*, from the columns in `RANK_COLUMNS`.
 
         Raises:
             InvalidRecording: The columns differ in length, or do not fit to *rank*.

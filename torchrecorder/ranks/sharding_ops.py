@@ -39,7 +39,10 @@ def without_sharding_ops(recording: Recording) -> Recording:
     unused = {value for op in in_setup for value in op.outputs}
     before = Counter(recording.scopes[scope].module for scope in setup)
     runs = {run.run for run in recording.backward_runs if run.op in removed}
-    home = {scope: bypass.remaining_scope(scope, empty) for scope in (None, *recording.scopes)}
+    home = {  # the innermost scope around each that is not removed
+        scope: next((outer for outer in recording.within(scope) if outer not in empty), None)
+        for scope in (None, *recording.scopes)
+    }
     return replace(
         recording,
         scopes=MappingProxyType({
@@ -71,9 +74,7 @@ def without_sharding_ops(recording: Recording) -> Recording:
             )
             for grad in recording.grad_nodes.values()
         }),
-        outputs=bypass.slots(
-            slot for slot in recording.outputs if slot.value not in unused
-        ),
+        outputs=bypass.slots(slot for slot in recording.outputs if slot.value not in unused),
         backward_runs=tuple(run for run in recording.backward_runs if run.run not in runs),
         grad_runs=tuple(run for run in recording.grad_runs if run.run not in runs),
         statistics=tuple(item for item in recording.statistics if item.run not in runs),
@@ -120,13 +121,10 @@ def _sharding_ops(recording: Recording, setup: Collection[ScopeId]) -> set[OpId]
 
 def _sharded_views(recording: Recording, regions: Collection[ScopeId]) -> set[OpId]:
     """Views of sharded parameters that only FSDP reads, to gather them."""
-    readers: dict[ValueId, list[Op]] = {}
-    for op in recording.ops.values():
-        for slot in op.inputs:
-            readers.setdefault(slot.value, []).append(op)
+    ops, readers = recording.ops, recording.consumers
     views: set[OpId] = set()
-    for op in recording.ops.values():
-        found = [reader for output in op.outputs for reader in readers.get(output, ())]
+    for op in ops.values():
+        found = [ops[reader] for output in op.outputs for reader in readers.get(output, ())]
         gathers = [reader.name in FSDP_OPS and reader.scope in regions for reader in found]
         if op.name == "view" and gathers and all(gathers):
             views.add(op.id)
@@ -147,13 +145,8 @@ def _empty_regions(recording: Recording, removed: set[OpId]) -> set[ScopeId]:
     for op in recording.ops.values():
         if op.id not in removed:
             full.update(recording.within(op.scope))
-    emptied = {
-        scope for op in removed for scope in recording.within(recording.ops[op].scope)
-    }
-    return {
-        item for item in emptied - full
-        if recording.scopes[item].kind not in CALLED
-    }
+    emptied = {scope for op in removed for scope in recording.within(recording.ops[op].scope)}
+    return {item for item in emptied - full if recording.scopes[item].kind not in CALLED}
 
 
 class _Bypass:
@@ -185,8 +178,3 @@ class _Bypass:
             for item in sources if every else sources[:1]:
                 found[Slot(slot.name, item)] = None
         return tuple(found)
-
-    def remaining_scope(self, scope: ScopeId | None, empty: set[ScopeId]) -> ScopeId | None:
-        """*scope*, or the innermost scope around it that is not removed."""
-        around = self.recording.within(scope)
-        return next((outer for outer in around if outer not in empty), None)

@@ -13,7 +13,6 @@ from types import MappingProxyType
 
 from torchrecorder.events import (
     FUNCTION,
-    STORED,
     FunctionCall,
     FunctionId,
     OpKind,
@@ -200,7 +199,7 @@ class _Grouping:
             grad_nodes=MappingProxyType(grads),
         )
         added = self._members
-        ends = Boundaries(nested, added, drawn_inside=STORED)
+        ends = Boundaries(nested, added)
         scopes = {
             scope.id: scope.replace(inputs=ends.inputs(scope.id), outputs=ends.outputs(scope.id))
             if scope.id in added

@@ -11,7 +11,7 @@ from torchrecorder.events import (
 )  # fmt: skip
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.graph.scaler_state import scaler_state
+from torchrecorder.graph.structural_hash import scaler_state
 from torchrecorder.views.nesting import Nesting
 from torchrecorder.views.training import is_in_module, training_steps
 from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, View

@@ -15,21 +15,18 @@ import operator
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from torchrecorder.capture.autograd.node_facts import name_of
 from torchrecorder.capture.internals.access import next_node_number
 from torchrecorder.capture.state.shared import Shared
-from torchrecorder.capture.tape import home_of
+from torchrecorder.capture.tape import Tape, home_of
 from torchrecorder.capture.tensors.describe import node_behind, version_of
+from torchrecorder.capture.tensors.tensor_table import Values
 from torchrecorder.events import GradEdge, GradId, ValueId
 from torchrecorder.graph.nodes import GradNode
 
-if TYPE_CHECKING:
-    from torchrecorder.capture.tape import Tape
-    from torchrecorder.capture.tensors.tensor_table import Values
-
-_number = operator.methodcaller("_sequence_nr")
+number_of = operator.methodcaller("_sequence_nr")
 
 LEAF = 2**64 - 1
 """The sequence number that autograd reports for an accumulation node."""
@@ -76,7 +73,7 @@ _started: Shared[ThreadsStarted] = Shared(_profile_function)
 
 
 class Walk(Protocol):
-    """The part of `AutogradWalk` that is used here."""
+    """The part of `AutogradWalk` that is used here; it is explained there."""
 
     tape: Tape
     values: Values
@@ -85,14 +82,9 @@ class Walk(Protocol):
     passed: dict[int, GradEdge]
     made: dict[GradEdge, ValueId]
 
-    def is_recent(self, number: int) -> bool:
-        """Whether the current or last op may have created the node with this number."""
-
-    def known_as(self, node: Any) -> GradId | None:
-        """The id of *node*, if it is known."""
-
-    def expect_foreign_nodes(self) -> None:
-        """From now on, nodes of two threads may have the same number."""
+    def is_recent(self, number: int) -> bool: ...
+    def known_as(self, node: Any) -> GradId | None: ...
+    def expect_foreign_nodes(self) -> None: ...
 
 
 class ForeignNodes:
@@ -160,7 +152,7 @@ class ForeignNodes:
                     return True
                 continue
             behind = [parent for parent, _ in node.next_functions if parent is not None]
-            later = [item for item in map(_number, behind) if number < item < LEAF]
+            later = [item for item in map(number_of, behind) if number < item < LEAF]
             if number >= next_node_number() or not known.keys().isdisjoint(later):
                 return True
             stack.extend(behind)

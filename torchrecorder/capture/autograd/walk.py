@@ -11,28 +11,22 @@ No node is kept beyond the walk, because a node keeps the whole graph behind it 
 from __future__ import annotations
 
 import bisect
-import operator
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 from torch.autograd.function import BackwardCFunction
 from torch.autograd.graph import get_gradient_edge
 
 from torchrecorder.capture.autograd.node_facts import name_of, op_name, output_facts
-from torchrecorder.capture.autograd.thread_nodes import LEAF, ForeignNodes
+from torchrecorder.capture.autograd.thread_nodes import LEAF, ForeignNodes, number_of
 from torchrecorder.capture.internals.access import current_node, next_node_number
+from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.describe import is_leaf, node_behind
+from torchrecorder.capture.tensors.entries import Entry
+from torchrecorder.capture.tensors.tensor_table import Values
 from torchrecorder.events import GradEdge, GradId, OpId, Role, ScopeId, Slot, ValueId, made
 from torchrecorder.graph.nodes import GradNode, Value
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.tape import Tape
-    from torchrecorder.capture.tensors.entries import Entry
-    from torchrecorder.capture.tensors.tensor_table import Values
-
-_number_of = operator.methodcaller("_sequence_nr")
-
 
 _Parents = tuple[tuple[Any, int], ...]
 """``next_functions``: nodes, or None, and which of their outputs."""
@@ -55,7 +49,7 @@ class AutogradWalk:
         self.spans: list[tuple[int, OpId, ScopeId | None]] = []
         self.node_recorded: Callable[[GradId, OpId, Any], None] = lambda grad, owner, node: None
         self.foreign_nodes = ForeignNodes(self)
-        self.key: Callable[[Any], int] = _number_of
+        self.key: Callable[[Any], int] = number_of
         self.meet: Callable[[Any], None] = self.foreign_nodes.look
 
     def expect_foreign_nodes(self) -> None:
@@ -340,7 +334,7 @@ class AutogradWalk:
         outputs = []
         for index, facts in enumerate(output_facts(node)):
             outputs.append(self._invent(GradEdge(grad, index), op, *facts))
-        self.values.write_hidden(op, op_name(name_of(node)), tuple(slots), tuple(outputs))
+        self.tape.state_op(op, op_name(name_of(node)), tuple(slots), tuple(outputs))
 
     def _value_of(self, edge: GradEdge) -> ValueId:
         """The value of an edge; if none was recorded, a new one from autograd's metadata."""

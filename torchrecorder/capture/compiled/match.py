@@ -17,6 +17,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from torchrecorder.capture.compiled.traced import Traced, TracedOp, canonical
@@ -62,12 +63,7 @@ class _GraphCall:
 
 
 class Matched:
-    """The ops of each graph.
-
-    Args:
-        traced: The graphs of the model.
-        candidates: The ops that ran in it, in run order.
-        modules: The modules of the recording by the ids of the objects.
+    """The ops of each graph, among the *candidates* that ran in the model, in run order.
 
     Attributes:
         graphs: For each op that is in a graph, the number of the graph.
@@ -181,8 +177,15 @@ class Matched:
 
     def _fill(self, lost: Sequence[_GraphCall], begin: int, end: int) -> None:
         """Match *lost* calls with candidates from *begin* to *end* that are equally many."""
-        self._pair(lost, lambda call: self._fitting(call, begin, end), lambda call: call.op.shapes)
-        self._pair(lost, lambda call: self._there(call, begin, end), lambda call: call.key)
+
+        def fitting(call: _GraphCall) -> Iterator[int]:  # on any line
+            return filter(partial(self._fits, call), self._between((call.op.name,), begin, end))
+
+        def there(call: _GraphCall) -> Iterator[int]:  # of its name and line, of any shapes
+            return filter(partial(self._inside, call), self._between(call.key, begin, end))
+
+        self._pair(lost, fitting, lambda call: call.op.shapes)
+        self._pair(lost, there, lambda call: call.key)
 
     def _pair(
         self,
@@ -200,16 +203,6 @@ class Matched:
             if len(places) == len(group):
                 for call, place in zip(group, places):
                     self._found(call, place)
-
-    def _fitting(self, call: _GraphCall, begin: int, end: int) -> Iterator[int]:
-        """The candidates from *begin* to *end* that fit a call, on any line."""
-        found = self._between((call.op.name,), begin, end)
-        return (place for place in found if self._fits(call, place))
-
-    def _there(self, call: _GraphCall, begin: int, end: int) -> Iterator[int]:
-        """The candidates from *begin* to *end* of its name and line, of any shapes."""
-        found = self._between(call.key, begin, end)
-        return (place for place in found if self._inside(call, place))
 
     def _between(self, key: _CallKey, begin: int, end: int) -> Iterator[int]:
         """The candidates of a name, or a name and line, that have no match yet."""

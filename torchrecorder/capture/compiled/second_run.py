@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch.nn import Module
@@ -18,6 +18,7 @@ from torchrecorder.build import Event
 from torchrecorder.capture.compiled.breaks import breaks
 from torchrecorder.capture.compiled.match import Candidate, Matched
 from torchrecorder.capture.compiled.traced import Traced
+from torchrecorder.capture.hooks.source import Sources
 from torchrecorder.capture.internals.access import (
     TorchFunctionMode,
     autocast_dtypes,
@@ -29,7 +30,7 @@ from torchrecorder.capture.internals.access import (
 from torchrecorder.capture.internals.compiler import compile_with, compiler_set_aside
 from torchrecorder.capture.modes.function_mode import FunctionCalls
 from torchrecorder.capture.state.restore import restored
-from torchrecorder.capture.tape import first_line
+from torchrecorder.capture.tape import Tape, first_line
 from torchrecorder.checks import warn
 from torchrecorder.events import (
     COMPILED_GRAPH,
@@ -45,10 +46,6 @@ from torchrecorder.events import (
 )
 from torchrecorder.graph.nodes import Op, Scope, Value
 
-if TYPE_CHECKING:
-    from torchrecorder.capture.hooks.source import Sources
-    from torchrecorder.capture.tape import Tape
-
 IN_PYTHON = 0
 """The graph number of an op that runs between two graphs."""
 
@@ -63,11 +60,8 @@ class _ModelCall(NamedTuple):
 
 
 class SecondRun:
-    """Keeps the calls of *model* while it is recorded, and repeats them compiled.
-
-    Args:
-        model: A module or function.
-        fused: Compile with Inductor, to get kernels too.
+    """Keeps the calls of *model* while it is recorded, and repeats them compiled,
+    if *fused* with Inductor.
     """
 
     def __init__(self, model: Any, *, fused: bool = False) -> None:
@@ -80,7 +74,7 @@ class SecondRun:
     ) -> None:
         """Note a call in *scope*, if it is a call of the model."""
         if model is self.model:
-            self._calls.append(_ModelCall(args, dict(kwargs), scope, call_modes(FunctionCalls)))
+            self._calls.append(_ModelCall(args, dict(kwargs), scope, _call_modes()))
 
     def look(self, tape: Tape, sources: Sources, modules: Mapping[int, ModuleId]) -> None:
         """Repeat the calls compiled, and write the graphs, breaks and kernels on *tape*."""
@@ -178,17 +172,12 @@ def _kernels(traced: Traced, matched: Matched) -> Iterator[FusedKernel]:
 
 
 class CallModes(NamedTuple):
-    """Grad mode, inference mode, autocast, and function modes such as the default device.
-
-    Attributes:
-        autocast: The device types with autocast enabled, and their dtypes.
-        functions: The function modes other than the recorder's, outermost first.
-    """
+    """Grad mode, inference mode, autocast, and function modes such as the default device."""
 
     grad: bool
     inference: bool
-    autocast: tuple[tuple[str, torch.dtype], ...]
-    functions: tuple[TorchFunctionMode, ...]
+    autocast: tuple[tuple[str, torch.dtype], ...]  # by device type
+    functions: tuple[TorchFunctionMode, ...]  # without the recorder's, outermost first
 
     @contextlib.contextmanager
     def entered(self) -> Iterator[None]:
@@ -206,11 +195,11 @@ class CallModes(NamedTuple):
             yield
 
 
-def call_modes(ours: type[TorchFunctionMode]) -> CallModes:
-    """The modes of this thread, without function modes of the class *ours*."""
+def _call_modes() -> CallModes:
+    """The modes of this thread, without the recorder's function modes."""
     return CallModes(
         torch.is_grad_enabled(),
         torch.is_inference_mode_enabled(),
         autocast_dtypes(),
-        tuple(mode for mode in function_modes() if not isinstance(mode, ours)),
+        tuple(mode for mode in function_modes() if not isinstance(mode, FunctionCalls)),
     )

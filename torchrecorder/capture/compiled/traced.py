@@ -23,6 +23,7 @@ from torchrecorder.capture.internals.compiler import (
     replaces_numpy,
 )
 from torchrecorder.capture.internals.inductor import MadeKernel, lowered
+from torchrecorder.capture.tensors.describe import shape_of
 from torchrecorder.events import SourceLine
 
 _FRAME = re.compile(r'^ *File "(.+)", line (\d+), in (\S+)', re.MULTILINE)
@@ -66,16 +67,12 @@ class Stop(NamedTuple):
 
 @dataclass
 class TracedGraph:
-    """One graph: its calls, the reason of its end, and the number of its guards.
-
-    Attributes:
-        recompiled: Whether it replaces an earlier graph of the function whose guards failed.
-        kernels: The kernels of Inductor, if it was used.
-    """
+    """One graph: its calls, the reason of its end, the number of its guards, and the kernels of
+    Inductor, if it was used."""
 
     ops: tuple[TracedOp, ...]
     stop: Stop | None
-    recompiled: bool
+    recompiled: bool  # it replaces an earlier graph of the function whose guards failed
     guards: int | None = None
     kernels: Sequence[MadeKernel] = ()
 
@@ -146,7 +143,7 @@ class Traced:
             name=_name(owner, node),
             lines=self._lines((file, int(line), name) for file, line, name in frames),
             modules=tuple(modules_around(node)),
-            shapes=tuple(_sizes(tensor) for tensor in _tensors(result)),
+            shapes=tuple(map(shape_of, _tensors(result))),
             node=node.name,
             numpy=replaces_numpy(node.target),
             number=isinstance(result, _NUMBERS),
@@ -194,11 +191,6 @@ def _reads(node: Node) -> bool:
     """Whether a node has a tensor among its arguments."""
     given = (item.meta.get("example_value") for item in node.all_input_nodes)
     return any(isinstance(item, Tensor) for item in given)
-
-
-def _sizes(tensor: Tensor) -> tuple[int, ...]:
-    """The shape of *tensor*, with -1 for dynamic sizes."""
-    return tuple(size if isinstance(size, int) else -1 for size in tensor.shape)
 
 
 def _tensors(value: Any) -> list[Tensor]:

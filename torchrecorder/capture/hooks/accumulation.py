@@ -9,29 +9,21 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 from torch.autograd.graph import GradientEdge
 
 from torchrecorder.capture.internals.access import ACCUMULATION
+from torchrecorder.capture.tensors.tensor_table import Values
 from torchrecorder.events import GRAD_SUFFIX, OpId, ValueId
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.tensors.tensor_table import Values
 
 Gradients = list[tuple[str, "weakref.ref[Tensor]"]]
 """Weak references to the gradients that a pass adds to, with their names."""
 
 
 class Accumulation:
-    """The gradients of leaves behind one call of ``backward``.
-
-    Args:
-        values: The table of tensors.
-        nodes: All nodes behind the roots of the call.
-        only: The leaves in the argument ``inputs`` of the call; None for all.
-    """
+    """The gradients of leaves behind one call of ``backward``: of all, or *only* of these."""
 
     def __init__(self, values: Values, nodes: Iterable[Any], only: Any) -> None:
         self.values = values

@@ -6,20 +6,16 @@ from __future__ import annotations
 import inspect
 import weakref
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import Any
 
 from torch import Tensor
 from torch.nn import Module, Parameter
 from torch.optim import Optimizer
 
+from torchrecorder.capture.module_registry import Catalog
 from torchrecorder.capture.tensors.argument_objects import NEAR, homes_of, places_in
 from torchrecorder.events import Role
-
-if TYPE_CHECKING:
-    from types import FrameType
-
-    from torchrecorder.capture.module_registry import Catalog
-    from torchrecorder.capture.tape import Tape
 
 _MOST = 100_000
 """How many places inside attributes are looked at in a run; they may change between searches."""
@@ -31,8 +27,8 @@ _OF_IPYTHON = frozenset(("In", "Out"))
 class AttributeNames:
     """Finds the name and role of a tensor of unknown origin."""
 
-    def __init__(self, tape: Tape, catalog: Catalog) -> None:
-        self.tape = tape
+    def __init__(self, catalog: Catalog) -> None:
+        self.tape = catalog.tape
         self.catalog = catalog
         self._left = _MOST
         self._globals: Mapping[str, Any] = {}
@@ -107,10 +103,10 @@ class AttributeNames:
 
     def _inside(self, holder: Mapping[str, Any], tensor: Tensor) -> str | None:
         """The place of *tensor* in a list, dict or object that *holder* has."""
-        held = [item for item in holder.items() if item[0] not in _OF_PYTORCH]
         if self._left < 0:
             return None
-        for name, found in places_in([(str(key), value) for key, value in held], NEAR):
+        held = [(str(key), value) for key, value in holder.items() if key not in _OF_PYTORCH]
+        for name, found in places_in(held, NEAR):
             self._left -= 1
             if found is tensor:
                 return name

@@ -14,13 +14,16 @@ import bisect
 import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor
 from torch.autograd.function import BackwardCFunction
 from torch.autograd.graph import GradientEdge, get_gradient_edge
+from torch.utils.hooks import RemovableHandle
 
 from torchrecorder.build import Event
+from torchrecorder.capture.autograd.walk import AutogradWalk
 from torchrecorder.capture.internals.access import (
     ACCUMULATION,
     DisableTorchFunction,
@@ -31,15 +34,10 @@ from torchrecorder.capture.internals.access import (
 )
 from torchrecorder.capture.internals.engine import COMPILED_BACKWARD
 from torchrecorder.capture.observer import Given
+from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.describe import device_name, dtype_facts, shape_of
 from torchrecorder.events import GradId, GradNodeMade, Gradient, OpId, ScopeId
 from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun
-
-if TYPE_CHECKING:
-    from torch.utils.hooks import RemovableHandle
-
-    from torchrecorder.capture.autograd.walk import AutogradWalk
-    from torchrecorder.capture.tape import Tape
 
 
 class BackwardRuns:
@@ -68,7 +66,7 @@ class BackwardRuns:
         number = next(self.tape.backward_runs)
         run = _RunningPass(self, number, op, bool(_create_graph(args, kwargs)))
         self.running.append(run)
-        self.autograd.values.gradients.begin(op, self.tape.values)
+        self.autograd.values.gradients.begin(op, self.tape.next_value.count)
         with DisableTorchFunction():
             for node in nodes:
                 grad = self.autograd.grad_of(node)
@@ -98,7 +96,7 @@ class BackwardRuns:
             run = self.running[-1]
             run.leave(failed=failed)
             self.running.pop()
-            self.autograd.values.gradients.end(op, self.tape.values)
+            self.autograd.values.gradients.end(op, self.tape.next_value.count)
             self.tape.write(BackwardRun(run.number, op, seconds, run.create_graph, failed))
             self.left()
 
@@ -216,6 +214,7 @@ class _RunningPass:
             self.runs.makes("")
 
 
+@dataclass(eq=False, slots=True)
 class _NodeHooks:
     """The two hooks on one node. They return None: other results would replace gradients.
 
@@ -223,28 +222,16 @@ class _NodeHooks:
     part of the node's time.
     """
 
-    __slots__ = (
-        "run",
-        "grad",
-        "has_no_post_hook",
-        "unpacks",
-        "order",
-        "started",
-        "ended",
-        "given",
-        "gave",
-        "done",
-    )
-
-    def __init__(self, run: _RunningPass, grad: GradId) -> None:
-        self.run = run
-        self.grad = grad
-        self.has_no_post_hook = self.unpacks = False
-        self.order = 0
-        self.started = self.ended = 0.0
-        self.given: tuple[Gradient | None, ...] = ()
-        self.gave: tuple[Gradient | None, ...] = ()
-        self.done = False
+    run: _RunningPass
+    grad: GradId
+    has_no_post_hook: bool = False
+    unpacks: bool = False
+    order: int = 0
+    started: float = 0.0
+    ended: float = 0.0
+    given: tuple[Gradient | None, ...] = ()
+    gave: tuple[Gradient | None, ...] = ()
+    done: bool = False
 
     def before(self, given: Given) -> None:
         """The node is about to run."""
@@ -321,9 +308,7 @@ class _NodeHooks:
             self._notify_end()
         seconds = None if failed else max(0.0, now - self.started)
         run = self.run
-        ran = GradRun(
-            self.grad, run.number, self.order, seconds, self.given, self.gave, failed
-        )
+        ran = GradRun(self.grad, run.number, self.order, seconds, self.given, self.gave, failed)
         run.tape.write(ran)
 
 

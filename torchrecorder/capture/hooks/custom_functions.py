@@ -16,16 +16,14 @@ import contextlib
 import functools
 from collections.abc import Callable
 from types import CodeType, FrameType
-from typing import TYPE_CHECKING, Any, Union
+from typing import Any, NamedTuple, Union
 
 import torch
 from torch.autograd.function import BackwardCFunction, Function
 
 from torchrecorder.capture.internals.access import apply_code, forward_gradients, get_frame
 from torchrecorder.capture.state.shared import Shared, replaced
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.tape import Tape
+from torchrecorder.capture.tape import Tape
 
 Recognise = Callable[[Union[FrameType, None]], list[Any]]
 """Finds the custom functions that run around a frame; see `class_of`."""
@@ -38,30 +36,19 @@ _UNRECOGNISED = (
 _inference = torch.is_inference_mode_enabled
 
 
-class Applied:
-    """One application of a custom function.
+class Applied(NamedTuple):
+    """One application of a custom function."""
 
-    Args:
-        cls: The function.
-        instruction: The position in the caller's code while the function runs.
-    """
-
-    __slots__ = ("cls", "instruction")
-
-    def __init__(self, cls: type[Function], instruction: int) -> None:
-        self.cls = cls
-        self.instruction = instruction
+    cls: type[Function]
+    instruction: int  # the position in the caller's code while the function runs
 
     def is_running(self, caller: FrameType, callee: FrameType | None) -> bool:
         """Whether the function has not returned yet.
 
         The same instruction can call other functions too, as in ``for call in (F.apply, g)``.
         Forward-mode gradients decide: they are off inside a custom function, and otherwise only
-        in inference mode. A function that leaves inference mode switches them on again.
-
-        Args:
-            caller: The frame that applied the function.
-            callee: The frame directly inside it; None where C code is running.
+        in inference mode. A function that leaves inference mode switches them on again. *callee* is
+        the frame directly inside the *caller*; None where C code is running.
         """
         if caller.f_lasti != self.instruction:
             return False

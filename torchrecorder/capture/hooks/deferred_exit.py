@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from torchrecorder.capture.internals.access import CALL_CODE
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.scope import OpenScope
+from torchrecorder.capture.scope import OpenScope
 
 
 class DeferredExit(NamedTuple):
@@ -41,12 +39,7 @@ class DeferredExit(NamedTuple):
 
 
 class DeferredExits:
-    """The scopes with a deferred exit, innermost last.
-
-    Args:
-        open: The module calls that are running.
-        finish: Closes such a scope.
-    """
+    """The scopes with a deferred exit, innermost last, which *finish* closes."""
 
     def __init__(
         self,

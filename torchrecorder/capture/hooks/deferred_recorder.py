@@ -21,10 +21,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from torch.nn import Module
-from torch.nn.modules.module import (
-    register_module_forward_hook,
-    register_module_forward_pre_hook,
-)
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
 
 from torchrecorder.capture.hooks.optimizer import around_steps

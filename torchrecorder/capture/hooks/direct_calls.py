@@ -8,39 +8,28 @@ those of the frame; its results are not observed.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 from torch.nn import Module
 
+from torchrecorder.capture.hooks.source import Region, Sources
 from torchrecorder.capture.internals.access import current_graph_task
+from torchrecorder.capture.module_registry import Catalog, CatalogEntry
+from torchrecorder.capture.scope import OpenScope
 from torchrecorder.capture.tensors.describe import tensors_in
-from torchrecorder.events import Slot
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.hooks.source import Region, Sources
-    from torchrecorder.capture.module_registry import Catalog, CatalogEntry
-    from torchrecorder.capture.scope import OpenScope
-    from torchrecorder.capture.tape import Tape
-    from torchrecorder.events import ModuleId, SourceLine
-
-SlotsOf = Callable[[list[tuple[str, Tensor]]], tuple[Slot, ...]]
+from torchrecorder.events import ModuleId, SourceLine
 
 
 class DirectCalls:
-    """Opens the scopes of modules.
+    """Opens the scopes of modules."""
 
-    Args:
-        slots_of: Reads the arguments of a call.
-    """
-
-    def __init__(self, tape: Tape, sources: Sources, catalog: Catalog, slots_of: SlotsOf) -> None:
-        self.tape = tape
+    def __init__(self, sources: Sources, catalog: Catalog) -> None:
+        self.tape = catalog.tape
         self.sources = sources
         self.catalog = catalog
-        self.slots_of = slots_of
 
     def open(
         self, module: Module, source: SourceLine | None, state: Any
@@ -75,7 +64,7 @@ class DirectCalls:
         module = region.module
         assert region.forward is not None and module is not None
         _, opened = self.open(module, source, state)
-        opened.inputs = self.slots_of(_arguments(region.forward))
+        opened.inputs = self.catalog.values.slots_of(_arguments(region.forward))
         opened.results_unseen = True
         self.catalog.complete(module)
         return opened

@@ -14,10 +14,12 @@ import inspect
 import itertools
 import threading
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 
+from torchrecorder.capture.hooks.backward import BackwardRuns
+from torchrecorder.capture.hooks.source import Sources
 from torchrecorder.capture.internals.access import (
     function_modes,
     leave_function_mode,
@@ -30,20 +32,14 @@ from torchrecorder.capture.internals.engine import (
     engine_replaced,
     run_engine,
 )
+from torchrecorder.capture.modes.function_mode import FunctionCalls
 from torchrecorder.capture.state.shared import Shared
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.hooks.backward import BackwardRuns
-    from torchrecorder.capture.hooks.source import Sources
-    from torchrecorder.capture.modes.function_mode import FunctionCalls
 
 
 class GradientHooks:
     """A context in which calls of hooks during a backward pass are recorded."""
 
-    def __init__(
-        self, functions: FunctionCalls, backward: BackwardRuns, sources: Sources
-    ) -> None:
+    def __init__(self, functions: FunctionCalls, backward: BackwardRuns, sources: Sources) -> None:
         self.functions = functions
         self.backward = backward
         self.sources = sources

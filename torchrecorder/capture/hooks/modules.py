@@ -14,18 +14,19 @@ import weakref
 from collections.abc import Callable, Container
 from contextlib import ExitStack
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 from torch.nn import Module
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.utils.hooks import RemovableHandle
 
-from torchrecorder.capture.tensors.argument_objects import ObjectPlaces, tensors_in_objects
-from torchrecorder.capture.tensors.alias import with_aliases, values_to_originals, with_originals
-from torchrecorder.capture.modes.arguments import named_arguments
-from torchrecorder.capture.module_registry import weights_of
-from torchrecorder.capture.tensors.entries import Foreign
+from torchrecorder.capture.hooks.attribute_names import AttributeNames
+from torchrecorder.capture.hooks.deferred_exit import DeferredExits, DeferredExit
+from torchrecorder.capture.hooks.direct_calls import DirectCalls
+from torchrecorder.capture.hooks.other_threads import OtherThreads
+from torchrecorder.capture.hooks.regions import Regions, mode_state
+from torchrecorder.capture.hooks.source import InternalWork
 from torchrecorder.capture.internals.access import (
     WRAPPED_CALL_CODE,
     DisableTorchFunction,
@@ -35,23 +36,16 @@ from torchrecorder.capture.internals.access import (
     get_frame,
     has_own_hooks,
 )
-from torchrecorder.capture.hooks.attribute_names import AttributeNames
-from torchrecorder.capture.hooks.deferred_exit import DeferredExits, DeferredExit
-from torchrecorder.capture.hooks.direct_calls import DirectCalls
-from torchrecorder.capture.hooks.other_threads import OtherThreads
-from torchrecorder.capture.hooks.regions import mode_state
-from torchrecorder.capture.hooks.source import InternalWork
+from torchrecorder.capture.modes.arguments import named_arguments
+from torchrecorder.capture.modes.fast_paths import FastPaths
+from torchrecorder.capture.module_registry import Catalog, weights_of
+from torchrecorder.capture.scope import Called, OpenScope
+from torchrecorder.capture.tensors.alias import with_aliases, values_to_originals, with_originals
+from torchrecorder.capture.tensors.argument_objects import ObjectPlaces, tensors_in_objects
 from torchrecorder.capture.tensors.describe import node_behind, tensors_in
+from torchrecorder.capture.tensors.entries import Foreign
 from torchrecorder.capture.tensors.variables import positional_names, variables_of
 from torchrecorder.events import FUNCTION, OpId, ScopeKind, ScopeLeft, Slot, ValueId, made
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.module_registry import Catalog
-    from torchrecorder.capture.modes.fast_paths import FastPaths
-    from torchrecorder.capture.hooks.regions import Regions
-    from torchrecorder.capture.scope import Called, OpenScope
-    from torchrecorder.capture.tape import Tape
-    from torchrecorder.capture.tensors.tensor_table import Values
 
 NamedTensors = list[tuple[str, Tensor]]  # each with its place in what holds it
 
@@ -59,12 +53,10 @@ NamedTensors = list[tuple[str, Tensor]]  # each with its place in what holds it
 class ModuleScopes:
     """Records every call of a module in this thread."""
 
-    def __init__(
-        self, tape: Tape, values: Values, regions: Regions, catalog: Catalog, fast: FastPaths
-    ) -> None:
+    def __init__(self, regions: Regions, catalog: Catalog, fast: FastPaths) -> None:
         self.fast = fast
-        self.tape = tape
-        self.values = values
+        self.tape = catalog.tape
+        self.values = catalog.values
         self.regions = regions
         self.catalog = catalog
         self.open: list[tuple[int, OpenScope]] = []
@@ -72,9 +64,9 @@ class ModuleScopes:
         self.threads: Container[int] = ()  # the threads that are recorded together
         self.called: Called | None = None
         self.deferred_exits = regions.deferred_exits = DeferredExits(self.open, self._finish)
-        self.direct = regions.direct = DirectCalls(tape, regions.sources, catalog, values.slots_of)
-        self.names = AttributeNames(tape, catalog)
-        values.search_names = self.names.of
+        self.direct = regions.direct = DirectCalls(regions.sources, catalog)
+        self.names = AttributeNames(catalog)
+        self.values.search_names = self.names.of
 
     def __enter__(self) -> ModuleScopes:
         with ExitStack() as stack:
@@ -90,9 +82,7 @@ class ModuleScopes:
 
     # Hooks --------------------------------------------------------------------------
 
-    def before(
-        self, module: Module, args: tuple[Any, ...], frame: FrameType | None = None
-    ) -> None:
+    def before(self, module: Module, args: tuple[Any, ...], frame: FrameType | None = None) -> None:
         """*module* is about to run; PyTorch runs its hooks in *frame*."""
         try:
             tape = self.tape
@@ -197,26 +187,21 @@ class ModuleScopes:
             opened.arguments[id(tensor)] = tensor
         opened.begun = self.tape.index
 
-    def call_function(
+    def call(
         self, name: str, function: Any, args: Any, kwargs: Any, run: Callable[[], Any] | None = None
     ) -> Any:
-        """Call a plain function in its own scope, through *run* if given."""
+        """Call a function, or a module that runs no hooks, in its own scope; through *run* if
+        given."""
         with DisableTorchFunction(), self.tape.losing("modules"):
-            opened = self.tape.enter(ScopeKind.FUNCTION, name, cls=FUNCTION, state=mode_state())
+            state = mode_state()
+            if isinstance(function, Module) and run is None:
+                _, opened = self.direct.open(function, None, state)
+            else:
+                opened = self.tape.enter(ScopeKind.FUNCTION, name, cls=FUNCTION, state=state)
             self._begin(opened, function, args, kwargs)
         result = function(*args, **kwargs) if run is None else run()
         with DisableTorchFunction(), self.tape.losing("modules"):
             self._leave(function, {}, result, False)
-        return result
-
-    def call_module(self, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call a module that runs no hooks."""
-        with DisableTorchFunction(), self.tape.losing("modules"):
-            _, opened = self.direct.open(module, None, mode_state())
-            self._begin(opened, module, args, kwargs)
-        result = module(*args, **kwargs)
-        with DisableTorchFunction(), self.tape.losing("modules"):
-            self._leave(module, {}, result, False)
         return result
 
     def _begin(
@@ -296,8 +281,6 @@ class ModuleScopes:
         self.open.pop()
         if not self.open:
             self.catalog.places = ObjectPlaces([])
-        if opened.cleanup is not None:
-            opened.cleanup()
         self.tape.stack.pop()
         seconds = self.tape.time() - opened.started
         left = (opened.scope, opened.inputs, outputs, seconds, failed)
@@ -355,7 +338,7 @@ class ModuleScopes:
             self.values.autograd.begin()  # later nodes do not belong to it
             module = self.catalog.module(opened.event.module)
             weights = self.values.slots_of(weights_of(module) if module is not None else [])
-            self.values.write_hidden(op, opened.event.cls, opened.inputs + weights, made)
+            self.tape.state_op(op, opened.event.cls, opened.inputs + weights, made)
 
     def settle(self, frame: FrameType) -> None:
         """Close the scopes that have ended, as seen from *frame*."""

@@ -10,19 +10,17 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch.optim.optimizer import (
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
 )
 
+from torchrecorder.capture.hooks.attribute_names import AttributeNames
+from torchrecorder.capture.hooks.regions import Regions
 from torchrecorder.capture.internals.access import DisableTorchFunction, get_frame
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.hooks.attribute_names import AttributeNames
-    from torchrecorder.capture.hooks.regions import Regions
-    from torchrecorder.capture.tape import Tape
+from torchrecorder.capture.tape import Tape
 
 
 def around_steps(before: Callable[..., None], after: Callable[..., None]) -> contextlib.ExitStack:

@@ -9,17 +9,16 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from types import CodeType, FrameType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from torchrecorder.capture.hooks.frame_marks import FrameMark, mark_of
+from torchrecorder.capture.hooks.source import Region, Sources
 from torchrecorder.capture.internals.access import get_frame
 from torchrecorder.capture.modes.call_site import is_call_site
+from torchrecorder.capture.tape import Tape
 from torchrecorder.events import FunctionCall, FunctionId, OpId, ScopeId, ScopeKind, SourceLine
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.hooks.source import Region, Sources
-    from torchrecorder.capture.tape import Tape
 
 _OUTSIDE: Any = object()
 """Marks frames that were running before the recording started."""
@@ -38,34 +37,23 @@ class FunctionPlace(NamedTuple):
     line: int
 
 
+@dataclass(eq=False, slots=True)
 class PythonCall:
     """A call of a Python function, and the ops and scopes directly in it."""
 
-    __slots__ = ("id", "parent", "scope", "function", "source", "inside")
-
-    def __init__(
-        self,
-        call: FunctionId,
-        parent: PythonCall | None,
-        scope: ScopeId | None,
-        function: FunctionPlace,
-        source: SourceLine | None,
-    ) -> None:
-        self.id = call
-        self.parent = parent
-        self.scope = scope
-        self.function = function
-        self.source = source
-        self.inside: list[str] = []  # ids of ops and scopes
+    id: FunctionId
+    parent: PythonCall | None
+    scope: ScopeId | None
+    function: FunctionPlace
+    source: SourceLine | None
+    inside: list[str] = field(default_factory=list)  # ids of ops and scopes
 
     def event(self) -> FunctionCall:
         """The event of this call."""
         parent = self.parent.id if self.parent is not None else None
         ops = tuple(OpId(item) for item in self.inside if item[0] == "o")
         scopes = tuple(ScopeId(item) for item in self.inside if item[0] == "s")
-        return FunctionCall(
-            self.id, parent, self.scope, *self.function, self.source, ops, scopes
-        )
+        return FunctionCall(self.id, parent, self.scope, *self.function, self.source, ops, scopes)
 
 
 class _TracedFrame(NamedTuple):
@@ -128,11 +116,8 @@ class PythonCalls:
     def innermost(
         self, frames: Sequence[FrameType], regions: Sequence[Region]
     ) -> PythonCall | None:
-        """The innermost call of a function among *frames*; new calls are recorded.
-
-        Args:
-            frames: The frames of the user and of libraries, innermost first.
-            regions: The open regions around some of these frames, innermost first.
+        """The innermost call of a function among *frames*, which are innermost first, as are the
+        *regions* around some of these; new calls are recorded.
         """
         new: list[int] = []
         for place, frame in enumerate(frames):

@@ -11,6 +11,7 @@ import functools
 import inspect
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from torchrecorder.capture.hooks.other_threads import thread_name
@@ -43,42 +44,26 @@ class RecordedThreads:
 
     def expect(self, thread: threading.Thread) -> None:
         """*thread* is about to be started: record it if a recorded thread starts it."""
-        try:
+        with self.main.tape.losing("threads"):
             starter = self.by_thread.get(threading.get_ident())
             if starter is not None and not starter.tape.is_elsewhere():
                 number, scope = len(self.threads) + 1, starter.tape.scope
-                recorded = RecordedThread(self, thread, number, scope)
+                recorded = RecordedThread(self, thread_name(thread), number, scope)
                 self.threads.append(recorded)
                 before = vars(thread).get("run")
-                run = functools.partial(recorded.run, thread, before)
-                vars(thread)["run"] = run
-        except Exception as error:
-            self.main.tape.lose("threads", error)
+                vars(thread)["run"] = functools.partial(recorded.run, thread, before)
 
 
+@dataclass(eq=False)
 class RecordedThread:
-    """A thread that is recorded.
+    """A thread that is recorded."""
 
-    Args:
-        owner: The context that records it.
-        thread: The thread, before it runs.
-        number: Its number, counted from 1.
-        scope: The scope in which it was started.
-    """
-
-    def __init__(
-        self,
-        owner: RecordedThreads,
-        thread: threading.Thread,
-        number: int,
-        scope: ScopeId | None,
-    ) -> None:
-        self.owner = owner
-        self.number = number
-        self.scope = scope
-        self.name = thread_name(thread)
-        self.instruments: Instruments | None = None
-        self.lost = 0
+    owner: RecordedThreads
+    name: str
+    number: int  # counted from 1
+    scope: ScopeId | None  # in which it was started
+    instruments: Instruments | None = None
+    lost: int = 0
 
     def run(self, thread: threading.Thread, before: Callable[[], None] | None) -> None:
         """Replaces ``run`` of *thread*; *before* is the instance attribute ``run``, if it was
@@ -110,7 +95,7 @@ class RecordedThread:
         """Returns a function that runs *thread* in a scope with the name of its function."""
         target, args, kwargs = call_of_thread(thread)
         named = getattr(inspect.unwrap(target), "__name__", "") if target else ""
-        call = instruments.modules.call_function
+        call = instruments.modules.call
         return functools.partial(call, named or self.name, target, args, kwargs, thread.run)
 
     def _enter(self) -> Instruments | None:

@@ -9,13 +9,16 @@ outside it or its module returns.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import FrameType
+from typing import Any, NamedTuple
 
 import torch
 
 from torchrecorder.capture.hooks.custom_functions import class_of
-from torchrecorder.capture.hooks.python_calls import PythonCalls
-from torchrecorder.capture.hooks.source import InternalWork, first_local
+from torchrecorder.capture.hooks.deferred_exit import DeferredExits
+from torchrecorder.capture.hooks.direct_calls import DirectCalls
+from torchrecorder.capture.hooks.python_calls import PythonCall, PythonCalls
+from torchrecorder.capture.hooks.source import InternalWork, Region, Sources, first_local
 from torchrecorder.capture.internals.access import (
     CHECKPOINT_FUNCTION,
     PIPELINE_SCALING,
@@ -23,19 +26,11 @@ from torchrecorder.capture.internals.access import (
     autocast_dtypes,
     current_graph_task,
 )
+from torchrecorder.capture.scope import OpenScope
+from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.describe import dtype_facts
 from torchrecorder.events import ScopeId, ScopeKind, ScopeLeft, SourceLine
 from torchrecorder.graph.nodes import Scope
-
-if TYPE_CHECKING:
-    from types import FrameType
-
-    from torchrecorder.capture.hooks.deferred_exit import DeferredExits
-    from torchrecorder.capture.hooks.direct_calls import DirectCalls
-    from torchrecorder.capture.hooks.python_calls import PythonCall
-    from torchrecorder.capture.scope import OpenScope
-    from torchrecorder.capture.hooks.source import Region, Sources
-    from torchrecorder.capture.tape import Tape
 
 
 class ModeState(NamedTuple):
@@ -78,9 +73,7 @@ class Regions:
     def locate(self, frame: FrameType | None, *, in_pass: bool = False) -> SourceLine | None:
         """The user's line at *frame*; opens and closes the regions around it.
 
-        Args:
-            frame: Where the program is.
-            in_pass: Whether a backward pass runs there, and no hook of the program's own.
+        *in_pass* if a backward pass runs there, and no hook of the program's own.
         """
         self._in_pass = in_pass
         if self.deferred_exits.waiting:
@@ -175,7 +168,8 @@ class Regions:
         for item in wanted[same:]:
             if isinstance(item, ModeState):
                 assert kind is not None
-                self._enter_mode(kind, at_entry, state)
+                detail = _mode_detail(kind, at_entry, state)
+                self.tape.enter(kind, kind.value, cls=detail).key = state
             else:
                 begun.append((item, self._enter(item)))
         self._synced = self.tape.stack[-1] if self.tape.stack else None, state
@@ -209,18 +203,12 @@ class Regions:
             opened = self.direct.enter(region, source, self.state)
         else:
             name = self.sources.steps.get(id(key)) or _name_of(region)
-            opened = self.tape.enter(
-                kind, name, cls=name, source=source, recompute=self._in_pass
-            )
+            opened = self.tape.enter(kind, name, cls=name, source=source, recompute=self._in_pass)
         opened.key = key
         self.entered(opened.event, key)
         if kind is ScopeKind.CUSTOM_FUNCTION:
             self.tape.functions.add(opened.scope)
         return opened.scope
-
-    def _enter_mode(self, kind: ScopeKind, at_entry: ModeState, state: ModeState) -> None:
-        opened = self.tape.enter(kind, kind.value, cls=_mode_detail(kind, at_entry, state))
-        opened.key = state
 
     def close(self, opened: OpenScope, *, failed: bool = False) -> None:
         """End a region, which must be the innermost scope."""
@@ -249,26 +237,28 @@ _NAMED_AFTER_FUNCTIONS = (
     ScopeKind.ZEROING,
     ScopeKind.AVERAGING,
     ScopeKind.TRANSFER,
+    ScopeKind.SCALER,
+    ScopeKind.DATA_LOADER,
     ScopeKind.PIPELINE_BACKWARD,
 )
 
 
 def _name_of(region: Region) -> str:
-    if region.kind is ScopeKind.CUSTOM_FUNCTION:
-        return str(getattr(class_of(region.key), "__name__", region.kind.value))
-    if region.kind is ScopeKind.OPTIMIZER:
-        return str(type(region.key.f_locals["args"][0]).__name__)
-    if region.kind is ScopeKind.CONSTRUCTION:
-        return f"{type(first_local(region.key)).__name__}.__init__"
-    if region.kind in _NAMED_AFTER_FUNCTIONS:
-        return str(region.key.f_code.co_name)
-    if region.kind is ScopeKind.SCALER:
-        name = str(region.key.f_code.co_name)
-        return name if name == PIPELINE_SCALING else f"GradScaler.{name}"
-    if region.kind is ScopeKind.DATA_LOADER:
-        name = str(region.key.f_code.co_name)
+    kind, key = region.kind, region.key
+    if kind is ScopeKind.CUSTOM_FUNCTION:
+        return str(getattr(class_of(key), "__name__", kind.value))
+    if kind is ScopeKind.OPTIMIZER:
+        return str(type(key.f_locals["args"][0]).__name__)
+    if kind is ScopeKind.CONSTRUCTION:
+        return f"{type(first_local(key)).__name__}.__init__"
+    if kind not in _NAMED_AFTER_FUNCTIONS:
+        return str(kind.value)
+    name = str(key.f_code.co_name)
+    if kind is ScopeKind.SCALER and name != PIPELINE_SCALING:
+        return f"GradScaler.{name}"
+    if kind is ScopeKind.DATA_LOADER:
         return "DataLoader" if name == "__next__" else f"DataLoader.{name}"
-    return str(region.kind.value)
+    return name
 
 
 def _is_shown(region: Region) -> bool:
@@ -283,13 +273,8 @@ def _is_shown(region: Region) -> bool:
 
 
 def _mode_kind(at_entry: ModeState, state: ModeState, switched: bool) -> ScopeKind | None:
-    """The mode that differs from the start of the module call.
-
-    Args:
-        at_entry: The modes at the start of the call.
-        state: The modes now.
-        switched: Whether PyTorch itself has switched grad mode, and not the program.
-    """
+    """The mode that differs from the start of the module call; *switched* if PyTorch itself has
+    switched grad mode, and not the program."""
     if state.inference and not at_entry.inference:
         return ScopeKind.INFERENCE_MODE
     if state.autocast != at_entry.autocast and state.autocast:
@@ -316,10 +301,7 @@ def _mode_detail(kind: ScopeKind, at_entry: ModeState, state: ModeState) -> str:
 def _still_on(opened: list[OpenScope], state: ModeState, switched: bool) -> list[ModeState]:
     """The mode that is open around all other regions, if it is still on inside of these.
 
-    Args:
-        opened: The open regions, outermost first.
-        state: The modes now.
-        switched: Whether PyTorch may have switched gradients off inside the regions.
+    *switched* if PyTorch may have switched gradients off inside.
     """
     mode = opened[0].key if opened else None
     if not isinstance(mode, ModeState):

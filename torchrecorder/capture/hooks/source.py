@@ -13,6 +13,7 @@ import os
 import re
 import sys
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any, NamedTuple
@@ -23,15 +24,10 @@ from torch.nn import Module
 from torchrecorder.capture.hooks.custom_functions import AppliedFunctions
 from torchrecorder.capture.hooks.frame_marks import FrameMark, mark_of
 from torchrecorder.capture.internals.access import (
-    AVERAGING_METHODS,
     CALL_CODE,
     CHECKPOINT_CODE,
-    CLIPPING_FUNCTIONS,
-    LOADER_METHODS,
     PIPELINE_BACKWARD,
     PIPELINE_SCALING,
-    RECEIVING_FUNCTIONS,
-    SCALER_METHODS,
     TRANSFERS,
     ZEROING_METHODS,
     WRAPPED_CALL_CODE,
@@ -43,6 +39,13 @@ from torchrecorder.capture.internals.access import (
     pipeline_functions,
 )
 from torchrecorder.capture.internals.module_calls import CALLERS, runs_hooks
+from torchrecorder.capture.internals.table import (
+    AVERAGING,
+    CLIPPING,
+    DATA_LOADERS,
+    GRADIENT_SCALERS,
+    RECEIVED,
+)
 from torchrecorder.events import OF_WEIGHTS, ScopeKind, SourceLine
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
@@ -81,18 +84,18 @@ def _pytorch_codes() -> dict[CodeType, object]:
     pretending: Any = FakeTensorMode.__torch_dispatch__, FakeTensor.__torch_dispatch__
     for functions, place in (
         ((checkpoint.checkpoint,), ScopeKind.CHECKPOINT),
-        (CLIPPING_FUNCTIONS, ScopeKind.CLIPPING),
+        (CLIPPING.functions(), ScopeKind.CLIPPING),
         (ZEROING_METHODS, ScopeKind.ZEROING),
-        (AVERAGING_METHODS, ScopeKind.AVERAGING),
+        (AVERAGING.functions(), ScopeKind.AVERAGING),
         (TRANSFERS, ScopeKind.TRANSFER),
-        (SCALER_METHODS, ScopeKind.SCALER),
-        (LOADER_METHODS, ScopeKind.DATA_LOADER),
-        ((*pretending, *RECEIVING_FUNCTIONS), _PRETENDED),
+        (GRADIENT_SCALERS.functions(), ScopeKind.SCALER),
+        (DATA_LOADERS.functions(), ScopeKind.DATA_LOADER),
+        ((*pretending, *RECEIVED.functions()), _PRETENDED),
     ):
         codes.update(dict.fromkeys([inspect.unwrap(item).__code__ for item in functions], place))
     for function in pipeline_functions():
         kind = _PIPELINE_KINDS.get(function.__name__, ScopeKind.PIPELINE_SETUP)
-        codes[inspect.unwrap(function).__code__] = kind
+        codes[function.__code__] = kind
     if CHECKPOINT_CODE is not None:
         codes[CHECKPOINT_CODE] = _PRETENDED
     return codes
@@ -127,7 +130,8 @@ class Sources:
         self._lines: dict[tuple[int, int], SourceLine] = {}
         self._roots = _import_roots()
         self.eager = RanEagerly()
-        self.is_around = _is_never  # whether a frame was running before the recording started
+        # whether a frame was running before the recording started
+        self.is_around: Callable[[FrameType], bool] = lambda frame: False
         self.steps: dict[int, str] = {}  # compiled steps that run: ids of frames, and optimizers
         self.expect_compiled()
 
@@ -315,14 +319,9 @@ class Sources:
             return _END
         if filename.startswith((_TORCH, OURS, "<frozen")):
             return _INSIDE
-        return self._relative(filename)
-
-    def _relative(self, filename: str) -> str:
-        """*filename* relative to the folder it is imported from."""
-        cell = cell_name(filename)
-        if cell:
+        if cell := cell_name(filename):
             return cell
-        for root in self._roots:
+        for root in self._roots:  # the folders that files are imported from
             if filename.startswith(root):
                 return filename[len(root) :]
         return os.path.basename(filename)
@@ -336,10 +335,6 @@ def first_local(frame: FrameType) -> object:
     """The first argument of the function that runs in *frame*, such as ``self``."""
     names = frame.f_code.co_varnames
     return frame.f_locals.get(names[0]) if names else None
-
-
-def _is_never(frame: FrameType) -> bool:
-    return False
 
 
 def cell_name(filename: str) -> str:

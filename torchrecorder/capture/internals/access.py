@@ -36,17 +36,12 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack as dis
 
 from torchrecorder.capture.internals.table import (
     ATTENTION_BODY,
-    AVERAGING,
     BACKWARD_CALLS,
     CHECKPOINT_FRAMES,
-    CLIPPING,
-    DATA_LOADERS,
     GRADIENT_BUFFERS,
-    GRADIENT_SCALERS,
     OPERATOR_MODES,
     PIPELINES,
     PROFILER_RANGES,
-    RECEIVED,
     SAVED_TENSORS,
     STORAGE_ENDS,
 )
@@ -301,14 +296,8 @@ flatten_tensors: Any = torch._C._nn.flatten_dense_tensors
 CHECKPOINT_CODE: CodeType | None = find(CHECKPOINT_FRAMES.paths[0])
 """The function that sets up and cleans up a checkpoint; the checkpointed call runs outside."""
 
-CLIPPING_FUNCTIONS = tuple(filter(callable, map(find, CLIPPING.paths)))
-"""The functions that clip gradients."""
-
 ZEROING_METHODS = (Module.zero_grad, torch.optim.Optimizer.zero_grad)
 """Methods that set gradients to zero; by default they only drop them, which runs no operation."""
-
-AVERAGING_METHODS = tuple(filter(callable, map(find, AVERAGING.paths)))
-"""Methods of averaged models that update their weights."""
 
 _MOVES = "to to_empty type float double half bfloat16 cpu cuda xpu ipu mtia".split()
 TRANSFERS = (
@@ -317,21 +306,11 @@ TRANSFERS = (
 )
 """Functions that move, save or load all weights of a model, or give them another type."""
 
-SCALER_METHODS = tuple(filter(callable, map(find, GRADIENT_SCALERS.paths)))
-"""Methods of gradient scalers that run operations."""
-
-LOADER_METHODS = tuple(filter(callable, map(find, DATA_LOADERS.paths)))
-"""Methods of data loaders that start a pass over the data, and that load a batch."""
-
-RECEIVING_FUNCTIONS = tuple(filter(callable, map(find, RECEIVED.paths)))
-"""Functions that make the tensors that another process has sent."""
-
 
 def pipeline_functions() -> tuple[Any, ...]:
     """Functions of pipelines that run before the first micro-batch, or compute gradients."""
-    if "torch.distributed.pipelining.schedules" not in sys.modules:
-        return ()
-    return tuple(filter(callable, map(find, PIPELINES.paths)))
+    known = "torch.distributed.pipelining.schedules" in sys.modules
+    return PIPELINES.functions() if known else ()
 
 
 PIPELINE_SCALING = "scale_grads"
@@ -366,9 +345,7 @@ def give_operators_rules(
 ) -> None:
     """Register *mode* for all higher-order operators, which PyTorch requires in some versions.
 
-    Args:
-        mode: The class of the modes.
-        run: Runs the operator; called with the mode, the operator, its args and kwargs.
+    *run* is called with the mode, the operator, its args and kwargs, and runs the operator.
     """
     for operator in list((find("torch._ops._higher_order_ops") or {}).values()):
         if mode not in operator.python_key_table:

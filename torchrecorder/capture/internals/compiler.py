@@ -18,9 +18,7 @@ from torchrecorder.capture.internals.table import COMPILER_CACHE, COMPILER_GUARD
 from torchrecorder.capture.internals.trials import find
 
 _UTILS = "torch._dynamo.utils"
-_OF_NUMPY = tuple(
-    f"{_UTILS}.numpy_{kind}_wrapper" for kind in ("to_tensor", "method", "operator")
-)
+_OF_NUMPY = tuple(f"{_UTILS}.numpy_{kind}_wrapper" for kind in ("to_tensor", "method", "operator"))
 
 
 def break_reason(graph: Any) -> Any:
@@ -63,38 +61,25 @@ def compile_with(
 
 @contextlib.contextmanager
 def compiler_set_aside(backend: Any) -> Iterator[None]:
-    """Inside the block, the compiler works as in a new process; afterwards its state is restored.
-
-    Args:
-        backend: The only backend that is used inside.
+    """Inside the block, the compiler works as in a new process, with *backend*; afterwards its
+    state is restored.
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(torch.compiler.set_stance("default"))
-        stack.enter_context(_quiet())
+        logger = logging.getLogger("torch._dynamo")
+        stack.callback(logger.setLevel, logger.level)
+        logger.setLevel(logging.ERROR)  # its warnings about graph breaks are recorded
         if COMPILER_CACHE.present:
-            stack.enter_context(_own_cache())
-            stack.enter_context(_own_sizes())
-            stack.enter_context(_own_counts())
+            _own_cache(stack)
+            _own_sizes(stack)
+            _own_counts(stack)
             backends: Any = find("torch._dynamo.eval_frame.cached_backends")
             stack.callback(backends.pop, id(backend), None)
         yield
 
 
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Do not log warnings about graph breaks, which are recorded."""
-    logger = logging.getLogger("torch._dynamo")
-    before = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)
-
-
-@contextlib.contextmanager
-def _own_cache() -> Iterator[None]:
-    """Remove the code that was compiled inside the block from the caches."""
+def _own_cache(stack: contextlib.ExitStack) -> None:
+    """Remove the code that is compiled until *stack* is closed from the caches then."""
     made: dict[CodeType, list[CodeType]] = {}
 
     def compiled(code: CodeType, new: CodeType) -> None:
@@ -102,12 +87,13 @@ def _own_cache() -> Iterator[None]:
 
     register: Any = find("torch._dynamo.convert_frame.register_bytecode_hook")
     handle = register(compiled)
-    try:
-        yield
-    finally:
+
+    def remove() -> None:
         handle.remove()
         for code, new in made.items():
             _forget(code, new)
+
+    stack.callback(remove)
 
 
 def _forget(code: CodeType, new: list[CodeType]) -> None:
@@ -125,28 +111,24 @@ def _forget(code: CodeType, new: list[CodeType]) -> None:
         manager.extra_state.invalidate(entry, dead("compiled by torchrecorder"))
 
 
-@contextlib.contextmanager
-def _own_sizes() -> Iterator[None]:
-    """Forget the sizes seen before inside the block, and those seen inside after it."""
+def _own_sizes(stack: contextlib.ExitStack) -> None:
+    """Forget the sizes seen before until *stack* is closed, and those seen meanwhile then."""
     profile: Any = find("torch._dynamo.pgo")
     before = profile._CODE_STATE
+    stack.callback(setattr, profile, "_CODE_STATE", before)
     profile._CODE_STATE = type(before)(before.default_factory) if before is not None else None
-    try:
-        yield
-    finally:
-        profile._CODE_STATE = before
 
 
-@contextlib.contextmanager
-def _own_counts() -> Iterator[None]:
-    """Restore the counters and lists of the compiler after the block."""
+def _own_counts(stack: contextlib.ExitStack) -> None:
+    """Restore the counters and lists of the compiler when *stack* is closed."""
     counters: Any = find("torch._dynamo.utils.counters")
     reasons: Any = find("torch._dynamo.output_graph.graph_break_reasons")
     before = {name: counts.copy() for name, counts in counters.items()}
     length = len(reasons)
-    try:
-        yield
-    finally:
+
+    def restore() -> None:
         counters.clear()
         counters.update(before)
         del reasons[length:]
+
+    stack.callback(restore)

@@ -20,17 +20,11 @@ SETTINGS = {
 
 
 class MadeKernel(NamedTuple):
-    """A kernel or a call of a library, in run order.
+    """A kernel or a call of a library, in run order."""
 
-    Attributes:
-        name: Its name in the generated code, ``"cpp_fused_add_relu_0"``.
-        nodes: The names of the nodes of the graph that it computes.
-        code: The file of generated code that calls it, relative to the folder of Inductor's cache.
-    """
-
-    name: str
-    nodes: tuple[str, ...]
-    code: str
+    name: str  # in the generated code, "cpp_fused_add_relu_0"
+    nodes: tuple[str, ...]  # the names of those in the graph that it computes
+    code: str  # the file of generated code that calls it, relative to Inductor's cache
 
 
 def tracks_kernels() -> bool:

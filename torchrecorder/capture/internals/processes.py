@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -68,16 +68,9 @@ def is_pending(tensor: Any) -> bool:
     return _is(tensor, _ASYNC_TENSOR) and not tensor.completed
 
 
-class DTensorLayout(NamedTuple):
-    """The layout of a DTensor on a device mesh."""
-
-    placements: tuple[str, ...]  # one per dimension of the mesh: "Shard(0)", "Replicate()"
-    mesh: Any
-
-
-def dtensor_layout(tensor: Any) -> DTensorLayout:
-    """The layout of a DTensor."""
-    return DTensorLayout(tuple(map(_placement, tensor.placements)), tensor.device_mesh)
+def dtensor_layout(tensor: Any) -> tuple[tuple[str, ...], Any]:
+    """The placement of a DTensor along each dimension of its mesh, ``"Shard(0)"``; and the mesh."""
+    return tuple(map(_placement, tensor.placements)), tensor.device_mesh
 
 
 def _placement(placement: Any) -> str:
@@ -105,46 +98,39 @@ SEES_COLLECTIVES = COLLECTIVES.present
 SEES_REDUCTIONS = REDUCTIONS.present
 """Whether the reduction of a collective can be read."""
 
-_NAMES = {
-    "allreduce_": "all_reduce",
-    "allreduce_coalesced_": "all_reduce",
-    "broadcast_": "broadcast",
-    "allgather_": "all_gather",
-    "_allgather_base_": "all_gather",
-    "allgather_coalesced_": "all_gather",
-    "allgather_into_tensor_coalesced_": "all_gather",
-    "reduce_scatter_": "reduce_scatter",
-    "_reduce_scatter_base_": "reduce_scatter",
-    "reduce_scatter_tensor_coalesced_": "reduce_scatter",
-    "reduce_": "reduce",
-    "gather_": "gather",
-    "scatter_": "scatter",
-    "alltoall_": "all_to_all",
-    "alltoall_base_": "all_to_all",
-    "barrier": "barrier",
-    "monitored_barrier_": "barrier",
+
+def _common_names(operators_of: dict[str, str]) -> dict[str, str]:
+    """The common name of each operator, from the operators of each name."""
+    return {
+        operator: name for name, operators in operators_of.items() for operator in operators.split()
+    }
+
+
+_NAMES = _common_names({
+    "all_reduce": "allreduce_ allreduce_coalesced_",
+    "broadcast": "broadcast_",
+    "all_gather": "allgather_ _allgather_base_ allgather_coalesced_ "
+                  "allgather_into_tensor_coalesced_",
+    "reduce_scatter": "reduce_scatter_ _reduce_scatter_base_ reduce_scatter_tensor_coalesced_",
+    "reduce": "reduce_",
+    "gather": "gather_",
+    "scatter": "scatter_",
+    "all_to_all": "alltoall_ alltoall_base_",
+    "barrier": "barrier monitored_barrier_",
     "send": "send",
-    "recv_": "recv",
-    "recv_any_source_": "recv",
-}
+    "recv": "recv_ recv_any_source_",
+})
 """Operators of PyTorch's ``c10d`` library, with their common names."""
 
-_FUNCTIONAL = {
-    "all_reduce": "all_reduce",
-    "all_reduce_": "all_reduce",
-    "all_reduce_coalesced": "all_reduce",
-    "all_reduce_coalesced_": "all_reduce",
-    "broadcast": "broadcast",
-    "broadcast_": "broadcast",
-    "all_gather_into_tensor": "all_gather",
-    "all_gather_into_tensor_out": "all_gather",
-    "all_gather_into_tensor_coalesced": "all_gather",
-    "reduce_scatter_tensor": "reduce_scatter",
-    "reduce_scatter_tensor_out": "reduce_scatter",
-    "reduce_scatter_tensor_coalesced": "reduce_scatter",
-    "all_to_all_single": "all_to_all",
-    "shard_dim_alltoall": "all_to_all",
-}
+_FUNCTIONAL = _common_names({
+    "all_reduce": "all_reduce all_reduce_ all_reduce_coalesced all_reduce_coalesced_",
+    "broadcast": "broadcast broadcast_",
+    "all_gather": "all_gather_into_tensor all_gather_into_tensor_out "
+                  "all_gather_into_tensor_coalesced",
+    "reduce_scatter": "reduce_scatter_tensor reduce_scatter_tensor_out "
+                      "reduce_scatter_tensor_coalesced",
+    "all_to_all": "all_to_all_single shard_dim_alltoall",
+})
 """Functional operators, which DTensor calls; with fake tensors they do not call ``c10d``."""
 
 _REDUCTIONS = ("sum", "avg", "product", "min", "max", "band", "bor", "bxor", "premul_sum")
@@ -163,27 +149,12 @@ class RawCommunication(NamedTuple):
     received: list[Tensor]
 
 
-class Listener(Protocol):
-    """Receives the calls of communication operators."""
+def listen(listener: Any) -> Callable[[], None]:
+    """Pass all communication of the process to *listener*; the returned function ends this.
 
-    def begins(self, operator: Any, args: tuple[Any, ...], made: Any = None) -> Any:
-        """An operator begins in this thread; what this returns is passed to `ends`.
-
-        *made* is its result if it ran on fake tensors, without communication.
-        """
-
-    def ends(self, begun: Any, result: Any) -> None:
-        """The operator returned; communication may still be running."""
-
-    def waits(self, on: Any) -> Any:
-        """The program starts to wait for *on*, a work or a tensor."""
-
-    def waited(self, begun: Any) -> None:
-        """The wait is over."""
-
-
-def listen(listener: Listener) -> Callable[[], None]:
-    """Pass all communication of the process to *listener*; the returned function ends this."""
+    Its methods are those of `Communications`: what ``begins`` returns is passed to ``ends``, when
+    the communication may still be running; and what ``waits`` returns, to ``waited``.
+    """
     _listening.add(listener)
     return functools.partial(_listening.remove, listener)
 
@@ -214,7 +185,7 @@ def _registered() -> AbstractContextManager[Any]:
         return stack.pop_all()
 
 
-_listening: Shared[Listener] = Shared(_registered)
+_listening: Shared[Any] = Shared(_registered)
 
 _KEYS = "torch._C.DispatchKey"
 _WORK = "torch._C._distributed_c10d.Work"
@@ -274,7 +245,7 @@ def _wrapped_wait(plain: Callable[..., Any]) -> Callable[..., Any]:
     return wait
 
 
-def _end_waits(waits: list[tuple[Listener, Any]]) -> None:
+def _end_waits(waits: list[tuple[Any, Any]]) -> None:
     for item, begun in waits:
         if begun is not None:
             item.waited(begun)

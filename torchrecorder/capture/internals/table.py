@@ -7,16 +7,9 @@ from __future__ import annotations
 
 import torch
 
-from torchrecorder.capture.internals.internal import OLDEST, Internal, needed
 from torchrecorder.capture.internals.trials import (
-    asks_for_modes,
-    creates_contexts,
-    fakes_communication,
-    find,
-    parameters,
-    reaches_modes,
-    sees_end_of_storages,
-    exposes_reductions,
+    OLDEST, Internal, asks_for_modes, creates_contexts, exposes_reductions, fakes_communication,
+    find, needed, parameters, reaches_modes, sees_end_of_storages,
 )
 from torchrecorder.errors import UnsupportedTorch
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from types import FunctionType
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import Module
 
-from torchrecorder.capture.modes.closures import closed_over
+from torchrecorder.capture.modes.op_schema import FunctionFacts
+from torchrecorder.capture.modes.python_functions import cells
 from torchrecorder.capture.tensors.describe import tensors_in
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.modes.op_schema import FunctionFacts
 
 _PLAIN = (bool, int, float, complex, str, torch.dtype, torch.device, slice, type(Ellipsis))
 _NUMBERS = frozenset((int, bool, float, type(None)))
@@ -87,3 +87,35 @@ def _text(value: Any) -> str:
     else:
         text = "..." if value is Ellipsis else repr(value)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+def closed_over(args: tuple[Any, ...]) -> list[tuple[str, Tensor]]:
+    """The tensors that the functions among *args* close over, without duplicates.
+
+    PyTorch's compiler turns them into inputs; without it, the functions read tensors that are no
+    arguments: those in the cells of a function, and attributes of a module in a cell whose names
+    occur in the function's code.
+    """
+    found: dict[int, tuple[str, Tensor]] = {}
+    stack = [argument for argument in args if isinstance(argument, FunctionType)]
+    seen: set[int] = set()
+    while stack:
+        function = stack.pop()
+        if id(function) in seen:
+            continue
+        seen.add(id(function))
+        for name, held in cells(function):
+            if isinstance(held, FunctionType):
+                stack.append(held)
+            for path, tensor in _held_tensors(name, held, function.__code__.co_names):
+                found.setdefault(id(tensor), (path, tensor))
+    return list(found.values())
+
+
+def _held_tensors(name: str, held: Any, mentioned: tuple[str, ...]) -> Iterator[tuple[str, Tensor]]:
+    if isinstance(held, Tensor):
+        yield name, held
+    elif isinstance(held, Module):
+        for path, tensor in (*held.named_parameters(), *held.named_buffers()):
+            if path.partition(".")[0] in mentioned:
+                yield path, tensor

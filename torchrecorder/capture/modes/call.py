@@ -3,45 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from torch import Tensor
 
 from torchrecorder.capture.hooks.accumulation import Gradients
 from torchrecorder.capture.hooks.python_calls import PythonCall
 from torchrecorder.capture.modes.call_site import Caller
+from torchrecorder.capture.modes.mutation import RECEIVED, STATISTICS
 from torchrecorder.capture.modes.op_schema import FunctionFacts
 from torchrecorder.capture.scope import OpenScope
-from torchrecorder.capture.modes.mutation import RECEIVED, STATISTICS
+from torchrecorder.capture.tensors.entries import Entry
 from torchrecorder.events import OpId, Slot, SourceLine
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.tensors.entries import Entry
 
 Written = tuple[str, Tensor, "Entry"]
 """An argument that seems to be written: its name, the tensor, and its entry in the table."""
 
 
+@dataclass(init=False, eq=False, slots=True)
 class Call:
     """A torch function that is running."""
-
-    __slots__ = (
-        "op",
-        "outer",
-        "index",
-        "facts",
-        "place",
-        "caller",
-        "wrapped",
-        "on_objects",
-        "tensors",
-        "added_to",
-        "inputs",
-        "arguments",
-        "source",
-        "function",
-        "started",
-    )
 
     op: OpId
     outer: OpId | None  # the backward pass in which a hook called the function

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import FrameType, FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from torchrecorder.capture.modes.call_site import Caller
 from torchrecorder.capture.internals.access import (
     TorchFunctionMode,
     bodies_of_modules,
@@ -19,9 +18,8 @@ from torchrecorder.capture.internals.access import (
     peek_transformations,
     push_function_mode,
 )
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.tensors.tensor_table import Values
+from torchrecorder.capture.modes.call_site import Caller
+from torchrecorder.capture.tensors.tensor_table import Values
 
 COMPOSED = bodies_of_modules()
 """The functions, each with the method of the module that calls it."""
@@ -37,12 +35,6 @@ def body_of(
 
     It is one op outside of its module, and if running the body could change the run: under other
     modes, in transformations, and if a tensor of the user has several aliases among its arguments.
-
-    Args:
-        func: The function that was passed to the mode.
-        frame: The one in which PyTorch passes it.
-        args: Its arguments.
-        values: The table of tensors.
     """
     caller = frame.f_back.f_back if frame.f_back is not None else None
     inside = caller is not None and caller.f_code is COMPOSED[func]

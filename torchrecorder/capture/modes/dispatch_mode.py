@@ -6,26 +6,23 @@ exists before the mode is called, and is attached to the result afterwards, as i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from torchrecorder.capture.modes.call import Call
-from torchrecorder.capture.modes.call_site import direct
-from torchrecorder.capture.modes.function_mode import Calls
+from torchrecorder.capture.autograd.walk import AutogradWalk
 from torchrecorder.capture.internals.access import (
     DisableTorchFunction,
     TorchDispatchMode,
     current_function_mode,
     next_node_number,
 )
+from torchrecorder.capture.modes.call import Call
+from torchrecorder.capture.modes.call_site import direct
+from torchrecorder.capture.modes.function_mode import Calls, FunctionCalls
 from torchrecorder.capture.modes.op_schema import FunctionFacts, operator_facts
 from torchrecorder.capture.tensors.describe import UNSETTLED, innermost, tensors_in
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.autograd.walk import AutogradWalk
-    from torchrecorder.capture.modes.function_mode import FunctionCalls
 
 _DETACH = torch.ops.aten.detach.default
 
@@ -140,8 +137,9 @@ class _DispatchedCalls(Calls):
     """Handles the start and end of a call below autograd."""
 
     def __init__(self, above: Calls) -> None:
+        super().__init__(above.regions, above.backward)
         grads: Any = _DispatchedGrads(above.autograd)
-        super().__init__(above.tape, above.values, grads, above.regions, above.backward)
+        self.autograd = grads
         self.caller_at = direct
 
     def end(self, call: Call, result: Any) -> None:

@@ -10,7 +10,7 @@ kernels and forks bypass that; a scripted module that may contain some is record
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,11 +18,9 @@ from torch.nn import Parameter
 
 from torchrecorder.capture.internals.access import FakeTensor, fuses
 from torchrecorder.capture.modes.dispatch_mode import DispatchSwitch, DispatchCalls
+from torchrecorder.capture.modes.function_mode import FunctionCalls
 from torchrecorder.capture.state.restore import without_modes
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.modes.function_mode import FunctionCalls
-    from torchrecorder.capture.tape import Tape
+from torchrecorder.capture.tape import Tape
 
 _FUSED = (nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttention)
 _MODULES = (*_FUSED, torch.jit.ScriptModule)

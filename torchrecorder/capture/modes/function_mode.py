@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import Any
 
 from torch import Tensor, is_grad_enabled
 from torch.overrides import TorchFunctionMode
 
 from torchrecorder.capture.hooks.accumulation import Accumulation
+from torchrecorder.capture.hooks.backward import BackwardRuns
+from torchrecorder.capture.hooks.regions import Regions
 from torchrecorder.capture.hooks.source import InternalWork
 from torchrecorder.capture.internals.access import (
     USUAL_TYPES, DisableTorchFunction,
@@ -28,35 +31,20 @@ from torchrecorder.capture.modes.op_schema import FunctionFacts, facts_of
 from torchrecorder.capture.tensors.alias import holds_alias, run_on_originals
 from torchrecorder.capture.tensors.argument_objects import takes_part, tensors_in_objects
 from torchrecorder.capture.tensors.describe import innermost, tensors_in
+from torchrecorder.capture.tensors.tensor_table import Values
 from torchrecorder.events import OpId, OpKind, ValueId
 from torchrecorder.graph.nodes import Op
-
-if TYPE_CHECKING:
-    from types import FrameType
-
-    from torchrecorder.capture.autograd.walk import AutogradWalk
-    from torchrecorder.capture.hooks.backward import BackwardRuns
-    from torchrecorder.capture.hooks.regions import Regions
-    from torchrecorder.capture.tape import Tape
-    from torchrecorder.capture.tensors.tensor_table import Values
 
 
 class Calls:
     """Handles the start and end of a call, for any of the modes."""
 
-    def __init__(
-        self,
-        tape: Tape,
-        values: Values,
-        autograd: AutogradWalk,
-        regions: Regions,
-        backward: BackwardRuns,
-    ) -> None:
-        self.tape = tape
-        self.values = values
-        self.autograd = autograd
+    def __init__(self, regions: Regions, backward: BackwardRuns) -> None:
         self.regions = regions
         self.backward = backward
+        self.tape = backward.tape
+        self.autograd = backward.autograd
+        self.values = backward.autograd.values
         self.sites = CallSites()
         self.caller_at: Callable[[FrameType], Caller] = self.sites.at
 
@@ -242,9 +230,7 @@ class Calls:
         own = call.own_writes(found.values()) if len(found) > 1 else found.values()
         return {id(tensor): self.values.wrote(tensor, entry, call.op) for _, tensor, entry in own}
 
-    def _outputs(
-        self, call: Call, result: Any, writes: dict[int, ValueId]
-    ) -> tuple[ValueId, ...]:
+    def _outputs(self, call: Call, result: Any, writes: dict[int, ValueId]) -> tuple[ValueId, ...]:
         """The new values: results first, then written arguments."""
         usual = not (call.wrapped or call.on_objects or call.facts.attribute)
         if usual and isinstance(result, Tensor) and len(writes) < 2:

@@ -13,11 +13,12 @@ import itertools
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
-from torch.overrides import TorchFunctionMode
 
+from torchrecorder.capture.hooks.modules import ModuleScopes
+from torchrecorder.capture.hooks.optimizer import OptimizerSteps
 from torchrecorder.capture.internals.access import (
     OPERATOR_HOMES,
     OPERATOR_SETUP,
@@ -30,12 +31,8 @@ from torchrecorder.capture.internals.access import (
     put_function_modes,
     take_function_modes,
 )
+from torchrecorder.capture.modes.function_mode import FunctionCalls
 from torchrecorder.capture.state.shared import Shared
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.hooks.modules import ModuleScopes
-    from torchrecorder.capture.hooks.optimizer import OptimizerSteps
-    from torchrecorder.capture.modes.function_mode import FunctionCalls
 
 
 class CompiledOps:
@@ -105,14 +102,8 @@ def _unrecorded() -> Iterator[Any]:
             yield backend
         finally:
             if stack is not None:
-                _resume(stack, active[-1])
-
-
-def _resume(stack: contextlib.ExitStack, last: CompiledOps) -> None:
-    try:
-        stack.close()
-    except Exception as error:
-        last.lose(error)
+                with active[-1].modules.tape.losing("operators on functions"):
+                    stack.close()
 
 
 def _suspend_and_compile(active: tuple[CompiledOps, ...]) -> contextlib.ExitStack | None:
@@ -136,7 +127,10 @@ def suspended(active: tuple[CompiledOps, ...]) -> contextlib.ExitStack | None:
         for counts in reversed(counting):
             stack.callback(counts.__enter__)
             counts.__exit__(None, None, None)
-        stack.enter_context(_only([mode for mode in modes if mode not in ours], modes))
+        stack.callback(put_function_modes, modes)
+        stack.callback(take_function_modes)
+        take_function_modes()
+        put_function_modes(mode for mode in modes if mode not in ours)
         for entry in reversed(active):
             stack.callback(entry.modules.__enter__)
             entry.modules.__exit__()
@@ -150,18 +144,6 @@ def _counting() -> list[TorchDispatchMode]:
     modes = reversed(dispatch_modes())
     found = list(itertools.takewhile(lambda mode: isinstance(mode, RecorderDispatchMode), modes))
     return found[::-1]
-
-
-@contextlib.contextmanager
-def _only(others: list[TorchFunctionMode], modes: list[TorchFunctionMode]) -> Iterator[None]:
-    """Leave only the *others* of the function *modes* on the stack."""
-    take_function_modes()
-    put_function_modes(others)
-    try:
-        yield
-    finally:
-        take_function_modes()
-        put_function_modes(modes)
 
 
 def _run_recorded(graph: Any, inputs: list[Any], **options: Any) -> Callable[..., Any]:

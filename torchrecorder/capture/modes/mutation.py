@@ -17,23 +17,18 @@ STATISTICS = dict.fromkeys(
 """Written only in training mode."""
 
 RECEIVED = {
-    "all_reduce": ("tensor",),
-    "all_reduce_coalesced": ("tensors",),
-    "broadcast": ("tensor",),
-    "reduce": ("tensor",),
-    "recv": ("tensor",),
-    "irecv": ("tensor",),
-    "scatter": ("tensor",),
-    "gather": ("gather_list",),
-    "all_gather": ("tensor_list",),
-    "all_gather_coalesced": ("output_tensor_lists",),
-    "all_gather_into_tensor": ("output_tensor",),
-    "all_gather_single": ("output_tensor",),
-    "reduce_scatter": ("output",),
-    "reduce_scatter_tensor": ("output",),
-    "reduce_scatter_single": ("output",),
-    "all_to_all": ("output_tensor_list",),
-    "all_to_all_single": ("output",),
+    function: (argument,)
+    for argument, functions in {
+        "tensor": "all_reduce broadcast reduce recv irecv scatter",
+        "tensors": "all_reduce_coalesced",
+        "gather_list": "gather",
+        "tensor_list": "all_gather",
+        "output_tensor_lists": "all_gather_coalesced",
+        "output_tensor": "all_gather_into_tensor all_gather_single",
+        "output": "reduce_scatter reduce_scatter_tensor reduce_scatter_single all_to_all_single",
+        "output_tensor_list": "all_to_all",
+    }.items()
+    for function in functions.split()
 }
 """Arguments that the functions of ``torch.distributed`` receive into, on any rank."""
 
@@ -56,9 +51,5 @@ def _in_lists(schemas: Iterable[Any]) -> tuple[str, ...]:
     A single ``out=`` increases its version; fake tensors in a list do not.
     """
     written = [item for schema in schemas for item in schema.arguments if item.is_write]
-    lists = any(map(_is_list, written))
+    lists = any(str(item.type) == "List[Tensor]" for item in written)
     return tuple(dict.fromkeys(item.name for item in written)) if lists else ()
-
-
-def _is_list(argument: Any) -> bool:
-    return str(argument.type) == "List[Tensor]"

@@ -11,28 +11,16 @@ from typing import Any
 import torch
 import torch.nn.functional
 
-from torchrecorder.capture.internals.access import (
-    HigherOrderOperator,
-    OpOverload,
-    OpOverloadPacket,
-)
+from torchrecorder.capture.internals.access import HigherOrderOperator, OpOverload, OpOverloadPacket
 from torchrecorder.capture.modes.composed import COMPOSED
 from torchrecorder.capture.modes.mutation import is_collective, silent_writes
 from torchrecorder.capture.modes.python_functions import positional_parameters
 
 _OPERATORS = {
-    "__radd__": "add",
     "__rsub__": "rsub",
-    "__rmul__": "mul",
-    "__rdiv__": "div",
     "__rtruediv__": "div",
     "__truediv__": "div",
-    "__div__": "div",
-    "__idiv__": "div_",
     "__itruediv__": "div_",
-    "__rpow__": "pow",
-    "__ipow__": "pow_",
-    "__rmatmul__": "matmul",
     "__imatmul__": "matmul_",
     "__rfloordiv__": "floor_divide",
     "__floordiv__": "floor_divide",
@@ -43,7 +31,6 @@ _OPERATORS = {
     "__invert__": "bitwise_not",
     "__bool__": "bool()",
     "__nonzero__": "bool()",
-    "__contains__": "contains",
     "__float__": "float()",
     "__int__": "int()",
     "__index__": "int()",
@@ -180,7 +167,7 @@ def _work_out(func: Callable[..., Any]) -> FunctionFacts:
         parameters=parameters,
         ignored=name in _IGNORED or isinstance(func, torch.ScriptMethod),  # its inside is recorded
         reads_data=name in _READS_DATA or runs_backward or is_collective(func),
-        in_place=_writes_first(name),
+        in_place=name == "setitem" or name.endswith("_") and not name.endswith("__"),
         grad_switch=name == "_set_grad_enabled",
         writes=silent_writes(func, name, schemas),
         declared=frozenset(
@@ -244,10 +231,6 @@ def _specific(func: Any, name: str) -> str:
     if name not in _UNSPECIFIC or not isinstance(func, (OpOverload, OpOverloadPacket)):
         return name
     return f"{str(func).partition('.')[0]}_{name}"
-
-
-def _writes_first(name: str) -> bool:
-    return name == "setitem" or name.endswith("_") and not name.endswith("__")
 
 
 def _qualname(func: Any, name: str) -> str:

@@ -11,10 +11,11 @@ import socket
 import threading
 import weakref
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 
+from torchrecorder.capture.hooks.backward import BackwardRuns
 from torchrecorder.capture.internals.access import current_graph_task
 from torchrecorder.capture.internals.processes import (
     RawCommunication,
@@ -30,6 +31,10 @@ from torchrecorder.capture.internals.processes import (
     work_in,
 )
 from torchrecorder.capture.observer import Observer
+from torchrecorder.capture.running import Running
+from torchrecorder.capture.tape import Tape
+from torchrecorder.capture.tensors.describe import shape_of
+from torchrecorder.capture.tensors.tensor_table import Values
 from torchrecorder.events import (
     BYTES_OF_GRADIENT,
     Communication,
@@ -43,12 +48,6 @@ from torchrecorder.events import (
     Shard,
     ValueId,
 )
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.hooks.backward import BackwardRuns
-    from torchrecorder.capture.running import Running
-    from torchrecorder.capture.tape import Tape
-    from torchrecorder.capture.tensors.tensor_table import Values
 
 UNTIMED = ("fake", "nccl", "xccl")
 """Backends that do not communicate, or whose completion on the host is only a kernel launch."""
@@ -127,7 +126,8 @@ class Communications(Observer):
     # What is sent -------------------------------------------------------------------
 
     def begins(self, operator: Any, args: tuple[Any, ...], made: Any = None) -> _Pending | None:
-        """A communication operator begins; *made* is its result on fake tensors."""
+        """A communication operator begins in this thread; *made* is its result if it ran on fake
+        tensors, without communication."""
         if not self._is_meant():
             return None
         with self._working():
@@ -153,7 +153,7 @@ class Communications(Observer):
                     begun.future = future if begun.seconds is None else None
 
     def waits(self, on: Any) -> tuple[Any, _Pending | None, float] | None:
-        """The program begins to wait."""
+        """The program begins to wait for *on*, a work or a tensor."""
         if not self._is_meant():
             return None
         with self.tape.losing("communications"):
@@ -278,8 +278,7 @@ class Communications(Observer):
             facts = self._meshes[mesh] = mesh_facts(mesh)
         part = local_part(tensor)
         self._spread.add(value)
-        shape = tuple([size if type(size) is int else -1 for size in part.shape])
-        self.tape.write(Shard(value, str(facts), placements, shape, _bytes(part)))
+        self.tape.write(Shard(value, str(facts), placements, shape_of(part), _bytes(part)))
 
     def finish(self) -> None:
         """The run is over: write the communications."""
@@ -288,9 +287,7 @@ class Communications(Observer):
             opened.settle()
             opened.future = None
             seconds, blocked = opened.seconds, opened.blocked
-            self.tape.write(
-                opened.communication._replace(seconds=seconds, blocked_seconds=blocked)
-            )
+            self.tape.write(opened.communication._replace(seconds=seconds, blocked_seconds=blocked))
         for value, size in self._gradients.items():
             self.tape.write(Measured(BYTES_OF_GRADIENT, value, size))
         self._works.clear()

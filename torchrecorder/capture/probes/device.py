@@ -7,17 +7,15 @@ every op; a new peak of the allocator within an op counts too. Peak statistics a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from torchrecorder.capture.observer import Given, Observer
+from torchrecorder.capture.scope import OpenScope
+from torchrecorder.capture.tape import Tape
 from torchrecorder.events import BYTES_PEAK, SECONDS_ON_DEVICE, GradId, Measured, OpId
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.scope import OpenScope
-    from torchrecorder.capture.tape import Tape
 
 
 def in_use() -> bool:
@@ -39,11 +37,9 @@ class DeviceWatched(Observer):
     # Time ---------------------------------------------------------------------------
 
     def op_begins(self, op: OpId) -> None:
-        """An op is submitted to the device."""
         self._start(op)
 
     def op_ended(self, op: OpId) -> None:
-        """The op was submitted: record its end event."""
         self._stop(op)
         self._look(op)
 
@@ -53,7 +49,6 @@ class DeviceWatched(Observer):
             self._start(f"{grad} {run}")
 
     def node_ended(self, grad: GradId, run: int) -> None:
-        """The node was submitted."""
         self._stop(f"{grad} {run}")
         self._look(grad)
 

@@ -7,11 +7,12 @@ operators are decomposed as in PyTorch, which under inference mode leaves this t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.utils.flop_counter import flop_registry
 
+from torchrecorder.capture.hooks.backward import BackwardRuns
 from torchrecorder.capture.internals.access import (
     COMPOSED,
     DEVICE_KEYS,
@@ -21,11 +22,8 @@ from torchrecorder.capture.internals.access import (
     leave_dispatch_mode,
 )
 from torchrecorder.capture.probes.kernels import RecorderDispatchMode
+from torchrecorder.capture.tape import Tape
 from torchrecorder.events import FLOPS_BACKWARD, FLOPS_FORWARD, Measured
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.hooks.backward import BackwardRuns
-    from torchrecorder.capture.tape import Tape
 
 _FORM = frozenset(
     "sym_is_contiguous is_contiguous is_strides_like_format is_non_overlapping_and_dense size "

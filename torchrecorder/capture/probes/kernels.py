@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
+from torchrecorder.capture.hooks.backward import BackwardRuns
 from torchrecorder.capture.internals.access import (
     SHOWS_OPERATORS,
     TorchDispatchMode,
     give_operators_rules,
 )
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.hooks.backward import BackwardRuns
-    from torchrecorder.capture.tape import Tape
+from torchrecorder.capture.tape import Tape
 
 
 class RecorderDispatchMode(TorchDispatchMode):

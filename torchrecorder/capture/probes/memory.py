@@ -9,22 +9,20 @@ gradients, and everything else that the run reads.
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 from torch.nn.parameter import is_lazy
 
+from torchrecorder.capture.hooks.backward import BackwardRuns
 from torchrecorder.capture.internals.access import SHOWS_OPERATORS, current_node
 from torchrecorder.capture.observer import Given, Observer
 from torchrecorder.capture.probes.device import in_use
 from torchrecorder.capture.probes.kernels import RecorderDispatchMode
+from torchrecorder.capture.scope import OpenScope
+from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.describe import memory_owner
 from torchrecorder.events import BYTES_PEAK, Allocation, GradId, Measured, NO_STORAGE, OpId, made
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.hooks.backward import BackwardRuns
-    from torchrecorder.capture.scope import OpenScope
-    from torchrecorder.capture.tape import Tape
 
 _ADOPTS = frozenset(("aten::lift_fresh", "aten::lift", "aten::lift_fresh_copy"))
 """Operators with an argument that was created just before, unseen by the mode."""
@@ -152,23 +150,18 @@ class MemoryWatched(RecorderDispatchMode, Observer):
         self._begin(op)
 
     def op_ended(self, op: OpId) -> None:
-        """It has run."""
         self._end(op)
 
     def scope_entered(self, scope: OpenScope) -> None:
-        """A module call begins."""
         self._begin(scope.scope, node=False)
 
     def scope_left(self, scope: OpenScope, outputs: list[tuple[str, Tensor]]) -> None:
-        """It ended."""
         self._end(scope.scope)
 
     def node_begins(self, grad: GradId, run: int, given: Given) -> None:
-        """A grad node is about to run."""
         self._begin(grad)
 
     def node_ended(self, grad: GradId, run: int) -> None:
-        """It has run."""
         self._end(grad)
 
     def _begin(self, place: str, *, node: bool = True) -> None:

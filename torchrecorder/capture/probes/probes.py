@@ -11,7 +11,9 @@ from torchrecorder.build import Event
 from torchrecorder.capture.internals import processes
 from torchrecorder.capture.probes.device import DeviceWatched, in_use
 from torchrecorder.capture.probes.profiled import PROFILER, Ranges
-from torchrecorder.capture.probes.statistics import Choice, patterns_of
+from torchrecorder.capture.probes.replay import NodesKept
+from torchrecorder.capture.probes.retained_tensors import TensorsKept, op_place
+from torchrecorder.capture.probes.statistics import Choice, StatisticsTaken, patterns_of
 from torchrecorder.capture.scope import scopes_around
 from torchrecorder.checks import FLAG, TEXTS, Check, check, one_of, warn_unmatched
 from torchrecorder.graph.nodes import Op, Scope
@@ -20,8 +22,6 @@ from torchrecorder.graph.retained_tensors import Kept
 if TYPE_CHECKING:
     from torchrecorder.capture.hooks.backward import BackwardRuns
     from torchrecorder.capture.probes.communications import Communications
-    from torchrecorder.capture.probes.retained_tensors import TensorsKept
-    from torchrecorder.capture.probes.replay import NodesKept
     from torchrecorder.capture.running import Running
     from torchrecorder.capture.tape import Tape
 
@@ -48,18 +48,7 @@ CHECKS = {
 
 @dataclass(frozen=True)
 class Extras:
-    """The optional measurements of a run.
-
-    Attributes:
-        stats: Compute statistics of tensors and gradients: of all, or of those in these scopes.
-        keep: Scopes and operations whose results, and gradients of results, are kept.
-        flops: Count floating-point operations.
-        replay: Keep grad nodes and their gradients, to run single nodes again.
-        saved: Count the bytes that grad nodes save for backward.
-        compiled: Compile the model too, to get its graphs; with Inductor, also its kernels.
-        profiler: A profiler that records ops and scopes as ranges.
-        memory: Record when the memory of tensors is allocated and released.
-    """
+    """The optional measurements of a run: options of `Recorder`, which explains them."""
 
     stats: Choice = False
     keep: Choice = ()
@@ -82,8 +71,6 @@ class Extras:
         scopes = [item.path or item.name for item in entered.values()]
         warn_unmatched("stats", patterns_of(self.stats), scopes)
         if patterns := patterns_of(self.keep):
-            from torchrecorder.capture.probes.retained_tensors import op_place
-
             ops = [
                 f"{op_place(scopes_around(entered, event.scope))}: {event.name}"
                 for event in events
@@ -101,18 +88,12 @@ class Extras:
     ) -> None:
         """Start the requested instruments."""
         if self.stats:
-            from torchrecorder.capture.probes.statistics import StatisticsTaken
-
             storages = backward.autograd.values.storages
             tape.observers.append(StatisticsTaken(tape, running, storages, self.stats))
         if self.keep:
-            from torchrecorder.capture.probes.retained_tensors import TensorsKept
-
             started.tensors = TensorsKept(tape, backward.autograd, self.keep)
             tape.observers.append(started.tensors)
         if self.replay:
-            from torchrecorder.capture.probes.replay import NodesKept
-
             started.nodes = NodesKept()
             tape.observers.append(started.nodes)
         if processes.in_use() and processes.SEES_COLLECTIVES:

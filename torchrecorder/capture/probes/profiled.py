@@ -37,11 +37,9 @@ class Ranges(Observer):
         self._open: list[tuple[str, Any]] = []
 
     def op_begins(self, op: OpId) -> None:
-        """Its range begins."""
         self._enter(op, MARK + op)
 
     def op_ended(self, op: OpId) -> None:
-        """Its range ends."""
         self._leave(op)
 
     def scope_entered(self, scope: OpenScope) -> None:
@@ -49,11 +47,9 @@ class Ranges(Observer):
         self._enter(scope.scope, f"{MARK}{scope.scope} {scope.event.path or scope.event.name}")
 
     def scope_left(self, scope: OpenScope, outputs: list[tuple[str, Tensor]]) -> None:
-        """Its range ends."""
         self._leave(scope.scope)
 
     def node_begins(self, grad: GradId, run: int, given: Given) -> None:
-        """Its mark is written."""
         with profiler_range(MARK + grad):
             pass
 
@@ -87,15 +83,15 @@ def slices_of(profiler: Any) -> list[Slice]:
     """The slices of *profiler* on the CPU, with the kernels that each launched."""
     events = list(profiler.events())
     begun = {event.id: event.time_range.start for event in events if not _is_on_cpu(event)}
-    return [_slice(event, begun) for event in events if _is_slice(event)]
+    return [
+        _slice(event, begun)
+        for event in events
+        if _is_on_cpu(event) and not event.is_async and event.name != "[memory]"
+    ]
 
 
 def _is_on_cpu(event: Any) -> bool:
     return event.device_type.name == "CPU"  # type: ignore[no-any-return]
-
-
-def _is_slice(event: Any) -> bool:
-    return _is_on_cpu(event) and not event.is_async and event.name != "[memory]"
 
 
 def _slice(event: Any, begun: Mapping[int, float]) -> Slice:

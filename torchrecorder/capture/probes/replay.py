@@ -24,11 +24,9 @@ class NodesKept(Observer):
         self._given: dict[GradId, Given] = {}
 
     def node_met(self, grad: GradId, node: Any) -> None:
-        """Keep the node."""
         self._nodes[grad] = node
 
     def node_begins(self, grad: GradId, run: int, given: Given) -> None:
-        """Keep the gradients that it receives."""
         self._given[grad] = tuple(
             [item.detach() if isinstance(item, Tensor) else item for item in given]
         )

@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from torchrecorder.capture.autograd.walk import AutogradWalk
 from torchrecorder.capture.internals.access import DisableTorchFunction
 from torchrecorder.capture.observer import Given, Observer
 from torchrecorder.capture.probes.statistics import Choice, chooses, patterns_of
+from torchrecorder.capture.scope import OpenScope
+from torchrecorder.capture.tape import Tape
 from torchrecorder.events import GradEdge, GradId, OpId, ValueId
 from torchrecorder.graph.nodes import Scope
 from torchrecorder.graph.retained_tensors import Tensors
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.autograd.walk import AutogradWalk
-    from torchrecorder.capture.scope import OpenScope
-    from torchrecorder.capture.tape import Tape
 
 _CallTensors = dict[str, Any]
 
@@ -35,7 +33,7 @@ class TensorsKept(Observer):
         self.tape = tape
         self.autograd = autograd
         self.choice = choice
-        self.ops = of_ops(choice)
+        self.ops = [item for item in patterns_of(choice) if ": " in item]  # "layer1.0: relu"
         self._made: dict[str, list[_CallTensors]] = {}
         self._flowed: dict[str, list[_CallTensors]] = {}
         self._wanted: dict[GradEdge, list[tuple[_CallTensors, str]]] = {}
@@ -92,11 +90,6 @@ class TensorsKept(Observer):
 def _copy_into(made: _CallTensors, name: str, tensor: Tensor) -> None:
     with DisableTorchFunction(), torch.no_grad():
         made[name] = tensor.detach().clone()
-
-
-def of_ops(choice: Choice) -> list[str]:
-    """The patterns in *choice* for operations: ``"layer1.0: relu"``."""
-    return [pattern for pattern in patterns_of(choice) if ": " in pattern]
 
 
 def op_place(around: Iterable[Scope]) -> str:

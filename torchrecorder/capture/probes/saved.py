@@ -8,22 +8,19 @@ node that saves it; the memory of parameters does not count.
 """
 
 from __future__ import annotations
+from types import FrameType
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, UntypedStorage
 from torch.nn import Parameter
 
 from torchrecorder.capture.internals.access import saved_attributes, without_dispatch_modes
+from torchrecorder.capture.tape import Tape
+from torchrecorder.capture.tensors.tensor_table import Values
 from torchrecorder.events import BYTES_SAVED, GradId, Measured, OpId, Role, ScopeKind
 from torchrecorder.graph.nodes import Scope
-
-if TYPE_CHECKING:
-    from types import FrameType
-
-    from torchrecorder.capture.tape import Tape
-    from torchrecorder.capture.tensors.tensor_table import Values
 
 _NARROW = {
     torch.float64: torch.float16,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import fnmatch
 import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Union
+from typing import Union
 
 import torch
 from torch import Tensor
@@ -22,12 +22,10 @@ from torchrecorder.capture.internals.access import (
 )
 from torchrecorder.capture.internals.processes import local_part
 from torchrecorder.capture.observer import Given, Observer
+from torchrecorder.capture.running import Running
+from torchrecorder.capture.tape import Tape
+from torchrecorder.capture.tensors.storage import Storages
 from torchrecorder.events import GradId, OpId, Statistics, ValueId
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.running import Running
-    from torchrecorder.capture.tape import Tape
-    from torchrecorder.capture.tensors.storage import Storages
 
 Choice = Union[bool, str, Sequence[str]]
 """True for everything, or dotted paths of scopes, with ``*`` and ``?``."""
@@ -51,23 +49,19 @@ def patterns_of(choice: Choice) -> Sequence[str]:
 class StatisticsTaken(Observer):
     """Computes statistics of the outputs of ops and of the gradients that grad nodes receive."""
 
-    def __init__(
-        self, tape: Tape, running: Running, storages: Storages, choice: Choice
-    ) -> None:
+    def __init__(self, tape: Tape, running: Running, storages: Storages, choice: Choice) -> None:
         self.tape = tape
         self.running = running
         self.storages = storages
         self.choice = choice
 
     def op_made(self, op: OpId, name: str, made: list[tuple[ValueId, Tensor]]) -> None:
-        """Statistics of new values."""
         if self.choice is True or chooses(self.choice, self.running.paths(self.tape.scope)):
             for value, tensor in made:
                 take = functools.partial(self._take, value, 0, -1)
                 self.storages.when_arrived(tensor, take)
 
     def node_begins(self, grad: GradId, run: int, given: Given) -> None:
-        """Statistics of gradients."""
         if self.choice is True or chooses(self.choice, self.running.paths_of(grad)):
             for index, tensor in enumerate(given):
                 if isinstance(tensor, Tensor):

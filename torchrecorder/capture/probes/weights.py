@@ -61,11 +61,7 @@ class Weight:
 
 
 class WeightsFollowed:
-    """Follows the parameters of *model* while it is entered.
-
-    Attributes:
-        weights: By dotted name.
-    """
+    """Follows the parameters of *model*, by their dotted names, while it is entered."""
 
     def __init__(self, model: object, *, histograms: bool = False) -> None:
         self.weights: dict[str, Weight] = {}

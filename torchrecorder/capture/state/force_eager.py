@@ -41,11 +41,7 @@ _stance: Shared[RunEagerly] = Shared(_eager)
 
 class RunEagerly(MetaPathFinder, Loader):
     """A context in which nothing is compiled by ``torch.compile`` and functions that use it, except
-    recorded steps of optimizers.
-
-    Args:
-        lose: Called with errors.
-        loaded: Called when the program imports the compiler.
+    recorded steps of optimizers; *loaded* is called when the program imports the compiler.
     """
 
     def __init__(
@@ -75,7 +71,8 @@ class RunEagerly(MetaPathFinder, Loader):
     def _set_stance(self) -> None:
         _stance.add(self)
         if not self._hooked:
-            self._exit.enter_context(_unsaid(_ABOUT_US))
+            warnings.filterwarnings("ignore", _ABOUT_US)
+            self._exit.callback(_remove_filter, warnings.filters[0])
 
     def _stop_waiting(self) -> None:
         with contextlib.suppress(ValueError):
@@ -106,10 +103,6 @@ class RunEagerly(MetaPathFinder, Loader):
             spec.submodule_search_locations = self._spec.submodule_search_locations
         return spec
 
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """Create the module with the original loader."""
-        return None
-
     def exec_module(self, module: ModuleType) -> None:
         """Load the compiler with the original loader, then set the stance."""
         assert self._spec is not None and self._spec.loader is not None
@@ -123,14 +116,8 @@ class RunEagerly(MetaPathFinder, Loader):
             self._lose("compilers", error)
 
 
-@contextlib.contextmanager
-def _unsaid(message: str) -> Iterator[None]:
-    """Suppress warnings that begin with *message*, and keep changes of other filters."""
-    warnings.filterwarnings("ignore", message)
-    entry = warnings.filters[0]
-    try:
-        yield
-    finally:
-        filters: Any = warnings.filters
-        with contextlib.suppress(ValueError):
-            filters.remove(entry)
+def _remove_filter(entry: Any) -> None:
+    """Remove a filter of warnings, and keep changes of others."""
+    filters: Any = warnings.filters
+    with contextlib.suppress(ValueError):
+        filters.remove(entry)

@@ -22,19 +22,8 @@ from torchrecorder.capture.tensors.tensor_table import Values
 
 
 def with_aliases(values: Values, output: Any, passed: set[int]) -> Any | None:
-    """*output* with new aliases for inputs that the module returned unchanged.
-
-    Args:
-        values: The table of tensors, which gets the aliases.
-        output: The result of the module.
-        passed: The ``id()`` of these inputs.
-
-    Returns:
-        The replacement of the result; None to keep it.
-    """
-    return _exchange(
-        output, lambda item: _alias(values, item) if id(item) in passed else None
-    )
+    """*output* with new aliases for inputs *passed* on unchanged, by ``id()``; None to keep it."""
+    return _exchange(output, lambda item: _alias(values, item) if id(item) in passed else None)
 
 
 def values_to_originals(
@@ -94,29 +83,23 @@ def holds_alias(values: Values, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     return False
 
 
-def run_on_originals(
-    values: Values, func: Callable[..., Any], *args: Any, **kwargs: Any
-) -> Any:
+def run_on_originals(values: Values, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Call *func* on the user's tensors instead of aliases.
 
     If it returns one of its arguments, the result is the object that was passed.
     """
     own, own_kwargs = args, kwargs
-    try:
+    with values.tape.losing("aliases"):
         own, own_kwargs = (
             tuple([_own(values, argument) for argument in args]),
             {name: _own(values, argument) for name, argument in kwargs.items()},
         )
-    except Exception as error:
-        values.tape.lose("aliases", error)
     result = func(*own, **own_kwargs)
-    try:
+    with values.tape.losing("aliases"):
         if isinstance(result, Tensor):
             for _, tensor in tensors_in((args, kwargs)):
                 if values.source(tensor) is result:
                     return tensor
-    except Exception as error:
-        values.tape.lose("aliases", error)
     return result
 
 

@@ -37,12 +37,7 @@ Named = list[tuple[str, Any]]
 
 
 class ObjectPlaces:
-    """Finds the origin of the tensors and modules that the outermost call uses.
-
-    Args:
-        arguments: The arguments and their names.
-        variables: Names and contents of the variables that its code reads.
-    """
+    """Finds the origin of the tensors and modules that the outermost call uses."""
 
     def __init__(self, arguments: Named, variables: Named | None = None) -> None:
         arguments = [item for item in arguments if not _is_a(item[1], Tensor)]

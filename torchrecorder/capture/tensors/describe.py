@@ -146,10 +146,9 @@ def is_leaf(tensor: Tensor) -> bool:
 
 def kind_of(tensor: Tensor) -> str:
     """Its class name, or its layout if that is not strided."""
-    cls = type(tensor)
     if tensor.layout is not torch.strided:
         return str(tensor.layout).removeprefix("torch.")
-    return cls.__name__
+    return type(tensor).__name__
 
 
 def reach_of(tensor: Tensor) -> tuple[int, int]:

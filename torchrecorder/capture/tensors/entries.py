@@ -1,16 +1,16 @@
-"""Entries: facts about each living tensor, and which tensors share memory."""
+"""Entries: facts about each living tensor, which tensors share memory, and their grad nodes."""
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor
 
 from torchrecorder.capture.tensors.storage import Storage
 from torchrecorder.capture.tensors.describe import reach_of
-from torchrecorder.events import OpId, Role, ScopeId, ValueId
+from torchrecorder.events import GradEdge, OpId, Role, ScopeId, ValueId
 
 
 class Foreign(NamedTuple):
@@ -33,18 +33,9 @@ class Entry(weakref.ref[Tensor]):
     """Facts about one tensor, in a weak reference to it."""
 
     __slots__ = (
-        "key",
-        "value",
-        "version",
-        "seen",
-        "storage",
-        "requires_grad",
-        "role",
-        "names",
-        "producer",
-        "scope",
-        "original",
-    )
+        "key", "value", "version", "seen", "storage", "requires_grad", "role", "names", "producer",
+        "scope", "original",
+    )  # fmt: skip
 
     key: int
     value: ValueId
@@ -71,6 +62,23 @@ class Entry(weakref.ref[Tensor]):
         """The memory of the tensor is in *storage* from now on."""
         self.storage = storage
         storage.tensors[self.key] = None
+
+
+class GradSource(Protocol):
+    """Finds the grad node behind a tensor; implemented and explained by `AutogradWalk`."""
+
+    made: dict[GradEdge, ValueId]
+
+    def adopt(self, node: Any, other: Any) -> None: ...
+    def begin(self) -> None: ...
+    def expect_unrecorded(self, made: Iterable[Tensor]) -> None: ...
+    def custom_backward(self) -> str | None: ...
+    def is_older(self, node: Any) -> bool: ...
+    def knows(self, tensor: Tensor) -> bool: ...
+    def record_hidden(self, tensor: Tensor) -> ValueId: ...
+    def update_grad_node(self, tensor: Tensor, entry: Entry) -> None: ...
+    def edge_of(self, tensor: Tensor, producer: OpId) -> GradEdge | None: ...
+    def map_alias(self, alias: Tensor, tensor: Tensor) -> None: ...
 
 
 def around_in(

@@ -4,27 +4,19 @@ from __future__ import annotations
 
 import threading
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 
-from torchrecorder.capture.tape import home_of
+from torchrecorder.capture.tape import Tape, home_of
 from torchrecorder.capture.tensors.describe import node_behind
 from torchrecorder.capture.tensors.entries import Entry
 from torchrecorder.capture.tensors.tensor_table import Values
 from torchrecorder.events import OpId, ValueId
 
-if TYPE_CHECKING:
-    from torchrecorder.capture.tape import Tape
-
 
 class SharedValues(Values):
-    """The value of each living tensor of all recorded threads.
-
-    Args:
-        tape: The tape of this thread.
-        main: The table of the first thread; None if it is this one.
-    """
+    """The value of each living tensor of all recorded threads; *main* is that of the first."""
 
     def __init__(self, tape: Tape, main: Values | None = None) -> None:
         super().__init__(tape, main)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from math import prod
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -19,6 +18,7 @@ from torch.nn import Parameter
 
 from torchrecorder.capture.internals.access import USUAL_TYPES, is_wrapped
 from torchrecorder.capture.internals.processes import is_dtensor
+from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.backward_gradients import BackwardGradients
 from torchrecorder.capture.tensors.describe import (
     UNSETTLED,
@@ -33,16 +33,14 @@ from torchrecorder.capture.tensors.describe import (
     shape_of,
     version_of,
 )
-from torchrecorder.capture.tensors.entries import Detached, Entry, Foreign, around_in, forgetting
+from torchrecorder.capture.tensors.entries import (
+    Detached, Entry, Foreign, GradSource, around_in, forgetting,
+)
 from torchrecorder.capture.tensors.storage import Storage, Storages, Write
 from torchrecorder.events import GRAD_SUFFIX, GradEdge, OpId, OpKind, Role, Slot, ValueId, made
 from torchrecorder.graph.nodes import Op, Value
 
 _STRIDED, _PARAMETER = torch.strided, Role.PARAMETER
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.autograd.grad_source import GradSource
-    from torchrecorder.capture.tape import Tape
 
 
 class Values:
@@ -106,7 +104,8 @@ class Values:
             return self.read(innermost(tensor))
         foreign = self.foreign.pop(id(tensor), None)
         if foreign is not None and foreign.result() is tensor:
-            return self._adopt_foreign(tensor, foreign)
+            given = [(name, item) for name, ref in foreign.given if (item := ref()) is not None]
+            return self._adopt_hidden(tensor, foreign.name, self.slots_of(given))
         node = node_behind(tensor)
         if node is not None and not self.autograd.is_older(node):
             return self.autograd.record_hidden(tensor)
@@ -160,26 +159,18 @@ class Values:
         known = self.detached.get(id(tensor))
         return known if known is not None and known.result() is tensor else None
 
-    def _adopt_alias(
-        self, tensor: Tensor, before: ValueId, names: tuple[str, ...] = ()
-    ) -> ValueId:
+    def _adopt_alias(self, tensor: Tensor, before: ValueId, names: tuple[str, ...] = ()) -> ValueId:
         """Add an unseen alias of known memory, as from ``Parameter(x)``."""
         op = self.tape.next_op()
         value = self.note(tensor, op, names=names)
-        self._write_pass(op, "alias", (Slot("0", before),), value)
+        self.tape.state_op(op, "alias", (Slot("0", before),), (value,), OpKind.PASS)
         return value
-
-    def _adopt_foreign(self, tensor: Tensor, foreign: Foreign) -> ValueId:
-        """Add a tensor that a module returned in another thread."""
-        given = [(name, ref()) for name, ref in foreign.given]
-        slots = self.slots_of([(name, item) for name, item in given if item is not None])
-        return self._adopt_hidden(tensor, foreign.name, slots)
 
     def _adopt_hidden(self, tensor: Tensor, name: str, slots: tuple[Slot, ...]) -> ValueId:
         """Add a tensor that unseen code computed from these."""
         op = self.tape.next_op()
         value = self.note(tensor, op)
-        self.write_hidden(op, name, slots, (value,))
+        self.tape.state_op(op, name, slots, (value,))
         return value
 
     def slots_of(self, tensors: list[tuple[str, Tensor]]) -> tuple[Slot, ...]:
@@ -208,7 +199,7 @@ class Values:
         for number, write in enumerate(missed, 1):
             slots.append(Slot(str(number), self._state(tensor, entry, write.op)))
         value = self._renote(tensor, entry, op)
-        self._write_pass(op, "join", tuple(slots), value)
+        self.tape.state_op(op, "join", tuple(slots), (value,), OpKind.PASS)
         return value
 
     def _read_changed(self, tensor: Tensor, entry: Entry) -> ValueId:
@@ -232,7 +223,7 @@ class Values:
         op = self.tape.next_op()
         before = entry.value
         value = self._renote(tensor, entry, op)
-        self.write_hidden(op, "write in place", (Slot("0", before),), (value,))
+        self.tape.state_op(op, "write in place", (Slot("0", before),), (value,))
         return value
 
     def _read_regraded(self, tensor: Tensor, entry: Entry) -> ValueId:
@@ -347,15 +338,6 @@ class Values:
         self.tape.write(row)
         return value
 
-    def write_hidden(
-        self, op: OpId, name: str, inputs: tuple[Slot, ...], outputs: tuple[ValueId, ...]
-    ) -> None:
-        """Record an op that no instrument saw."""
-        self.tape.state_op(op, OpKind.HIDDEN, name, inputs, outputs)
-
-    def _write_pass(self, op: OpId, name: str, inputs: tuple[Slot, ...], output: ValueId) -> None:
-        self.tape.state_op(op, OpKind.PASS, name, inputs, (output,))
-
     def pass_on(self, tensor: Tensor, alias: Tensor) -> ValueId:
         """A scope returns *tensor* unchanged; *alias* replaces it."""
         before = self.read(tensor)
@@ -371,7 +353,7 @@ class Values:
         if passed is not None:
             self.tape.write(passed.replace(outputs=(value,)))
         else:
-            self._write_pass(op, "pass", (Slot("0", before),), value)
+            self.tape.state_op(op, "pass", (Slot("0", before),), (value,), OpKind.PASS)
         return value
 
     def original(self, tensor: Tensor) -> Tensor | None:
