@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +14,7 @@ from torch import Tensor, nn
 import torchrecorder
 from torchrecorder.capture.internals.access import function_modes
 from torchrecorder.capture.internals.processes import in_use
-from torchrecorder.capture.modes.higher_order import active_recorders
+from torchrecorder.capture.modes.higher_order import _run_recorded, active_recorders
 from tests.notation import flow
 from tests.structure import structure
 
@@ -80,6 +82,16 @@ class Unavailable:
     def is_available() -> bool:
         """It is not."""
         return False
+
+
+def test_the_graph_of_an_operator_runs_in_any_thread() -> None:
+    """In one without a recorder it is not recorded."""
+    found: list[int] = []
+    run = _run_recorded(SimpleNamespace(forward=lambda number: found.append(number + 1)), [])
+    thread = threading.Thread(target=run, args=(1,))
+    thread.start()
+    thread.join()
+    assert found == [2]
 
 
 def test_a_pytorch_that_cannot_communicate(monkeypatch: Any) -> None:

@@ -161,8 +161,8 @@ def _run_recorded(graph: Any, inputs: list[Any], **options: Any) -> Callable[...
 
 
 def _push_recorders(stack: contextlib.ExitStack) -> None:
-    """Push the removed modes until *stack* is closed."""
-    functions, counting = _local.suspended
+    """Push the modes that were removed in this thread until *stack* is closed."""
+    functions, counting = getattr(_local, "suspended", ((), ()))
     for function in functions:
         push_function_mode(function)
         stack.callback(pop_function_mode)
