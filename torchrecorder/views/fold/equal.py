@@ -330,11 +330,13 @@ class _ChainLink:
     def begins_at(self, first: str) -> bool:
         """Whether *first* has an input for each value that the others read from the previous one.
 
-        Values that the previous sibling has updated are excepted: weights, which a module has from
-        the beginning, gradients, or the state that the first step creates.
+        Values that the previous sibling has updated are excepted: weights, which a module or an
+        optimizer has from the beginning, gradients, or the state that the first step creates.
         """
         entries: set[tuple[int, str]] = set()
         for arrow in self.connections.read(first):
+            if self.connections.flows.step(arrow.head) and self.connections.stored(arrow):
+                continue
             place = self.connections.items.at[arrow.head] - self.connections.items.at[first]
             if (arrow.tail, place, arrow.slot) not in self.stepping:
                 start = self.connections.start(arrow, first)
