@@ -102,7 +102,7 @@ def test_methods_and_attributes_that_give_no_tensor() -> None:
     others = [name for name in names if not tensors_of(use(square(), name))]
     reading = {name for name in others if not works(square().to("meta"), name)}
     assert {name for name in others if recorded(name).ops} == reading
-    assert {"tolist", "numpy"} <= reading < set(others)
+    assert "tolist" in reading and reading < set(others)
 
 
 BINARY = (

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -14,6 +13,8 @@ from torch import Tensor, nn
 
 from torchrecorder.capture.probes.statistics import chooses, numbers
 from torchrecorder.capture.probes.weights import BINS, WeightsFollowed, histogram
+
+np = pytest.importorskip("numpy")
 
 ANY = st.floats(width=32, allow_subnormal=False)
 LISTS = st.lists(ANY | st.sampled_from([0.0, -0.0, math.inf, -math.inf, math.nan]), max_size=12)

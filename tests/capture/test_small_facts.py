@@ -31,7 +31,7 @@ def test_generators_are_put_back() -> None:
     """Of PyTorch, Python and NumPy, whatever was drawn."""
     import random
 
-    import numpy.random
+    numpy = pytest.importorskip("numpy")
 
     def draw() -> list[float]:
         return [float(torch.rand(1)), random.random(), float(numpy.random.rand())]

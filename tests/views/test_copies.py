@@ -74,7 +74,7 @@ def test_the_output_of_a_model_of_which_only_python_reads_a_copy() -> None:
     """It is an output, as if Python had read it itself."""
     model = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
     with torchrecorder.Recorder(model) as recorder:
-        model(torch.rand(2, 4)).detach().cpu().numpy()
+        model(torch.rand(2, 4)).detach().cpu().tolist()
     view = make_view(recorder.recording)
     assert "detach" not in shown(recorder.recording)
     (output,) = (box.id for box in view.boxes.values() if box.kind is BoxKind.OUTPUT)
