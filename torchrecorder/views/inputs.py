@@ -5,7 +5,7 @@ of one kind, such as ``exp_avg``.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import replace
 
 from torchrecorder.events import OpId, ValueId
@@ -26,7 +26,11 @@ def group_inputs(view: View) -> View:
     constants that one line reads, each for another weight, and those of several weights that the
     same boxes read.
     """
-    groups = [*_arguments(view), *_constants(view), *_of_weights(view)]
+    groups = [
+        *_read_together(view, BoxKind.INPUT, _argument),
+        *_constants(view),
+        *_read_together(view, BoxKind.CONSTANT, _of_any_weight),
+    ]
     if not groups:
         return view
     first = {box.id: group[0].id for _, group in groups for box in group}
@@ -44,37 +48,38 @@ def group_inputs(view: View) -> View:
     return replace(view, boxes=boxes, arrows=tuple(arrows.values()))
 
 
-def _arguments(view: View) -> Iterator[InputGroup]:
-    """The tensors of each argument that the same boxes read."""
-    found: dict[Hashable, tuple[str, list[Box]]] = {}
-    for box, name, heads in _read(view, BoxKind.INPUT):
-        argument, _, part = name.partition(".")
-        if part:
-            found.setdefault((argument, box.cluster, heads), (argument, []))[1].append(box)
-    yield from (group for group in found.values() if len(group[1]) >= LEAST)
-
-
-def _of_weights(view: View) -> Iterator[InputGroup]:
-    """The constants that the same boxes read and whose names differ in the weight alone."""
-    found: dict[Hashable, tuple[str, list[Box]]] = {}
-    for box, name, heads in _read(view, BoxKind.CONSTANT):
-        weight, _, kind = name.rpartition(".")
-        if weight and not kind.isdigit():
-            found.setdefault((kind, box.cluster, heads), (f"*.{kind}", []))[1].append(box)
-    yield from (group for group in found.values() if len(group[1]) >= LEAST)
-
-
-def _read(view: View, kind: BoxKind) -> Iterator[tuple[Box, str, frozenset[str]]]:
-    """The boxes of *kind* that stand for one tensor, with its name and the boxes that read it."""
+def _read_together(
+    view: View, kind: BoxKind, group_of: Callable[[str], str]
+) -> Iterator[InputGroup]:
+    """The tensors of *kind* whose names are of one group, if they have one, and that the same boxes
+    read."""
     readers: dict[str, set[str]] = {
         box.id: set() for box in view.boxes.values() if box.kind is kind and box.count == 1
     }
     for arrow in view.arrows if readers else ():
         if arrow.tail in readers:
             readers[arrow.tail].add(arrow.head)
+    found: dict[tuple[str, str | None, frozenset[str]], list[Box]] = {}
     for box_id, heads in readers.items():
-        names = view.recording.values[ValueId(box_id)].names
-        yield view.boxes[box_id], names[0] if names else "", frozenset(heads)
+        box, names = view.boxes[box_id], view.recording.values[ValueId(box_id)].names
+        group = group_of(names[0]) if names else ""
+        if group:
+            found.setdefault((group, box.cluster, frozenset(heads)), []).append(box)
+    for (group, _, _), boxes in found.items():
+        if len(boxes) >= LEAST:
+            yield group, boxes
+
+
+def _argument(name: str) -> str:
+    """The argument of which the tensor called *name* is a part."""
+    argument, _, part = name.partition(".")
+    return argument if part else ""
+
+
+def _of_any_weight(name: str) -> str:
+    """*name* for whichever weight: ``*.exp_avg`` for ``fc.weight.exp_avg``."""
+    weight, _, kind = name.rpartition(".")
+    return f"*.{kind}" if weight and not kind.isdigit() else ""
 
 
 def _constants(view: View) -> Iterator[InputGroup]:
