@@ -95,6 +95,10 @@ class FlowClassifier:
         tail, head = self.step(arrow.tail), self.step(arrow.head)
         return FlowKind.STATE if tail and head and tail != head else FlowKind.TENSOR
 
+    def is_state(self, arrow: Arrow) -> bool:
+        """Whether *arrow* carries state from one step of an optimizer or averaging to another."""
+        return bool(self._steps) and self.kind(arrow) is FlowKind.STATE
+
     def _role(self, value: Value) -> Role | None:
         """The role of a parameter or buffer, or of a value that was written into one; else None."""
         producer = self.view.recording.ops.get(value.producer) if value.producer else None

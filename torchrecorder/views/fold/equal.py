@@ -156,7 +156,7 @@ class Connections:
         """The arrows that enter an item, except for state: a step of an optimizer has as much of
         it as there were steps before, up to a limit in LBFGS.
         """
-        return (arrow for arrow in self.into(item) if not self._is_state(arrow))
+        return (arrow for arrow in self.into(item) if not self.flows.is_state(arrow))
 
     def feeding(self, item: str) -> Iterator[Arrow]:
         """The arrows that leave an item, except for state and those from lines that run for each
@@ -164,11 +164,8 @@ class Connections:
         """
         return (
             arrow for arrow in self.out_of(item)
-            if arrow.tail not in self.any_weight and not self._is_state(arrow)
+            if arrow.tail not in self.any_weight and not self.flows.is_state(arrow)
         )
-
-    def _is_state(self, arrow: Arrow) -> bool:
-        return self.flows.kind(arrow) is FlowKind.STATE
 
     def _inside(self, item: str, arrows: Mapping[str, Sequence[Arrow]]) -> Iterator[Arrow]:
         """Those of *arrows*, by box, that belong to the boxes of an item."""
