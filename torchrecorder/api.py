@@ -184,14 +184,16 @@ def summary(
     """
     from torchrecorder.capture.record import record
 
-    own = inspect.signature(summary).parameters
-    known = dict.fromkeys((*own, *inspect.signature(record).parameters))
-    check_names("summary", options, [name for name in known if name != "options"])
+    check_names("summary", options, [*inspect.signature(record).parameters, *_LISTED])
     check_one("columns", columns, LIST)
     check_listing(depth, ops=ops, fold=fold)  # before the model runs
     measured: dict[str, Any] = dict.fromkeys(flags_for(numbers_in(columns)), True)
     recording = record(model, args, kwargs, **{**measured, **options})
     return listed(recording, depth, columns, ops=ops, fold=fold)
+
+
+_LISTED = inspect.getfullargspec(inspect.unwrap(summary)).kwonlyargs
+"""The options of `summary` that are not those of `record`."""
 
 
 def refuse_others(function: Any, instead: Any, options: Mapping[str, Any]) -> None:

@@ -48,18 +48,20 @@ class OptimizerSteps:
 
     def _before(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         with self.tape.losing("steps"):
-            if not self.tape.is_elsewhere():
-                self.names.step_of(optimizer)
-            self._paused(self.regions.locate, get_frame(1))
+            self._paused(self._begins, get_frame(1), optimizer)
 
     def _after(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         with self.tape.losing("steps"):
             self._paused(self.regions.left, get_frame(1))
 
-    def _paused(self, call: Callable[[FrameType], object], step: FrameType) -> None:
+    def _begins(self, step: FrameType, optimizer: Any) -> None:
+        self.names.step_of(optimizer)
+        self.regions.locate(step)
+
+    def _paused(self, call: Callable[..., object], *given: Any) -> None:
         if self.tape.is_elsewhere():
             return
         self.tape.pause()
         with DisableTorchFunction():
-            call(step)
+            call(*given)
         self.tape.resume()
