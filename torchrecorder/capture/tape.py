@@ -89,6 +89,7 @@ class Tape:
         self.own = 0.0  # time of the instruments, in seconds
         self.paused: float | None = None
         self.thread = threading.get_ident()
+        self.engine: int | None = None  # the engine's thread that is recorded in a backward pass
         self.task = OwnTask()
         self.ignores_calls = False  # module calls do not belong to the model
         self.stack: list[OpenScope] = []
@@ -145,7 +146,12 @@ class Tape:
 
     def is_elsewhere(self) -> bool:
         """Whether another thread, or another task of this thread, is running."""
-        return threading.get_ident() != self.thread or self.task.is_left()
+        here = threading.get_ident()
+        return here != self.engine if here != self.thread else self.task.is_left()
+
+    def records(self, thread: int) -> bool:
+        """Whether *thread* is the recorded one, or runs a backward pass for it."""
+        return thread == self.thread or thread == self.engine
 
     @property
     def scope(self) -> ScopeId | None:
@@ -243,7 +249,7 @@ class Tape:
         Raises:
             BaseException: *error* itself, if the tape is strict.
         """
-        if threading.get_ident() == self.thread:
+        if self.records(threading.get_ident()):
             self.resume()
         if Tape.strict:
             raise error

@@ -169,6 +169,10 @@ class ForeignNodes:
             return not self._is_same(node, number)
         return not walk.is_recent(number)
 
+    def numbers(self) -> dict[int, int]:
+        """For the key of each foreign node, the number that its thread gave it."""
+        return {key: number_of(node) for node, key in self.held.values()}
+
     def clear(self) -> None:
         """Release all nodes."""
         self.held.clear()

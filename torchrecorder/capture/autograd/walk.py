@@ -14,7 +14,7 @@ import bisect
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, is_grad_enabled
 from torch.autograd.function import BackwardCFunction
 from torch.autograd.graph import get_gradient_edge
 
@@ -92,6 +92,17 @@ class AutogradWalk:
     def begin(self) -> None:
         """An op begins, which owns the nodes numbered from now on."""
         self.since = next_node_number()
+        self.find_numbering()
+
+    def find_numbering(self) -> None:
+        """Expect new nodes with the numbers of a thread of the engine, if one is recorded."""
+        if self.tape.engine is not None and is_grad_enabled():
+            self.number_elsewhere()
+
+    def number_elsewhere(self) -> None:
+        """Until the next op begins, new nodes have the numbers of a thread of the engine."""
+        self.expect_foreign_nodes()
+        self.since = LEAF
 
     def end(self, op: OpId) -> None:
         """The op ended: it owns all nodes numbered since it began, also those found later."""
@@ -153,6 +164,8 @@ class AutogradWalk:
         node = node_behind(tensor)
         if node is None:
             return None
+        if self.since == LEAF:
+            self.meet(node)
         number = self.key(node)
         known = self.known.get(number)
         if known is None and number in self.passed:

@@ -4,8 +4,11 @@ When ``backward()`` or ``grad()`` is called, every node behind its roots gets a 
 post-hook, which are removed when the call ends. A hook only keeps the id of its node, because a
 reference to the node would keep the whole graph alive. Some nodes get only the pre-hook, and end
 when the next node of their thread begins: accumulation nodes, and those of custom functions if a
-post-hook changes their behaviour. For a GPU, nodes run in threads of the engine; their hooks run
-there too, one at a time.
+post-hook changes their behaviour.
+
+Nodes of a GPU run in a thread of the engine, and their hooks too, while the recorded thread waits.
+That thread is recorded in its place. If nodes of several devices run at the same time, the program's
+own functions in them are recorded for one of them only.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 from torch import Tensor
@@ -47,7 +51,7 @@ class BackwardRuns:
         self.tape = tape
         self.autograd = autograd
         self.running: list[_RunningPass] = []
-        self._makers: list[tuple[int, GradId]] = []
+        self._makers: dict[int, list[tuple[int, GradId]]] = {}
         self._forms: dict[Any, Gradient] = {}
         self.left: Callable[[], None] = lambda: None
 
@@ -96,6 +100,8 @@ class BackwardRuns:
             run = self.running[-1]
             run.leave(failed=failed)
             self.running.pop()
+            if not self.running:
+                self.tape.engine = None
             self.autograd.values.gradients.end(op, self.tape.next_value.count)
             self.tape.write(BackwardRun(run.number, op, seconds, run.create_graph, failed))
             self.left()
@@ -104,6 +110,7 @@ class BackwardRuns:
         """An instrument failed at the call *op*: stop recording its backward run."""
         if self.running and self.running[-1].op == op:
             self.running.pop().remove_hooks()
+            self.tape.engine = None
 
     def finish(self) -> None:
         """The recording ends: record which nodes were created while others ran."""
@@ -111,11 +118,14 @@ class BackwardRuns:
             run.remove_hooks()
         if not self._makers:
             return
-        starts = [number for number, _ in self._makers]
-        for number, grad in self.autograd.known.items():
-            place = bisect.bisect_right(starts, number) - 1
-            if place >= 0 and self._makers[place][1]:
-                self.tape.write(GradNodeMade(grad, self._makers[place][1]))
+        foreign = self.autograd.foreign_nodes.numbers()
+        for key, grad in self.autograd.known.items():
+            for thread, makers in self._makers.items():
+                number = key if thread == self.tape.thread else foreign.get(key, -1)
+                place = bisect.bisect_right(makers, number, key=itemgetter(0)) - 1
+                if place >= 0 and makers[place][1]:
+                    self.tape.write(GradNodeMade(grad, makers[place][1]))
+                    break
 
     def current(self) -> GradId | None:
         """The recorded grad node that this thread is running, or None."""
@@ -129,8 +139,10 @@ class BackwardRuns:
         return self.running[-1].last_started() if self.running else None
 
     def makes(self, grad: GradId | str) -> None:
-        """Nodes numbered from now on are created by *grad*; empty for no recorded node."""
-        self._makers.append((int(next_node_number()), GradId(grad)))
+        """Nodes that this thread numbers from now on are created by *grad*; empty for no recorded
+        node."""
+        makers = self._makers.setdefault(threading.get_ident(), [])
+        makers.append((int(next_node_number()), GradId(grad)))
 
     def forms(self, gradients: Sequence[Tensor | None]) -> tuple[Gradient | None, ...]:
         """Shape, dtype and size of each of *gradients*."""
@@ -166,7 +178,7 @@ class _RunningPass:
         self.op = op
         self.create_graph = create_graph
         self.compiled = False
-        self.in_node = False  # one that may unpack saved tensors runs in the recorded thread
+        self.in_node = False  # one that may unpack saved tensors runs in a recorded thread
         self.order = 0
         self.open: dict[_NodeHooks, None] = {}  # started and not ended, in the order of starting
         self.latest: dict[int, _NodeHooks] = {}  # the last node that began, by thread
@@ -185,6 +197,18 @@ class _RunningPass:
             listener.unpacks = not isinstance(node, BackwardCFunction)
         else:
             listener.has_no_post_hook = True
+
+    def is_alone(self, here: int) -> bool:
+        """Whether no node is running in another thread than *here*; ends of some are not seen."""
+        return all(item.thread == here or item.has_no_post_hook for item in self.open)
+
+    def enters(self, here: int) -> bool:
+        """The engine runs in thread *here*: record this thread, if no other one runs a node."""
+        if not self.tape.records(here) and self.is_alone(here):
+            self.tape.engine = here
+            if self.create_graph:
+                self.runs.autograd.number_elsewhere()
+        return self.tape.records(here)
 
     def meet(self, gradients: Given) -> None:
         """A node takes or gives *gradients*, which a hook may keep."""
@@ -226,6 +250,7 @@ class _NodeHooks:
     grad: GradId
     has_no_post_hook: bool = False
     unpacks: bool = False
+    thread: int = 0
     order: int = 0
     started: float = 0.0
     ended: float = 0.0
@@ -237,12 +262,13 @@ class _NodeHooks:
         """The node is about to run."""
         try:
             tape = self.run.tape
-            here = threading.get_ident()
+            here = self.thread = threading.get_ident()
             entered = tape.clock()
-            if here == tape.thread:
+            recorded = self.run.enters(here)
+            if recorded:
                 tape.pause()
-            self._begin(given, here, entered - tape.own)
-            if here == tape.thread:
+            self._begin(given, here, entered - tape.own, recorded)
+            if recorded:
                 tape.resume()
             else:
                 tape.own += tape.clock() - entered
@@ -250,9 +276,9 @@ class _NodeHooks:
         except Exception as error:
             self.run.tape.lose("backward", error)
 
-    def _begin(self, given: Given, here: int, now: float) -> None:
+    def _begin(self, given: Given, here: int, now: float, recorded: bool) -> None:
         run = self.run
-        if here == run.tape.thread:
+        if recorded:
             run.in_node = self.unpacks
         if here in run.latest:
             run.latest[here].close(now)
@@ -264,7 +290,7 @@ class _NodeHooks:
             self.given = run.runs.forms(given)
             for observer in run.tape.observers:
                 observer.node_begins(self.grad, run.number, given)
-        if run.create_graph and here == run.tape.thread:
+        if run.create_graph:
             run.runs.makes(self.grad)
 
     def after(self, gave: Given, given: Given) -> None:
@@ -274,13 +300,18 @@ class _NodeHooks:
             here = threading.get_ident()
             self.ended = tape.time()
             entered = tape.clock()
-            if here == tape.thread:
+            recorded = tape.records(here)
+            if recorded:
                 tape.pause()
-            self._end(gave, here)
-            if here == tape.thread:
+                self.run.in_node = False
+            self._end(gave)
+            if here != tape.thread:
+                self.close(self.ended)  # the engine waits between nodes
+                if self.run.create_graph:
+                    self.run.runs.makes("")
+            if recorded:
                 tape.resume()
             else:
-                self.close(self.ended)  # the engine waits between nodes
                 tape.own += tape.clock() - entered
         except Exception as error:
             self.run.tape.lose("backward", error)
@@ -289,9 +320,7 @@ class _NodeHooks:
         for observer in self.run.tape.observers:
             observer.node_ended(self.grad, self.run.number)
 
-    def _end(self, gave: Given, here: int) -> None:
-        if here == self.run.tape.thread:
-            self.run.in_node = False
+    def _end(self, gave: Given) -> None:
         with DisableTorchFunction():
             self._notify_end()
             self.gave = self.run.runs.forms(gave)

@@ -5,7 +5,7 @@ is put on their stack there. It then also hears the backward of custom functions
 of checkpoints and the hooks of PyTorch itself, which are parts of the pass and are no ops. The
 outermost frame that the engine called tells them apart.
 
-Hooks that the engine runs in threads of its own, as for a GPU, are not recorded.
+For a GPU the engine runs hooks in a thread of its own, with the same modes.
 """
 
 from __future__ import annotations
@@ -68,19 +68,23 @@ class GradientHooks:
 
         Notes the gradients that the hook was given.
         """
-        if threading.get_ident() != self.tape.thread:
+        here, running = threading.get_ident(), self.backward.running
+        is_engine = here != self.tape.thread
+        if is_engine and not (running and running[-1].enters(here)):
             return False
         inside: list[FrameType] = []
         while frame is not None and frame.f_code is not _engine.__code__:
             inside.append(frame)
             frame = frame.f_back
-        if frame is None or not self.backward.running:
-            return True
+        if not running or (frame is None and not is_engine):
+            return not self.tape.is_elsewhere()
+        if not running[-1].is_alone(here):
+            return False
         while inside and inside[-1].f_code.co_filename in AROUND_HOOKS:
             inside.pop()
         if not inside or not self._is_hook(inside[-1]):
             return False
-        run, values = self.backward.running[-1], self.functions.calls.values
+        run, values = running[-1], self.functions.calls.values
         gradients = _gradients(inside[-1], after_node=run.in_node)
         for gradient in gradients or ():
             if values.peek(gradient) is None:

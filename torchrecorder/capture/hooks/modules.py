@@ -163,6 +163,7 @@ class ModuleScopes:
         outer = frame.f_back.f_back
         outside = outer.f_back if outer.f_code is WRAPPED_CALL_CODE else caller_of_module(frame)
         source = self.regions.locate(outside, in_pass=current_graph_task() != -1)
+        self.values.autograd.find_numbering()
         entry, opened = self.direct.open(module, source, self.regions.state)
         self.regions.began(opened.scope)
         self.open.append((id(module), opened))
@@ -342,7 +343,7 @@ class ModuleScopes:
 
     def settle(self, frame: FrameType) -> None:
         """Close the scopes that have ended, as seen from *frame*."""
-        if threading.get_ident() == self.tape.thread:
+        if self.tape.records(threading.get_ident()):
             with DisableTorchFunction():
                 self.deferred_exits.settle(frame)
 

@@ -336,8 +336,8 @@ class FunctionCalls(TorchFunctionMode):
         kwargs = kwargs or {}
         passed_by = body = None
         try:
-            left, by_hook = self.calls.tape.task.is_left(), self.called_by_hook
-            if left or current_graph_task() != -1 and by_hook and not by_hook(get_frame(1)):
+            by_hook = self.called_by_hook if current_graph_task() != -1 else None
+            if self.calls.tape.task.is_left() if by_hook is None else not by_hook(get_frame(1)):
                 passed_by = self.calls.sites.at(get_frame(1))
         except Exception as error:
             self.calls.tape.lose("functions", error)

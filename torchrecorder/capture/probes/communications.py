@@ -181,14 +181,14 @@ class Communications(Observer):
         """Whether the current call belongs to the run, not to the recorder."""
         if self.tape.ignores_calls:
             return False
-        if threading.get_ident() == self.tape.thread:
+        if self.tape.records(threading.get_ident()):
             return self.tape.paused is None
         return current_graph_task() != -1 and bool(self.backward.running)
 
     @contextlib.contextmanager
     def _working(self) -> Iterator[None]:
         """A context in which an error loses a fact; in the recorded thread, its time is ours."""
-        is_here = threading.get_ident() == self.tape.thread
+        is_here = self.tape.records(threading.get_ident())
         try:
             with self.tape.losing("communications"):
                 if is_here:
