@@ -16,6 +16,8 @@ import torch
 from hypothesis import settings
 from hypothesis.internal.conjecture import providers
 
+from torchrecorder.layout import engine
+
 # Some kernels add in the order in which threads come: two plain runs would differ in bits.
 torch.set_num_threads(1)
 
@@ -89,6 +91,17 @@ def no_graphviz(monkeypatch: pytest.MonkeyPatch) -> None:
         return None if name == "pygraphviz" else usual(name, package)
 
     monkeypatch.setattr("importlib.util.find_spec", find_spec)
+
+
+@pytest.fixture
+def broken_graphviz(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As on a machine without the libraries of the system that Graphviz needs."""
+    folder = tmp_path / "pygraphviz"
+    folder.mkdir()
+    text = "libgobject-2.0.so.0: cannot open shared object file: No such file or directory"
+    (folder / "_graphviz.py").write_text(f"raise ImportError({text!r})\n")
+    monkeypatch.setattr(engine, "_installed", lambda: str(folder))
+    monkeypatch.setattr(engine, "_missing", [])
 
 
 @pytest.fixture

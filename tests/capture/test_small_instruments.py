@@ -25,29 +25,28 @@ from torchrecorder.trace.slices import MARK, Kernel
 
 
 class Cuda:
-    """A device with a clock and a memory that are set by hand."""
+    """Devices with clocks and a memory that are set by hand."""
 
     def __init__(self) -> None:
-        self.now, self.current, self.peak = 0.0, 0, 0
-        self.capturing, self.synchronized = False, 0
-        self.available, self.initialized = True, True
+        self.clocks = {"cuda:3": 0.0, "cuda:5": 0.0}
+        self.current, self.peak = 0, 0
+        self.capturing, self.initialized = False, True
+        self.synchronized: list[int] = []
+        self.elsewhere = 0
         outer = self
 
         class Event:
-            def __init__(self, *, enable_timing: bool) -> None:
+            def __init__(self, device: str, *, enable_timing: bool) -> None:
                 assert enable_timing
+                self.device = device
 
             def record(self) -> None:
-                self.at = outer.now
+                self.at = outer.clocks[self.device]
 
             def elapsed_time(self, other: Any) -> float:
                 return float(other.at - self.at)
 
         self.Event = Event
-
-    def is_available(self) -> bool:
-        """Whether there is one."""
-        return self.available
 
     def is_initialized(self) -> bool:
         """Whether it is used."""
@@ -63,19 +62,21 @@ class Cuda:
 
     def synchronize(self, device: int) -> None:
         """Wait."""
-        assert device == 3
-        self.synchronized += 1
+        self.synchronized.append(device)
 
     def memory_stats_as_nested_dict(self, device: int) -> Any:
         """Bytes."""
-        return {"allocated_bytes": {"all": {"current": self.current, "peak": self.peak}}}
+        found = self.current, self.peak
+        if device != 3:
+            found = self.elsewhere, self.elsewhere
+        return {"allocated_bytes": {"all": dict(zip(("current", "peak"), found))}}
 
 
 @pytest.fixture
 def cuda(monkeypatch: pytest.MonkeyPatch) -> Cuda:
     """A device in the place of that of PyTorch."""
     made = Cuda()
-    monkeypatch.setattr(device, "torch", SimpleNamespace(cuda=made))
+    monkeypatch.setattr(device, "torch", SimpleNamespace(cuda=made, Event=made.Event))
     return made
 
 
@@ -95,30 +96,33 @@ def test_a_device_is_in_use_once_it_is_initialized(cuda: Cuda) -> None:
     assert device.in_use()
     cuda.initialized = False
     assert not device.in_use()
-    cuda.available, cuda.initialized = False, True
-    assert not device.in_use()
 
 
 def test_seconds_on_a_device(cuda: Cuda) -> None:
-    """Between the events around an op or a node; of all runs of a node, none while a graph is
-    made, nor for gradients that are elsewhere."""
+    """Between the events around an op or a node on its device; of all runs of a node, none while a
+    graph is made, nor for results and gradients that are elsewhere."""
     tape = Tape()
     watched: Any = DeviceWatched(tape)
-    there: Any = type("There", (Tensor,), {"is_cuda": True})
-    given = torch.ones(1).as_subclass(there)
 
-    def op(name: str) -> None:
+    def op(name: str, made: Tensor | None) -> None:
         watched.op_begins(name)
-        cuda.now += 500.0
+        cuda.clocks["cuda:3"] += 500.0
+        cuda.clocks["cuda:5"] += 125.0
         watched.op_ended(name)
+        if made is not None:
+            watched.op_made(name, "relu", [("v1", torch.ones(1)), ("v2", made)])
 
-    op("o1")
+    op("o1", on_device(3))
+    op("o2", torch.ones(1))
+    op("o3", None)
+    op("o4", on_device(5))  # the first on that device: when it began is not known
+    op("o5", on_device(5))
     cuda.capturing = True
-    op("o2")
+    op("o6", on_device(3))
     cuda.capturing = False
     for run in (0, 1):
-        watched.node_begins("g1", run, (None, given))
-        cuda.now += 250.0
+        watched.node_begins("g1", run, (None, on_device(5)))
+        cuda.clocks["cuda:5"] += 250.0
         watched.node_ended("g1", run)
     watched.node_begins("g2", 0, (None, torch.ones(1)))
     watched.node_ended("g2", 0)
@@ -126,42 +130,75 @@ def test_seconds_on_a_device(cuda: Cuda) -> None:
     seconds = [event for event in tape.events if isinstance(event, Measured)
                and event.quantity == SECONDS_ON_DEVICE]
     assert [(event.node, event.amount) for event in seconds] == [
-        ("o1", 0.5), ("g1", 0.25), ("g1", 0.25)
+        ("o1", 0.5), ("o5", 0.125), ("g1", 0.25), ("g1", 0.25)
     ]
-    assert cuda.synchronized == 1
-    watched.finish()
-    assert cuda.synchronized == 1
+    assert cuda.synchronized == [3, 5]
+
+
+def on_device(number: int) -> Tensor:
+    """A tensor that seems to be on this device."""
+    facts = {"is_cuda": True, "get_device": lambda self: number}
+    there: Any = type("There", (Tensor,), facts)
+    return torch.ones(1).as_subclass(there)
 
 
 def test_peaks_on_a_device(cuda: Cuda) -> None:
-    """What is allocated after each step, or a new peak within it; of all that is open."""
+    """What is allocated on all devices after each step, or a new peak within it; of all that is
+    open."""
     cuda.current = cuda.peak = 100
     tape = Tape()
     watched: Any = DeviceWatched(tape)
+
+    def op(name: str, current: int, peak: int, device: int = 3) -> None:
+        watched.op_begins(name)
+        cuda.current, cuda.peak = current, peak
+        watched.op_ended(name)
+        watched.op_made(name, "relu", [("v1", on_device(device))])
+
     tape.stack = [scope("s0"), scope("s1")]
     watched.scope_entered(tape.stack[-1])
-    cuda.current = 50
-    watched.op_ended("o1")
-    cuda.current, cuda.peak = 60, 300
-    watched.op_ended("o2")
-    watched.op_ended("o3")
+    op("o1", 50, 100)
+    op("o2", 60, 300)
+    op("o3", 60, 300)
     tape.stack.pop()
+    watched.node_begins("g1", 0, (on_device(3),))
     cuda.current = cuda.peak = 400
     watched.node_ended("g1", 0)
     watched.scope_left(tape.stack[-1], [])
+    cuda.elsewhere = 1000
+    op("o4", 10, 400, 5)
+    op("o5", 10, 400, 5)
     watched.finish()
     assert measured(tape, BYTES_PEAK) == {
-        "s0": 400, "s1": 300, "o1": 50, "o2": 300, "o3": 60, "g1": 400
+        "s0": 1010, "s1": 300, "o1": 50, "o2": 300, "o3": 60, "g1": 400, "o4": 10, "o5": 1010
     }
 
 
-def test_a_device_without_memory_in_use(cuda: Cuda) -> None:
-    """Its peak is nothing."""
+def test_a_device_that_the_run_does_not_use(cuda: Cuda) -> None:
+    """Is not asked for the peaks of operations on a CPU."""
+    cuda.current = cuda.peak = 100
     tape = Tape()
     watched: Any = DeviceWatched(tape)
+    watched.op_begins("o1")
     watched.op_ended("o1")
+    watched.op_made("o1", "relu", [("v1", torch.ones(1))])
     watched.finish()
-    assert measured(tape, BYTES_PEAK) == {"o1": 0} and cuda.synchronized == 0
+    assert not watched.used and not tape.events and not cuda.synchronized
+
+
+def test_a_device_that_is_first_used_during_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is watched from then on; if none is, no call is left behind."""
+    waiting = list(torch.cuda._queued_calls)
+    begun: list[Tape] = []
+    monkeypatch.setattr(probes, "DeviceWatched", begun.append)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
+    with torchrecorder.Recorder():
+        torch.ones(1).exp()
+        ((call, _),) = torch.cuda._queued_calls[len(waiting):]
+        assert not begun
+        call()
+        assert len(begun) == 1
+    assert torch.cuda._queued_calls == waiting
 
 
 # What is asked for ------------------------------------------------------------------------
@@ -181,14 +218,14 @@ def test_nothing_is_measured_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
         assert not inside.events
         return [type(each).__name__ for each in tape.observers], tape.notes
 
-    monkeypatch.setattr(probes, "in_use", lambda: False)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
     assert started() == ([], [])
     assert started(stats=True) == (["StatisticsTaken"], [])
     assert started(keep=["a"]) == (["TensorsKept"], [])
     assert started(replay=True) == (["NodesKept"], [])
     assert started(memory=True) == (["MemoryWatched"], [])
     assert started(flops=True) == ([], [COUNTING])
-    monkeypatch.setattr(probes, "in_use", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(probes, "DeviceWatched", lambda tape: "device")
     assert started()[0] == ["str"]
 

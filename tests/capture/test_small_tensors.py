@@ -83,11 +83,13 @@ def test_memory_in_use_when_a_call_begins_on_a_device(monkeypatch: pytest.Monkey
     used = {"current": 100, "peak": 100}
     cuda = SimpleNamespace(
         current_device=lambda: 0,
+        synchronize=lambda at: None,
         memory_stats_as_nested_dict=lambda at: {"allocated_bytes": {"all": dict(used)}},
     )
     monkeypatch.setattr(device, "torch", SimpleNamespace(cuda=cuda))
     tape = Tape()
     watched = device.DeviceWatched(tape)
+    watched.used = True
     tape.stack = [SimpleNamespace(scope="s0")]  # type: ignore[list-item]
     watched.scope_entered(tape.stack[0])
     used["current"] = 10

@@ -302,6 +302,13 @@ def test_doctor_without_graphviz(capsys, monkeypatch, no_graphviz, system, machi
     assert "ok    figure: " in out and "pip install 'pygraphviz>=2.0'" in out
 
 
+def test_doctor_without_libraries_of_the_system(capsys, broken_graphviz):
+    """What to install is said; figures are drawn all the same."""
+    code, out, _ = run(capsys, "doctor")
+    assert code == 1 and "FAILS Graphviz, svg: LayoutFailed" in out
+    assert "apt-get install libglib2.0-0" in out and "ok    figure: " in out
+
+
 def test_usage_names_what_is_needed(capsys):
     """The first line of a command's help has its arguments in order."""
     with pytest.raises(SystemExit):

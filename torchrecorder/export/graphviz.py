@@ -10,7 +10,7 @@ from functools import partial
 from typing import ClassVar, Literal
 
 from torchrecorder.checks import ABOVE_0, Check, one_of, warn
-from torchrecorder.errors import Notice
+from torchrecorder.errors import LayoutFailed, Notice
 from torchrecorder.export import paper_pdf
 from torchrecorder.export.dot import dot_text
 from torchrecorder.export.legend import SMALL
@@ -75,7 +75,13 @@ class Painted(Checked):
     )
 
     def export(self, view: View, style: Style) -> bytes:
-        return self._painted(draw(view, style))
+        figure = draw(view, style)
+        try:
+            return self._painted(figure)
+        except LayoutFailed:
+            if engine.available():
+                raise
+        return self._painted(figure)  # Graphviz has turned out to be missing
 
     def _painted(self, figure: Figure, attributes: Mapping[str, str] | None = None) -> bytes:
         """The contents of the file; *attributes* of the graph are passed to Graphviz."""

@@ -34,10 +34,24 @@ WHEELS = (
     "pygraphviz, which brings Graphviz along, is not installed: pip install 'pygraphviz>=2.0'. "
     "There are wheels for Linux with glibc (x86_64, aarch64), macOS and Windows (x64); elsewhere, "
     "such as on Alpine Linux or Windows on ARM, pip builds it against the headers of Graphviz, "
-    "which have to be installed before. Without it, .svg is written with layout=\"nested\" (the "
-    "default), and .html, .dot, .json and all other formats but .pdf and .png as usual"
+    "which have to be installed before. "
 )
-"""The error message if Graphviz is not installed."""
+"""The beginning of the error message if Graphviz is not installed."""
+
+LIBRARIES = (
+    "Graphviz, which pygraphviz brings along, cannot be loaded: {}. It needs libraries of the "
+    "system, which small containers lack; on Debian and Ubuntu: apt-get install libglib2.0-0 "
+    "libexpat1 libxext6 libxrender1. "
+)
+"""The beginning of the error message if a library that Graphviz needs is missing."""
+
+WITHOUT = (
+    "Without it, .svg is written with layout=\"nested\" (the default), and .html, .dot, .json and "
+    "all other formats but .pdf and .png as usual"
+)
+
+_missing: list[str] = []
+"""Why Graphviz cannot be loaded, once this is known."""
 
 _CHILD = Path(__file__).with_name("child.py")
 _GRACE = 5
@@ -220,6 +234,9 @@ def _breakdown(code: int | None, text: str) -> LayoutFailed:
     if crash is not None:
         return LayoutFailed(f"Graphviz crashed ({crash}) {_complaint(text)}".strip())
     last = text.strip().splitlines()[-1:] or ["it said nothing"]
+    if last[0].startswith("ImportError: "):
+        _missing.append(last[0].partition(" ")[2])
+        return LayoutFailed(LIBRARIES.format(_missing[0]) + WITHOUT, final=True)
     return LayoutFailed(f"Graphviz did not work in its child process: {last[0]}", final=True)
 
 
@@ -239,8 +256,9 @@ def _complaint(text: str) -> str:
 
 
 def available() -> bool:
-    """Whether Graphviz is installed; some platforms have no wheel."""
-    return _installed() is not None
+    """Whether Graphviz is installed, as far as is known: some platforms have no wheel, and some
+    machines not the libraries that it needs, which turns out when it is first used."""
+    return _installed() is not None and not _missing
 
 
 def _installed() -> str | None:
@@ -253,9 +271,11 @@ def require() -> str:
     """The path of the compiled part of pygraphviz.
 
     Raises:
-        LayoutFailed: It is not installed; the message says what to install.
+        LayoutFailed: It is not installed, or cannot be loaded; the message says what to install.
     """
     folder = _installed()
     if folder is None:
-        raise LayoutFailed(WHEELS, final=True)
+        raise LayoutFailed(WHEELS + WITHOUT, final=True)
+    if _missing:
+        raise LayoutFailed(LIBRARIES.format(_missing[0]) + WITHOUT, final=True)
     return folder

@@ -6,9 +6,10 @@ function call would cost time on every operation; the table lists them.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import CodeType
 from typing import Any
 
@@ -38,6 +39,7 @@ from torchrecorder.capture.internals.table import (
     ATTENTION_BODY,
     BACKWARD_CALLS,
     CHECKPOINT_FRAMES,
+    DEVICE_BEGINNING,
     GRADIENT_BUFFERS,
     OPERATOR_MODES,
     PIPELINES,
@@ -357,6 +359,22 @@ def _rule(operator: Any, run: Callable[[Any, Any, tuple[Any, ...], Any], Any]) -
         return run(mode, operator, args, kwargs)
 
     return rule
+
+
+@contextlib.contextmanager
+def when_cuda_begins(call: Callable[[], None]) -> Iterator[None]:
+    """A context in which *call* is called once this process uses CUDA: now, or when it begins."""
+    waiting: Any = find(DEVICE_BEGINNING.paths[0])
+    entry = call, ["torchrecorder"]  # PyTorch keeps calls with a stack, for messages
+    if torch.cuda.is_initialized():
+        call()
+    elif waiting is not None:
+        waiting.append(entry)
+    try:
+        yield
+    finally:
+        if waiting is not None:
+            waiting[:] = [item for item in waiting if item is not entry]
 
 
 profiler_range: Any = find(PROFILER_RANGES.paths[0]) or torch.profiler.record_function

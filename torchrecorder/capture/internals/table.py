@@ -324,6 +324,12 @@ REDUCTIONS = Internal(
     works=exposes_reductions,
     since="2.10",
 )
+DEVICE_BEGINNING = Internal(
+    "calls at the first use of CUDA",
+    "times and memory of a GPU in runs that use it first",
+    "these are measured only if CUDA has been used before the run",
+    ("torch.cuda._queued_calls",),
+)
 PROFILER_RANGES = Internal(
     "fast ranges of the profiler",
     "operations and modules as ranges of a profiler, at a microsecond each",

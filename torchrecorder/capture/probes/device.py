@@ -1,38 +1,53 @@
 """DeviceWatched: time and memory on a GPU, where the CPU's clock is not sufficient.
 
-Ops and grad nodes are bracketed by CUDA events on their stream. The events are read after the run,
-so that the run never waits. Memory is the number of bytes of the caching allocator, read around
-every op; a new peak of the allocator within an op counts too. Peak statistics are never reset.
+Ops and grad nodes are bracketed by events on the current streams of the devices that the run has
+used. The events are read after the run, so that the run never waits. Memory is the number of bytes
+of the caching allocators, read after every op and grad node; a new peak of an allocator within one
+counts too. Peak statistics are never reset.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from torchrecorder.capture.internals.access import FakeTensor
 from torchrecorder.capture.observer import Given, Observer
 from torchrecorder.capture.scope import OpenScope
 from torchrecorder.capture.tape import Tape
-from torchrecorder.events import BYTES_PEAK, SECONDS_ON_DEVICE, GradId, Measured, OpId
+from torchrecorder.events import (
+    BYTES_PEAK, SECONDS_ON_DEVICE, GradId, Measured, OpId, ValueId,
+)  # fmt: skip
+
+_Events = dict[int, Any]
+"""For each device, an event on its current stream."""
 
 
 def in_use() -> bool:
     """Whether this process works on a CUDA device."""
-    return torch.cuda.is_available() and torch.cuda.is_initialized()
+    return bool(torch.cuda.is_initialized())
 
 
 class DeviceWatched(Observer):
-    """Brackets ops and grad nodes with events, and follows memory by scope."""
+    """Brackets ops and grad nodes with events, and follows memory by scope.
+
+    Attributes:
+        used: Whether an op of the run had a result on a device.
+    """
 
     def __init__(self, tape: Tape) -> None:
         self.tape = tape
-        self.device = torch.cuda.current_device()
-        self._started: dict[str, Any] = {}
+        self.used = False
+        self._devices = [torch.cuda.current_device()]
+        self._highest = {device: self._memory(device)[1] for device in self._devices}
+        self._started: dict[str, _Events] = {}
+        self._ended: tuple[str, _Events, _Events] | None = None  # the op whose results come next
         self._pairs: list[tuple[str, Any, Any]] = []
         self._peaks: dict[str, int] = {}
-        self._highest = self._memory()[1]
+        self._now: int | None = None  # bytes in use, until something runs
 
     # Time ---------------------------------------------------------------------------
 
@@ -40,31 +55,47 @@ class DeviceWatched(Observer):
         self._start(op)
 
     def op_ended(self, op: OpId) -> None:
-        self._stop(op)
+        started = self._started.pop(op, None)
+        if started:
+            self._ended = op, started, self._events()
         self._look(op)
+
+    def op_made(self, op: OpId, name: str, made: list[tuple[ValueId, Tensor]]) -> None:
+        """An op runs on the device of its results."""
+        ended, self._ended = self._ended, None
+        device = _device_of(tensor for _, tensor in made)
+        if device is None:
+            return
+        self.used = True
+        if device not in self._highest:
+            self._devices.append(device)
+            self._highest[device] = self._memory(device)[1]
+        if ended is not None and ended[0] == op and device in ended[1]:
+            self._pairs.append((op, ended[1][device], ended[2][device]))
 
     def node_begins(self, grad: GradId, run: int, given: Given) -> None:
         """A grad node is submitted to the device of its gradients."""
-        if any(isinstance(item, Tensor) and item.is_cuda for item in given):
-            self._start(f"{grad} {run}")
+        device = _device_of(given)
+        if device is not None:
+            self._start(f"{grad} {run}", [device])
 
     def node_ended(self, grad: GradId, run: int) -> None:
-        self._stop(f"{grad} {run}")
+        started = self._started.pop(f"{grad} {run}", None)
+        for device, begun in (started or {}).items():
+            self._pairs.append((grad, begun, self._events([device])[device]))
         self._look(grad)
 
-    def _start(self, key: str) -> None:
-        if torch.cuda.is_current_stream_capturing():
-            return  # timing events cannot be part of a CUDA graph
-        event = torch.cuda.Event(enable_timing=True)
-        event.record()
-        self._started[key] = event
+    def _start(self, key: str, devices: Iterable[int] | None = None) -> None:
+        self._now = None
+        if not torch.cuda.is_current_stream_capturing():  # a CUDA graph has no timing events
+            self._started[key] = self._events(devices)
 
-    def _stop(self, key: str) -> None:
-        started = self._started.pop(key, None)
-        if started is not None:
-            event = torch.cuda.Event(enable_timing=True)
+    def _events(self, devices: Iterable[int] | None = None) -> _Events:
+        found: _Events = {}
+        for device in self._devices if devices is None else devices:
+            event = found[device] = torch.Event(f"cuda:{device}", enable_timing=True)
             event.record()
-            self._pairs.append((key.partition(" ")[0], started, event))
+        return found
 
     # Memory -------------------------------------------------------------------------
 
@@ -77,24 +108,41 @@ class DeviceWatched(Observer):
         self._look(None)
 
     def _look(self, node: str | None) -> None:
-        now, highest = self._memory()
-        if highest > self._highest:
-            now = self._highest = highest
+        now = self._now
+        if now is None:
+            now = self._now = sum(map(self._bytes, self._devices))
         around = [item.scope for item in self.tape.stack]
         for place in [*around, *([node] if node is not None else [])]:
             self._peaks[place] = max(now, self._peaks.get(place, 0))
 
-    def _memory(self) -> tuple[int, int]:
+    def _bytes(self, device: int) -> int:
+        """Bytes in use; if there was a new peak since the last call, that."""
+        now, highest = self._memory(device)
+        if highest > self._highest[device]:
+            now = self._highest[device] = highest
+        return now
+
+    def _memory(self, device: int) -> tuple[int, int]:
         """Allocated bytes: current and peak."""
-        stats = torch.cuda.memory_stats_as_nested_dict(self.device)["allocated_bytes"]["all"]
+        stats = torch.cuda.memory_stats_as_nested_dict(device)["allocated_bytes"]["all"]
         return stats["current"], stats["peak"]
 
     def finish(self) -> None:
-        """Synchronize the device once, and read all events."""
-        if self._pairs:
-            torch.cuda.synchronize(self.device)
+        """Synchronize the devices once, and read all events."""
+        if not self.used:
+            return
+        for device in self._devices:
+            torch.cuda.synchronize(device)
         for node, started, ended in self._pairs:
             self.tape.write(Measured(SECONDS_ON_DEVICE, node, started.elapsed_time(ended) / 1000))
         for node, peak in self._peaks.items():
             self.tape.write(Measured(BYTES_PEAK, node, peak))
         self._pairs.clear()
+
+
+def _device_of(tensors: Iterable[Any]) -> int | None:
+    """The device of the first tensor that is on a GPU."""
+    for item in tensors:
+        if isinstance(item, Tensor) and item.is_cuda and not isinstance(item, FakeTensor):
+            return item.get_device()
+    return None

@@ -17,7 +17,7 @@ from torch.nn.parameter import is_lazy
 from torchrecorder.capture.hooks.backward import BackwardRuns
 from torchrecorder.capture.internals.access import SHOWS_OPERATORS, current_node
 from torchrecorder.capture.observer import Given, Observer
-from torchrecorder.capture.probes.device import in_use
+from torchrecorder.capture.probes.device import DeviceWatched
 from torchrecorder.capture.probes.kernels import RecorderDispatchMode
 from torchrecorder.capture.scope import OpenScope
 from torchrecorder.capture.tape import Tape
@@ -192,7 +192,7 @@ class MemoryWatched(RecorderDispatchMode, Observer):
         found = sorted((*self.done, *open_), key=lambda item: (item.begin, item.storage))
         for entry in found:
             self.tape.write(entry)
-        if not in_use():  # there the allocator reports peaks
+        if not any(isinstance(item, DeviceWatched) and item.used for item in self.tape.observers):
             self._write_peaks(found)
         self.begun.clear()
         self.done.clear()

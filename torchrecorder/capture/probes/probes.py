@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Union
 
 from torchrecorder.build import Event
 from torchrecorder.capture.internals import processes
-from torchrecorder.capture.probes.device import DeviceWatched, in_use
+from torchrecorder.capture.internals.access import when_cuda_begins
+from torchrecorder.capture.probes.device import DeviceWatched
 from torchrecorder.capture.probes.profiled import PROFILER, Ranges
 from torchrecorder.capture.probes.replay import NodesKept
 from torchrecorder.capture.probes.retained_tensors import TensorsKept, op_place
@@ -103,8 +105,7 @@ class Extras:
             started.sent = Communications(tape, values, backward, running)
             stack.enter_context(started.sent)
             tape.observers.append(started.sent)
-        if in_use():
-            tape.observers.append(DeviceWatched(tape))  # closest to a node: the last observer
+        stack.enter_context(when_cuda_begins(partial(_watch_devices, tape)))
         if self.profiler is not None:
             tape.observers.append(Ranges())  # the range is closest around the op
         if self.memory:
@@ -120,6 +121,11 @@ class Extras:
 
             stack.enter_context(FlopsCounted(tape, backward))
             tape.notes.append(COUNTING)
+
+
+def _watch_devices(tape: Tape) -> None:
+    with tape.losing("extras"):
+        tape.observers.append(DeviceWatched(tape))  # closest to a node: the last observer
 
 
 class Started:

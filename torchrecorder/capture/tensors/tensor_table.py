@@ -40,7 +40,7 @@ from torchrecorder.capture.tensors.storage import Storage, Storages, Write
 from torchrecorder.events import GRAD_SUFFIX, GradEdge, OpId, OpKind, Role, Slot, ValueId, made
 from torchrecorder.graph.nodes import Op, Value
 
-_STRIDED, _PARAMETER = torch.strided, Role.PARAMETER
+_STRIDED, _PARAMETER, _NONE = torch.strided, Role.PARAMETER, ValueId("")
 
 
 class Values:
@@ -229,6 +229,8 @@ class Values:
     def _read_regraded(self, tensor: Tensor, entry: Entry) -> ValueId:
         """The value of *tensor* after autograd began or stopped tracking it."""
         tracked = node_behind(tensor) is not None
+        if tracked and entry.producer is None and not self.autograd.knows(tensor):
+            return self.autograd.record_hidden(tensor)  # made unseen in a custom function
         entry.requires_grad = tracked or entry.producer is None and tensor.requires_grad
         if tracked:
             self.autograd.update_grad_node(tensor, entry)
@@ -251,6 +253,7 @@ class Values:
         if entry is None:
             entry = self.entries[key] = Entry(tensor, self._forget)
             entry.key = key
+            entry.value = _NONE  # until its grad node is known
             entry.original = None
             entry.set_storage(self.storages.of(tensor))
         entry.names = names

@@ -55,7 +55,7 @@ class DoctorCommand(Command):
             well = well and good
             print(f"{'ok' if good else 'FAILS':<5} {name}: {text}", flush=True)
         if not engine.available() and not _has_wheel():
-            print(f"      pygraphviz: {engine.WHEELS}")
+            print(f"      pygraphviz: {engine.WHEELS}{engine.WITHOUT}")
         for name, use in _USEFUL.items():
             print(f"      {name}: {_version(name) or f'not installed ({use})'}")
         if well:

@@ -61,7 +61,7 @@ def columns(grids: Sequence[Grid], *, timeout: float) -> list[list[float]]:
     try:
         answers = iter(engine.run_many(jobs, timeout=timeout))
     except LayoutFailed as failed:
-        if failed.final:
+        if failed.final and engine.available():
             raise
         return [_without_graphviz(grid) for grid in grids]
     placed = []
