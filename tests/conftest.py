@@ -41,8 +41,18 @@ providers._get_local_constants = lambda: providers._local_constants
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--update-golden`` renews the files that tests compare with."""
+    """``--update-golden`` renews the files that tests compare with; ``--device`` says where the
+    real models are made."""
     parser.addoption("--update-golden", action="store_true", help="renew golden files")
+    parser.addoption("--device", default="cpu", help="device of the real models: cpu, cuda")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make real models on the device that is asked for."""
+    if config.getoption("--device") != "cpu":
+        from tests import real_models
+
+        real_models.use(config.getoption("--device"))
 
 
 @pytest.fixture

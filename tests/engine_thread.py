@@ -86,17 +86,18 @@ class Device:
 
     def leaf(self, *shape: int) -> Tensor:
         """A leaf with a gradient."""
-        made = torch.rand(*shape)
-        return (OnDevice(made) if self.name == NAME else made).requires_grad_()
+        return self._moved(torch.rand(*shape)).requires_grad_()
 
     def layers(self) -> nn.Sequential:
         """Two layers, and a function between them."""
         model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
         for layer in (model[0], model[2]):
             for name, weight in list(layer.named_parameters()):
-                if self.name == NAME:
-                    setattr(layer, name, nn.Parameter(OnDevice(weight.detach())))
+                setattr(layer, name, nn.Parameter(self._moved(weight.detach())))
         return model
+
+    def _moved(self, tensor: Tensor) -> Tensor:
+        return OnDevice(tensor) if self.name == NAME else tensor.to(self.name)
 
 
 def run(record: Callable[[Any], Recording]) -> Callable[[Any], Recording]:
@@ -127,6 +128,7 @@ def recomputed_by_a_function(device: Device) -> Recording:
 def hooked(device: Device) -> Recording:
     """Hooks of all kinds; one of them on the root, before any node runs."""
     model, x = device.layers(), device.leaf(3, 4)
+
     def norms(module: nn.Module, gave: Any, given: Any) -> None:
         """Of the gradients."""
         given[0].norm()
@@ -136,7 +138,7 @@ def hooked(device: Device) -> Recording:
     with Recorder(model) as recorder:
         y = model(x)
         y.register_hook(lambda gradient: gradient * 3)
-        loss = y.prod()
+        loss = y.logsumexp((0, 1))
         loss.register_hook(lambda gradient: gradient + 1)
         loss.backward()
     return recorder.recording

@@ -8,18 +8,27 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
+from torch.utils._pytree import tree_map
 
 from tests import torchvision_shim
 from tests.zoo.case import Run
 
 MODELS: dict[str, Callable[[], Run]] = {}
 NEEDS: dict[str, str] = {}
+
+DEVICE = "cpu"
+"""Where models are made."""
+
+WITH_THE_CPU = frozenset(("gpt2_cached", "lstm_seq2seq"))
+"""Models that are given tensors on the CPU, or inside of objects."""
 
 ELSEWHERE = ("tests.language_models", "tests.plain_models", "tests.other_models")
 """Modules that add models of their own when they are imported."""
@@ -39,7 +48,32 @@ def make(name: str) -> Run:
     if name not in available():
         pytest.skip(f"needs {NEEDS[name]}")
     torch.manual_seed(0)
-    return MODELS[name]()
+    return MODELS[name]() if DEVICE == "cpu" else _on_device(name)
+
+
+def use(device: str) -> None:
+    """Make all models on *device*, and let it compute the same each time."""
+    global DEVICE
+    DEVICE = device
+    if device != "cpu":
+        os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # for cuBLAS to be deterministic
+        torch.use_deterministic_algorithms(True, warn_only=True)
+
+
+def _on_device(name: str) -> Run:
+    if name in WITH_THE_CPU:
+        pytest.skip("reads inputs on the CPU")
+    run = MODELS[name]()
+    owner = getattr(run.model, "__self__", run.model)
+    owner.to(DEVICE)
+    args, kwargs = tree_map(_moved, (run.args, run.kwargs))
+    return replace(run, args=args, kwargs=kwargs)
+
+
+def _moved(given: Any) -> Any:
+    if not isinstance(given, torch.Tensor):
+        return given
+    return given.detach().to(DEVICE).requires_grad_(given.requires_grad)
 
 
 def available() -> list[str]:

@@ -38,7 +38,7 @@ class Kept:
     func: Any
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    random: Tensor
+    random: list[Tensor]
     autocast: tuple[bool, Any]
     grad: bool
     again: bool
@@ -75,12 +75,18 @@ class Keeper(TorchFunctionMode):
         autocast = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
         args, kwargs = _filled((args, kwargs), tensors_of((args, kwargs)))  # lists may grow later
         modes = autocast, torch.is_grad_enabled(), name_of(func) not in _CANNOT and not _within()
-        kept = Kept(func, args, kwargs, torch.get_rng_state(), *modes)
+        kept = Kept(func, args, kwargs, _random(), *modes)
         kept.given = [_copy(innermost(each)) for each in tensors_of((args, kwargs))]
         self.calls.append(kept)
         made = func(*args, **kwargs)
         kept.gave = [_copy(innermost(each)) for each in tensors_of(made)]
         return made
+
+
+def _random() -> list[Tensor]:
+    """The state of the random generators, of the CPU and of the GPUs in use."""
+    more = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+    return [torch.get_rng_state(), *more]
 
 
 def _within() -> bool:
@@ -117,7 +123,7 @@ def _copy(tensor: Tensor) -> Tensor:
             storage = plain.untyped_storage().clone()
         except (NotImplementedError, RuntimeError):
             return plain.clone()
-        made = torch.empty(0, dtype=plain.dtype).set_(
+        made = torch.empty(0, dtype=plain.dtype, device=plain.device).set_(
             storage, plain.storage_offset(), plain.size(), plain.stride()
         )
         made = made.conj() if plain.is_conj() else made
@@ -216,7 +222,9 @@ class Replay:
         args = _filled(kept.args, left)
         kwargs = {name: _filled(each, left) for name, each in kept.kwargs.items()}
         enabled, dtype = kept.autocast
-        torch.set_rng_state(kept.random)
+        torch.set_rng_state(kept.random[0])
+        if kept.random[1:]:
+            torch.cuda.set_rng_state_all(kept.random[1:])
         with torch.autocast("cpu", enabled=enabled, dtype=dtype):
             with torch.set_grad_enabled(kept.grad and not quietly):
                 made = list(tensors_of(kept.func(*args, **kwargs)))

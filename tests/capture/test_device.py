@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
+import networkx as nx
 import pytest
 import torch
 
@@ -59,6 +63,41 @@ def test_nodes_in_threads_of_the_engine_are_recorded():
     assert names[:2] == ["SumBackward0", "AddmmBackward0"]
     assert seen == [(("Sequential", "4"), True)]
     assert recording.run.lost == 0
+
+
+def test_a_program_that_moves_its_model_during_the_run():
+    """Time and memory are measured from the first use of the device on."""
+    code = """
+import torch, torchrecorder
+assert not torch.cuda.is_initialized()
+with torchrecorder.Recorder() as recorder:
+    model = torch.nn.Linear(2048, 2048).cuda()
+    model(torch.rand(4096, 2048).cuda()).sum().backward()
+recording = recorder.recording
+(linear,) = [op.id for op in recording.ops.values() if op.name == "linear"]
+assert recording.measured["device seconds"][linear] > 0
+assert recording.annotations["peak_bytes"].by_node[linear] > 4096 * 2048 * 4
+assert recording.run.lost == 0
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
+
+
+def test_a_model_on_the_cpu_where_a_device_is_in_use():
+    """Its memory is that of its tensors, and its times those of the clock."""
+    torch.rand(8, device="cuda")
+    net = torch.nn.Linear(64, 64)
+    recording = tr.record(net, torch.rand(16, 64), memory=True)
+    assert recording.annotations["peak_bytes"].total() > 16 * 64 * 4
+    assert "device seconds" not in recording.measured
+
+
+def test_what_is_scattered_has_a_path():
+    """DataParallel makes tensors in C++, inside a custom function that marks their stream."""
+    net = torch.nn.DataParallel(torch.nn.Linear(4, 4))
+    x = torch.rand(8, 4, requires_grad=True)
+    recording = tr.record(net, x)
+    (given,), (made,) = recording.scopes[recording.roots[0]].inputs, recording.outputs
+    assert nx.has_path(recording.to_networkx(), given.value, made.value)
 
 
 def test_peak_statistics_of_the_user_are_not_reset():

@@ -7,8 +7,8 @@ when the next node of their thread begins: accumulation nodes, and those of cust
 post-hook changes their behaviour.
 
 Nodes of a GPU run in a thread of the engine, and their hooks too, while the recorded thread waits.
-That thread is recorded in its place. If nodes of several devices run at the same time, the program's
-own functions in them are recorded for one of them only.
+That thread is recorded in its place. If nodes of several devices run at the same time, hooks and
+recomputation are recorded in one of their threads only.
 """
 
 from __future__ import annotations
