@@ -148,7 +148,7 @@ def hooked(device: Device) -> Recording:
 def optimized_in_backward(device: Device) -> Recording:
     """Each weight is updated as soon as it has its gradient."""
     model, x = device.layers(), device.leaf(3, 4)
-    steps = {weight: torch.optim.SGD([weight], lr=0.1) for weight in model.parameters()}
+    steps = {weight: torch.optim.SGD([weight], lr=0.1, foreach=False) for weight in model.parameters()}
     for weight in model.parameters():
         weight.register_post_accumulate_grad_hook(lambda weight: steps[weight].step())
     with Recorder(model) as recorder:
@@ -207,7 +207,7 @@ def in_a_task(device: Device) -> Recording:
 def trained(device: Device) -> Recording:
     """Steps with checkpoints: nodes made in both threads, with the same numbers."""
     model, x = device.layers(), device.leaf(3, 4)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, foreach=False)
     with Recorder(model) as recorder:
         for _ in range(3):
             y = checkpoint(model, x, use_reentrant=False, preserve_rng_state=False)

@@ -85,8 +85,9 @@ class Keeper(TorchFunctionMode):
 
 def _random() -> list[Tensor]:
     """The state of the random generators, of the CPU and of the GPUs in use."""
-    more = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
-    return [torch.get_rng_state(), *more]
+    with torch._C.DisableTorchFunction(), _disable_current_modes():
+        more = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+        return [torch.get_rng_state(), *more]
 
 
 def _within() -> bool:

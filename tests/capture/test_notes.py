@@ -108,3 +108,19 @@ def test_a_failure_that_was_handled_is_not_the_one_that_ends_the_run():
     failure = recording.run.failure
     assert failure.backward and recording.ops[failure.op].name == "mul"
     assert recording.grad_nodes[failure.grad].name == "BreaksBackward"
+
+
+@pytest.mark.parametrize("blocking", ["", "1"])
+def test_errors_of_kernels_may_come_late(monkeypatch, blocking):
+    """The note says so, and how to find the operation."""
+    monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", blocking)
+
+    def forward(x):
+        x = x.exp()
+        raise RuntimeError("CUDA error: device-side assert triggered\nCompile with ...")
+
+    with pytest.raises(RuntimeError) as caught:
+        torchrecorder.record(forward, torch.ones(2))
+    (note,) = caught.value.__notes__
+    assert note.startswith("torchrecorder: while running `forward`")
+    assert ("with CUDA_LAUNCH_BLOCKING=1 in the environment" in note) == (blocking != "1")

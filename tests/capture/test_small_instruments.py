@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 import torchrecorder
+from torchrecorder.capture.observer import Observer
 from torchrecorder.capture.probes import device, flops, memory, probes, profiled
 from torchrecorder.capture.probes.device import DeviceWatched
 from torchrecorder.capture.probes.memory import MemoryWatched
@@ -190,7 +191,7 @@ def test_a_device_that_is_first_used_during_the_run(monkeypatch: pytest.MonkeyPa
     """Is watched from then on; if none is, no call is left behind."""
     waiting = list(torch.cuda._queued_calls)
     begun: list[Tape] = []
-    monkeypatch.setattr(probes, "DeviceWatched", begun.append)
+    monkeypatch.setattr(probes, "DeviceWatched", lambda tape: begun.append(tape) or Observer())
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
     with torchrecorder.Recorder():
         torch.ones(1).exp()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,11 @@ from torchrecorder.graph.recording import Failure
 from torchrecorder.recording import Recording
 
 _ATTRIBUTE = "torchrecorder_recorder"
+_BLOCKING = "CUDA_LAUNCH_BLOCKING"
+_LATE = (
+    "; kernels of CUDA report errors late, so that an earlier operation may be the one that "
+    f"failed: with {_BLOCKING}=1 in the environment, it is the one that is named"
+)
 _CALLS = ScopeKind.MODULE, ScopeKind.FUNCTION, ScopeKind.SCRIPTED
 
 
@@ -22,6 +28,8 @@ def explain(
 ) -> None:
     """Attach a note to *error* that names the place in the model, and the user's line, if known."""
     note = describe(failure, events, raised)
+    if note and "CUDA error" in failure.message and os.environ.get(_BLOCKING) != "1":
+        note += _LATE
     if note:
         _attach_note(error, note)
 

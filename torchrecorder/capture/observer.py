@@ -14,7 +14,7 @@ Given = tuple[Union[Tensor, None], ...]
 
 
 class Observer:
-    """Base class with empty callbacks.
+    """Base class with empty callbacks; those for an end are called in reverse order.
 
     Arguments may be neither kept nor changed. The time of observers counts as the recorder's.
     Callbacks of grad nodes come from the thread that runs the node.

@@ -317,7 +317,7 @@ class _NodeHooks:
             self.run.tape.lose("backward", error)
 
     def _notify_end(self) -> None:
-        for observer in self.run.tape.observers:
+        for observer in reversed(self.run.tape.observers):
             observer.node_ended(self.grad, self.run.number)
 
     def _end(self, gave: Given) -> None:

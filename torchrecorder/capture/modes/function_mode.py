@@ -160,7 +160,7 @@ class Calls:
             tape = self.tape
             seconds = tape.pause() - call.started
             tape.op = call.outer
-            for observer in tape.observers:
+            for observer in reversed(tape.observers):
                 observer.op_ended(call.op)
             if call.facts.runs_backward:
                 self.backward.end(call.op, seconds)

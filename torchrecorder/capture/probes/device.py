@@ -41,8 +41,7 @@ class DeviceWatched(Observer):
     def __init__(self, tape: Tape) -> None:
         self.tape = tape
         self.used = False
-        self._devices = [torch.cuda.current_device()]
-        self._highest = {device: self._memory(device)[1] for device in self._devices}
+        self._highest: dict[int, int] = {}  # for each device that is watched, its last peak
         self._started: dict[str, _Events] = {}
         self._ended: tuple[str, _Events, _Events] | None = None  # the op whose results come next
         self._pairs: list[tuple[str, Any, Any]] = []
@@ -67,9 +66,7 @@ class DeviceWatched(Observer):
         if device is None:
             return
         self.used = True
-        if device not in self._highest:
-            self._devices.append(device)
-            self._highest[device] = self._memory(device)[1]
+        self._watch(device)
         if ended is not None and ended[0] == op and device in ended[1]:
             self._pairs.append((op, ended[1][device], ended[2][device]))
 
@@ -87,12 +84,22 @@ class DeviceWatched(Observer):
 
     def _start(self, key: str, devices: Iterable[int] | None = None) -> None:
         self._now = None
+        self._watch_first()
         if not torch.cuda.is_current_stream_capturing():  # a CUDA graph has no timing events
             self._started[key] = self._events(devices)
 
+    def _watch_first(self) -> None:
+        """Watch the current device; not earlier, as it may only just begin."""
+        if not self._highest:
+            self._watch(torch.cuda.current_device())
+
+    def _watch(self, device: int) -> None:
+        if device not in self._highest:
+            self._highest[device] = self._memory(device)[1]
+
     def _events(self, devices: Iterable[int] | None = None) -> _Events:
         found: _Events = {}
-        for device in self._devices if devices is None else devices:
+        for device in self._highest if devices is None else devices:
             event = found[device] = torch.Event(f"cuda:{device}", enable_timing=True)
             event.record()
         return found
@@ -110,7 +117,8 @@ class DeviceWatched(Observer):
     def _look(self, node: str | None) -> None:
         now = self._now
         if now is None:
-            now = self._now = sum(map(self._bytes, self._devices))
+            self._watch_first()
+            now = self._now = sum(map(self._bytes, self._highest))
         around = [item.scope for item in self.tape.stack]
         for place in [*around, *([node] if node is not None else [])]:
             self._peaks[place] = max(now, self._peaks.get(place, 0))
@@ -131,7 +139,7 @@ class DeviceWatched(Observer):
         """Synchronize the devices once, and read all events."""
         if not self.used:
             return
-        for device in self._devices:
+        for device in self._highest:
             torch.cuda.synchronize(device)
         for node, started, ended in self._pairs:
             self.tape.write(Measured(SECONDS_ON_DEVICE, node, started.elapsed_time(ended) / 1000))
