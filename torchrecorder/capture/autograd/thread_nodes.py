@@ -17,11 +17,14 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
+from torch import Tensor
+
 from torchrecorder.capture.autograd.node_facts import name_of
 from torchrecorder.capture.internals.access import next_node_number
 from torchrecorder.capture.state.shared import Shared
 from torchrecorder.capture.tape import Tape, home_of
 from torchrecorder.capture.tensors.describe import node_behind, version_of
+from torchrecorder.capture.tensors.entries import Entry
 from torchrecorder.capture.tensors.tensor_table import Values
 from torchrecorder.events import GradEdge, GradId, ValueId
 from torchrecorder.graph.nodes import GradNode
@@ -83,6 +86,7 @@ class Walk(Protocol):
     made: dict[GradEdge, ValueId]
 
     def is_recent(self, number: int) -> bool: ...
+    def may_recompute(self, number: int) -> bool: ...
     def known_as(self, node: Any) -> GradId | None: ...
     def expect_foreign_nodes(self) -> None: ...
 
@@ -95,6 +99,7 @@ class ForeignNodes:
         self.held: dict[int, tuple[Any, int]] = {}
         self._found: dict[GradId, GradNode] = {}
         self._numbers: dict[GradId, int] = {}
+        self._holders: dict[GradId, Entry | None] = {}
         self._events = 0
 
     def key(self, node: Any) -> int:
@@ -165,9 +170,11 @@ class ForeignNodes:
             return not hasattr(node, "variable")
         if number in walk.passed:
             return False
-        if number in walk.known:
-            return not self._is_same(node, number)
-        return not walk.is_recent(number)
+        if number not in walk.known:
+            return not walk.is_recent(number)
+        if not self._is_same(node, number):
+            return True
+        return walk.may_recompute(number) and self._holder(walk.known[number]) is None
 
     def numbers(self) -> dict[int, int]:
         """For the key of each foreign node, the number that its thread gave it."""
@@ -176,6 +183,7 @@ class ForeignNodes:
     def clear(self) -> None:
         """Release all nodes."""
         self.held.clear()
+        self._holders.clear()
 
     def _is_same(self, node: Any, number: int) -> bool:
         """Whether *node* equals the known node with this *number*."""
@@ -189,7 +197,8 @@ class ForeignNodes:
             return False
         if not all(map(self._leads, found.next, parents)):
             return False
-        return self._in_use(grad, node)
+        holder = self._holder(grad)
+        return holder is None or node_behind(holder) is node
 
     def _leads(self, edge: GradEdge | None, parent: tuple[Any, int]) -> bool:
         """Whether the recorded *edge* leads to *parent*."""
@@ -205,14 +214,20 @@ class ForeignNodes:
             return True
         return edge.index == index and self._numbers.get(edge.grad) == number
 
-    def _in_use(self, grad: GradId, node: Any) -> bool:
-        """False if a living tensor has the known node *grad*, and that is not *node*."""
-        made = self.walk.made.get(GradEdge(grad, 0))
-        for entry in list(self.walk.values.entries.values()):
-            tensor = entry() if entry.value == made else None
-            if tensor is not None and version_of(tensor) == entry.version:
-                return node_behind(tensor) is node
-        return True
+    def _holder(self, grad: GradId) -> Tensor | None:
+        """A living tensor that has the known node *grad*; once there is none, there never is."""
+        value = self.walk.made.get(GradEdge(grad, 0))
+        if value is None:
+            return None
+        entry = self._holders.get(grad)
+        tensor = None if entry is None else _tensor_of(entry, value)
+        if tensor is None and (entry is not None or grad not in self._holders):
+            for entry in list(self.walk.values.entries.values()):
+                tensor = _tensor_of(entry, value)
+                if tensor is not None:
+                    break
+            self._holders[grad] = None if tensor is None else entry
+        return tensor
 
     def _catch_up(self) -> None:
         """Read the events since the last call."""
@@ -225,3 +240,9 @@ class ForeignNodes:
         known = self.walk.known
         for number, grad in itertools.islice(known.items(), len(self._numbers), None):
             self._numbers[grad] = number
+
+
+def _tensor_of(entry: Entry, value: ValueId) -> Tensor | None:
+    """The tensor of *entry*, if it lives and still has this value."""
+    tensor = entry() if entry.value == value else None
+    return tensor if tensor is not None and version_of(tensor) == entry.version else None

@@ -45,6 +45,8 @@ class AutogradWalk:
         self.owners: dict[GradId, OpId] = {}
         self._names: dict[type, str] = {}
         self.start = self.since = next_node_number()  # older nodes have lower numbers
+        self.engine_start = 0  # the same in the thread of the engine that is recorded
+        self.recomputes = False
         self.starts: list[int] = []
         self.spans: list[tuple[int, OpId, ScopeId | None]] = []
         self.node_recorded: Callable[[GradId, OpId, Any], None] = lambda grad, owner, node: None
@@ -92,17 +94,25 @@ class AutogradWalk:
     def begin(self) -> None:
         """An op begins, which owns the nodes numbered from now on."""
         self.since = next_node_number()
+        self.recomputes = False
         self.find_numbering()
 
     def find_numbering(self) -> None:
-        """Expect new nodes with the numbers of a thread of the engine, if one is recorded."""
+        """A module or function begins: in a thread of the engine, it makes nodes with numbers of
+        that thread, perhaps the same that the forward pass made."""
         if self.tape.engine is not None and is_grad_enabled():
             self.number_elsewhere()
+            self.recomputes = True
 
     def number_elsewhere(self) -> None:
         """Until the next op begins, new nodes have the numbers of a thread of the engine."""
         self.expect_foreign_nodes()
         self.since = LEAF
+
+    def may_recompute(self, number: int) -> bool:
+        """Whether the node with this number may have been made again in this thread of the
+        engine."""
+        return self.recomputes and self.engine_start <= number < next_node_number()
 
     def end(self, op: OpId) -> None:
         """The op ended: it owns all nodes numbered since it began, also those found later."""

@@ -206,6 +206,7 @@ class _RunningPass:
         """The engine runs in thread *here*: record this thread, if no other one runs a node."""
         if not self.tape.records(here) and self.is_alone(here):
             self.tape.engine = here
+            self.runs.autograd.engine_start = next_node_number()
             if self.create_graph:
                 self.runs.autograd.number_elsewhere()
         return self.tape.records(here)
