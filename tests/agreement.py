@@ -31,7 +31,7 @@ _SAME = {
 }
 """Names of Python's operators, and what a recording may call them."""
 
-_QUIET = ("set_requires_grad", "requires_grad", "retain_grad", "get_grad")
+_QUIET = ("set_requires_grad", "requires_grad", "retain_grad", "get_grad", "record_stream")
 """Calls that only look, or change what autograd does later."""
 
 

@@ -118,6 +118,8 @@ class _Whole:
         one = self.values[value]
         if not self._rewritten.isdisjoint((*one.names, one.storage)):
             around = self._outside_modes(around)
+            if kind is BoxKind.CONSTANT and one.storage != NO_STORAGE:
+                around = self.nesting.common([around, *self._readers_of_memory[one.storage]])
         return Box(value, kind, around, (value,))
 
     @cached_property
@@ -144,6 +146,18 @@ class _Whole:
             *(name for one in weights for name in one.names),
             *(one.storage for one in weights if one.storage != NO_STORAGE),
         }
+
+    @cached_property
+    def _readers_of_memory(self) -> dict[int, list[str | None]]:
+        """For each storage that is rewritten, the scopes that read one of its values: all calls
+        in which memory is used again have the same boxes."""
+        found: dict[int, list[str | None]] = {}
+        for op in self.ops.values():
+            for slot in op.inputs:
+                storage = self.values[slot.value].storage
+                if storage in self._rewritten:
+                    found.setdefault(storage, []).append(op.scope)
+        return found
 
     def _outside_modes(self, scope: str | None) -> str | None:
         """*scope*, or the scope around its modes: what a loop writes in one has a box before it."""

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 from torchrecorder.checks import warn_unmatched
 from torchrecorder.events import (
-    CALLED, MODES, STORED, FunctionId, OpId, ScopeId, ScopeKind, ValueId,
+    CALLED, MODES, NO_STORAGE, STORED, FunctionId, OpId, ScopeId, ScopeKind, ValueId,
 )  # fmt: skip
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.end_names import end_names
@@ -226,13 +226,23 @@ def _for_each_weight(recording: RecordedRun) -> Iterator[OpId]:
 
 
 def _held_inside(view: View) -> list[str]:
-    """Constants that modules in closed boxes hold, as they hold buffers, and alone read."""
+    """Constants that modules in closed boxes hold, as they hold buffers, and alone read.
+
+    Not those with which a chain of calls begins that hand on what they write to the same memory.
+    """
     heads: dict[str, list[str]] = {}
+    written: set[int] = set()
     for arrow in view.arrows:
         if view.boxes[arrow.tail].kind is BoxKind.CONSTANT:
             heads.setdefault(arrow.tail, []).append(arrow.head)
+        elif arrow.value is not None:
+            written.add(view.recording.values[arrow.value].storage)
+    written.discard(NO_STORAGE)
     return [
-        box for box, found in heads.items() if all(_holds(view, head, box) for head in found)
+        box
+        for box, found in heads.items()
+        if view.recording.values[ValueId(box)].storage not in written
+        and all(_holds(view, head, box) for head in found)
     ]
 
 
