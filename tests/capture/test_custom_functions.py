@@ -10,6 +10,7 @@ from torch.autograd.function import BackwardCFunction
 
 from tests import zoo
 from tests.notation import flow
+from tests.reach import disagreements
 from torchrecorder import Recorder, record
 from torchrecorder.capture.hooks import custom_functions
 from torchrecorder.capture.hooks.custom_functions import AppliedFunctions
@@ -153,3 +154,28 @@ def test_the_trial_keeps_no_frames():
         assert released() is None
     finally:
         gc.enable()
+
+
+class Unseen(torch.autograd.Function):
+    """Makes its results where no function is called from Python, and then reads them."""
+
+    @staticmethod
+    def forward(ctx, x):
+        with torch._C.DisableTorchFunction():
+            made = x * 2, x * 3
+        assert not torch.equal(*made)
+        return made
+
+    @staticmethod
+    def backward(ctx, first, second):
+        return first * 2 + second * 3
+
+
+def test_results_that_are_read_before_they_have_a_node():
+    """What reads them later reads the result of the function, which reads its input."""
+    run = zoo.case.Run(lambda x: Unseen.apply(x)[0].exp(), (torch.ones(2, requires_grad=True),))
+    recording = record(run.model, run.args)
+    assert disagreements(recording, run) == []
+    hidden, exp = [*recording.ops.values()][-2:]
+    assert (hidden.name, exp.name) == ("Unseen", "exp")
+    assert exp.inputs[0].value in hidden.outputs

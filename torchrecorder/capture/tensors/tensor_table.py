@@ -229,8 +229,9 @@ class Values:
     def _read_regraded(self, tensor: Tensor, entry: Entry) -> ValueId:
         """The value of *tensor* after autograd began or stopped tracking it."""
         tracked = node_behind(tensor) is not None
-        if tracked and entry.producer is None and not self.autograd.knows(tensor):
-            return self.autograd.record_hidden(tensor)  # made unseen in a custom function
+        unseen = entry.producer is None and entry.scope in self.tape.functions
+        if tracked and unseen and not self.autograd.knows(tensor):
+            return self.autograd.record_hidden(tensor)  # made in C++, then given a node
         entry.requires_grad = tracked or entry.producer is None and tensor.requires_grad
         if tracked:
             self.autograd.update_grad_node(tensor, entry)
