@@ -49,6 +49,9 @@ def without_numbers(text: str) -> str:
     return re.sub(r"\d+", "0", text)
 
 
+ALIAS = "alias"
+"""The name of an op that takes another tensor to be the memory of a known one."""
+
 SCALE = "GradScaler.scale"
 """The region that multiplies the loss by the scale."""
 
@@ -170,6 +173,11 @@ class _Forms:
                 continue
             if step.id in self.outside_rounds:
                 continue
+            if self._is_alias(step):
+                place = self.rank.get(step.inputs[0].value)
+                if place is not None:
+                    self.rank[step.outputs[0]] = place
+                continue
             own = [value for value in own_outputs(values, step) if self._is_new(step, value)]
             for value in own:
                 within = self._is_within(step, value)
@@ -179,6 +187,12 @@ class _Forms:
                 ranks = {values[value].storage: self.rank[value] for value in reversed(own)}
                 for value in filter(partial(self._is_new, step), step.outputs):
                     self.rank[value] = ranks.get(values[value].storage, (False, -1))
+
+    def _is_alias(self, op: Op) -> bool:
+        """Whether *op* is the first use of other memory of a tensor, such as that of a shard, which
+        only the first of several equal calls has. It does not count."""
+        alone = len(op.inputs) == len(op.outputs) == 1
+        return not self.exact and op.kind is OpKind.PASS and op.name == ALIAS and alone
 
     def _is_new(self, op: Op, value: ValueId) -> bool:
         if value in self.batched or value in self.rank:
@@ -276,7 +290,7 @@ class _Forms:
         """
         if isinstance(step, Op):
             nothing = step.kind is OpKind.PASS and not (step.outputs or in_module or self.exact)
-            return step.id not in self.outside_rounds and not nothing
+            return not (nothing or step.id in self.outside_rounds or self._is_alias(step))
         if self.loaders is None:
             return True
         if step.kind in MODES:
