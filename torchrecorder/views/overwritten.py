@@ -1,0 +1,87 @@
+"""What operations overwrite without reading it: no arrows lead from there.
+
+`copy_`, and any function with ``out=``, replace the contents of a tensor. A recording has the old
+tensor among the inputs, as it says which memory was written; its contents went nowhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from torchrecorder.events import NO_STORAGE, OpId
+from torchrecorder.graph.nodes import Op
+from torchrecorder.graph.recording import RecordedRun
+
+OUT = "out"
+"""The argument of functions that write their result into it; its parts are ``out.0`` and so on."""
+
+
+class Overwritten(NamedTuple):
+    """Arguments that are only overwritten, and the views that serve nothing else.
+
+    Attributes:
+        inputs: Operations and the names of their arguments.
+        views: Operations all of whose results are such arguments.
+    """
+
+    inputs: frozenset[tuple[OpId, str]]
+    views: frozenset[OpId]
+
+
+def overwritten(recording: RecordedRun) -> Overwritten:
+    """What operations of *recording* overwrite without reading it.
+
+    Only tensors that are the whole of their memory as far as it is known: what is written to a part
+    stands together with the rest. Weights and buffers are left out; their values are versions of
+    one tensor.
+    """
+    values = recording.values
+    whole: dict[int, int] = {}
+    for value in values.values():
+        whole[value.storage] = max(value.bytes, whole.get(value.storage, 0))
+    inputs = {
+        (op.id, slot)
+        for op in recording.ops.values()
+        if op.writes
+        for slot in _replaced(recording, op, whole)
+    }
+    views: set[OpId] = set()
+    given = {slot.value for slot in recording.outputs}
+    for op in sorted(recording.ops.values(), key=lambda op: op.index, reverse=True):
+        if inputs and _is_view(recording, op) and given.isdisjoint(op.outputs):
+            readers = [(value, reader) for value in op.outputs
+                       for reader in recording.consumers.get(value, ())]
+            if readers and all(
+                reader in views or all((reader, slot.name) in inputs
+                                       for slot in recording.ops[reader].inputs
+                                       if slot.value == value)
+                for value, reader in readers
+            ):
+                views.add(op.id)
+    return Overwritten(frozenset(inputs), frozenset(views))
+
+
+def _replaced(recording: RecordedRun, op: Op, whole: dict[int, int]) -> Iterator[str]:
+    """The arguments of *op* that it overwrites as a whole, if it reads others."""
+    values = recording.values
+    written = {values[value].storage for value in op.writes} - {NO_STORAGE}
+    found = [
+        slot.name
+        for slot in op.inputs
+        if (slot.name.partition(".")[0] == OUT or (op.name, slot.name) == ("copy_", "self"))
+        and values[slot.value].storage in written
+        and values[slot.value].bytes == whole[values[slot.value].storage]
+        and slot.value not in recording.stored
+    ]
+    if len(found) < len(op.inputs):
+        yield from found
+
+
+def _is_view(recording: RecordedRun, op: Op) -> bool:
+    """Whether all results of *op* are parts of the memory of its first input."""
+    if op.writes or not op.inputs or not op.outputs:
+        return False
+    values = recording.values
+    storages = {values[value].storage for value in (op.inputs[0].value, *op.outputs)}
+    return len(storages) == 1
