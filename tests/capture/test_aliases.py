@@ -255,3 +255,15 @@ def test_the_entry_of_a_dead_alias_stands_for_no_other_tensor():
     with tr.Recorder(model := Calls(function)) as recorder:
         model(x)
     assert found[0] is x and found[1] is None
+
+
+def test_a_version_that_is_set_back_is_no_write():
+    """As where sharding hides from autograd that it gathers weights."""
+    held, x = torch.zeros(2), torch.ones(2)
+    with tr.Recorder() as recorder:
+        with torch.autograd._unsafe_preserve_version_counter(held):
+            held.copy_(x)
+        held.exp()
+    copied, exp = recorder.recording.ops.values()
+    assert (copied.name, exp.name) == ("copy_", "exp")
+    assert exp.inputs[0].value in copied.outputs

@@ -1,4 +1,4 @@
-"""What is overwritten without being read has no arrow; what is read again, call after call, does."""
+"""What is overwritten without being read has no arrow; what calls read again and again has one."""
 
 from __future__ import annotations
 

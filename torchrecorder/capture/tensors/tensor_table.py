@@ -204,7 +204,8 @@ class Values:
 
     def _read_changed(self, tensor: Tensor, entry: Entry) -> ValueId:
         """The value of *tensor* after a write by unseen code."""
-        if entry.version == UNSETTLED or tensor._version <= entry.storage.received:
+        hidden = tensor._version < entry.version  # set back, so that autograd sees no write
+        if hidden or entry.version == UNSETTLED or tensor._version <= entry.storage.received:
             entry.version = version_of(tensor)
             return self.read(tensor)
         if (left_by := self.gradients.named(entry.names)) is not None:
