@@ -12,6 +12,7 @@ import json
 import os
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -247,6 +248,24 @@ def trained(device: Device) -> Recording:
     return recorder.recording
 
 
+def recomputed_together(device: Device) -> list[tuple[bool, int]]:
+    """How many modules ran, and ran again, in two threads that train at the same time."""
+    models, inputs = [Blocks(device), Blocks(device)], [device.leaf(3, 4), device.leaf(3, 4)]
+
+    def train(which: int) -> None:
+        for _ in range(20):
+            models[which](inputs[which]).sum().backward()
+
+    with Recorder(threads=True) as recorder:
+        threads = [threading.Thread(target=train, args=(which,)) for which in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    scopes = recorder.recording.scopes.values()
+    return sorted(Counter(scope.recompute for scope in scopes if scope.module).items())
+
+
 def facts(recording: Recording) -> dict[str, Any]:
     """What must not depend on where nodes run.
 
@@ -280,6 +299,7 @@ def main(name: str) -> None:
     y.register_hook(lambda gradient: threads.add(threading.get_ident()))
     y.sum().backward()
     found = {key: facts(record(Device(name))) for key, record in RUNS.items()}
+    found["together"] = recomputed_together(Device(name))  # type: ignore[assignment]
     print(json.dumps({"elsewhere": threads != {threading.get_ident()}, **found}), flush=True)
     os._exit(0)  # at its end, Python may abort if the device still has a thread
 

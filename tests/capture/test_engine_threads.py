@@ -43,3 +43,10 @@ def test_what_runs_in_a_thread_of_the_engine_is_recorded(device: str, run: str) 
     for what in here:
         assert there[what] == here[what], what
     assert here["lost"] == 0 and here["ops"]
+
+
+@on_each_device
+def test_threads_that_share_a_thread_of_the_engine(device: str) -> None:
+    """What it recomputes for one of them is not recorded for the other."""
+    there, here = found_on(device)["together"], found_on("cpu")["together"]
+    assert there == here and len(here) == 2

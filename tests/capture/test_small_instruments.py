@@ -185,6 +185,8 @@ def test_a_device_that_the_run_does_not_use(cuda: Cuda) -> None:
     watched.op_made("o1", "relu", [("v1", torch.ones(1))])
     watched.finish()
     assert not watched.used and not tape.events and not cuda.synchronized
+    watched.node_begins("g1", 0, (on_device(3),))
+    assert watched.used
 
 
 def test_a_device_that_is_first_used_during_the_run(monkeypatch: pytest.MonkeyPatch) -> None:

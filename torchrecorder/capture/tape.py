@@ -90,6 +90,7 @@ class Tape:
         self.paused: float | None = None
         self.thread = threading.get_ident()
         self.engine: int | None = None  # the engine's thread that is recorded in a backward pass
+        self.has_modes: Callable[[], bool] = lambda: False  # whether it runs for this tape
         self.task = OwnTask()
         self.ignores_calls = False  # module calls do not belong to the model
         self.stack: list[OpenScope] = []
@@ -147,7 +148,9 @@ class Tape:
     def is_elsewhere(self) -> bool:
         """Whether another thread, or another task of this thread, is running."""
         here = threading.get_ident()
-        return here != self.engine if here != self.thread else self.task.is_left()
+        if here != self.thread:
+            return here != self.engine or not self.has_modes()
+        return self.task.is_left()
 
     def records(self, thread: int) -> bool:
         """Whether *thread* is the recorded one, or runs a backward pass for it."""

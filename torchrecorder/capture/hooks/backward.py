@@ -101,7 +101,7 @@ class BackwardRuns:
             run.leave(failed=failed)
             self.running.pop()
             if not self.running:
-                self.tape.engine = None
+                self._leave_engine()
             self.autograd.values.gradients.end(op, self.tape.next_value.count)
             self.tape.write(BackwardRun(run.number, op, seconds, run.create_graph, failed))
             self.left()
@@ -110,7 +110,12 @@ class BackwardRuns:
         """An instrument failed at the call *op*: stop recording its backward run."""
         if self.running and self.running[-1].op == op:
             self.running.pop().remove_hooks()
-            self.tape.engine = None
+            self._leave_engine()
+
+    def _leave_engine(self) -> None:
+        """The recorded thread goes on, with numbers of its own."""
+        self.tape.engine = None
+        self.autograd.recomputes = False
 
     def finish(self) -> None:
         """The recording ends: record which nodes were created while others ran."""

@@ -47,12 +47,19 @@ class GradientHooks:
 
     def __enter__(self) -> GradientHooks:
         self.functions.called_by_hook = self.called
+        self.tape.has_modes = self.has_modes
         _recorded.add(self)
         return self
 
     def __exit__(self, *error: object) -> None:
         _recorded.remove(self)
         self.functions.called_by_hook = None
+        self.tape.has_modes = lambda: False
+
+    def has_modes(self) -> bool:
+        """Whether the engine runs here for this recorder: its threads take the modes of the thread
+        that started the pass, and may run those of several threads in turn."""
+        return self.functions in function_modes()
 
     def begin(self) -> bool:
         """The engine starts: record hooks, if this thread is recorded and the pass allows it."""

@@ -35,7 +35,7 @@ class DeviceWatched(Observer):
     """Brackets ops and grad nodes with events, and follows memory by scope.
 
     Attributes:
-        used: Whether an op of the run had a result on a device.
+        used: Whether an op of the run had a result on a device, or a grad node a gradient.
     """
 
     def __init__(self, tape: Tape) -> None:
@@ -74,6 +74,7 @@ class DeviceWatched(Observer):
         """A grad node is submitted to the device of its gradients."""
         device = _device_of(given)
         if device is not None:
+            self.used = True
             self._start(f"{grad} {run}", [device])
 
     def node_ended(self, grad: GradId, run: int) -> None:
