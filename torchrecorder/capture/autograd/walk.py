@@ -94,8 +94,8 @@ class AutogradWalk:
     def begin(self) -> None:
         """An op begins, which owns the nodes numbered from now on."""
         self.since = next_node_number()
-        self.recomputes = False
-        self.find_numbering()
+        if self.tape.engine is not None:
+            self.find_numbering()
 
     def find_numbering(self) -> None:
         """A module or function begins: in a thread of the engine, it makes nodes with numbers of
