@@ -8,7 +8,8 @@ import math
 import pytest
 import torch
 from torch.distributed._tools.mod_tracker import ModTracker
-from torch.utils.flop_counter import FlopCounterMode
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count
 
 import torchrecorder as tr
 from torchrecorder.capture.internals.table import OPERATOR_MODES
@@ -101,14 +102,44 @@ def test_flops_are_those_of_the_flop_counter():
         torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0),
     )
     x = torch.rand(2, 3, 8, 8)
-    with FlopCounterMode(display=False) as counter:
-        output = model(x)
-        forward = counter.get_total_flops()
-        output.sum().backward()
-    recording = tr.record(model, x, backward=True, flops=True)
+    with sdpa_kernel(SDPBackend.MATH):  # the counter has no formula for the kernel of CPUs
+        with FlopCounterMode(display=False) as counter:
+            output = model(x)
+            forward = counter.get_total_flops()
+            output.sum().backward()
+        recording = tr.record(model, x, backward=True, flops=True)
     assert recording.annotations["flops"].total() == forward > 0
     assert recording.annotations["backward_flops"].total() == counter.get_total_flops() - forward
     assert recording.top("flops", 1)[0].name in ("2", "3.self_attn", "3.linear1", "0")
+
+
+@pytest.mark.parametrize("width", [8, 4])
+def test_flops_of_fused_attention_on_a_cpu(width):
+    """Those of its products, and in backward those of PyTorch's formula for GPUs."""
+    query, key, value = (
+        torch.rand(2, 3, length, wide, requires_grad=True)
+        for length, wide in ((5, 8), (7, 8), (7, width))
+    )
+
+    def attend(backend):
+        with sdpa_kernel(backend):
+            result = torch.nn.functional.scaled_dot_product_attention(query, key, value)
+        return result
+
+    with FlopCounterMode(display=False) as counter:
+        attend(SDPBackend.MATH)
+    with tr.Recorder(flops=True) as recorder:
+        result = attend([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH])
+        result.sum().backward()
+    recording = recorder.recording
+    assert recording.annotations["flops"].total() == counter.get_total_flops() > 0
+    names = {node.name for node in recording.grad_nodes.values()}
+    if "ScaledDotProductFlashAttentionForCpuBackward0" in names:
+        shapes = [item.shape for item in (result, query, key, value)]
+        backward = recording.annotations["backward_flops"].total()
+        assert backward == sdpa_backward_flop_count(*shapes)
+    else:
+        assert width != 8  # the fused kernel takes heads of one width alone
 
 
 def test_flops_without_gradients():

@@ -13,7 +13,6 @@ from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.structural_hash import scaler_state
 from torchrecorder.views.nesting import Nesting
-from torchrecorder.views.overwritten import overwritten
 from torchrecorder.views.training import is_in_module, training_steps
 from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, View
 
@@ -49,13 +48,10 @@ class _Whole:
     def __init__(self, recording: RecordedRun) -> None:
         self.recording = recording
         self.scopes = {s.id: s for s in recording.scopes.values() if not s.recompute}
-        self.overwritten, idle = overwritten(recording)
         self.ops = {
             op.id: op
             for op in recording.ops.values()
-            if not op.recompute
-            and op.id not in idle
-            and (op.scope is None or op.scope in self.scopes)
+            if not op.recompute and (op.scope is None or op.scope in self.scopes)
         }
         self.nesting = Nesting({s.id: s.parent for s in self.scopes.values()})
         self.arrows: list[Arrow] = []
@@ -94,8 +90,6 @@ class _Whole:
         """Add the arrows into a box, and note the readers of values that no drawn op made."""
         values, ops = self.values, self.ops
         for name, value in slots:
-            if (head, name) in self.overwritten:
-                continue
             producer = values[value].producer
             if producer in ops:
                 self.arrows.append(Arrow(producer, head, value, name))

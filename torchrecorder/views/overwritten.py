@@ -7,11 +7,13 @@ tensor among the inputs, as it says which memory was written; its contents went 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 from torchrecorder.events import NO_STORAGE, OpId
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.views.view import BoxKind, View
 
 OUT = "out"
 """The argument of functions that write their result into it; its parts are ``out.0`` and so on."""
@@ -27,6 +29,29 @@ class Overwritten(NamedTuple):
 
     inputs: frozenset[tuple[OpId, str]]
     views: frozenset[OpId]
+
+
+def hide_overwritten(view: View) -> View:
+    """Drop the arrows on which nothing is read, and constants that have no others.
+
+    The views that serve nothing else stay, as their time and memory belong to their module; they
+    are among the ops that are not shown.
+    """
+    inputs, views = overwritten(view.recording)
+    if not inputs:
+        return view
+    arrows = tuple(
+        arrow
+        for arrow in view.arrows
+        if arrow.head not in views and (arrow.head, arrow.slot) not in inputs
+    )
+    idle = {arrow.tail for arrow in view.arrows} - {arrow.tail for arrow in arrows}
+    boxes = {
+        box.id: box
+        for box in view.boxes.values()
+        if box.id not in idle or box.kind is not BoxKind.CONSTANT
+    }
+    return replace(view, boxes=boxes, arrows=arrows)
 
 
 def overwritten(recording: RecordedRun) -> Overwritten:

@@ -38,6 +38,7 @@ from torchrecorder.views.hide import HideNamed, HideOps, HideStored, NamedScopes
 from torchrecorder.views.expand_ops import open_ops
 from torchrecorder.views.inputs import group_inputs
 from torchrecorder.views.outputs import HideReadOutputs, group_outputs
+from torchrecorder.views.overwritten import hide_overwritten, overwritten
 from torchrecorder.views.quiet_ops import comparisons, idle_loads, is_pass, is_query, is_reshape
 from torchrecorder.views.tensors import show_tensors
 from torchrecorder.views.training import drawn_backwards
@@ -181,8 +182,8 @@ class ViewOptions(Checked):
     )
     queries: bool = option(
         "Draw operations that return no tensor, such as ``item``, copies such as ``detach`` that "
-        "only these read, comparisons that only an ``if`` of Python reads, and what data loaders "
-        "load or shuffle that no operation reads.",
+        "only these read, comparisons that only an ``if`` of Python reads, what data loaders load "
+        "or shuffle that no operation reads, and tensors that are only overwritten.",
         FLAG,
         default=False,
     )
@@ -283,7 +284,8 @@ def plan(
     closed = NamedScopes(_patterns(options.closed)).scopes(recording)
     closed |= choice.closed | unwanted.scopes(recording)
     close = Collapse(choice.depth, quiet, closed)
-    steps: list[Step] = [close, HideOps(quiet), HideReadOutputs(quiet)]
+    steps: list[Step] = [] if options.queries else [hide_overwritten]
+    steps += [close, HideOps(quiet), HideReadOutputs(quiet)]
     if unwanted.patterns:
         steps.append(unwanted)
     if not options.passes:
@@ -320,7 +322,7 @@ def quiet_ops(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> Q
     decided = frozenset[OpId]()
     if not options.queries:
         decided = comparisons(recording, needed) | idle_loads(recording)
-        decided |= copies(recording, needed, decided)
+        decided |= copies(recording, needed, decided) | overwritten(recording).views
 
     def quiet(op: Op) -> bool:
         if is_pass(op) or not options.reshapes and is_reshape(op):

@@ -1,15 +1,18 @@
 """FlopsCounted: floating-point operations, by PyTorch's own formulas.
 
 The formulas of ``torch.utils.flop_counter`` apply to kernels, which only a dispatch mode sees, in
-forward and backward. The tape gives the op of each kernel, autograd its grad node. Composite
+forward and backward. They are those of GPUs; the fused attention of CPUs is counted by the same
+rule. The tape gives the op of each kernel, autograd its grad node. Composite
 operators are decomposed as in PyTorch, which under inference mode leaves this to the mode.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.utils.flop_counter import flop_registry
 
 from torchrecorder.capture.hooks.backward import BackwardRuns
@@ -35,6 +38,30 @@ _FORM = frozenset(
 
 _AS_IT_IS, _BY_ITS_CLASS, _COMPOSED = object(), object(), object()
 """The ways in which an operator runs: by its kernel, by the class of its arguments, decomposed."""
+
+
+def _attention(query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any) -> int:
+    """Two matrix products: scores, and their product with the values."""
+    return 2 * _pairs(query, key) * (query.shape[-1] + value.shape[-1])
+
+
+def _attention_backward(
+    gradient: Tensor, query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any
+) -> int:
+    """Five products: the scores once more, and the gradients of values, scores, query and key."""
+    return 2 * _pairs(query, key) * (3 * query.shape[-1] + 2 * value.shape[-1])
+
+
+def _pairs(query: Tensor, key: Tensor) -> int:
+    """The number of scores; a causal mask leaves none out, as in the formulas of PyTorch."""
+    return int(math.prod(query.shape[:-1])) * key.shape[-2]
+
+
+_ON_CPU = {
+    getattr(torch.ops.aten, f"_scaled_dot_product_flash_attention_for_cpu{end}", None): formula
+    for end, formula in (("", _attention), ("_backward", _attention_backward))
+}
+"""Formulas for kernels that PyTorch has none for."""
 
 UNCOUNTED = "floating-point operations inside higher-order operators were not counted"
 """The note of a run with higher-order operators, if PyTorch does not expose their inside."""
@@ -78,14 +105,15 @@ class FlopsCounted(RecorderDispatchMode):
         """The formula for *func* or None, and how to run it."""
         if self.tape.task.is_left() or func._schema.name.split("::")[1] in _FORM:
             return None, _AS_IT_IS
-        formula = flop_registry.get(func._overloadpacket)
+        packet = func._overloadpacket
+        formula = flop_registry.get(packet) or _ON_CPU.get(packet)
         if formula is None:
             nested = [
                 argument
                 for argument in args
-                if isinstance(argument, torch.Tensor) and argument.is_nested
+                if isinstance(argument, Tensor) and argument.is_nested
             ]
-            if any(type(item) is not torch.Tensor for item in nested):
+            if any(type(item) is not Tensor for item in nested):
                 return None, _BY_ITS_CLASS  # which decomposes it and calls this mode again
             if not nested and self._is_composed(func):
                 return None, _COMPOSED
@@ -93,7 +121,7 @@ class FlopsCounted(RecorderDispatchMode):
 
     def _run_inside(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a higher-order operator; of ``cond``, count the branch that runs."""
-        if func is torch.ops.higher_order.cond and type(args[0]) is torch.Tensor:
+        if func is torch.ops.higher_order.cond and type(args[0]) is Tensor:
             condition, yes, no, operands = args
             chosen = yes if condition else no
             with self:
