@@ -134,6 +134,15 @@ def test_views_that_are_read_too_stay() -> None:
     assert [len(found.inputs) for found in left_out] == [1, 1]
 
 
+def test_all_is_shown_on_request() -> None:
+    """The view that is overwritten, and what it is a view of."""
+    recording = called(lambda held, x: held.view(2, 2).copy_(x.view(2, 2)), times=1)
+    (hidden,) = overwritten(recording).views
+    for queries in (False, True):
+        view = make_view(recording, ViewOptions(depth=2, queries=queries))
+        assert (hidden in view.boxes, len(constants(view))) == (queries, queries)
+
+
 def test_what_is_computed_stays() -> None:
     """Also if it is written to memory that is replaced before anything reads it."""
 
