@@ -243,6 +243,7 @@ class ForeignNodes:
 
 
 def _tensor_of(entry: Entry, value: ValueId) -> Tensor | None:
-    """The tensor of *entry*, if it lives and still has this value."""
-    tensor = entry() if entry.value == value else None
+    """The tensor of *entry*, if it lives and still has this value; it has none until its grad node
+    is known."""
+    tensor = entry() if getattr(entry, "value", None) == value else None
     return tensor if tensor is not None and version_of(tensor) == entry.version else None

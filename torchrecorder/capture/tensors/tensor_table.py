@@ -40,7 +40,7 @@ from torchrecorder.capture.tensors.storage import Storage, Storages, Write
 from torchrecorder.events import GRAD_SUFFIX, GradEdge, OpId, OpKind, Role, Slot, ValueId, made
 from torchrecorder.graph.nodes import Op, Value
 
-_STRIDED, _PARAMETER, _NONE = torch.strided, Role.PARAMETER, ValueId("")
+_STRIDED, _PARAMETER = torch.strided, Role.PARAMETER
 
 
 class Values:
@@ -255,7 +255,6 @@ class Values:
         if entry is None:
             entry = self.entries[key] = Entry(tensor, self._forget)
             entry.key = key
-            entry.value = _NONE  # until its grad node is known
             entry.original = None
             entry.set_storage(self.storages.of(tensor))
         entry.names = names
