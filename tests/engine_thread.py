@@ -30,6 +30,7 @@ AVAILABLE = hasattr(backend_registration, "_setup_privateuseone_for_python_backe
 """Whether this PyTorch has devices that are written in Python."""
 
 SHARING = "alias", "CheckpointFunctionBackward"
+"""Ops for a tensor that shares memory on the CPU; those of the device have memory of their own."""
 
 RUNS: dict[str, Callable[[Any], Recording]] = {}
 

@@ -236,7 +236,7 @@ def _breakdown(code: int | None, text: str) -> LayoutFailed:
     last = text.strip().splitlines()[-1:] or ["it said nothing"]
     if last[0].startswith("ImportError: "):
         _missing.append(last[0].partition(" ")[2])
-        return LayoutFailed(LIBRARIES.format(_missing[0]) + WITHOUT, final=True)
+        return _unloadable()
     return LayoutFailed(f"Graphviz did not work in its child process: {last[0]}", final=True)
 
 
@@ -277,5 +277,10 @@ def require() -> str:
     if folder is None:
         raise LayoutFailed(WHEELS + WITHOUT, final=True)
     if _missing:
-        raise LayoutFailed(LIBRARIES.format(_missing[0]) + WITHOUT, final=True)
+        raise _unloadable()
     return folder
+
+
+def _unloadable() -> LayoutFailed:
+    """The error of a Graphviz that lacks a library of the system."""
+    return LayoutFailed(LIBRARIES.format(_missing[0]) + WITHOUT, final=True)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from operator import attrgetter
 from typing import NamedTuple
 
-from torchrecorder.events import NO_STORAGE, OpId
+from torchrecorder.events import NO_STORAGE, OpId, ValueId
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.view import BoxKind, View
@@ -61,30 +62,41 @@ def overwritten(recording: RecordedRun) -> Overwritten:
     stands together with the rest. Weights and buffers are left out; their values are versions of
     one tensor.
     """
-    values = recording.values
     whole: dict[int, int] = {}
-    for value in values.values():
+    for value in recording.values.values():
         whole[value.storage] = max(value.bytes, whole.get(value.storage, 0))
-    inputs = {
+    inputs = frozenset(
         (op.id, slot)
         for op in recording.ops.values()
         if op.writes
         for slot in _replaced(recording, op, whole)
-    }
-    views: set[OpId] = set()
+    )
+    return Overwritten(inputs, _idle_views(recording, inputs) if inputs else frozenset())
+
+
+def _idle_views(
+    recording: RecordedRun, inputs: frozenset[tuple[OpId, str]]
+) -> frozenset[OpId]:
+    """The views that only *inputs* read, directly or through other such views."""
+    found: set[OpId] = set()
     given = {slot.value for slot in recording.outputs}
-    for op in sorted(recording.ops.values(), key=lambda op: op.index, reverse=True):
-        if inputs and _is_view(recording, op) and given.isdisjoint(op.outputs):
-            readers = [(value, reader) for value in op.outputs
-                       for reader in recording.consumers.get(value, ())]
-            if readers and all(
-                reader in views or all((reader, slot.name) in inputs
-                                       for slot in recording.ops[reader].inputs
-                                       if slot.value == value)
-                for value, reader in readers
-            ):
-                views.add(op.id)
-    return Overwritten(frozenset(inputs), frozenset(views))
+
+    def is_idle(reader: OpId, value: ValueId) -> bool:
+        slots = recording.ops[reader].inputs
+        return reader in found or all(
+            (reader, slot.name) in inputs for slot in slots if slot.value == value
+        )
+
+    for op in sorted(recording.ops.values(), key=attrgetter("index"), reverse=True):
+        if _is_view(recording, op) and given.isdisjoint(op.outputs):
+            readers = [
+                (reader, value)
+                for value in op.outputs
+                for reader in recording.consumers.get(value, ())
+            ]
+            if readers and all(is_idle(reader, value) for reader, value in readers):
+                found.add(op.id)
+    return frozenset(found)
 
 
 def _replaced(recording: RecordedRun, op: Op, whole: dict[int, int]) -> Iterator[str]:
