@@ -84,6 +84,9 @@ def test_reaches_what_gradients_reach(name):
         assert disagreements(_recorded(name), real_models.make(name)) == []
 
 
+NOT_DETERMINISTIC = {"faster_rcnn", "faster_rcnn_training", "raft", "vgg11"}
+"""Some of their operations have no deterministic gradient on a GPU."""
+
 FUNCTIONS = {"beam_search", "generation"}
 """Methods of models: whose weights they use is not asked."""
 
@@ -106,6 +109,8 @@ def test_counts(name):
 @each_model
 def test_is_inert(name):
     """A plain run and a recorded run cannot be told apart."""
+    if name in NOT_DETERMINISTIC and real_models.DEVICE != "cpu":
+        pytest.skip("two plain runs differ there")
 
     def make():
         run = real_models.make(name)

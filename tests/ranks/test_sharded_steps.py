@@ -14,7 +14,10 @@ from tests.capture.processes import process_group
 
 fully_shard = pytest.importorskip("torch.distributed.fsdp").__dict__.get("fully_shard")
 
-pytestmark = pytest.mark.skipif(fully_shard is None, reason="needs fully_shard")
+pytestmark = pytest.mark.skipif(
+    fully_shard is None or not hasattr(torch.cpu.Stream, "record_event"),
+    reason="needs fully_shard on the CPU",
+)
 
 
 class Block(nn.Module):

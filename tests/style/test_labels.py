@@ -82,6 +82,21 @@ def test_long_text_keeps_its_ends() -> None:
 
 
 @pytest.mark.parametrize(
+    "text, short",
+    [
+        ("Short. And all of it.", "Short. And all of it."),
+        ("Out of memory. Asked for 8 GiB. " + "z" * 40, "Out of memory. Asked for 8 GiB. …"),
+        ("First line of the error\n\n" + "z" * 40, "First line of the error …"),
+        ("No. " + "a" * 50 + "z", "No. " + "a" * 21 + "…" + "a" * 12 + "z"),
+        ("Version 2.13 of " + "a" * 40 + "z", "Version 2.13 of aaaaaaaaa…" + "a" * 12 + "z"),
+    ],
+)
+def test_long_errors_end_after_a_sentence(text, short):
+    """Half a sentence says little, but nothing at all says less."""
+    assert labels.first_sentences(text, 39) == short
+
+
+@pytest.mark.parametrize(
     ("cls", "detail", "said"),
     [
         (

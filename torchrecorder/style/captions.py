@@ -217,7 +217,7 @@ class Captions:
         if failure is not None:
             where = "in backward: " if failure.backward else ""
             text = f"{where}{failure.error}: {BRIEF[cause.reason] if cause else failure.message}"
-        yield from map(Text, textwrap.wrap(labels.shorten(text, 240), 44))
+        yield from map(Text, textwrap.wrap(labels.first_sentences(text, 240), 44))
 
     def _op(self, op: Op, box: Box) -> tuple[Text, ...]:
         times = f"  ×{box.count}" if box.count > 1 else ""

@@ -98,6 +98,15 @@ def shorten(text: str, limit: int = 48) -> str:
     return f"{text[:head]}…{text[head + 1 - limit:]}"
 
 
+def first_sentences(text: str, limit: int) -> str:
+    """*text*; if it is longer than *limit*, its first sentences, where they fill half of that."""
+    if len(text) <= limit:
+        return text
+    ends = re.finditer(r"[.!?](?=\s)|\S(?=\s*\n)", text[: limit - 1])
+    last = max((match.end() for match in ends), default=0)
+    return f"{text[:last]} …" if last > limit / 2 else shorten(text, limit)
+
+
 def names(siblings: tuple[str, ...]) -> str:
     """The range of names of a fold, ``layers.0 … layers.11``; equal names are listed once.
 
