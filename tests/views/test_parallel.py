@@ -97,6 +97,19 @@ def test_both_rows_fold_or_none_does() -> None:
     assert ("layers.0", 4) not in alone[1:]
 
 
+def test_a_row_that_does_not_fold_is_no_counterpart() -> None:
+    """Of two angles all layers read the last, which has the position of the last layer."""
+    run = Builder("Net")
+    h, places = run.input(), run.input("places")
+    for _ in range(2):
+        with run.scope("angle", "Angle"):
+            angle = run.op("cos", places)
+    for layer in range(2):
+        with run.scope(f"layers.{layer}", "Layer"), run.scope("attention", "Attention"):
+            h = run.op("attend", h, angle)
+    assert folds(run.recording()) == [("layers.0", 2)]
+
+
 @pytest.mark.parametrize("recording", [
     steps(range(4), range(4), range(4)), steps(range(4), [1, 0, 3, 2], range(4)),
     steps([3, 2, 1, 0], range(4)), apart(range(4), [3, 2, 1, 0]), apart([3, 2, 1, 0], range(4)),

@@ -82,7 +82,8 @@ class Parallel:
                 yield tail_row, head_row, tail, head
 
     def settle(self, groups: Callable[[Sequence[str]], object]) -> None:
-        """Remove pairs whose rows fold differently, until no more are removed.
+        """Remove pairs whose rows fold differently, then those whose rows do not fold, until no
+        more are removed: without its pair a row may fold alone.
 
         Args:
             groups: Returns the folded positions of a row.
@@ -92,6 +93,7 @@ class Parallel:
         while changed:
             folded.update((row, groups(self.rows[row])) for row in changed)
             wrong = {pair for pair in self.pairs if folded[pair[0]] != folded[pair[1]]}
+            wrong = wrong or {pair for pair in self.pairs if not folded[pair[0]]}
             self.pairs -= wrong
             changed = {row for pair in wrong for row in pair}
 
