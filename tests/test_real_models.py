@@ -76,16 +76,21 @@ def test_replays(name):
 OWN_BACKWARD = {"reformer"}
 """Its reversible layers run forward and backward again inside backward."""
 
+COMPILED_THERE = {"faster_rcnn", "faster_rcnn_training"}
+"""torchvision compiles ``roi_align`` on a GPU that is to compute the same each time."""
+
+NOT_DETERMINISTIC = {*COMPILED_THERE, "raft", "vgg11"}
+"""Some of their operations have no deterministic gradient on a GPU."""
+
 
 @each_model
 def test_reaches_what_gradients_reach(name):
     """Recorded paths lead from output to leaf exactly where autograd finds a gradient."""
+    if name in COMPILED_THERE and real_models.DEVICE != "cpu":
+        pytest.skip("compiled there, but not while it is recorded")
     if name not in OWN_BACKWARD:
         assert disagreements(_recorded(name), real_models.make(name)) == []
 
-
-NOT_DETERMINISTIC = {"faster_rcnn", "faster_rcnn_training", "raft", "vgg11"}
-"""Some of their operations have no deterministic gradient on a GPU."""
 
 FUNCTIONS = {"beam_search", "generation"}
 """Methods of models: whose weights they use is not asked."""

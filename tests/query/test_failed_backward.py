@@ -327,7 +327,8 @@ def test_figures_mark_the_operations_at_fault(program):
     for mark in MARKS[program]:
         assert sum(mark in text for text in written) == 1, (mark, written)
     looks = {shape.id: shape.look for shape in tr.figure(recording, depth=9, fold=False).shapes}
-    ops = [*recording.why_backward_failed().captions, recording.run.failure.op]
+    (call,) = {run.op for run in recording.backward_runs if run.failed}
+    ops = [*recording.why_backward_failed().captions, recording.run.failure.op, call]
     assert len({looks[op].stroke for op in ops}) == 1
     assert sum(look.stroke == looks[ops[0]].stroke for look in looks.values()) == len(set(ops))
 

@@ -135,7 +135,8 @@ class Op(Row, frozen=True, gc=False):
         source: The user's line that called it.
         seconds: Wall-clock time of the call itself, without the recorder.
         recompute: Whether activation checkpointing ran it again during backward.
-        failed: Whether it raised an exception.
+        failed: Whether the run ended with an exception in it, or in its grad node. A call that
+            runs a backward pass also failed if the program caught the exception.
     """
 
     id: OpId

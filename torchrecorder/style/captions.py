@@ -10,6 +10,7 @@ from itertools import islice
 from torchrecorder.annotations.places import module_path
 from torchrecorder.events import FUNCTION, FunctionId, GradId, OpId, ScopeId, Slot, ValueId
 from torchrecorder.graph.end_names import end_title
+from torchrecorder.graph.failed_places import error_in
 from torchrecorder.graph.nodes import GradNode, Op, Scope, Value
 from torchrecorder.graph.structural_hash import is_off
 from torchrecorder.query.failed_backward import BRIEF, why_backward_failed
@@ -96,7 +97,8 @@ class Captions:
         return self._value(box)
 
     def _grad(self, grad: GradNode, box: Box) -> tuple[Text, ...]:
-        lines = [*self.grads.lines(grad, box.members), *(self._failure() if grad.failed else ())]
+        failed = self._failure(grad.id) if grad.failed else ()
+        lines = [*self.grads.lines(grad, box.members), *failed]
         if grad.owner is None or grad.owner not in box.members:
             return tuple(lines)
         title, *details = self._op(self.recording.ops[grad.owner], box)
@@ -139,7 +141,7 @@ class Captions:
         if self.sent and self.style.details:
             lines.extend(map(Text, self.sent.closed(scope.id, box.count)))
         if scope.failed:
-            lines.extend(self._failure())
+            lines.extend(self._failure(scope.id))
         return tuple(lines)
 
     def _differing(self, scope: Scope, drawn: Box | Cluster) -> tuple[str, ...]:
@@ -211,12 +213,9 @@ class Captions:
         found = (item for item in inside if isinstance(item, Op) and item.name == ATTENTION)
         return tuple(text for op in found for text in arguments(op.name, op.arguments))
 
-    def _failure(self) -> Iterator[Text]:
-        failure, cause = self.recording.run.failure, why_backward_failed(self.recording)
-        text = "failed"
-        if failure is not None:
-            where = "in backward: " if failure.backward else ""
-            text = f"{where}{failure.error}: {BRIEF[cause.reason] if cause else failure.message}"
+    def _failure(self, node: str) -> Iterator[Text]:
+        cause = why_backward_failed(self.recording)
+        text = error_in(self.recording, node, BRIEF[cause.reason] if cause else None) or "failed"
         yield from map(Text, textwrap.wrap(labels.first_sentences(text, 240), 44))
 
     def _op(self, op: Op, box: Box) -> tuple[Text, ...]:
@@ -228,7 +227,7 @@ class Captions:
             lines.extend(Text(line) for line in texts)
         lines.extend(map(Text, self.sent.op(op.id) if self.sent else ()))
         if op.failed:
-            lines.extend(self._failure())
+            lines.extend(self._failure(op.id))
         return tuple(lines)
 
     def _op_title(self, op: Op) -> str:

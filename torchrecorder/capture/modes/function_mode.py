@@ -185,13 +185,13 @@ class Calls:
             self._give_up(call, error)
 
     def fail(self, call: Call, error: BaseException) -> None:
-        """The call raised: record it as failed."""
+        """The call raised: record where, in case that this ends the run."""
         try:
             self.tape.op = call.outer
             if call.facts.runs_backward:
                 self.backward.fail(call.op, error)
             self.tape.fail(error, call.op)
-            self._write(call, OpKind.CALLED, (), (), None)
+            self._write(call, OpKind.CALLED, (), (), None, failed=call.facts.runs_backward)
         except Exception as own:
             self._give_up(call, own)
 
@@ -285,6 +285,8 @@ class Calls:
         outputs: tuple[ValueId, ...],
         writes: tuple[ValueId, ...],
         seconds: float | None,
+        *,
+        failed: bool = False,
     ) -> Op:
         facts, place = call.facts, call.place
         if call.function is not None:
@@ -294,7 +296,7 @@ class Calls:
             call.op, place.scope if place is not None else None, call.index, kind,
             facts.name, facts.qualname, call.inputs, outputs,
             outputs if writes == outputs else writes,
-            arguments, call.source, seconds, place is not None and place.recompute,
+            arguments, call.source, seconds, place is not None and place.recompute, failed,
         )  # fmt: skip
         self.tape.write(called)
         return called

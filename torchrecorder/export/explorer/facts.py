@@ -9,6 +9,7 @@ from itertools import islice
 
 from torchrecorder.annotations.compiled import breaks_at, kernels_of
 from torchrecorder.events import COMPILED_GRAPH, GradId, OpId, OpKind, ScopeId, Slot, ValueId
+from torchrecorder.graph.failed_places import error_in
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.query.failed_backward import why_backward_failed
@@ -137,7 +138,7 @@ class Facts:
         if module is not None:
             yield from self._stored("parameter", module.parameters)
             yield from self._stored("buffer", module.buffers)
-        yield from self._failure(scope.failed)
+        yield from self._failure(scope)
 
     def _module(self, module: Module, scope: Scope) -> Iterator[FactRow]:
         if module.detail:
@@ -174,7 +175,7 @@ class Facts:
         grads = self.recording.owned.get(op.id, ())
         if grads:
             yield "autograd", ", ".join(grad.name for grad in grads)
-        yield from self._failure(op.failed)
+        yield from self._failure(op)
 
     @cached_property
     def _stored_values(self) -> frozenset[ValueId]:
@@ -198,12 +199,11 @@ class Facts:
         if value.trainable:
             yield "trained", "yes"
 
-    def _failure(self, failed: bool) -> Iterator[FactRow]:
-        failure = self.recording.run.failure
-        if failed and failure is not None:
-            where = "in backward: " if failure.backward else ""
-            yield "failed", f"{where}{failure.error}: {failure.message}"
-            yield from self._cause()
+    def _failure(self, step: Scope | Op) -> Iterator[FactRow]:
+        if step.failed:
+            error = error_in(self.recording, step.id)
+            yield "failed", error or "yes"
+            yield from self._cause() if error else ()
 
     def _cause(self) -> Iterator[FactRow]:
         cause = why_backward_failed(self.recording)

@@ -1,0 +1,85 @@
+"""Errors that the program caught, and the one that ended the run."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+import torch
+from torch import nn
+
+import torchrecorder as tr
+
+from tests.zoo.case import net
+
+
+class Broken(torch.autograd.Function):
+    """Its backward pass fails."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, given):
+        raise ValueError("no gradient here")
+
+
+def broken(self, x):
+    return Broken.apply(self.layer(x))
+
+
+def stopping(self, x):
+    raise KeyError("first")
+
+
+def texts(recording: tr.Recording, depth: int = 9) -> dict[str, str]:
+    """The lines below the titles of red boxes, by title."""
+    shapes = tr.figure(recording, depth=depth).shapes
+    red = [shape.label for shape in shapes if shape.look.bold]
+    return {title.text: " ".join(line.text for line in lines) for title, *lines in red}
+
+
+def test_a_backward_pass_that_the_program_caught():
+    """It is red; the run did not fail, so that nothing in the forward pass is."""
+    model = net(broken, layer=nn.Linear(4, 4))
+    with tr.Recorder(model) as recorder:
+        with contextlib.suppress(ValueError):
+            model(torch.rand(2, 4)).sum().backward()
+    recording = recorder.recording
+    assert recording.run.failure is None
+    assert [op.name for op in recording.ops.values() if op.failed] == ["backward"]
+    assert texts(recording) == {"backward": "failed"}
+
+
+def test_each_error_is_told_where_it_was_raised():
+    """A later error is not that of a module or backward pass of which the program caught one."""
+    model = net(broken, layer=nn.Linear(4, 4))
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied") as raised:
+        with tr.Recorder(model):
+            with contextlib.suppress(ValueError):
+                model(torch.rand(2, 4)).sum().backward()
+            with contextlib.suppress(KeyError):
+                net(stopping)(torch.rand(2))
+            model(torch.rand(2, 3))
+    recording = tr.recording_of(raised.value)
+    assert recording is not None
+    found = texts(recording)
+    assert found.pop("linear").startswith("RuntimeError: mat1 and mat2 shapes")
+    assert found == {"backward": "failed", "Net": "failed"}
+
+
+def test_a_backward_pass_inside_a_module():
+    """The operation has the error, and so have closed modules around the pass; its call has not."""
+
+    def forward(self, x):
+        self.inner(x).sum().backward()
+
+    model = net(forward, inner=net(broken, layer=nn.Linear(4, 4)))
+    with pytest.raises(ValueError, match="no gradient") as raised:
+        tr.record(model, torch.rand(2, 4))
+    recording = tr.recording_of(raised.value)
+    assert recording is not None
+    error = "in backward: ValueError: no gradient here"
+    assert texts(recording) == {"mul": f"× 2 {error}", "backward": "failed"}
+    assert texts(recording, depth=0)["Net"].endswith(error)

@@ -1,0 +1,34 @@
+"""The error that ended a run, and where it was raised."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchrecorder.graph.recording import Failure, RecordedRun
+
+
+def error_in(recording: RecordedRun, node: str, message: str | None = None) -> str | None:
+    """The error that ended the run, if it was raised in *node*: ``"ValueError: no"``.
+
+    None for other nodes: those with an error that the program caught, and the call of the
+    backward pass, if it was raised in a node of that.
+
+    Args:
+        recording: The run.
+        node: The id of a scope, op or grad node.
+        message: A shorter message than that of the error.
+    """
+    failure = recording.run.failure
+    if failure is None or node not in _places(recording, failure):
+        return None
+    where = "in backward: " if failure.backward else ""
+    return f"{where}{failure.error}: {message or failure.message}"
+
+
+def _places(recording: RecordedRun, failure: Failure) -> Iterator[str | None]:
+    """The operation, the grad node, and the scopes around these and around the backward pass."""
+    yield from (failure.op, failure.grad)
+    yield from recording.within(failure.scope)
+    calls = [run.op for run in recording.backward_runs if run.failed]
+    if failure.backward and calls:
+        yield from recording.within(recording.ops[calls[-1]].scope)
