@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -156,6 +157,27 @@ def test_a_failed_run_leads_to_its_failure(visit: Visiting) -> None:
     failed = seen.state("selected")
     assert seen.page.evaluate(f"page.model.failed({failed}) && !page.model.canOpen({failed})")
     assert visit(network()).page.locator("#failure").is_hidden()
+
+
+@pytest.mark.parametrize("fails, shown, tip", [
+    (True, "matmul", "Go to where the run failed"),
+    (False, "probe", "Go to an error that the program caught"),
+])
+def test_an_error_that_the_program_caught(
+    visit: Visiting, fails: bool, shown: str, tip: str
+) -> None:
+    """It is gone to if the run did not end in another."""
+    run = Builder("Net")
+    with contextlib.suppress(RuntimeError), run.scope("Net"):
+        with contextlib.suppress(KeyError), run.scope("probe", "Probe"):
+            run.op("mul", run.input())
+            raise KeyError
+        run.op("matmul", run.input("y"))
+        if fails:
+            run.fail("ValueError", "shapes do not fit")
+            raise RuntimeError
+    button = visit(run.recording()).page.locator("#failure")
+    assert shown in button.inner_text() and button.get_attribute("title") == tip
 
 
 def test_colours_by_keyboard(visit: Visiting) -> None:

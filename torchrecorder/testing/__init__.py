@@ -81,13 +81,18 @@ class Builder:
         training: bool = True,
         recompute: bool = False,
     ) -> Iterator[ScopeId]:
-        """A call of a module (or a region); the same path again is the same module."""
+        """A call of a module (or a region); the same path again is the same module.
+
+        An exception that leaves the block is one that the call raised.
+        """
         opened = self._enter(name, cls or name, kind, recompute)
         opened.detail, opened.training = detail, training
         try:
             yield opened.scope
-        finally:
-            self._leave(opened)
+        except BaseException:
+            self._leave(opened, failed=True)
+            raise
+        self._leave(opened, failed=self._failed)
 
     def _enter(self, name: str, cls: str, kind: ScopeKind, recompute: bool) -> _BuiltScope:
         parent = self._open[-1] if self._open else None
@@ -107,7 +112,7 @@ class Builder:
         self._open.append(opened)
         return opened
 
-    def _leave(self, opened: _BuiltScope) -> None:
+    def _leave(self, opened: _BuiltScope, *, failed: bool) -> None:
         self._open.pop()
         around = self._open[-1] if self._open else None
         read = [value for value in opened.read if value not in opened.made]
@@ -128,7 +133,7 @@ class Builder:
         outputs = tuple(
             Slot("" if len(given) == 1 else str(i), value) for i, value in enumerate(given)
         )
-        self.events.append(ScopeLeft(opened.scope, inputs, outputs, 0.0, self._failed))
+        self.events.append(ScopeLeft(opened.scope, inputs, outputs, 0.0, failed))
 
     def returns(self, *values: ValueId) -> None:
         """Set the results of the open scope; by default its last result."""

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 from torchrecorder.events import OpId, ScopeId
 from torchrecorder.export.explorer.box_appearance import Appearance, Looks
 from torchrecorder.export.explorer.facts import Facts, FactRow
+from torchrecorder.graph.failed_places import error_in
 from torchrecorder.graph.flat import printable
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.style import labels
@@ -119,9 +120,15 @@ class Columns:
             string(thing.cls if isinstance(thing, Scope) else ""),
             string(thing.name if isinstance(thing, Op) else ""),
             thing.call if isinstance(thing, Scope) else 0,
-            int(bool(thing and thing.failed)),
+            self._failed(thing),
             self.lists(self.facts.rows(place)),
         )
+
+    def _failed(self, thing: Scope | Op | None) -> int:
+        """0, or 1 for what failed with an error that the program caught, or 2 if the run ended."""
+        if thing is None or not thing.failed:
+            return 0
+        return 1 if error_in(self.tree.view.recording, thing.id) is None else 2
 
     def _source(self, place: Place) -> str:
         thing = self._thing(place)

@@ -78,14 +78,17 @@ const attachToolbar = (byId, model, types, state, stage, styling, actions) => {
     { text: "PNG", act: () => savePng(wholeArea()) },
   ];
 
-  // The button to the innermost box that failed.
+  // The button to the innermost box in which the run ended, or else in which an error was caught.
   function attachFailure() {
-    const failed = model.all.filter(model.failed).reduce((outer, item) =>
-      (model.within(item, outer) ? item : outer), -1);
+    const innermost = items =>
+      items.reduce((outer, item) => (model.within(item, outer) ? item : outer), -1);
+    const ended = innermost(model.all.filter(model.endedIn));
+    const failed = ended < 0 ? innermost(model.all.filter(model.failed)) : ended;
     byId("failure").hidden = failed < 0;
     if (failed < 0) return;
     byId("failure").textContent = `Failed in ${model.title(failed)}`;
-    byId("failure").title = "Go to where the run failed";
+    byId("failure").title = ended < 0 ? "Go to an error that the program caught" :
+      "Go to where the run failed";
     byId("failure").addEventListener("click", () => actions.goTo(failed));
   }
 
