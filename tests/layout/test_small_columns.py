@@ -142,7 +142,7 @@ def test_the_innermost_level_of_a_u_is_above_its_bottom(leaves: float, is_u: boo
     lines = [CutEdge(0, 0, 0, 9, 20.0, 180.0), CutEdge(1, 1, 1, 8, leaves, 160.0),
              CutEdge(2, 2, 4, 5, 100.0, 100.0)]  # fmt: skip
     depends: Any = SimpleNamespace(
-        encloses=lambda outer, inner: True, reaches=lambda one, other: True
+        encloses=lambda outer, inner: True, reaches=lambda one, other: True, inputs=()
     )
     assert (_u_shape(depends, lines, 100.0) is not None) == is_u
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from math import inf
+from collections.abc import Collection
 from types import SimpleNamespace
 from typing import Any
 
@@ -268,19 +269,20 @@ def test_large_pictures_are_tried_less_often(count: int, tries: int) -> None:
 # A U --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("reaches", "through", "tensors", "is_u"), [
-    (True, True, 0, True), (True, True, 2 * STRAYS, True), (True, True, 2 * STRAYS + 1, False),
-    (False, True, 0, False), (True, False, 0, False),
+@pytest.mark.parametrize(("reaches", "through", "tensors", "inputs", "is_u"), [
+    (True, True, 0, {4}, True), (True, True, 2 * STRAYS, {9}, True),
+    (True, True, 2 * STRAYS + 1, {}, False), (False, True, 0, {}, False),
+    (True, False, 0, {}, False), (True, True, 0, {0}, False), (True, True, 0, {1}, False),
 ])
 def test_what_crosses_the_bottom_of_a_u(
-    reaches: bool, through: bool, tensors: int, is_u: bool
+    reaches: bool, through: bool, tensors: int, inputs: Collection[int], is_u: bool
 ) -> None:
-    """A line from the innermost level through it, and few others."""
+    """A line from the innermost level through it, and few others; two levels are not of inputs."""
     lines = [CutEdge(0, 0, 0, 9, 20.0, 180.0), CutEdge(1, 1, 1, 8, 40.0, 160.0)]
     lines += [CutEdge(2, 2, 4, 5, 100.0, 100.0)] * through
     lines += [CutEdge(3 + n, 3 + n, OUTSIDE, 7, 0.0, 140.0) for n in range(tensors)]
     depends: Any = SimpleNamespace(
-        encloses=lambda outer, inner: True, reaches=lambda one, other: reaches
+        encloses=lambda outer, inner: True, reaches=lambda one, other: reaches, inputs=inputs
     )
     shape = _u_shape(depends, lines, 100.0)
     assert (shape is not None) == is_u

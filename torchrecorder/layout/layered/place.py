@@ -151,14 +151,18 @@ class _Placing:
         for place, child in enumerate(self.children[scope + 1]):
             if child in self.risen:
                 return risen(whole, template, place, self.risen[child])
-        inside = enumerate(self.children[scope + 1])
-        inputs = {place for place, child in inside if self.plan.items[child].first}
+        inputs = self._inputs(scope)
         places = beginnings(template, whole, inputs)
         beside = cut_before(whole, places, space) if places else None
         if beside is not None and beside.width <= beside.height:
             return beside
         made = self._as_u(scope, whole, space, composed) if self.plan.direction == "TB" else None
         return made or whole
+
+    def _inputs(self, scope: int) -> set[int]:
+        """The children of a scope that are inputs."""
+        inside = enumerate(self.children[scope + 1])
+        return {place for place, child in inside if self.plan.items[child].first}
 
     def _as_u(
         self, scope: int, whole: Composed, space: HeaderSpace, composed: dict[int, Composed]
@@ -167,7 +171,7 @@ class _Placing:
         inside = enumerate(self.children[scope + 1])
         modules = {place for place, child in inside if self.plan.items[child].module}
         template = self.plan.templates[self.plan.template[scope + 1]]
-        shape = find_u_shape(template, whole, modules, space)
+        shape = find_u_shape(template, whole, self._inputs(scope), modules, space)
         if shape is None:
             return None
         children = self.children[scope + 1]

@@ -23,7 +23,8 @@ ALIKE = 0.4
 """The minimum length of a stack, as a share of the length of the other one."""
 
 LEVELS = 2
-"""The minimum number of levels of a U above its bottom."""
+"""The minimum number of levels of a U above its bottom, without those of inputs, which the later
+steps of a loop read too."""
 
 STRAYS = 2
 """The maximum number of other tensors that cross the bottom, per level."""
@@ -115,19 +116,23 @@ class UShape(NamedTuple):
 
 
 def find_u_shape(
-    template: Template, scope: Composed, modules: Collection[int], space: HeaderSpace
+    template: Template,
+    scope: Composed,
+    inputs: Collection[int],
+    modules: Collection[int],
+    space: HeaderSpace,
 ) -> UShape | None:
     """The U that a scope can be drawn as; None if there is none.
 
     The skip connections of a level all join the same two children. Each level lies inside the
-    previous one, with one of the *modules* between them on both sides. Few other edges cross the
-    bottom, and both sides are long.
+    previous one, with one of the *modules* between them on both sides; at least two do not come
+    from *inputs*. Few other edges cross the bottom, and both sides are long.
     """
     levels = [space.before, *row_ends(scope)]
     bottoms = _bottoms(scope, levels)
     if not bottoms:
         return None
-    depends = _ChildDependencies(template, scope, modules)
+    depends = _ChildDependencies(template, scope, inputs, modules)
     found = (_u_shape(depends, list(_cut_edges(template, scope, levels, at)), at) for at in bottoms)
     shapes = [shape for shape in found if shape is not None]
     return max(shapes, key=_worth, default=None)
@@ -158,7 +163,8 @@ def _u_shape(depends: _ChildDependencies, lines: Sequence[CutEdge], bottom: floa
     if any(line.sink == OUTSIDE for line in lines):
         return None
     skips = _skips((line for line in lines if line.source != OUTSIDE), depends)
-    if len(skips) < LEVELS or skips[-1][0].leaves >= bottom:
+    own = [level for level in skips if level[0].source not in depends.inputs]
+    if len(own) < LEVELS or skips[-1][0].leaves >= bottom:
         return None
     nested = {line.path for level in skips for line in level}
     shape = UShape(bottom, skips, tuple(line for line in lines if line.path not in nested))
@@ -187,8 +193,13 @@ class _ChildDependencies:
     """The dependencies between the children of a scope, and the positions of its modules."""
 
     def __init__(
-        self, template: Template, scope: Composed, modules: Collection[int]
+        self,
+        template: Template,
+        scope: Composed,
+        inputs: Collection[int],
+        modules: Collection[int],
     ) -> None:
+        self.inputs = inputs
         self.modules = [scope.frames[module].along for module in sorted(modules)]
         self.row = [spot.row for spot in template.spots]
         self.readers: dict[int, list[int]] = {}
