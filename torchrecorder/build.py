@@ -269,15 +269,18 @@ class _TableBuilder:
     def _find_results(self) -> None:
         """The results of calls that returned unobserved: what is read outside of them.
 
-        Where nothing is, it is what their last op made.
+        Where nothing is, it is what their last op made. Buffers that they updated have a name, and
+        are no results.
         """
         found = Boundaries(self, self.unseen)
         last = {op.scope: op for op in self.ops.values()}
         for scope in self.unseen:
-            results = found.outputs(scope)
+            results = [slot.value for slot in found.outputs(scope)]
+            results = [value for value in results if not self.values[value].names]
             if not results and scope in last:
-                results = tuple(Slot(str(n), value) for n, value in enumerate(last[scope].outputs))
-            self.scopes[scope] = self.scopes[scope].replace(outputs=results)
+                results = [*last[scope].outputs]
+            slots = tuple(Slot(str(place), value) for place, value in enumerate(results))
+            self.scopes[scope] = self.scopes[scope].replace(outputs=slots)
 
     def _called_modules(self) -> dict[ModuleId, Module]:
         calls: dict[ModuleId, list[ScopeId]] = {module: [] for module in self.modules}

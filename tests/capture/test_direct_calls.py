@@ -116,6 +116,18 @@ def test_a_wrapped_forward_is_no_call() -> None:
     assert tree(recording) == ["Linear", "  sin", "  linear"]
 
 
+def test_buffers_that_a_direct_call_updates_are_no_results() -> None:
+    """Though the next call reads them: every call has the same form."""
+    model = Net(nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)), direct)
+    with Recorder(model) as recorder:
+        for _ in range(3):
+            model(torch.rand(4, 3))
+    recording = recorder.recording
+    calls = [scope for scope in recording.scopes.values() if scope.path == "inner"]
+    assert [len(scope.outputs) for scope in calls] == [1, 1, 1]
+    assert len({recording.structures[scope.id] for scope in calls}) == 1
+
+
 def test_the_model_itself() -> None:
     """Called directly in a block, or recorded although it runs no hooks."""
     model, x = Own(), leaf(2, 3)
