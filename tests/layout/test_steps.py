@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from torchrecorder.layout.layered import Item, Link, place, plan
 from torchrecorder.layout.layered.constants import APART, FEW, WIDER
-from torchrecorder.layout.layered.scope_layout import _lanes
+from torchrecorder.layout.layered.lanes import lanes
 from torchrecorder.layout.layered.port_order import Loose, in_order, loose
 from torchrecorder.layout.layered.ports import OUTSIDE, End, Net
 from torchrecorder.layout.layered.compaction import Body, Tie, _Settling, settle
@@ -22,7 +22,7 @@ spans = st.tuples(st.integers(0, 30), st.integers(0, 12)).map(lambda pair: (pair
 @given(st.lists(spans, max_size=30))
 def test_no_two_lines_share_a_place_in_a_lane(given_spans: list[tuple[int, int]]) -> None:
     """Lines in one lane have no gap in common, not even the one where they end and begin."""
-    lane = _lanes(given_spans)
+    lane = lanes(given_spans)
     for one, (begin, end) in enumerate(given_spans):
         for other in range(one):
             if lane[one] == lane[other]:
@@ -36,7 +36,7 @@ def test_each_line_has_the_innermost_lane_that_shorter_ones_leave(
     given_spans: list[tuple[int, int]],
 ) -> None:
     """In each lane further in there is a line in its way that is not longer."""
-    lane = _lanes(given_spans)
+    lane = lanes(given_spans)
     for one, (begin, end) in enumerate(given_spans):
         for inner in range(lane[one]):
             assert any(
@@ -46,9 +46,9 @@ def test_each_line_has_the_innermost_lane_that_shorter_ones_leave(
             )
 
 
-def test_lines_that_meet_at_one_gap_take_two_lanes() -> None:
+def test_lines_that_meet_at_one_gap_take_twolanes() -> None:
     """The first ends in the gap in which the second begins; the third is clear of both."""
-    assert _lanes([(0, 4), (4, 8), (9, 13)]) == [0, 1, 0]
+    assert lanes([(0, 4), (4, 8), (9, 13)]) == [0, 1, 0]
 
 
 def net(source: tuple[int, int], *sinks: tuple[int, int]) -> Net:

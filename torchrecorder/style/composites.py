@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
+from itertools import islice
 from typing import NamedTuple
 
 from torchrecorder.graph.nodes import Op, Scope
@@ -104,7 +105,10 @@ class Composites:
     def filled_by(self, op: Op) -> Scope | None:
         """The scope in which only *op* did something; None if there is none."""
         scope = self.recording.scopes[op.scope] if op.scope is not None else None
-        return scope if scope is not None and self._inside(scope) == [op] else None
+        if scope is None:
+            return None
+        two = [*islice(self._active_in(scope), 2)]  # an optimizer's step has thousands
+        return scope if two == [op] else None
 
     def _blocks(self, scope: Scope) -> str:
         """Several modules of one class, and nothing else: ``4 × (Linear, ReLU)``."""
@@ -129,7 +133,10 @@ class Composites:
 
     def _inside(self, scope: Scope) -> list[Scope | Op]:
         """The active scopes and ops directly in a scope."""
-        return [item for item in self.recording.children[scope.id] if item.id in self.active]
+        return [*self._active_in(scope)]
+
+    def _active_in(self, scope: Scope) -> Iterator[Scope | Op]:
+        return (item for item in self.recording.children[scope.id] if item.id in self.active)
 
     def _steps(self, scope: Scope) -> Iterator[Layer]:
         """The layers inside, at any depth, in the order in which they ran."""

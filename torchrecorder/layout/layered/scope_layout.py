@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import inf
 
 from torchrecorder.layout.layered.items import Item
+from torchrecorder.layout.layered.lanes import lanes
 from torchrecorder.layout.layered.layering import rows
 from torchrecorder.layout.layered.ordering import PASSING, Grid
 from torchrecorder.layout.layered.port_order import loose
@@ -91,7 +90,7 @@ class Draft:
 
     def template(self, across: Sequence[float]) -> Template:
         """The template, for known positions of the nodes of the grid."""
-        lane = _lanes(self.lanes)
+        lane = lanes(self.lanes)
         last = self._last(across)
         return Template(
             tuple(
@@ -224,29 +223,6 @@ class _NetRoute:
             for sink, route in self.branches
         )
         return Trunk(self.net.source, tuple(stems), branches)
-
-
-def _lanes(spans: Sequence[tuple[int, int]]) -> list[int]:
-    """The lane of each long line: first fit, shorter lines first, no two at once in one.
-
-    The lines of a lane are kept in order, so that only two neighbours have to be compared.
-    """
-    taken: list[list[tuple[int, int]]] = []
-    lane = [0] * len(spans)
-    for number in sorted(range(len(spans)), key=lambda index: spans[index][1] - spans[index][0]):
-        free = next((at for at, used in enumerate(taken) if _fits(used, spans[number])), None)
-        if free is None:
-            free = len(taken)
-            taken.append([])
-        insort(taken[free], spans[number])
-        lane[number] = free
-    return lane
-
-
-def _fits(used: Sequence[tuple[int, int]], span: tuple[int, int]) -> bool:
-    """Whether *span* overlaps none of *used*, which are sorted and do not overlap."""
-    place = bisect_right(used, (span[1], inf))
-    return place == 0 or used[place - 1][1] < span[0]
 
 
 Own = Mapping[int, Sequence[int]]
