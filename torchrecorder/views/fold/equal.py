@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from torchrecorder.events import GradId, OpId, ScopeId, ScopeKind, ValueId
+from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.ops_inside import ops_inside
 from torchrecorder.views.bundles import FlowKind, FlowClassifier
 from torchrecorder.views.hide import STORED_KINDS
@@ -134,6 +135,7 @@ class Connections:
         self.any_weight: frozenset[str] = items.view.recording.weight_loops
         self.flows = FlowClassifier(items.view)
         self._results: dict[str, Mapping[ValueId, int]] = {}
+        self._indices: dict[OpId, Mapping[ValueId | None, int]] = {}
         self.parallel = Parallel(items)
 
     def into(self, item: str) -> Sequence[Arrow]:
@@ -222,9 +224,13 @@ class Connections:
     def result(self, arrow: Arrow) -> int | None:
         """The index of the result of an op that an arrow carries."""
         op = self.view.recording.ops.get(OpId(arrow.tail))
-        if op is None or arrow.value is None or arrow.value not in op.outputs:
-            return None
-        return op.outputs.index(arrow.value)
+        return self._outputs(op).get(arrow.value) if op is not None else None
+
+    def _outputs(self, op: Op) -> Mapping[ValueId | None, int]:
+        """The index of each result of *op*; a backward pass has one for each weight."""
+        if op.id not in self._indices:
+            self._indices[op.id] = {value: place for place, value in enumerate(op.outputs)}
+        return self._indices[op.id]
 
     def function_result(self, arrow: Arrow) -> int | None:
         """The place of what *arrow* carries among all that ran in a function.
@@ -279,13 +285,14 @@ class Connections:
         op = self.view.recording.ops.get(OpId(second.tail))
         if op is None or first.value == second.value or first.value is None or second.value is None:
             return 0
-        if first.value not in op.outputs or second.value not in op.outputs:
+        places = self._outputs(op)
+        if first.value not in places or second.value not in places:
             return 0
         values = self.view.recording.values
         former, latter = values[first.value], values[second.value]
         if (former.shape, former.dtype) != (latter.shape, latter.dtype):
             return 0
-        return op.outputs.index(second.value) - op.outputs.index(first.value)
+        return places[second.value] - places[first.value]
 
 
 class _ChainLink:
