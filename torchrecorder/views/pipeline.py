@@ -217,7 +217,7 @@ def make_view(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> V
 def _steps(start: View, options: ViewOptions) -> View:
     """The view for *options*; with fewer open scopes if unfolded repeats make too many boxes."""
     recording = start.recording
-    quiet = quiet_ops(recording, options)
+    quiet = find_quiet(recording, options)
     choice = choice_of(recording, options, quiet)
     view = _through(start, plan(recording, options, choice, quiet))
     if choice.plain is not None and _drawn(view) > options.max_boxes:
@@ -278,7 +278,7 @@ def plan(
         choice: The depth and closed scopes; by default chosen by size.
         quiet: The condition under which an op is not shown, if known.
     """
-    quiet = quiet or quiet_ops(recording, options)
+    quiet = quiet or find_quiet(recording, options)
     choice = choice or choice_of(recording, options, quiet)
     unwanted = HideNamed(_patterns(options.hide))
     closed = NamedScopes(_patterns(options.closed)).scopes(recording)
@@ -305,7 +305,7 @@ def choice_of(
     recording: RecordedRun, options: ViewOptions, quiet: Quiet | None = None
 ) -> DepthChoice:
     """The depth and closed scopes for *options*; *quiet* ops, if known, are not shown."""
-    quiet = quiet or quiet_ops(recording, options)
+    quiet = quiet or find_quiet(recording, options)
     if options.depth == OPS:
         alone = frozenset() if options.parameters else plain_modules(recording, quiet)
         return DepthChoice(max_depth(recording), alone)
@@ -316,7 +316,7 @@ def choice_of(
     return choose(recording, options.depth, quiet, folding, options.max_boxes)
 
 
-def quiet_ops(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> Quiet:
+def find_quiet(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> Quiet:
     """The condition under which an op is not shown."""
     needed = {item.op for item in recording.graph_breaks} | {*drawn_backwards(recording)}
     decided = frozenset[OpId]()

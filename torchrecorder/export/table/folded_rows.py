@@ -18,7 +18,7 @@ from torchrecorder.views.fold.fold import FoldTree, FoldNode
 from torchrecorder.views.fold.siblings import SiblingRows
 from torchrecorder.views.full_view import whole
 from torchrecorder.views.hide import without
-from torchrecorder.views.pipeline import quiet_ops
+from torchrecorder.views.pipeline import find_quiet
 from torchrecorder.views.training import training_steps
 from torchrecorder.views.view import View
 
@@ -55,7 +55,7 @@ class _Folded:
         view, ops = whole(self.recording), self.recording.ops
         if not ops.keys().isdisjoint(self.place):
             return close(view, self._plain_steps().__contains__)
-        quiet = quiet_ops(self.recording)
+        quiet = find_quiet(self.recording)
         view = Collapse(None, quiet, self._plain_steps())(view)
         return without(view, [box for box in view.boxes if box in ops and quiet(ops[OpId(box)])])
 
