@@ -1,0 +1,1 @@
+"""All architectures of libraries, compared with accounts that share no code with the package."""
