@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from pathlib import Path
 
 import pytest
 import torch
@@ -83,3 +84,21 @@ def test_a_backward_pass_inside_a_module():
     error = "in backward: ValueError: no gradient here"
     assert texts(recording) == {"mul": f"× 2 {error}", "backward": "failed"}
     assert texts(recording, depth=0)["Net"].endswith(error)
+
+
+@pytest.mark.parametrize("part", ["inner", "inner.layer"])
+@pytest.mark.parametrize("suffix", ["svg", "html", "txt"])
+def test_a_part_of_a_run_that_failed_in_backward(part: str, suffix: str, tmp_path: Path) -> None:
+    """It is drawn, with the error if that was raised there; the call of the pass is elsewhere."""
+
+    def forward(self, x):
+        self.inner(x).sum().backward()
+
+    model = net(forward, inner=net(broken, layer=nn.Linear(4, 4)))
+    with pytest.raises(ValueError, match="no gradient") as raised:
+        tr.record(model, torch.rand(2, 4))
+    recording = tr.recording_of(raised.value)
+    assert recording is not None
+    path = recording.render(tmp_path / f"part.{suffix}", focus=part)
+    if part == "inner" and suffix != "txt":
+        assert "no gradient here" in path.read_text(encoding="utf-8")

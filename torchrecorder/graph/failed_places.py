@@ -28,7 +28,8 @@ def error_in(recording: RecordedRun, node: str, message: str | None = None) -> s
 def _places(recording: RecordedRun, failure: Failure) -> Iterator[str | None]:
     """The operation, the grad node, and the scopes around these and around the backward pass."""
     yield from (failure.op, failure.grad)
-    yield from recording.within(failure.scope)
-    calls = [run.op for run in recording.backward_runs if run.failed]
-    if failure.backward and calls:
-        yield from recording.within(recording.ops[calls[-1]].scope)
+    ops, runs = recording.ops, recording.backward_runs
+    passes = [ops[run.op].scope for run in runs if run.failed and run.op in ops]
+    for scope in (failure.scope, *passes[-1:]) if failure.backward else (failure.scope,):
+        if scope in recording.scopes:  # in a part of a recording it may be missing
+            yield from recording.within(scope)

@@ -62,12 +62,13 @@ class FailedBackward:
 
 def why_backward_failed(recording: RecordedRun) -> FailedBackward | None:
     """The cause of a failed backward pass; None if the run did not fail there, or for another
-    reason.
+    reason, or if the call of the pass is not in this part of a recording.
 
     See `torchrecorder.Recording.why_backward_failed`.
     """
     failure = recording.run.failure
-    calls = [run.op for run in recording.backward_runs if run.failed]
+    runs = recording.backward_runs
+    calls = [run.op for run in runs if run.failed and run.op in recording.ops]
     if failure is None or not calls:
         return None
     search = _FailureSearch(recording, failure, recording.ops[calls[-1]])
