@@ -7,11 +7,14 @@ from typing import Any
 
 import networkx as nx
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import nn
 
 from tests.figures import arrows, boxes, clusters, linear
 from tests.test_properties import RUNS, graph_of, ops_in
+from torchrecorder.capture.record import record
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.graph.align import aligned
 from torchrecorder.export.explorer.data import page_data
@@ -329,3 +332,14 @@ def test_long_sequences_are_aligned_quickly() -> None:
     one = [place % 7 for place in range(20_000)]
     other = [place % 11 for place in range(20_000)]
     assert sum(a is not None and b is not None for a, b in aligned(one, other)) > 5_000
+
+
+@pytest.mark.parametrize("width", [4, 5])
+def test_similar_blocks_of_a_backward_pass(width: int) -> None:
+    """The pass goes through the last block first: its counterpart comes later in the run."""
+    blocks = [nn.Sequential(nn.Linear(4, size), nn.ReLU(), nn.Linear(size, 4))
+              for size in (4, width, 4)]  # fmt: skip
+    recording = record(nn.Sequential(*blocks), torch.rand(2, 4), backward=True)
+    view = make_view(recording, ViewOptions(view="backward", fold="similar", depth=9))
+    view.check()
+    assert [cluster.count for cluster in view.clusters.values()].count(3) == 1

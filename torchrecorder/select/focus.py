@@ -207,6 +207,9 @@ class _Selection:
             outputs=outputs,
             grad_runs=tuple(run for run in self.whole.grad_runs if run.grad in grads),
             shards=tuple(shard for shard in self.whole.shards if shard.value in values),
+            statistics=tuple(
+                one for one in self.whole.statistics if one.node in values or one.node in grads
+            ),
             communications=tuple(self._communications(grads)),
             graph_breaks=tuple(self._breaks()),
             fused_kernels=tuple(

@@ -102,8 +102,10 @@ class _Arrows:
         self.gates: dict[str, _Gate] = {}
         self._seats: dict[str | None, Mapping[int, int]] = {None: {}}
         self._around: dict[str | None, tuple[tuple[int, int], ...]] = {None: ()}
-        for cluster in tree.rows.view.clusters.values():
+        clusters = tree.rows.view.clusters.values()
+        for cluster in clusters:
             self._around[cluster.id] = self._with(cluster.id, cluster.parent)
+        for cluster in clusters:  # a counterpart may be in a later one
             self._seats[cluster.id] = self._seats_of(cluster.id)
         self._sort()
 
