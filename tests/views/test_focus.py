@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from tests.figures import arrows, boxes, clusters, linear, network, view_of
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.events import Role, Slot
+from torchrecorder.events import Role, ScopeKind, Slot
 from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.testing import Builder
@@ -189,3 +190,24 @@ def test_hide_what_goes_in_and_comes_out_by_name(hide: str, gone: set[str]) -> N
 def test_hide_ops_by_name() -> None:
     """Where they have boxes of their own."""
     assert "add" not in boxes(view_of(network(), hide="add"))
+
+
+def test_a_frame_without_its_contents_goes_too() -> None:
+    """Of a region in which a hidden module was alone; what is around it folds."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        h = run.input()
+        for number in range(3):
+            with contextlib.ExitStack() as around:
+                if number == 1:
+                    around.enter_context(run.scope("checkpoint", kind=ScopeKind.CHECKPOINT))
+                around.enter_context(run.scope(f"layers.{number}", "Layer"))
+                around.enter_context(run.scope("inner", "Inner"))
+                h = run.op("add", h, run.op("relu", h))
+    recording = run.recording()
+    name = next(scope.path for scope in recording.scopes.values() if "layers.1" in scope.path)
+    for fold in (False, True):
+        view = view_of(recording, hide=name, depth=9, fold=fold)
+        assert not any(recording.scopes[each].kind is ScopeKind.CHECKPOINT
+                       for each in view.clusters)  # type: ignore[index]
+        assert {each.count for each in view.clusters.values()} == ({1, 2} if fold else {1})

@@ -67,13 +67,19 @@ def _last_of_all(view: View, hidden: Collection[str]) -> set[str]:
     regions = {box for box in hidden if _may_be_empty(view, view.boxes[box])}
     if not regions:
         return regions
+    filled = _filled(view, [box for box in view.boxes if box not in hidden])
+    return {box for box in regions if view.boxes[box].cluster not in filled}
+
+
+def _filled(view: View, boxes: Iterable[str]) -> set[str | None]:
+    """The clusters around some *boxes* of *view*, and None."""
     filled: set[str | None] = {None}
-    for box in view.boxes.values():
-        around = box.cluster if box.id not in hidden else None
+    for box in boxes:
+        around = view.boxes[box].cluster
         while around not in filled:
             filled.add(around)
             around = view.clusters[around].parent if around is not None else None
-    return {box for box in regions if view.boxes[box].cluster not in filled}
+    return filled
 
 
 @dataclass(frozen=True)
@@ -121,7 +127,10 @@ class HideNamed(NamedScopes):
         hidden = set(self.scopes(recording))
         hidden.update(op.id for op in recording.ops.values() if self._fits(op.name))
         hidden.update(box for box, name in _ends(recording) if self._fits(name))
-        return without(view, [box for box in view.boxes if box in hidden])
+        found = without(view, [box for box in view.boxes if box in hidden])
+        emptied = _filled(view, view.boxes) - _filled(view, found.boxes)
+        left = {name: each for name, each in found.clusters.items() if name not in emptied}
+        return replace(found, clusters=left)
 
     def _names(self, recording: RecordedRun) -> Iterator[str]:
         yield from super()._names(recording)
