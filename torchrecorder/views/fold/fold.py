@@ -17,7 +17,9 @@ from torchrecorder.events import OpId, ScopeId, ValueId
 from torchrecorder.graph.align import aligned
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.collapse import close
-from torchrecorder.views.fold.repeat_groups import with_parents, without_single_blocks
+from torchrecorder.views.fold.repeat_groups import (
+    in_order, with_parents, without_single_blocks,
+)  # fmt: skip
 from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.fold.sibling_index import SiblingIndex
 from torchrecorder.views.fold.siblings import SiblingRows
@@ -202,6 +204,8 @@ class FoldTree:
             for cluster in old.clusters.values()
             if cluster.id not in self.counterparts
         }
+        if self.rows.similar:  # some moved into siblings that come later
+            clusters = dict(in_order(clusters))
         arrows, carried = folded_arrows(self)
         for item, joins in carried.items():
             if item in boxes:

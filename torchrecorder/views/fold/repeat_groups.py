@@ -163,14 +163,14 @@ def with_parents(view: View, parents: Mapping[str, str | None]) -> View:
         for name, cluster in view.clusters.items()
     }
     inner = [box.cluster for box in boxes.values() if box.kind not in SOURCES]
-    clusters = dict(_in_order({**old, **added}, inner))
+    clusters = dict(in_order({**old, **added}, inner))
     return replace(view, boxes=boxes, clusters=clusters)
 
 
-def _in_order(
-    clusters: Mapping[str, Cluster], first: Sequence[str | None]
+def in_order(
+    clusters: Mapping[str, Cluster], first: Sequence[str | None] = ()
 ) -> Iterator[tuple[str, Cluster]]:
-    """Clusters in the order of the boxes in them, each after the one around it."""
+    """Clusters, those that are named in *first* before others, each after the one around it."""
     done: set[str] = set()
     for start in (*first, *clusters):
         chain: list[str] = []
