@@ -67,7 +67,7 @@ def _paths(
     written = [recording.values[each] for each in reached if each in recording.values]
     held = {each.storage for each in written if each.producer is not None}  # leaves, written since
     behind = set(outputs).union(*(nx.ancestors(flow, output) for output in outputs))
-    nodes = _plain_nodes(result for _, result in pairs)
+    nodes = plain_nodes(result for _, result in pairs)
     led_to = {id(getattr(node, "variable", None)) for node in nodes}  # some give no gradient
     if pairs:
         results = [result for _, result in pairs]
@@ -112,14 +112,14 @@ def _behind(recording: Recording, outputs: list[ValueId]) -> list[GradNode]:
 def _nodes(recording: Recording, pairs: list[tuple[ValueId, Tensor]]) -> list[str]:
     """Names of the grad nodes behind the outputs, counted."""
     recorded = Counter(each.name for each in _behind(recording, [value for value, _ in pairs]))
-    nodes = _plain_nodes(result for _, result in pairs)
+    nodes = plain_nodes(result for _, result in pairs)
     plain = Counter(node.name().rpartition("::")[2] for node in nodes)
     if plain == recorded:
         return []
     return [f"grad nodes: plain {dict(plain - recorded)}, recorded {dict(recorded - plain)} more"]
 
 
-def _plain_nodes(results: Iterable[Tensor]) -> list[Any]:
+def plain_nodes(results: Iterable[Tensor]) -> list[Any]:
     """The nodes behind tensors, as autograd has them."""
     stack: list[Any] = [result.grad_fn for result in results]
     seen: dict[int, Any] = {}

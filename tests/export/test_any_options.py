@@ -17,19 +17,9 @@ from torch.utils.checkpoint import checkpoint
 import torchrecorder as tr
 from torchrecorder.errors import Notice, TorchRecorderError
 
+from tests.query.test_caught_errors import Broken
+
 X = torch.rand(3, 4)
-
-
-class Refusing(torch.autograd.Function):
-    """Its backward pass fails."""
-
-    @staticmethod
-    def forward(ctx, x):
-        return x * 2
-
-    @staticmethod
-    def backward(ctx, given):
-        raise ValueError("no gradient")
 
 
 class Block(nn.Module):
@@ -42,7 +32,7 @@ class Block(nn.Module):
 
     def forward(self, x):
         y = self.n(self.b(self.a(x).relu())) + x
-        return Refusing.apply(y) if self.refuses else y
+        return Broken.apply(y) if self.refuses else y
 
 
 class Net(nn.Module):

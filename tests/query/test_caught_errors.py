@@ -70,8 +70,8 @@ def test_each_error_is_told_where_it_was_raised():
     assert found == {"backward": "failed", "Net": "failed"}
 
 
-def test_a_backward_pass_inside_a_module():
-    """The operation has the error, and so have closed modules around the pass; its call has not."""
+def failed_inside() -> tr.Recording:
+    """A run of a module whose forward runs the backward pass of another, which fails."""
 
     def forward(self, x):
         self.inner(x).sum().backward()
@@ -81,6 +81,12 @@ def test_a_backward_pass_inside_a_module():
         tr.record(model, torch.rand(2, 4))
     recording = tr.recording_of(raised.value)
     assert recording is not None
+    return recording
+
+
+def test_a_backward_pass_inside_a_module():
+    """The operation has the error, and so have closed modules around the pass; its call has not."""
+    recording = failed_inside()
     error = "in backward: ValueError: no gradient here"
     assert texts(recording) == {"mul": f"× 2 {error}", "backward": "failed"}
     assert texts(recording, depth=0)["Net"].endswith(error)
@@ -90,15 +96,6 @@ def test_a_backward_pass_inside_a_module():
 @pytest.mark.parametrize("suffix", ["svg", "html", "txt"])
 def test_a_part_of_a_run_that_failed_in_backward(part: str, suffix: str, tmp_path: Path) -> None:
     """It is drawn, with the error if that was raised there; the call of the pass is elsewhere."""
-
-    def forward(self, x):
-        self.inner(x).sum().backward()
-
-    model = net(forward, inner=net(broken, layer=nn.Linear(4, 4)))
-    with pytest.raises(ValueError, match="no gradient") as raised:
-        tr.record(model, torch.rand(2, 4))
-    recording = tr.recording_of(raised.value)
-    assert recording is not None
-    path = recording.render(tmp_path / f"part.{suffix}", focus=part)
+    path = failed_inside().render(tmp_path / f"part.{suffix}", focus=part)
     if part == "inner" and suffix != "txt":
         assert "no gradient here" in path.read_text(encoding="utf-8")

@@ -15,7 +15,7 @@ from torchrecorder.recording import Recording
 from torchrecorder.views.pipeline import ViewOptions, make_view
 
 from tests.agreement import Agreement
-from tests.reach import disagreements
+from tests.reach import disagreements, plain_nodes
 from tests.replay import Replay, kept_run
 from tests.structure import structure
 from tests.witness import tensors_of
@@ -45,6 +45,17 @@ def _seed(seed: int) -> None:
     numpy.random.seed(seed)
 
 
+def in_mode(make: Callable[[], Run], training: bool) -> Callable[[], Run]:
+    """Makes the same models in training or evaluation mode."""
+
+    def made() -> Run:
+        run = make()
+        run.model.train(training)
+        return run
+
+    return made
+
+
 def call(run: Run) -> Any:
     """Run the model."""
     return run.model(*run.args, **(run.kwargs or {}))
@@ -56,18 +67,13 @@ def forward_problems(make: Callable[[], Run]) -> list[str]:
     A witness hears every call of PyTorch and of a module; a replay runs the recorded operations
     again; autograd says which weights a gradient reaches.
     """
-
-    def evaluated() -> Run:
-        run = make()
-        run.model.eval()
-        return run
-
+    evaluated = in_mode(make, False)
     run = seeded(evaluated)
     recording = torchrecorder.record(run.model, run.args, run.kwargs)
     kept = kept_run(seeded(evaluated))
     agreement = Agreement(recording, kept.witness)
-    found = [*agreement.flow(kept.read), *agreement.modules()]
-    replay = Replay(recording, Agreement(recording, kept.witness), kept.keeper)
+    found = dict.fromkeys([*agreement.flow(kept.read), *agreement.modules()])
+    replay = Replay(recording, agreement, kept.keeper)
     return [
         *_of_itself(recording, VIEWS),
         *found,
@@ -82,17 +88,13 @@ def training_problems(make: Callable[[], Run]) -> list[str]:
     Without the recorder, the gradients must be the same, bit for bit, and the same nodes of the
     autograd graph must run, as hooks on them count.
     """
-    def trained() -> Run:
-        run = make()
-        run.model.train()
-        return run
-
+    trained = in_mode(make, True)
     run = seeded(trained)
     loss = _loss(call(run))
     if loss.grad_fn is None:
         return []
     ran: Counter[str] = Counter()
-    for node in _nodes(loss):
+    for node in plain_nodes([loss]):
         node.register_prehook(_counter(ran, node.name().rpartition("::")[2]))
     loss.backward()
     plain = _gradients(run.model)
@@ -130,18 +132,6 @@ def _loss(result: Any) -> Tensor:
     """The sum of the means of everything that has a gradient."""
     tensors = [each for each in tensors_of(result) if each.requires_grad]
     return sum((each.float().mean() for each in tensors), torch.zeros(()))
-
-
-def _nodes(loss: Tensor) -> list[Any]:
-    """The nodes behind *loss*."""
-    seen: dict[Any, None] = {}
-    waiting: list[Any] = [loss.grad_fn]
-    while waiting:
-        node = waiting.pop()
-        if node is not None and node not in seen:
-            seen[node] = None
-            waiting.extend(before for before, _ in node.next_functions)
-    return [*seen]
 
 
 def _counter(ran: Counter[str], name: str) -> Callable[[Any], None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import Failure, RecordedRun
 
 
@@ -25,11 +26,17 @@ def error_in(recording: RecordedRun, node: str, message: str | None = None) -> s
     return f"{where}{failure.error}: {message or failure.message}"
 
 
+def failed_pass(recording: RecordedRun) -> Op | None:
+    """The last call of ``backward()`` or ``grad()`` that failed; None if none did, or if it is not
+    in this part of a recording."""
+    runs, ops = recording.backward_runs, recording.ops
+    return next((ops[run.op] for run in reversed(runs) if run.failed and run.op in ops), None)
+
+
 def _places(recording: RecordedRun, failure: Failure) -> Iterator[str | None]:
     """The operation, the grad node, and the scopes around these and around the backward pass."""
     yield from (failure.op, failure.grad)
-    ops, runs = recording.ops, recording.backward_runs
-    passes = [ops[run.op].scope for run in runs if run.failed and run.op in ops]
-    for scope in (failure.scope, *passes[-1:]) if failure.backward else (failure.scope,):
+    call = failed_pass(recording) if failure.backward else None
+    for scope in (failure.scope, *([call.scope] if call is not None else [])):
         if scope in recording.scopes:  # in a part of a recording it may be missing
             yield from recording.within(scope)

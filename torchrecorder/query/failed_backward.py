@@ -14,6 +14,7 @@ from typing import Literal
 
 from torchrecorder.annotations.places import op_in_words
 from torchrecorder.events import OpId, Role, ScopeKind, ValueId, names_gradient
+from torchrecorder.graph.failed_places import failed_pass
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import Failure, RecordedRun
 from torchrecorder.query.missing_gradient import why_left
@@ -67,11 +68,10 @@ def why_backward_failed(recording: RecordedRun) -> FailedBackward | None:
     See `torchrecorder.Recording.why_backward_failed`.
     """
     failure = recording.run.failure
-    runs = recording.backward_runs
-    calls = [run.op for run in runs if run.failed and run.op in recording.ops]
-    if failure is None or not calls:
+    call = failed_pass(recording)
+    if failure is None or call is None:
         return None
-    search = _FailureSearch(recording, failure, recording.ops[calls[-1]])
+    search = _FailureSearch(recording, failure, call)
     for text, answer in (
         ("modified by an inplace operation", search.modified),
         ("through the graph a second time", search.freed),

@@ -127,7 +127,10 @@ class HideNamed(NamedScopes):
         hidden = set(self.scopes(recording))
         hidden.update(op.id for op in recording.ops.values() if self._fits(op.name))
         hidden.update(box for box, name in _ends(recording) if self._fits(name))
-        found = without(view, [box for box in view.boxes if box in hidden])
+        gone = [box for box in view.boxes if box in hidden]
+        if not gone:
+            return view
+        found = without(view, gone)
         emptied = _filled(view, view.boxes) - _filled(view, found.boxes)
         left = {name: each for name, each in found.clusters.items() if name not in emptied}
         return replace(found, clusters=left)
