@@ -145,3 +145,24 @@ def test_folded_siblings_share_a_caption(last: type[nn.Module], said: list[str])
     folded = [item.label for item in draw(view).shapes if item.count == 3]
     texts = [line.text for label in folded for line in label]
     assert [text for text in texts if " + " in text] == said
+
+
+class Clamped(nn.Softplus):
+    """A module with settings of its own around one operation, or around two."""
+
+    def __init__(self, doubles: bool) -> None:
+        super().__init__()
+        self.doubles = doubles
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x.clamp(0, 3)
+        return y * 2 if self.doubles else y
+
+
+@pytest.mark.parametrize("doubles", [False, True])
+def test_the_settings_of_a_module_stand_for_those_of_its_only_operation(doubles: bool) -> None:
+    """Where a second one follows, each tells its own."""
+    recording = torchrecorder.record(Clamped(doubles), torch.rand(2, 4))
+    shapes = draw(make_view(recording, ViewOptions(depth=9)), Style()).shapes
+    (told,) = (shape.label[1:] for shape in shapes if shape.label[0].text == "clamp")
+    assert any("3" in line.text for line in told) == doubles

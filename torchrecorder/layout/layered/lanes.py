@@ -20,40 +20,29 @@ def lanes(spans: Sequence[tuple[int, int]]) -> list[int]:
 
 
 class _Taken:
-    """The lanes that are taken in each gap, as the bits of an integer.
+    """The lanes of lines that end in each gap, as the bits of an integer, in a segment tree.
 
-    A segment tree: thousands of lines may run along thousands of gaps, and each of them would have
-    to be compared with each lane, as in the training steps of a model with many weights.
+    A line that is no shorter than another and is somewhere beside it is beside an end of it. So the
+    ends are sufficient, if shorter lines come first. Thousands of lines may run along thousands of
+    gaps, as in the training steps of a model with many weights: too many to compare in pairs.
     """
 
     def __init__(self, gaps: int) -> None:
         self.leaves = 1 << (gaps - 1).bit_length()
-        self.anywhere = [0] * (2 * self.leaves)  # taken in some gap below a node
-        self.everywhere = [0] * (2 * self.leaves)  # taken in all of them at once
+        self.ends = [0] * (2 * self.leaves)
 
     def first_free(self, first: int, last: int) -> int:
         """Take the first lane that is free in all gaps from *first* to *last*."""
-        above = [*self._above(first), *self._above(last)]
-        inside = [*self._inside(first, last)]
         taken = 0
-        for node in above:
-            taken |= self.everywhere[node]
-        for node in inside:
-            taken |= self.anywhere[node]
+        for node in self._inside(first, last):
+            taken |= self.ends[node]
         free = ~taken & (taken + 1)  # the lowest bit that is not set
-        for node in above:
-            self.anywhere[node] |= free
-        for node in inside:
-            self.anywhere[node] |= free
-            self.everywhere[node] |= free
+        for gap in (first, last):
+            node = gap + self.leaves
+            while node:
+                self.ends[node] |= free
+                node >>= 1
         return free.bit_length() - 1
-
-    def _above(self, gap: int) -> Iterator[int]:
-        """The node of a gap, and those above it."""
-        node = gap + self.leaves
-        while node:
-            yield node
-            node >>= 1
 
     def _inside(self, first: int, last: int) -> Iterator[int]:
         """The fewest nodes below which are exactly these gaps."""
