@@ -59,7 +59,7 @@ def test_the_ratio_is_that_of_the_place(tmp_path: Path) -> None:
 
 def test_a_small_figure_keeps_its_size(tmp_path: Path) -> None:
     """It is not made larger, and no paper is added around it."""
-    plain = re.search(rb'<svg width="(\d+)pt" height="(\d+)pt"', drawn(network(), tmp_path))
+    plain = re.search(rb'<svg width="([\d.]+)pt" height="([\d.]+)pt"', drawn(network(), tmp_path))
     assert plain is not None
     width, height = size_of(drawn(network(), tmp_path, fit="page"))
     assert (width * MM, height * MM) == pytest.approx((float(plain[1]), float(plain[2])), abs=0.01)

@@ -9,7 +9,7 @@ import pytest
 
 from tests import figures
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.export import graphviz, legend
+from torchrecorder.export import legend
 from torchrecorder.export.graphviz import Pdf, Png, Svg, is_nested
 from torchrecorder.export.nested import Placed, header_size, nested_text
 from torchrecorder.layout import engine
@@ -132,8 +132,10 @@ def test_an_unknown_layout_is_refused() -> None:
         Svg(layout="neat")  # type: ignore[arg-type]
 
 
-def test_large_figures_need_no_painter(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From `LARGE` on Graphviz orders the boxes, but does not paint them; attributes ask for it."""
+def test_only_figures_with_graphviz_attributes_are_painted_by_graphviz(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Others are written directly, with the same parts; their boxes are ordered by Graphviz."""
     painted_formats: list[str] = []
 
     def run(source: str, format: str, **options: object) -> bytes:
@@ -143,16 +145,12 @@ def test_large_figures_need_no_painter(monkeypatch: pytest.MonkeyPatch) -> None:
     engine_run = engine.run
     monkeypatch.setattr(engine, "run", run)
     view = make_view(figures.network(), ViewOptions(depth=5))
-    small = Svg().export(view, Style())
+    plain = Svg().export(view, Style())
+    assert painted_formats == []
+    asked_for = Svg().export(view, Style(node_attributes={"tooltip": "box"}))
     assert painted_formats == ["svg"]
-    shown = draw(view, Style())
-    monkeypatch.setattr(graphviz, "LARGE", len(shown.shapes) + len(shown.groups) - 1)
-    large = Svg().export(view, Style())
-    assert painted_formats == ["svg"]
-    Svg().export(view, Style(node_attributes={"tooltip": "box"}))
-    assert painted_formats == ["svg", "svg"]
     for kind in ("node", "edge", "cluster"):
-        assert small.count(f'class="{kind}'.encode()) == large.count(f'class="{kind}'.encode())
+        assert plain.count(f'class="{kind}'.encode()) == asked_for.count(f'class="{kind}'.encode())
 
 
 def test_layers_and_names() -> None:

@@ -207,7 +207,7 @@ def test_pdf_of_other_programs(made: Callable[[], bytes]) -> None:
 def test_pdf_without_margins_and_dates() -> None:
     """A page is no larger than its figure, and equal figures are equal files."""
     pdf = drawn(".pdf")
-    svg = re.search(rb'<svg width="(\d+)pt" height="(\d+)pt"', drawn(".svg"))
+    svg = re.search(rb'<svg width="([\d.]+)pt" height="([\d.]+)pt"', drawn(".svg"))
     assert svg is not None
     assert page_of(pdf) == pytest.approx([float(each) for each in svg.groups()], abs=1.5)
     assert b"CreationDate" not in pdf and b"%%EOF" in pdf

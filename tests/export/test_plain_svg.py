@@ -1,4 +1,4 @@
-"""SVG where Graphviz is not installed: the same picture, written by our own code alone."""
+"""SVG that Graphviz does not paint, with Graphviz for the order of boxes, and without it."""
 
 from __future__ import annotations
 

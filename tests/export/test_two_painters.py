@@ -137,7 +137,7 @@ def test_our_own_picture_is_that_of_graphviz(facts: dict[str, Any], below: bool)
         assert letters(ours) == letters(theirs) and colors(ours) == colors(theirs)
         outline = next((each.look.outline for each in shown.shapes if each.id == name), None)
         if outline not in ("cylinder", "plain"):
-            far = 3.1 if "->" in name else 1.5 if outline == "parallelogram" else 0.3
+            far = 1.5 if outline == "parallelogram" else 0.3
             assert around(ours) == pytest.approx(around(theirs), abs=far)
             for our, their in zip(*(sorted(form.extent for form in found if form.text)
                                     for found in (ours, theirs))):

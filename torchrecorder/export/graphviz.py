@@ -1,4 +1,4 @@
-"""Figure -> svg, pdf, png through the embedded Graphviz; svg also without it."""
+"""Figure -> svg, pdf, png. Graphviz paints them, except for the svg of a nested layout."""
 
 from __future__ import annotations
 
@@ -29,10 +29,6 @@ from torchrecorder.views.view import View
 
 Layout = Literal["auto", "dot", "nested"]
 """The layouts: by Graphviz at once, or scope by scope."""
-
-LARGE = 2000
-"""From this number of boxes and open modules on, SVG is written without Graphviz, in half the
-time."""
 
 PAINT = frozenset(
     """
@@ -88,7 +84,8 @@ class Painted(Checked):
         format, natural = self.suffix[1:], replace(figure, paper=Paper())
         nested, below = is_nested(figure, self.layout), legend_below(figure)
         sheet = sheet_of(figure, smallest(figure))
-        if nested and format == "svg" and (is_large(natural) or not engine.available()):
+        for_graphviz = any(_given(figure)) and engine.available()
+        if nested and format == "svg" and not for_graphviz:
             svg = plain_svg(natural, legend_below=below, sheet=sheet, timeout=self.timeout)
             return _on_paper(finished(svg, names_of(figure)), figure)
         engine.require()
@@ -170,14 +167,6 @@ def _with_resolution(png: bytes, dpi: float) -> bytes:
 def is_nested(figure: Figure, layout: Layout) -> bool:
     """Whether a figure is laid out scope by scope."""
     return layout == "nested" or (layout == "auto" and not set(_given(figure)) - PAINT)
-
-
-def is_large(figure: Figure) -> bool:
-    """Whether Graphviz would paint a figure much slower than `plain_svg` writes it.
-
-    False for figures with Graphviz attributes of the user.
-    """
-    return len(figure.shapes) + len(figure.groups) > LARGE and not any(_given(figure))
 
 
 def _given(figure: Figure) -> Iterator[str]:
