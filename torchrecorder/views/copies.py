@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Sequence, Set
+from collections.abc import Collection, Sequence, Set
 
 from torchrecorder.events import OpId, OpKind, ValueId
 from torchrecorder.graph.nodes import Op
@@ -29,26 +29,31 @@ def copies(
     *needed* ops return no tensor and are drawn all the same; *hidden* ops are not drawn.
     """
     given = {slot.value for slot in recording.outputs}
-    named = [op for op in recording.ops.values() if is_copy(op) or not op.inputs]
-    able = [op for op in reversed(named) if _may_hide(op, given)]
-    drawn = {*map(_line, named)}.difference(map(_line, able))
-    while True:
-        found = set[OpId]()
-        for op in able:
-            readers = _readers(recording, op)
-            if _line(op) in drawn or not readers and op.name not in KEPT:
-                continue
-            if not op.inputs:
-                quiet = all(reader.id in hidden for reader in readers)
-            else:
-                quiet = all(reader.id in found or reader.id in hidden or _is_quiet(reader, needed)
-                            for reader in readers)
-            if quiet:
-                found.add(op.id)
-        more = {_line(op) for op in able if op.id not in found} - drawn
-        if found.isdisjoint(op.id for op in able if _line(op) in more):
-            return frozenset(found)
-        drawn |= more
+    able = [
+        op for op in recording.ops.values()
+        if (is_copy(op) or not op.inputs) and _may_hide(op, given)
+    ]
+    readers = {op.id: _readers(recording, op) for op in able}
+    lines = {op.id: (op.source, op.name) for op in able}
+    quiet = set(lines.values())
+
+    def is_seen(op: Op) -> bool:
+        """Whether something that is drawn reads *op*, or nothing does."""
+        if not readers[op.id]:
+            return op.name not in KEPT
+        shown = (reader for reader in readers[op.id] if reader.id not in hidden)
+        return any(
+            not op.inputs or lines.get(reader.id) not in quiet and not _is_quiet(reader, needed)
+            for reader in shown
+        )
+
+    before = None
+    while before != len(quiet):
+        before = len(quiet)
+        for op in reversed(able):  # what reads an op comes after it
+            if lines[op.id] in quiet and is_seen(op):
+                quiet.discard(lines[op.id])
+    return frozenset(op for op, line in lines.items() if line in quiet)
 
 
 def is_copy(op: Op) -> bool:
@@ -60,10 +65,6 @@ def _may_hide(op: Op, given: Set[ValueId]) -> bool:
     if op.source is None or op.failed or op.writes or op.kind is not OpKind.CALLED:
         return False
     return bool(op.outputs) and given.isdisjoint(op.outputs)
-
-
-def _line(op: Op) -> Hashable:
-    return op.source, op.name
 
 
 def _readers(recording: RecordedRun, op: Op) -> Sequence[Op]:
