@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+import torchrecorder
 from torchrecorder.capture.modes.arguments import sort_arguments
 from torchrecorder.capture.modes.op_schema import FunctionFacts
 
@@ -122,3 +123,37 @@ def test_tensors_have_the_names_of_their_parameters() -> None:
     assert same(names(1, None, z, alpha=x), ("2", z), ("alpha", x))
     assert same(names([x, y], 2, last={"a": z}), ("self.0", x), ("self.1", y), ("last.a", z))
     assert sort([x, 3], 2, None, alpha=None, beta=True)[1] == {"1": "2", "beta": "True"}
+
+
+@pytest.mark.parametrize("place", ["alone", "in a tuple"])
+def test_tensors_in_slices_are_read(place: str) -> None:
+    """Where they stand in the slice; their values are no part of the text."""
+    start, step = torch.tensor(3), torch.tensor(2)
+    ends = slice(start, None, step)
+    tensors, plain = sort(ends if place == "alone" else (..., ends))
+    prefix, around = ("0", "{}") if place == "alone" else ("0.1", "(..., {})")
+    assert [name for name, _ in tensors] == [f"{prefix}.start", f"{prefix}.step"]
+    assert tensors[0][1] is start and tensors[1][1] is step
+    assert plain == {"0": around.format("…::…")}
+
+
+def test_a_window_at_a_random_place_has_lines_from_what_places_it() -> None:
+    """As in the loops that cut batches out of one long text."""
+
+    def window(text: Tensor, at: Tensor) -> Tensor:
+        text = text.clone()
+        text[at:at + 2] = 0
+        return text[at:at + 4]
+
+    recording = torchrecorder.record(window, (torch.arange(9), torch.tensor(3)))
+    found = [op for op in recording.ops.values() if op.name in ("getitem", "setitem")]
+    makers = [
+        [recording.values[slot.value].producer for slot in op.inputs if slot.name != "2"]
+        for op in found
+    ]
+    names = [[recording.ops[op].name if op else "input" for op in ops] for ops in makers]
+    assert names == [["clone", "input", "add"], ["setitem", "input", "add"]]
+    assert {op.name for op in recording.ops.values() if op.outputs} == {
+        "clone", "add", "getitem", "setitem"
+    }
+    assert "not read" not in str(torchrecorder.make_dot(recording, depth="ops"))

@@ -175,7 +175,7 @@ def test_a_block_inside_one_of_the_same_mode_does_not_end_it() -> None:
 
 
 def test_a_block_in_which_nothing_runs_does_not_end_the_mode_around_it() -> None:
-    """Of autocast here; one in which something runs has a region of its own."""
+    """Of autocast here; one in which something runs is a region inside it."""
 
     def run(x: torch.Tensor, inside: bool) -> None:
         with torch.autocast("cpu"):
@@ -186,7 +186,31 @@ def test_a_block_in_which_nothing_runs_does_not_end_the_mode_around_it() -> None
             x.tan()
 
     assert regions(lambda x: run(x, False)) == [("autocast", ["exp", "tan"])]
-    assert [names for _, names in regions(lambda x: run(x, True))] == [["exp"], ["cos"], ["tan"]]
+    assert regions(lambda x: run(x, True)) == [
+        ("autocast", ["exp", "no_grad", "tan"]), ("no_grad", ["cos"])
+    ]
+
+
+def test_a_mode_inside_of_another_is_a_region_in_its_region() -> None:
+    """As where a function without gradients evaluates batches with autocast, in a loop."""
+
+    def evaluate(x: torch.Tensor) -> None:
+        with torch.no_grad():
+            for _ in range(2):
+                y = x.exp()
+                with torch.autocast("cpu"):
+                    y.cos()
+                y.tan()
+        x.sin()
+
+    assert regions(evaluate) == [
+        ("no_grad", ["exp", "autocast", "tan", "exp", "autocast", "tan"]),
+        ("autocast", ["cos"]),
+        ("autocast", ["cos"]),
+    ]
+    recording = torchrecorder.record(evaluate, torch.ones(2))
+    inner = [scope.cls for scope in recording.scopes.values() if scope.kind.value == "autocast"]
+    assert inner == ["cpu bfloat16"] * 2
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.autocast])

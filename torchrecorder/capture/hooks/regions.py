@@ -3,7 +3,7 @@
 PyTorch has no hooks for them, so they are detected when an op runs inside: by the frames between
 the op and its module (functions such as ``checkpoint``), and by modes that differ from those at the
 start of the module's call (grad mode, inference mode, autocast). A region ends when something runs
-outside it or its module returns.
+outside it or its module returns. A mode that begins in a region of another is a region inside it.
 """
 
 from __future__ import annotations
@@ -148,14 +148,12 @@ class Regions:
         at_entry, opened = self._modes_at_entry(), self._open()
         loads = bool(wanted) and wanted[0].kind is ScopeKind.DATA_LOADER
         switched = self._in_hook() or not loads and any(item.forward is None for item in wanted)
-        around: list[ModeState] = []
-        if wanted and not loads:
-            around = _still_on(opened, state, switched)
-            at_entry = around[-1] if around else at_entry
+        around = _still_on(opened, at_entry, state, switched)
+        at_entry = around[-1] if around else at_entry
         kind = _mode_kind(at_entry, state, switched)
         mode = [state] if kind is not None else []
         if loads:
-            wanted = [*_around(wanted[0], opened, mode), *wanted]
+            wanted = [*_around(wanted[0], opened, [*around, *mode]), *wanted]
         else:
             place = self._place_of_mode(wanted, opened)
             wanted = [*around, *wanted[:place], *mode, *wanted[place:]]
@@ -298,23 +296,31 @@ def _mode_detail(kind: ScopeKind, at_entry: ModeState, state: ModeState) -> str:
     return f"{state.autocast}, {grad.value}"
 
 
-def _still_on(opened: list[OpenScope], state: ModeState, switched: bool) -> list[ModeState]:
-    """The mode that is open around all other regions, if it is still on inside of these.
+def _still_on(
+    opened: list[OpenScope], at_entry: ModeState, state: ModeState, switched: bool
+) -> list[ModeState]:
+    """The modes that are open around all other regions, as far as they are still on.
 
     *switched* if PyTorch may have switched gradients off inside.
     """
-    mode = opened[0].key if opened else None
-    if not isinstance(mode, ModeState):
-        return []
-    grad = mode.grad if switched and not state.grad else state.grad
-    return [mode] if mode == state._replace(grad=grad) else []
+    found: list[ModeState] = []
+    for item in opened:
+        mode = item.key
+        if not isinstance(mode, ModeState):
+            break
+        now = state._replace(grad=mode.grad) if switched and not state.grad else state
+        if any(own not in (before, later) for own, before, later in zip(mode, at_entry, now)):
+            break
+        found.append(mode)
+        at_entry = mode
+    return found
 
 
-def _around(loader: Region, opened: list[OpenScope], mode: list[ModeState]) -> list[ModeState]:
-    """The mode around a call of a data loader, which switches none itself: that of its start."""
+def _around(loader: Region, opened: list[OpenScope], modes: list[ModeState]) -> list[ModeState]:
+    """The modes around a call of a data loader, which switches none itself: those of its start."""
     if any(item.key is loader.key for item in opened):
         return [item.key for item in opened if isinstance(item.key, ModeState)]
-    return mode
+    return modes
 
 
 def _is_of(opened: OpenScope, wanted: Region | ModeState) -> bool:

@@ -66,6 +66,7 @@ def _sort(
         if _is_plain(each):
             plain.append((name, _text(each)))
     elif isinstance(each, _PLAIN):
+        tensors.extend(tensors_in(each, name))
         plain.append((name, _text(each)))
 
 
@@ -82,6 +83,8 @@ def _text(value: Any) -> str:
     elif isinstance(value, slice):
         ends = ["" if item is None else _text(item) for item in (value.start, value.stop)]
         text = ":".join(ends) + ("" if value.step is None else f":{_text(value.step)}")
+    elif isinstance(value, Tensor):  # an end of a slice, which is an input of the call
+        text = "…"
     elif isinstance(value, (torch.dtype, torch.device)):
         text = str(value).removeprefix("torch.")
     else:

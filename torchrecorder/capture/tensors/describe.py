@@ -27,10 +27,11 @@ ANYWHERE = 1 << 62
 """A position after the end of every storage."""
 
 _NO_PARTS = (int, float, str, type(None))
+_ENDS = ("start", "stop", "step")
 
 
 def tensors_in(value: Any, name: str = "") -> list[tuple[str, Tensor]]:
-    """Every tensor in nested tuples, lists, mappings and dataclasses, with its place.
+    """Every tensor in nested tuples, lists, mappings, dataclasses and slices, with its place.
 
     Containers of other classes are skipped: reading them could run code of the user.
     """
@@ -61,6 +62,8 @@ def _parts(value: Any, name: str) -> list[tuple[str, Any]]:
         return [(f"{prefix}{number}", item) for number, item in enumerate(value)]
     if isinstance(value, dict):
         return [(f"{prefix}{key}", value[key]) for key in list(value)]
+    if isinstance(value, slice):
+        return [(prefix + end, getattr(value, end)) for end in _ENDS]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = dataclasses.fields(value)
         return [(prefix + field.name, getattr(value, field.name, None)) for field in fields]
