@@ -140,6 +140,8 @@ def test_a_name_stands_clear_of_other_lines() -> None:
     (lambda x, y: torch.nn.functional.linear(x, y * 2), ["", "w"]),
     (lambda x, y: torch.where(x > 0, x, y), ["if", "then", "else"]),
     (lambda x, y: torch.cat([x * 2, y * 2]), ["1", "2"]),
+    (lambda x, y: x[x.argmax():y.argmax()], ["", "start", "stop"]),
+    (lambda x, y: x[x.argmax():, y.argmax():], ["1", "2", "3"]),
 ])
 def test_the_first_argument_needs_no_number_beside_one_with_a_name(
     function: Any, marks: list[str]

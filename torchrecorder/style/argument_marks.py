@@ -35,6 +35,7 @@ SHORT = {
     "query": "q", "key": "k", "value": "v", "attn_mask": "mask", "mask": "mask", "weight": "w",
     "key_padding_mask": "mask", "bias": "b", "condition": "if", "index": "index",
     "target": "target", "indices": "index", "source": "source", "src": "source",
+    "start": "start", "stop": "stop", "end": "end", "step": "step",
 }
 """Marks of arguments by name; others are marked by their number. The first argument has no mark
 beside one with a name."""
@@ -121,9 +122,17 @@ def _mark(name: str, slots: Sequence[Slot], bundle: Bundle) -> Mark:
     if len(bundle.arrows) > 1 or arrow.slot not in names:
         return Mark()
     place = names.index(arrow.slot)
-    if place == 0 and arrow.slot not in SHORT and name != "where" and SHORT.keys() & {*names}:
+    ends = [_own_name(slot) for slot in names]
+    names = ends if len({*ends}) == len(ends) else names
+    if place == 0 and names[0] not in SHORT and name != "where" and SHORT.keys() & {*names}:
         return Mark("", place)
-    return Mark(_text(name, arrow.slot, place), place)
+    return Mark(_text(name, names[place], place), place)
+
+
+def _own_name(slot: str) -> str:
+    """Of an end of a slice, which end; of others the whole name."""
+    around, _, end = slot.rpartition(".")
+    return end if around and end in ("start", "stop", "step") else slot
 
 
 def _text(name: str, slot: str, place: int) -> str:
