@@ -54,9 +54,9 @@ ROUND = 2.0
 INSIDE, TURN = 4.5, 9.0
 """The distance of a feedback edge from the border of its group, and the length of its two ends."""
 
-LEANING = 1.45
-"""Minimum width of a parallelogram, as a multiple of the width of its label: a wide one has flat
-sides."""
+LEANING = 1.5, 10.0
+"""Minimum width of a parallelogram, as a multiple of the width of its label, and more points: a wide
+one has flat sides."""
 
 
 @uncollected()
@@ -144,10 +144,11 @@ def closed_size(shape: Shape, figure: Figure, outputs: Text | None) -> tuple[flo
     width, height = label_size(
         label, figure.fontsize, bold=shape.look.bold, fontname=figure.fontname
     )
-    times, wider, higher = ROOM.get(shape.look.outline, (1.0, 18.0, 9.0))
+    outline = shape.look.outline
+    times, wider, higher = ROOM.get(outline, (1.0, 18.0, 9.0))
     again = AGAIN if shape.count > 1 else 0.0
     grown = max(1.0, figure.fontsize / 10)  # large letters need more space around them
-    least = width * LEANING if shape.look.outline == "parallelogram" else 0.0
+    least = width * LEANING[0] + LEANING[1] * grown if outline == "parallelogram" else 0.0
     size = max(width * times + wider * grown, least), height + higher * grown
     size = max(size[0], 29.0) + again, max(size[1], 21.0) + again
     return round(size[0], 1), round(size[1], 1)

@@ -144,9 +144,7 @@ def _shape(
 ) -> Iterator[str]:
     inside = list(_outline(shape.look, box))
     if shape.count > 1:
-        left, top, width, height = box
-        box = (left + AGAIN / 2, top + AGAIN / 2, width - AGAIN, height - AGAIN)
-        inside += _outline(shape.look, box)
+        inside += _again(shape.look, box)
     inside += _centred(label, shape.look, box, figure, figure.fontsize)
     name = node_name(shape.id)
     yield from _element("node", f"node{number}", name, inside, shape.tooltip, shape.look)
@@ -254,6 +252,23 @@ def _outline(look: Look, box: Bounds) -> Iterator[str]:
         yield from _cylinder(box, look, paint)
     else:
         yield _rectangle(box, paint, CORNER if look.outline == "rounded" else 0.0)
+
+
+def _again(look: Look, box: Bounds) -> Iterator[str]:
+    """The second outline of a box, inside of the first; slanted sides are parallel."""
+    left, top, width, height = box
+    gap = AGAIN / 2
+    if look.outline != "parallelogram":
+        yield from _outline(look, (left + gap, top + gap, width - AGAIN, height - AGAIN))
+        return
+    lean = POLYGONS[look.outline][0][0] * width
+    near, far = (gap * math.hypot(1.0, lean / height) + lean * at
+                 for at in (gap / height, 1 - gap / height))
+    corners = [
+        (left + far, top + gap), (left + width - near, top + gap),
+        (left + width - far, top + height - gap), (left + near, top + height - gap),
+    ]
+    yield _polygon(corners, _filled(look.attributes.get("fillcolor", look.fill)) + _stroke(look))
 
 
 def _cylinder(box: Bounds, look: Look, paint: str) -> Iterator[str]:

@@ -264,6 +264,7 @@ class Captions:
             self.recording.values[ValueId(instance)] for instance in box.instances or (value.id,)
         ]
         text = first_to_last([labels.value(value, self.usual) for value in values])
+        name += f"  ×{box.count}" if box.count > 1 else ""
         return Text(name, "title"), Text(text)
 
     def _near(self, value: Value, box: Box) -> str:

@@ -27,7 +27,7 @@ def group_inputs(view: View) -> View:
     same boxes read.
     """
     groups = [
-        *_read_together(view, BoxKind.INPUT, _argument),
+        *_read_together(view, BoxKind.INPUT, argument_of),
         *_constants(view),
         *_read_together(view, BoxKind.CONSTANT, _of_any_weight),
     ]
@@ -70,7 +70,7 @@ def _read_together(
             yield group, boxes
 
 
-def _argument(name: str) -> str:
+def argument_of(name: str) -> str:
     """The argument of which the tensor called *name* is a part."""
     argument, _, part = name.partition(".")
     return argument if part else ""

@@ -18,6 +18,7 @@ from torchrecorder.views.bundles import FlowKind, FlowClassifier
 from torchrecorder.views.hide import STORED_KINDS
 from torchrecorder.views.fold.sibling_index import SiblingIndex
 from torchrecorder.graph.structural_hash import without_numbers
+from torchrecorder.views.fold.own_sources import OwnSources
 from torchrecorder.views.fold.parallel import Parallel
 from torchrecorder.views.training import training_steps
 from torchrecorder.views.view import Arrow, BoxKind
@@ -137,6 +138,7 @@ class Connections:
         self._results: dict[str, Mapping[ValueId, int]] = {}
         self._indices: dict[OpId, Mapping[ValueId | None, int]] = {}
         self.parallel = Parallel(items)
+        self.own_sources = OwnSources(items)
 
     def into(self, item: str) -> Sequence[Arrow]:
         """The arrows that enter an item from outside."""
@@ -201,14 +203,17 @@ class Connections:
     def start(self, arrow: Arrow, item: str) -> tuple[object, ...]:
         """The origin of an arrow into *item*; each repeat may read its own parameter.
 
-        It may also read a parameter that an optimizer step has updated, or an output of its
-        counterpart in a parallel row.
+        It may also read a parameter that an optimizer step has updated, an input of its own, or an
+        output of its counterpart in a parallel row.
         """
         stored = self.stored(arrow)
         if arrow.head in self.any_weight:
             return ("weight",) if stored else self._made_of_weight(arrow)
         if stored:
             return stored
+        own = self.own_sources.of(item).get(arrow.tail)
+        if own is not None:
+            return (own,)
         spot = self.parallel.spot(arrow.tail, item)
         return (arrow.tail, arrow.value) if spot is None else (spot, self.result(arrow))
 

@@ -24,6 +24,7 @@ from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.fold.sibling_index import SiblingIndex
 from torchrecorder.views.fold.siblings import SiblingRows
 from torchrecorder.views.fold.edges import folded_arrows
+from torchrecorder.views.inputs import argument_of
 from torchrecorder.views.training import training_steps
 from torchrecorder.views.view import Cluster, View
 
@@ -92,8 +93,13 @@ def _with_names(view: View, items: SiblingIndex | None) -> View:
 def names_of(
     recording: RecordedRun, group: Sequence[str], children: Callable[[str], Iterable[str]]
 ) -> tuple[str, ...]:
-    """The names in the title of a fold: of siblings, or of the scopes in blocks, whose contents
-    *children* returns."""
+    """The names in the title of a fold: of siblings, of inputs, or of the scopes in blocks, whose
+    contents *children* returns."""
+    if group[0] in recording.values:
+        values = (recording.values[ValueId(item)] for item in group)
+        names = tuple(value.names[0] for value in values if value.names)
+        arguments = tuple(map(argument_of, names))
+        return arguments if all(arguments) and len({*arguments}) == 1 else names
     if not is_block(group[0]):
         scopes = (recording.scopes.get(ScopeId(item)) for item in group)
         return tuple(scope.name for scope in scopes if scope is not None)
@@ -279,7 +285,7 @@ class FoldTree:
 
     def _fold(self, around: str | None) -> None:
         """Join the siblings that repeat in one cluster."""
-        groups = self.rows.groups(around)
+        groups = [*self.rows.with_sources(self.rows.groups(around))]
         for group in groups:
             first = self.nodes[group[0]]
             first.count = len(group)
@@ -290,10 +296,14 @@ class FoldTree:
                 for item in self.rows.items.inside(first.id):
                     names = _names_inside(self.rows.recording, self.nodes[item].instances)
                     self._names.setdefault(item, names)
-        if groups:
-            self.groups += groups
-            row = self.roots if around is None else self.nodes[around].children
+        self.groups += groups
+        for row in {id(row): row for group in groups for row in [self._row(group[0])]}.values():
             row[:] = [node for node in row if node.id not in self.counterparts]
+
+    def _row(self, item: str) -> list[FoldNode]:
+        """The nodes beside the one of *item*, and itself."""
+        parent = self.nodes[item].parent
+        return self.roots if parent is None else parent.children
 
     def _varies(self, item: str) -> bool:
         """Whether scopes in *item* may have other names than their counterparts in siblings."""

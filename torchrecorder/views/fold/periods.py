@@ -40,24 +40,33 @@ def runs(
 ) -> Iterator[Repetition]:
     """The runs of equal blocks in *keys*, in order and without overlap.
 
-    At each position the longest run is taken; of several, the one with the shortest period.
-    None equals no other element. Runs that are not *wanted* are skipped.
+    At each position the longest run is taken; of several, the one with the shortest period. Of
+    single elements before a run, it takes those with which it has one block more. None equals no
+    other element. Runs that are not *wanted* are skipped.
 
     Example:
         >>> [tuple(run) for run in runs("xababab")]
         [(1, 2, 3, 0)]
         >>> [tuple(run) for run in runs("aaabaaab")]
         [(0, 4, 2, 0)]
+        >>> [tuple(run) for run in runs("aaababab")]
+        [(0, 1, 2, 0), (2, 2, 3, 0)]
     """
     sequence = _Sequence(keys, wanted)
+    before: Repetition | None = None
     place = 0
     while place < len(keys):
         found = sequence.best(place)
         if found is None:
             place += 1
             continue
-        yield found
+        if before is not None:
+            before, found = sequence.shared(before, found)
+            if before.times > 1 and wanted(before):
+                yield before
+        before = found
         place = found.end
+    yield from filter(None, (before,))
 
 
 class _Sequence:
@@ -87,6 +96,19 @@ class _Sequence:
                 if self.wanted(found) and (best is None or found.end > best.end):
                     best = found
         return best
+
+    def shared(self, before: Repetition, run: Repetition) -> tuple[Repetition, Repetition]:
+        """Two runs, the second with the last elements of the first if it has one block more then.
+
+        Only if the first repeats a single element.
+        """
+        more = run.period - run.spare
+        if before.period > 1 or before.end != run.start or more >= before.times:
+            return before, run
+        start = run.start - more
+        if not self._equal(start, start + run.period, run.period):
+            return before, run
+        return before._replace(times=before.times - more), self._run(start, run.period)
 
     def _candidates(self, start: int) -> Iterator[int]:
         """Distances to the next elements that equal the one at *start*."""

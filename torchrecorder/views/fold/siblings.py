@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from torchrecorder.events import GradId, OpId, ScopeId, ValueId
@@ -15,6 +15,7 @@ from torchrecorder.views.fold.blocks import (
 )  # fmt: skip
 from torchrecorder.views.fold.equal import Equal
 from torchrecorder.views.fold.micro_batches import micro_batches
+from torchrecorder.views.fold.own_sources import FEWEST, OwnSources
 from torchrecorder.views.fold.shared_groups import every_group
 from torchrecorder.views.fold.sibling_index import SiblingIndex
 from torchrecorder.views.view import View
@@ -39,6 +40,7 @@ class SiblingRows:
         self.items, keys = with_block_clusters(view, self._unit)
         self.view = self.items.view
         self.rule = Similar(self.items, keys) if similar else Equal(self.items, keys, self._folds)
+        self.own_sources = OwnSources(self.items)
 
     def groups(self, around: str | None) -> list[tuple[str, ...]]:
         """The siblings that fold in a cluster."""
@@ -49,12 +51,20 @@ class SiblingRows:
         found = [group for group in rest if self._folds(group)]
         return [*self._parts_of_batches(around), *found]
 
+    def with_sources(self, groups: Iterable[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
+        """Each group of siblings, and the groups of inputs that each of them has of its own."""
+        for group in groups:
+            yield group
+            if not self.similar:
+                yield from self.own_sources.groups(group)
+
     def every_group(self) -> Iterator[tuple[str, ...]]:
-        """The siblings that fold in any cluster."""
+        """The siblings that fold in any cluster, with the inputs of their own."""
         if isinstance(self.rule, Equal) and not self.micro_batches:
-            shared = every_group(self.rule.connections, self.rule.keys, self.groups)
-            return chain.from_iterable(shared)
-        return chain.from_iterable(map(self.groups, (None, *self.view.clusters)))
+            found = iter(every_group(self.rule.connections, self.rule.keys, self.groups))
+        else:
+            found = map(self.groups, (None, *self.view.clusters))
+        return self.with_sources(chain.from_iterable(found))
 
     def _parts_of_batches(self, around: str | None) -> Iterator[tuple[str, ...]]:
         """The siblings in a cluster that repeat with each micro-batch, and look the same."""
@@ -76,7 +86,8 @@ class SiblingRows:
             return False
         first = group[0]
         if not is_block(first):
-            return len(group) >= enough(self.recording, first)
+            own = len(group) < FEWEST and not self.similar and any(self.own_sources.groups(group))
+            return not own and len(group) >= enough(self.recording, first)
         if self._is_composed(first):
             return True
         inside = [*self.items.children(first)]
