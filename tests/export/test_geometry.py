@@ -210,21 +210,23 @@ def tips(figure: Figure) -> list[list[tuple[float, float]]]:
 
 @pytest.mark.parametrize("direction", ["TB", "BT", "LR", "RL"])
 def test_the_tip_of_an_arrow_touches_its_box(direction: Any) -> None:
-    """It points along the line, and is as long and wide as Graphviz makes it."""
+    """With its outline; it points along the line, and is as long and wide as Graphviz makes it."""
     figure = draw(make_view(figures.network(), ViewOptions(depth=5)))
     figure = replace(figure, direction=direction, groups=(), shapes=tuple(
         replace(shape, group=None) for shape in figure.shapes
     ))
     boxes = {node.findtext(f"{SVG}title"): extent([*spots(forms(node)[0])])
              for node in parts(figure, "node")}
-    heads = [node_name(line.head) for line in figure.lines]
     ways = set()
-    for head, (one, tip, other) in zip(heads, tips(figure), strict=True):
+    for line, (one, tip, other) in zip(figure.lines, tips(figure), strict=True):
         middle = (one[0] + other[0]) / 2, (one[1] + other[1]) / 2
         along = int(abs(tip[1] - middle[1]) > abs(tip[0] - middle[0]))
         sign = 1 if tip[along] > middle[along] else -1
-        box = boxes[head]
-        assert tip[along] == pytest.approx(box[along if sign > 0 else along + 2], abs=0.03)
+        box = boxes[node_name(line.head)]
+        beyond = line.look.width / 2 * math.hypot(ARROW, HALF_TIP) / HALF_TIP  # of its outline
+        assert tip[along] + sign * beyond == pytest.approx(
+            box[along if sign > 0 else along + 2], abs=0.03
+        )
         assert (tip[along] - middle[along]) * sign == pytest.approx(ARROW, abs=0.03)
         assert tip[1 - along] == pytest.approx(middle[1 - along], abs=0.03)
         wide = abs(one[1 - along] - other[1 - along])

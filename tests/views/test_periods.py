@@ -20,6 +20,10 @@ from torchrecorder.views.fold.periods import LONGEST, Repetition, runs
         ("aaabaaab", [(0, 4, 2)]),
         ("abcabcxabcabc", [(0, 3, 2), (7, 3, 2)]),
         ("abababab", [(0, 2, 4)]),
+        ("aaababab", [(0, 1, 2), (2, 2, 3)]),
+        ("aababab", [(1, 2, 3)]),
+        ("aaababa", [(0, 1, 3), (3, 2, 2)]),
+        ("aaabaabaa", [(0, 1, 3), (3, 3, 2)]),
     ],
 )
 def test_runs(text: str, found: list[tuple[int, int, int]]) -> None:

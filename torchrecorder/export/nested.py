@@ -55,8 +55,8 @@ INSIDE, TURN = 4.5, 9.0
 """The distance of a feedback edge from the border of its group, and the length of its two ends."""
 
 LEANING = 1.5, 10.0
-"""Minimum width of a parallelogram, as a multiple of the width of its label, and more points: a wide
-one has flat sides."""
+"""Minimum width of a parallelogram, as a multiple of the width of its label and more points: a
+wide one has flat sides."""
 
 
 @uncollected()

@@ -13,6 +13,8 @@ from torchrecorder.graph.structural_hash import without_numbers
 from torchrecorder.views.fold.sibling_index import SiblingIndex
 from torchrecorder.views.view import BoxKind
 
+GIVEN = (BoxKind.INPUT, BoxKind.CONSTANT)
+
 FEWEST = 3
 """Of so many siblings inputs of their own fold: both branches of a Siamese network are drawn."""
 
@@ -32,10 +34,10 @@ class OwnSources:
             heads: dict[str, list[tuple[int, str]]] = {}
             for inner in items.inside(item):
                 for arrow in items.entering.get(inner, ()):
-                    kind = items.view.boxes[arrow.tail].kind
-                    if kind in (BoxKind.INPUT, BoxKind.CONSTANT) and items.at[arrow.tail] not in span:
-                        place = items.at[arrow.head] - span.start
-                        heads.setdefault(arrow.tail, []).append((place, arrow.slot))
+                    kind, at = items.view.boxes[arrow.tail].kind, items.at
+                    if kind in GIVEN and at[arrow.tail] not in span:
+                        entry = at[arrow.head] - span.start, arrow.slot
+                        heads.setdefault(arrow.tail, []).append(entry)
             self._known[item] = {
                 box: (tuple(places), self._form(box))
                 for box, places in heads.items()

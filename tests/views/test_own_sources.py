@@ -1,0 +1,106 @@
+"""Inputs and constants that each of several siblings has of its own fold as the siblings do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import torchrecorder
+from tests.figures import arrows
+from torchrecorder.recording import Recording
+from torchrecorder.style.draw import draw
+from torchrecorder.style.style import Style
+from torchrecorder.testing import Builder
+from torchrecorder.views.pipeline import ViewOptions, make_view
+from torchrecorder.views.view import View
+
+
+def view_of(recording: Recording, **options: object) -> View:
+    """The view, with modules closed."""
+    return make_view(recording, ViewOptions(**{"depth": 1, **options}))  # type: ignore[arg-type]
+
+
+def counts(view: View) -> dict[str, int]:
+    """How many each box stands for, by its title."""
+    return {shape.label[0].text: shape.count for shape in draw(view, Style()).shapes}
+
+
+def towers(
+    number: int, names: Iterable[str] = (), shape: tuple[int, ...] = (2, 8), chain: bool = False
+) -> Recording:
+    """Modules that each read an input of their own; in a chain, each also reads the one before."""
+    run = Builder("Net")
+    given = [run.input(name) for name in names] or [run.input(f"xs.{k}") for k in range(number)]
+    with run.scope("Net"):
+        made, state = [], run.input("h") if chain else None
+        for place, x in enumerate(given):
+            with run.scope(f"towers.{place}", "Tower"):
+                state = run.op("mix", x, state) if chain else run.op("mix", x)
+                made.append(state)
+        run.op("cat", *(made[-1:] if chain else made))
+    return run.recording()
+
+
+def test_a_tower_for_each_input() -> None:
+    """One box and one input, which has the name of the argument, and one line between them."""
+    view = view_of(towers(5))
+    assert counts(view) == {
+        "xs  ×5": 5, "towers.0 … towers.4: Tower  ×5": 5, "cat": 1, "output": 1
+    }
+    assert len(arrows(view)) == 3
+    assert counts(view_of(towers(5), fold=False)).keys() >= {"xs.0", "xs.4", "towers.4: Tower"}
+
+
+def test_a_chain_whose_links_read_inputs_of_their_own() -> None:
+    """As a cell that reads one step of a sequence after the other; the first reads the state."""
+    view = view_of(towers(4, chain=True))
+    assert counts(view) == {
+        "xs  ×4": 4, "h": 1, "towers.0 … towers.3: Tower  ×4": 4, "cat": 1, "output": 1
+    }
+
+
+@pytest.mark.parametrize("names", [("left", "right", "middle"), ("xs.0", "xs.1")])
+def test_what_is_told_apart_stays_apart(names: tuple[str, ...]) -> None:
+    """Inputs of different names, and the two branches of a Siamese network."""
+    assert set(counts(view_of(towers(len(names), names))).values()) == {1}
+
+
+def test_an_input_that_another_reads_too_is_nobodys_own() -> None:
+    """It stays a box of its own, and the siblings do not fold."""
+    run = Builder("Net")
+    given = [run.input(f"xs.{place}") for place in range(3)]
+    with run.scope("Net"):
+        for place, x in enumerate(given):
+            with run.scope(f"towers.{place}", "Tower"):
+                run.op("mix", x)
+        run.op("look", given[1])
+    assert set(counts(view_of(run.recording())).values()) == {1}
+
+
+def test_a_model_that_is_called_with_one_array_after_the_other() -> None:
+    """Each call has an input and an output of its own."""
+    model = nn.Linear(4, 2)
+    with torchrecorder.Recorder(model) as recorder:
+        for _ in range(4):
+            model(torch.from_numpy(np.ones((1, 4), "f")))
+    assert counts(view_of(recorder.recording, depth=0)) == {
+        "input  ×4": 4, "Linear  ×4": 4, "output  ×4": 4
+    }
+
+
+def test_a_rollout_before_training_gives_its_last_step_to_the_loop() -> None:
+    """Three steps act only, four act and learn: two, and a loop of four."""
+    policy, critic = nn.Linear(4, 2), nn.Linear(2, 1)
+    with torchrecorder.Recorder() as recorder:
+        for step in range(7):
+            action = policy(torch.from_numpy(np.ones((1, 4), "f"))).detach().numpy()
+            if step >= 3:
+                critic(torch.tensor(action)).square().mean().item()
+    view = make_view(recorder.recording, ViewOptions(depth=0))
+    assert [(cluster.names, cluster.count) for cluster in view.clusters.values()] == [
+        (("Linear", "Linear"), 4)
+    ]
