@@ -167,3 +167,29 @@ def test_the_round_after_which_a_copy_of_the_model_is_evaluated() -> None:
         average(x)
     view = make_view(recorder.recording)
     assert max(cluster.count for cluster in view.clusters.values()) == 4
+
+
+def test_the_round_after_which_nothing_reads_the_gradients() -> None:
+    """As where the inputs are attacked, and each round drops the gradients of the one before."""
+    net = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2))
+
+    def attack() -> None:
+        for _ in range(4):
+            x = torch.rand(2, 4, requires_grad=True)
+            loss = net(x).square().mean()
+            net.zero_grad()
+            loss.backward()
+            assert x.grad is not None
+            net(x + x.grad.sign()).argmax(1)
+
+    with torchrecorder.Recorder(net) as recorder:
+        attack()
+    passes = [op for op in recorder.recording.ops.values() if op.name == "backward"]
+    assert [len(op.outputs) for op in passes] == [5, 5, 5, 1]
+    view = make_view(recorder.recording, ViewOptions(depth=0))
+    assert [cluster.count for cluster in view.clusters.values()] == [4]
+    with torchrecorder.Recorder(net) as recorder:
+        for _ in range(3):
+            attack()
+    view = make_view(recorder.recording, ViewOptions(depth=0, functions=True))
+    assert [box.count for box in view.boxes.values() if box.kind is BoxKind.MODULE] == [3]

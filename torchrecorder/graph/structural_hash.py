@@ -43,11 +43,28 @@ def own_outputs(values: Mapping[ValueId, Value], op: Op) -> Sequence[ValueId]:
     return found
 
 
+def lasting_outputs(values: Mapping[ValueId, Value], op: Op) -> Sequence[ValueId]:
+    """Those outputs without the gradients that a backward pass leaves in its leaves.
+
+    They are outputs only if something reads them: nothing does after the last round of a loop.
+    """
+    found = own_outputs(values, op)
+    if op.name != BACKWARD:
+        return found
+    return [value for value in found if not names_gradient(values[value].names)]
+
+
 @lru_cache(maxsize=4096)
 def without_numbers(text: str) -> str:
     """*text* with every number replaced by 0."""
     return re.sub(r"\d+", "0", text)
 
+
+UNRANKED = 0, -1
+"""The series and number of a value that is from outside everywhere."""
+
+BACKWARD = "backward"
+"""The name of an op that is a backward pass."""
 
 ALIAS = "alias"
 """The name of an op that takes another tensor to be the memory of a known one."""
@@ -121,14 +138,13 @@ class _Form:
     one ahead.
 
     Attributes:
-        start: The number of values that were made before: of those that count everywhere, and of
-            those that count only inside a part of a training step.
+        start: The number of values that were made before, in each series of `_Forms`.
         outside: The values from outside by their numbers.
         settings: The arguments in a region or function, which may depend on the round of a loop:
             they count for the scope around it and not for the region.
     """
 
-    def __init__(self, start: tuple[int, int]) -> None:
+    def __init__(self, start: tuple[int, ...]) -> None:
         self.start = start
         self.outside: list[ValueId] = []
         self.settings: list[tuple[str, str]] = []
@@ -156,7 +172,7 @@ class _Forms:
         batches = self.loaders.batches.values() if self.loaders is not None else ()
         self.batched = frozenset(value for batch in batches for value in batch)
         self.outside_rounds = frozenset[OpId]() if exact else scaler_state(recording)
-        self.rank: dict[ValueId, tuple[bool, int]] = {}
+        self.rank: dict[ValueId, tuple[int, int]] = {}
         self.found: dict[ScopeId, _Form] = {}
         self.digests: dict[tuple[Any, ...], str] = {}  # most scopes equal one before
         self._run_through()
@@ -166,10 +182,10 @@ class _Forms:
     def _run_through(self) -> None:
         """Number the values in the order of creation, and note where each scope starts."""
         steps: list[Scope | Op] = [*self.recording.scopes.values(), *self.recording.ops.values()]
-        counts, values = [0, 0], self.recording.values
+        counts, values = [0, 0, 0], self.recording.values
         for step in sorted(steps, key=lambda step: step.index):
             if isinstance(step, Scope):
-                self.found[step.id] = _Form((counts[0], counts[1]))
+                self.found[step.id] = _Form((*counts,))
                 continue
             if step.id in self.outside_rounds:
                 continue
@@ -180,13 +196,13 @@ class _Forms:
                 continue
             own = [value for value in own_outputs(values, step) if self._is_new(step, value)]
             for value in own:
-                within = self._is_within(step, value)
-                self.rank[value] = within, counts[within]
-                counts[within] += 1
+                series = self._series(step, value)
+                self.rank[value] = series, counts[series]
+                counts[series] += 1
             if len(own) < len(step.outputs):  # views of what it wrote have the number of that
                 ranks = {values[value].storage: self.rank[value] for value in reversed(own)}
                 for value in filter(partial(self._is_new, step), step.outputs):
-                    self.rank[value] = ranks.get(values[value].storage, (False, -1))
+                    self.rank[value] = ranks.get(values[value].storage, UNRANKED)
 
     def _is_alias(self, op: Op) -> bool:
         """Whether *op* is the first use of other memory of a tensor, such as that of a shard, which
@@ -199,16 +215,22 @@ class _Forms:
             return False
         return self.recording.values[value].producer == op.id
 
-    def _is_within(self, op: Op, value: ValueId) -> bool:
-        """Whether a *value* of *op* counts only inside a part of a training step.
+    def _series(self, op: Op, value: ValueId) -> int:
+        """What a *value* of *op* is counted with: 0 for what every round of a loop makes.
 
-        So do the state that an optimizer or average makes, and what a data loader does for a batch.
+        The state that an optimizer or average makes, what a data loader does for a batch (1), and
+        the gradients that a backward pass leaves (2) count only where they are read.
         """
+        if not self.exact and op.name == BACKWARD and self._is_gradient(value):
+            return 2
         if self.loaders is None or op.scope is None:
-            return False
+            return 0
         if op.scope in self.recording.weight_updates:
-            return value not in self.stored
-        return self.loaders.is_within(op, value)
+            return int(value not in self.stored)
+        return int(self.loaders.is_within(op, value))
+
+    def _is_gradient(self, value: ValueId) -> bool:
+        return names_gradient(self.recording.values[value].names)
 
     def _complete(self, scope: Scope) -> None:
         """Join the steps of a scope; its children are complete, because they come later."""
@@ -299,22 +321,22 @@ class _Forms:
 
     def _op(self, op: Op, form: _Form) -> Iterator[Any]:
         place, values = self._place, self.recording.values
-        outputs = own_outputs(values, op)
+        outputs = (own_outputs if self.exact else lasting_outputs)(values, op)
         writes = len(op.writes) - len(op.outputs) + len(outputs)
         yield op.kind.value, op.qualname, op.failed, writes
         yield tuple([(name, place(value, form)) for name, value in op.inputs])
         yield tuple([self._look(values[value]) for value in outputs])
 
     def _is_made_in(self, value: ValueId, form: _Form) -> bool:
-        within, rank = self.rank.get(value, (False, -1))
-        return rank >= form.start[within]
+        series, rank = self.rank.get(value, UNRANKED)
+        return rank >= form.start[series]
 
-    def _place(self, value: ValueId, form: _Form) -> int | tuple[int]:
+    def _place(self, value: ValueId, form: _Form) -> int | tuple[int, int]:
         """The number of a value: 0 or more for values made inside, negative for others."""
-        within, rank = self.rank.get(value, (False, -1))
-        if rank >= form.start[within]:
-            place = rank - form.start[within]
-            return (place,) if within else place
+        series, rank = self.rank.get(value, UNRANKED)
+        if rank >= form.start[series]:
+            place = rank - form.start[series]
+            return (series, place) if series else place
         return -1 - form.number(value, again=not self.exact and value not in self.roles)
 
     def _look(self, value: Value) -> tuple[Any, ...]:

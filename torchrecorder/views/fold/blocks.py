@@ -14,7 +14,7 @@ from typing import NamedTuple
 from torchrecorder.events import OpId, ScopeId, ScopeKind, Slot, SourceLine, ValueId, names_gradient
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.graph.structural_hash import own_outputs, without_numbers
+from torchrecorder.graph.structural_hash import lasting_outputs, without_numbers
 from torchrecorder.views.fold.periods import Repetition, runs
 
 PREFIX = "block:"
@@ -149,13 +149,13 @@ def op_key(recording: RecordedRun, op: Op) -> Hashable:
     """The fold key of an op.
 
     Numbers in its arguments do not count: in a loop, an argument may be the index. Nor do the
-    gradients to which a backward pass adds: the first of several has none. In a line that runs for
-    each weight, shapes and settings do not count.
+    gradients to which a backward pass adds, of which the first of several has none, nor those that
+    it leaves. In a line that runs for each weight, shapes and settings do not count.
     """
     values = recording.values
     if op.id in recording.weight_loops:
         return op.kind, op.qualname, op.failed, op.source
-    outputs = own_outputs(values, op)
+    outputs = lasting_outputs(values, op)
     return (
         op.kind,
         op.qualname,
