@@ -208,20 +208,18 @@ def test_nothing_moves_under_the_pointer(visit: Visiting) -> None:
     assert seen.page.locator("#side").is_hidden() and seen.state("side") is None
 
 
-@pytest.mark.parametrize("side", ["tree", "costs"])
-@pytest.mark.parametrize("width", [850, 1050, 1150, 1250])
-def test_chips_do_not_cover_the_sidebar(
-    program: Any, tmp_path: Path, side: str, width: int
-) -> None:
-    """Where the window is too narrow for them in the bar, they are beside it."""
+@pytest.mark.parametrize("width", [400, 700, 850, 1050, 1150, 1250])
+def test_chips_cover_nothing(program: Any, tmp_path: Path, width: int) -> None:
+    """They are in the bar, where they have a row of their own in narrow windows."""
     path = stack(3).render(tmp_path / "page.html")
-    seen = Visit(program, viewport={"width": width, "height": 700}).open(path, f"#side={side}")
+    seen = Visit(program, viewport={"width": width, "height": 700}).open(path)
     seen.page.evaluate("page.actions.highlightType('Linear')")
-    for item in (-1, 0):
+    for item, side in ((-1, "null"), (0, "'tree'"), (0, "'costs'"), (0, "null")):
+        seen.page.evaluate(f"page.state.set({{ side: {side} }})")
         seen.page.evaluate(f"page.actions.select({item})")
         seen.settle()
-        chip = seen.page.locator("#type").bounding_box()
-        sidebar = seen.page.locator("#side").bounding_box()
-        assert chip["x"] >= sidebar["x"] + sidebar["width"] or chip["y"] < sidebar["y"]
+        chip, below = (seen.page.locator(each).bounding_box() for each in ("#type", ".under"))
+        assert 0 <= chip["x"] <= chip["x"] + chip["width"] <= width
+        assert chip["y"] + chip["height"] <= below["y"]
     assert seen.troubles == []
     seen.window.close()
