@@ -183,6 +183,20 @@ def test_a_box_is_isolated_and_hidden_from_its_menu(visit: Visiting) -> None:
     assert not seen.state("hidden.size") and "0: Linear" in seen.titles()
 
 
+@pytest.mark.parametrize("key", ["Enter", "x", "1", "h"])
+def test_an_isolated_box_stays_open(visit: Visiting, key: str) -> None:
+    """There would be nothing else to see; its panel does not offer to close or hide it."""
+    seen = visit(stack(3), depth=1, fold=False)
+    item = seen.page.evaluate("page.model.find('layers.1')")
+    seen.page.evaluate(f"page.actions.isolate({item})")
+    seen.page.evaluate(f"page.actions.select({item})")
+    assert seen.page.locator("#panel .action").all_inner_texts() == ["Zoom to it"]
+    seen.page.locator("#stage").focus()
+    seen.page.keyboard.press(key)
+    assert seen.is_open(item) and seen.state(f"open.has({item})")
+    assert not seen.state("hidden.size")
+
+
 def test_the_menu_of_a_box_opens_by_keys(visit: Visiting) -> None:
     """And gives the focus back to the picture."""
     seen = visit(network(), depth=1)

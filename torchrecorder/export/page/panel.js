@@ -116,12 +116,14 @@ const createPanel = (element, stage, model, types, state, actions) => {
   }
 
   function actionButtons(item) {
-    const isOpen = state.get().open.has(item);
+    const { open, root } = state.get();
+    const others = [
+      [open.has(item) ? "Collapse" : "Expand", actions.toggle],
+      ["Isolate", actions.isolate], ["Hide", actions.hide],
+    ];
     return createElement("div", "actions", null,
-      createButton("action", isOpen ? "Collapse" : "Expand", () => actions.toggle(item)),
-      createButton("action", "Isolate", () => actions.isolate(item)),
-      createButton("action", "Hide", () => actions.hide(item)),
-      createButton("action", "Zoom to it", () => actions.zoomTo(item)));
+      ...[...(item === root ? [] : others), ["Zoom to it", actions.zoomTo]].map(([text, act]) =>
+        createButton("action", text, () => act(item))));
   }
 
   const factSection = rows => (rows.length ? [section("Recorded", factTable(rows))] : []);
