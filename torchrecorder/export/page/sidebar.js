@@ -13,8 +13,9 @@ const createSidebar = (byId, model, types, state, actions) => {
   }
 
   function update(now) {
-    const { side } = now;
+    const { side } = now, hasFocus = byId("side").contains(document.activeElement);
     byId("side").hidden = !side;
+    if (!side && hasFocus) byId("stage").focus({ preventScroll: true });
     byId("side").className = `side ${side ?? ""}`;
     byId("outline").setAttribute("aria-expanded", Boolean(side));
     for (const [name, tab] of Object.entries(tabs)) {
