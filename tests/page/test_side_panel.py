@@ -223,3 +223,16 @@ def test_chips_cover_nothing(program: Any, tmp_path: Path, width: int) -> None:
         assert chip["y"] + chip["height"] <= below["y"]
     assert seen.troubles == []
     seen.window.close()
+
+
+def test_a_drawer_closes_once_a_row_is_chosen(program: Any, tmp_path: Path) -> None:
+    """It would cover the box; the focus is in the picture then."""
+    path = stack(3).render(tmp_path / "page.html")
+    seen = Visit(program, viewport={"width": 700, "height": 700}).open(path, "#side=tree")
+    seen.page.locator("#tree .row .expander:not(.none)").last.click()
+    assert seen.state("side") == "tree"
+    seen.page.locator("#tree .row").last.click()
+    assert seen.state("side") is None and seen.state("selected") >= 0
+    assert seen.page.evaluate("document.activeElement.id") == "stage"
+    assert seen.troubles == []
+    seen.window.close()

@@ -3,6 +3,8 @@
 "use strict";
 
 const createSidebar = (byId, model, types, state, actions) => {
+  // Where the sidebar covers the picture.
+  const isDrawer = window.matchMedia("(max-width: 820px)");
   const parts = {}, tabs = { tree: byId("tab-tree"), costs: byId("tab-costs") };
 
   // Parts are created when they are first shown, to save time for all other readers.
@@ -44,6 +46,9 @@ const createSidebar = (byId, model, types, state, actions) => {
       tabs[other].focus();
     });
   }
+  byId("side").addEventListener("click", event => {
+    if (isDrawer.matches && event.target.closest(".row")) show(null);
+  });
   byId("side-close").addEventListener("click", () => show(null));
   byId("outline").addEventListener("click", toggle);
   byId("outline").hidden = !model.openable.length;
