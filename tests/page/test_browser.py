@@ -317,3 +317,11 @@ def test_the_path_to_a_lane_has_its_name(visit: Visiting) -> None:
     seen.page.wait_for_function("document.querySelectorAll('#breadcrumbs button').length > 2")
     crumbs = seen.page.locator("#breadcrumbs button").all_inner_texts()
     assert crumbs == ["job", "ranks 0–1", "ones"]
+
+
+def test_screen_readers_find_the_parts(visit: Visiting) -> None:
+    """The bar, the picture and the panel, between which they can jump."""
+    seen = visit(network())
+    seen.page.evaluate("page.actions.select(0)")
+    for role in ("banner", "main", "complementary"):
+        assert seen.page.get_by_role(role).count() == 1
