@@ -191,6 +191,19 @@ def test_long_paths_in_costs_are_cut_in_front(visit: Visiting) -> None:
     assert all(is_seen for _, is_seen in ends)
 
 
+def test_paths_in_costs_are_whole_where_there_is_room(visit: Visiting) -> None:
+    """Types are cut before them, and not a hair of a path."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        with run.scope("encoder", "EncoderOfSequencesWithPositions"):
+            linear(run, "projection", run.input("x"))
+    seen = visit(run.recording(), hash="#side=costs")
+    widths = seen.page.locator("#costs .row > .name span").evaluate_all(
+        "spans => spans.map(span => [span.firstChild, span].map(each =>"
+        " each.getBoundingClientRect().width))")
+    assert len(widths) == 3 and all(text <= room for text, room in widths)
+
+
 def test_nothing_moves_under_the_pointer(visit: Visiting) -> None:
     """Buttons stay where they are while the pointer is over them, and can be clicked."""
     seen = visit(stack(3), hash="#scope=layers.1&side=tree")
