@@ -164,6 +164,7 @@ def test_all_of_a_type_are_shown(visit: Visiting) -> None:
     )
     lit = seen.page.locator(".box.of-type").evaluate_all("boxes => boxes.map(box => box.id)")
     assert sorted(lit) == sorted(f"box-{item}" for item in expected) and len(lit) > 1
+    assert seen.page.locator("#live").inner_text() == "all Linear highlighted"
     chip = seen.page.locator("#type")
     assert chip.text_content() == f"Linear ×{len(expected)} · Clear"
     chip.click()
