@@ -12,7 +12,7 @@ import torch
 from tests.figures import linear, network
 from tests.graph.test_consistency import blank, changed
 from tests.stepped import stepped
-from torchrecorder.capture.record import record
+from torchrecorder.capture.record import Recorder, record
 from torchrecorder.events import (
     COMPILED_GRAPH, CompiledGraph, FusedKernel, GraphBreak, OpId, OpKind, ScopeId, ScopeKind,
     SourceLine, UnmatchedCall,
@@ -94,6 +94,22 @@ def test_of_an_op() -> None:
     assert rows(bare, "o0")[:2] == [
         ("function", "norm"), ("seen by", "autograd, or the edge of a scope, only"),
     ]  # fmt: skip
+
+
+def test_of_a_backward_pass() -> None:
+    """Gradients have names; the first pass makes them, the next one adds to them in place."""
+    model, x = torch.nn.Linear(2, 2), torch.ones(1, 2)
+    with Recorder(model) as recorder:
+        for _ in range(2):
+            model(x).sum().backward()
+            gradients = [each.grad + 0 for each in model.parameters()]
+    assert len(gradients) == 2
+    passes = [op.id for op in recorder.recording.ops.values() if op.name == "backward"]
+    names = [("bias.grad", "[2]"), ("weight.grad", "2×2")]
+    for op, written in zip(passes, ("", ", written in place"), strict=True):
+        outputs = [text for title, text in rows(recorder.recording, op) if title == "out"]
+        expected = [f"{name}: {shape} float32 on cpu{written}" for name, shape in names]
+        assert sorted(outputs) == expected
 
 
 def test_of_tensors() -> None:

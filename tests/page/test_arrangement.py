@@ -183,6 +183,20 @@ def test_a_box_is_isolated_and_hidden_from_its_menu(visit: Visiting) -> None:
     assert not seen.state("hidden.size") and "0: Linear" in seen.titles()
 
 
+@pytest.mark.parametrize("key", ["Enter", "x", "1", "h"])
+def test_an_isolated_box_stays_open(visit: Visiting, key: str) -> None:
+    """There would be nothing else to see; its panel does not offer to close or hide it."""
+    seen = visit(stack(3), depth=1, fold=False)
+    item = seen.page.evaluate("page.model.find('layers.1')")
+    seen.page.evaluate(f"page.actions.isolate({item})")
+    seen.page.evaluate(f"page.actions.select({item})")
+    assert seen.page.locator("#panel .action").all_inner_texts() == ["Zoom to it"]
+    seen.page.locator("#stage").focus()
+    seen.page.keyboard.press(key)
+    assert seen.is_open(item) and seen.state(f"open.has({item})")
+    assert not seen.state("hidden.size")
+
+
 def test_the_menu_of_a_box_opens_by_keys(visit: Visiting) -> None:
     """And gives the focus back to the picture."""
     seen = visit(network(), depth=1)
@@ -351,3 +365,18 @@ def test_numbers_stand_on_boxes_and_frames_with_their_share(visit: Visiting) -> 
     plain = seen.page.evaluate("page.model.find('x')")
     assert not any("%" in text for text in seen.box(plain).locator("text").all_text_contents())
     assert seen.page.locator("#legend .ends span").first.inner_text() == "0"
+
+
+def test_boxes_are_as_wide_as_the_texts_of_their_numbers(visit: Visiting) -> None:
+    """Those of communication name both passes."""
+    seen = visit(stack(3), color_by="parameters", depth=2, fold=False)
+    seen.page.evaluate(
+        "() => { const { data } = page.model, [number] = data.annotations;"
+        " const none = data.strings.push('', '68.9 kB forward, 68.9 kB backward') - 2;"
+        " number.texts = number.values.map(value => none + Number(value !== null));"
+        " page.actions.colourBy(null); page.actions.colourBy(number.key); }")
+    seen.settle()
+    widths = seen.page.locator(".boxes .box").evaluate_all(
+        "boxes => boxes.map(box => [box, ...box.querySelectorAll('text')]"
+        " .map(each => (each.querySelector?.('path') ?? each).getBBox().width))")
+    assert len(widths) > 3 and all(max(texts) <= box for box, *texts in widths)

@@ -215,6 +215,21 @@ def test_a_fold_has_the_colour_of_its_siblings(visit: Visiting) -> None:
     assert "(mean for ×N)" in seen.page.locator("#legend").inner_text()
 
 
+def test_the_numbers_of_a_scale_are_below_their_colours(visit: Visiting) -> None:
+    """At both ends and in the middle, however wide they are and the note below."""
+    seen = visit(stack(30), color_by="parameters", fold=False, depth=0)
+    seen.page.locator("#legend p").evaluate("note => note.append(', of which there are many')")
+    ramp, *ends = seen.page.locator("#legend").evaluate(
+        "legend => [legend.querySelector('.ramp'), ...legend.querySelectorAll('.ends span')]"
+        " .map(each => { const range = document.createRange(); range.selectNodeContents(each);"
+        "   const whole = each.firstChild ? range : each;"
+        "   const { left, right } = whole.getBoundingClientRect(); return [left, right]; })")
+    middle = [sum(each) / 2 for each in (ramp, ends[1])]
+    assert ends[0][0] == pytest.approx(ramp[0], abs=1)
+    assert middle[1] == pytest.approx(middle[0], abs=1)
+    assert ends[2][1] == pytest.approx(ramp[1], abs=1)
+
+
 def test_the_legend_of_kinds_has_their_outlines(visit: Visiting) -> None:
     """What has a form of its own in the picture has it there."""
     seen = visit(stack(3), legend=True)
@@ -317,3 +332,11 @@ def test_the_path_to_a_lane_has_its_name(visit: Visiting) -> None:
     seen.page.wait_for_function("document.querySelectorAll('#breadcrumbs button').length > 2")
     crumbs = seen.page.locator("#breadcrumbs button").all_inner_texts()
     assert crumbs == ["job", "ranks 0–1", "ones"]
+
+
+def test_screen_readers_find_the_parts(visit: Visiting) -> None:
+    """The bar, the picture and the panel, between which they can jump."""
+    seen = visit(network())
+    seen.page.evaluate("page.actions.select(0)")
+    for role in ("banner", "main", "complementary"):
+        assert seen.page.get_by_role(role).count() == 1

@@ -72,7 +72,17 @@ def one_by_one(style: Style = Style()) -> Style:
     return replace(style, finish=lambda figure, view: figure)
 
 
-@pytest.mark.parametrize("recording", [network(), regions(), stack(4), stepped()])
+def passes() -> Recording:
+    """Two models, each with a backward pass; the gradients of each are clipped."""
+    models = torch.nn.ModuleList([torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)])
+    with torchrecorder.Recorder(models) as recorder:
+        for model in models:
+            model(torch.ones(1, 2)).sum().backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1)
+    return recorder.recording
+
+
+@pytest.mark.parametrize("recording", [network(), regions(), stack(4), stepped(), passes()])
 @pytest.mark.parametrize("options", [{}, {"fold": "similar"}, {"parameters": True}])
 def test_a_page_is_the_same_without_sharing(
     recording: Recording, options: dict[str, Any]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.figures import network
+from tests.figures import linear, network
 from tests.page.browser import Visit
 from tests.page.test_browser import failing
 from tests.views.test_fold import stack
@@ -19,6 +19,16 @@ from torchrecorder.testing import Builder
 pytestmark = pytest.mark.page
 
 Visiting = Callable[..., Visit]
+
+
+def fan(readers: int) -> Recording:
+    """One module that many others read."""
+    run = Builder("Fan")
+    with run.scope("Fan"):
+        x = linear(run, "first", run.input("x"))
+        for number in range(readers):
+            linear(run, f"reader{number}", x)
+    return run.recording()
 
 
 @pytest.fixture
@@ -370,3 +380,19 @@ def test_a_large_name_is_not_written_over_the_small_one(visit: Visiting) -> None
     seen.page.evaluate("page.stage.zoom(3)")
     seen.settle()
     assert on.count() == 0 and own.is_visible()
+
+
+@pytest.mark.parametrize("target", [
+    "#breadcrumbs button", "#left-out", "#type", "#side-close", "#costs-head .number",
+    "#panel .more",
+])
+def test_the_focus_is_never_lost(visit: Visiting, target: str) -> None:
+    """Buttons that disappear hand it on, those that are made again keep it."""
+    seen = visit(fan(20), depth=1, fold=False)
+    seen.page.evaluate("page.actions.hide(5); page.actions.highlightType('Linear')")
+    seen.page.evaluate("page.actions.goTo(page.model.find('first'))")
+    seen.page.evaluate("page.state.set({ side: 'costs' })")
+    seen.page.locator(target).first.focus()
+    seen.page.keyboard.press("Enter")
+    seen.page.wait_for_timeout(150)
+    assert seen.page.evaluate("document.activeElement !== document.body")

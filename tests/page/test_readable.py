@@ -157,3 +157,38 @@ def test_targets_are_large_enough(seen: Visit) -> None:
         " .filter(([, { width, height }]) => width < 24 || height < 24)"
         " .map(([each, { width, height }]) => `${each.textContent} ${width} ${height}`)")
     assert small == []
+
+
+def test_names_beside_small_boxes_end_before_the_panel(seen: Visit) -> None:
+    """Far away, where they stand to the right of the picture; also once the panel appears later."""
+    seen.page.set_viewport_size({"width": 900, "height": 800})
+    for act in ("actions.expandAll()", "stage.fit()", "stage.zoom(0.4)", "stage.pan(230, 0)"):
+        seen.page.evaluate(f"page.{act}")
+    labels = seen.page.locator(".zoom-label")
+    labels.first.wait_for(state="attached")
+    seen.page.evaluate("page.actions.select(page.model.find('layers.1'), { by: 'pointer' })")
+    seen.page.locator("#panel").wait_for()
+    left = seen.page.evaluate("innerWidth - document.querySelector('#panel').offsetWidth")
+    seen.settle()
+    ends = [box["x"] + box["width"] for box in (
+        labels.nth(number).bounding_box() for number in range(labels.count()))]
+    assert any(left - 60 < end for end in ends) and all(end <= left for end in ends)
+
+
+def test_no_corner_covers_what_is_selected(program: Any, tmp_path: Path) -> None:
+    """In narrow windows the legend gives way to the panel; both would leave no place."""
+    path = stack(6).render(tmp_path / "page.html", color_by="parameters", fold=False)
+    seen = Visit(program, viewport={"width": 700, "height": 500}).open(path)
+    assert seen.page.locator("#legend").is_visible()
+    seen.page.evaluate("page.actions.expandAll()")
+    seen.page.evaluate("page.stage.showBeginning()")
+    seen.page.locator("#stage").focus()
+    for _ in range(len(seen.page.evaluate("page.stage.picture().boxes"))):
+        seen.page.keyboard.press("Tab")
+        seen.settle()
+        x, y, w, h = seen.box(seen.state("selected")).locator("text").first.bounding_box().values()
+        assert seen.page.evaluate(
+            "([x, y]) => document.elementFromPoint(x, y).closest('#stage') !== null",
+            [x + w / 2, y + h / 2])
+    assert seen.troubles == []
+    seen.window.close()

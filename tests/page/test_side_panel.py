@@ -164,6 +164,7 @@ def test_all_of_a_type_are_shown(visit: Visiting) -> None:
     )
     lit = seen.page.locator(".box.of-type").evaluate_all("boxes => boxes.map(box => box.id)")
     assert sorted(lit) == sorted(f"box-{item}" for item in expected) and len(lit) > 1
+    assert seen.page.locator("#live").inner_text() == "all Linear highlighted"
     chip = seen.page.locator("#type")
     assert chip.text_content() == f"Linear ×{len(expected)} · Clear"
     chip.click()
@@ -191,6 +192,19 @@ def test_long_paths_in_costs_are_cut_in_front(visit: Visiting) -> None:
     assert all(is_seen for _, is_seen in ends)
 
 
+def test_paths_in_costs_are_whole_where_there_is_room(visit: Visiting) -> None:
+    """Types are cut before them, and not a hair of a path."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        with run.scope("encoder", "EncoderOfSequencesWithPositions"):
+            linear(run, "projection", run.input("x"))
+    seen = visit(run.recording(), hash="#side=costs")
+    widths = seen.page.locator("#costs .row > .name span").evaluate_all(
+        "spans => spans.map(span => [span.firstChild, span].map(each =>"
+        " each.getBoundingClientRect().width))")
+    assert len(widths) == 3 and all(text <= room for text, room in widths)
+
+
 def test_nothing_moves_under_the_pointer(visit: Visiting) -> None:
     """Buttons stay where they are while the pointer is over them, and can be clicked."""
     seen = visit(stack(3), hash="#scope=layers.1&side=tree")
@@ -208,20 +222,31 @@ def test_nothing_moves_under_the_pointer(visit: Visiting) -> None:
     assert seen.page.locator("#side").is_hidden() and seen.state("side") is None
 
 
-@pytest.mark.parametrize("side", ["tree", "costs"])
-@pytest.mark.parametrize("width", [850, 1050, 1150, 1250])
-def test_chips_do_not_cover_the_sidebar(
-    program: Any, tmp_path: Path, side: str, width: int
-) -> None:
-    """Where the window is too narrow for them in the bar, they are beside it."""
+@pytest.mark.parametrize("width", [400, 700, 850, 1050, 1150, 1250])
+def test_chips_cover_nothing(program: Any, tmp_path: Path, width: int) -> None:
+    """They are in the bar, where they have a row of their own in narrow windows."""
     path = stack(3).render(tmp_path / "page.html")
-    seen = Visit(program, viewport={"width": width, "height": 700}).open(path, f"#side={side}")
+    seen = Visit(program, viewport={"width": width, "height": 700}).open(path)
     seen.page.evaluate("page.actions.highlightType('Linear')")
-    for item in (-1, 0):
+    for item, side in ((-1, "null"), (0, "'tree'"), (0, "'costs'"), (0, "null")):
+        seen.page.evaluate(f"page.state.set({{ side: {side} }})")
         seen.page.evaluate(f"page.actions.select({item})")
         seen.settle()
-        chip = seen.page.locator("#type").bounding_box()
-        sidebar = seen.page.locator("#side").bounding_box()
-        assert chip["x"] >= sidebar["x"] + sidebar["width"] or chip["y"] < sidebar["y"]
+        chip, below = (seen.page.locator(each).bounding_box() for each in ("#type", ".under"))
+        assert 0 <= chip["x"] <= chip["x"] + chip["width"] <= width
+        assert chip["y"] + chip["height"] <= below["y"]
+    assert seen.troubles == []
+    seen.window.close()
+
+
+def test_a_drawer_closes_once_a_row_is_chosen(program: Any, tmp_path: Path) -> None:
+    """It would cover the box; the focus is in the picture then."""
+    path = stack(3).render(tmp_path / "page.html")
+    seen = Visit(program, viewport={"width": 700, "height": 700}).open(path, "#side=tree")
+    seen.page.locator("#tree .row .expander:not(.none)").last.click()
+    assert seen.state("side") == "tree"
+    seen.page.locator("#tree .row").last.click()
+    assert seen.state("side") is None and seen.state("selected") >= 0
+    assert seen.page.evaluate("document.activeElement.id") == "stage"
     assert seen.troubles == []
     seen.window.close()

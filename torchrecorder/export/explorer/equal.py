@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 
-from torchrecorder.events import ModuleId, OpId, ScopeId, Slot, ValueId
+from torchrecorder.events import ModuleId, OpId, ScopeId, Slot, ValueId, names_gradient
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.style.style import RULES, Style
 from torchrecorder.style.merge_captions import result
@@ -105,9 +105,11 @@ class _Keys:
         if box is not None and sum(map(self.recording.ops.__contains__, box.members)) > 1:
             return op.id  # it stands for other ops too
         writes = op.writes
+        names = [self.recording.values[output].names for output in op.outputs]
         return (
             op.kind, op.name, op.qualname, op.arguments, self._slots(op.inputs),
             tuple([(self._value(output), output in writes) for output in op.outputs]),
+            tuple(filter(names_gradient, names)),
             tuple([grad.name for grad in self.recording.owned.get(op.id, ())]),
             op.scope in self._detailed, self.unread.get(op.id),
         )

@@ -8,7 +8,16 @@ from functools import cached_property, lru_cache
 from itertools import islice
 
 from torchrecorder.annotations.compiled import breaks_at, kernels_of
-from torchrecorder.events import COMPILED_GRAPH, GradId, OpId, OpKind, ScopeId, Slot, ValueId
+from torchrecorder.events import (
+    COMPILED_GRAPH,
+    GradId,
+    OpId,
+    OpKind,
+    ScopeId,
+    Slot,
+    ValueId,
+    names_gradient,
+)
 from torchrecorder.graph.failed_places import error_in
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
@@ -170,12 +179,25 @@ class Facts:
             read = f", {value.role.value}" if slot.value in self._stored_values else ""
             yield f"in {name}".strip(), self.form(value) + read
         for value_id in op.outputs:
-            written = ", written in place" if value_id in op.writes else ""
-            yield "out", self.form(values[value_id]) + written
+            yield "out", self._output(op, values[value_id])
         grads = self.recording.owned.get(op.id, ())
         if grads:
             yield "autograd", ", ".join(grad.name for grad in grads)
         yield from self._failure(op)
+
+    def _output(self, op: Op, value: Value) -> str:
+        """An output of an op; a gradient with its name, because a pass has many."""
+        is_gradient = names_gradient(value.names)
+        name = f"{value.names[0]}: " if is_gradient else ""
+        is_new = is_gradient and self._first_values[value.storage] == value.id
+        written = ", written in place" if value.id in op.writes and not is_new else ""
+        return f"{name}{self.form(value)}{written}"
+
+    @cached_property
+    def _first_values(self) -> dict[int, ValueId]:
+        """The first value in each storage: a gradient that is one was not there before its pass."""
+        values = [*self.recording.values.values()]
+        return {value.storage: value.id for value in reversed(values)}
 
     @cached_property
     def _stored_values(self) -> frozenset[ValueId]:

@@ -21,10 +21,11 @@ const createActions = (model, types, state, stage, swatch) => {
     actions.hidePanel?.();
   }
 
-  // Opens or closes a box; `at`, if given, is the pixel that was clicked.
+  // Opens or closes a box; `at`, if given, is the pixel that was clicked. The isolated box is always
+  // open.
   function toggle(item, at = null) {
     if (state.get().hidden.has(item)) unhide(item);
-    else if (model.canOpen(item)) {
+    else if (model.canOpen(item) && item !== state.get().root) {
       state.set({ open: openItems.toggled(model, state.get(), item), selected: item, tensor: -1 },
         { anchor: item, at, by: at ? "pointer" : "keys" });
     } else if (!at) stage.show(item, true);
@@ -37,9 +38,10 @@ const createActions = (model, types, state, stage, swatch) => {
     if (!layoutInputs.changed(next, now)) stage.show(item, true);
   }
 
-  // Opens these boxes and closes all others; the selection is kept if it is still visible.
-  function setOpen(open, changes = {}) {
-    const now = state.get();
+  // Opens these boxes, and the isolated one, and closes all others; the selection is kept if it is
+  // still visible.
+  function setOpen(items, changes = {}) {
+    const now = state.get(), open = now.root < 0 ? items : new Set([...items, now.root]);
     const next = { ...now, ...changes };
     next.open = openItems.areEqualSets(open, now.open) ? now.open : open;
     const isKept = now.selected >= 0 && openItems.isVisible(model, next, now.selected);
@@ -69,6 +71,7 @@ const createActions = (model, types, state, stage, swatch) => {
 
   // Replaces a box by a dot on its lines.
   function hide(item) {
+    if (item === state.get().root) return;
     const hidden = new Set(state.get().hidden).add(item);
     state.set({ hidden, ...NOTHING }, { anchor: item });
   }

@@ -12,6 +12,7 @@ const attachAnnouncements = (live, host, model, state, styling) => {
     if (now.tensor >= 0 && now.tensor !== before.tensor) {
       return `tensor ${model.tensorText(now.tensor)}`;
     }
+    if (now.type !== before.type && now.type !== null) return `all ${now.type} highlighted`;
     if (now.colour !== before.colour) {
       return `coloured by ${layoutInputs.annotation(model, now)?.title ?? "kind"}`;
     }

@@ -39,7 +39,7 @@ const createBoxMenu = (host, stage, model, types, state, actions) => {
     const canOpen = model.canOpen(item);
     return [
       title,
-      canOpen && { text: open.has(item) ? "Collapse" : "Expand", note: "Enter",
+      canOpen && item !== root && { text: open.has(item) ? "Collapse" : "Expand", note: "Enter",
         act: () => actions.toggle(item) },
       model.isFold(item) && { text: "Siblings …", note: "s", act: () => showSiblings(item) },
       canOpen && item !== root && { text: "Isolate", note: "i", act: () => actions.isolate(item) },

@@ -37,7 +37,7 @@ const createBreadcrumbs = (element, stage, model, state, actions) => {
     shown = key;
     const { name } = model.data;
     const rest = items.filter(item => model.parent(item) >= 0 || shortName(item) !== name);
-    element.replaceChildren(crumb(name || "model", actions.showAbout, !items.length),
+    replaceFocused(element, crumb(name || "model", actions.showAbout, !items.length),
       ...rest.map(item => crumb(shortName(item), () => actions.goTo(item), item === items.at(-1))));
   }
 

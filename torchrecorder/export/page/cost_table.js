@@ -109,7 +109,7 @@ const createCostTable = ({ table, head, kinds }, model, types, state, actions) =
 
   function updateRows() {
     rows = sorted(rowsOfKind());
-    head.replaceChildren(columnHeader(null), ...columns.map(columnHeader));
+    replaceFocused(head, columnHeader(null), ...columns.map(columnHeader));
     table.setAttribute("aria-rowcount", rows.length + 1);
     list.set(rows.length);
   }

@@ -19,6 +19,13 @@ function createButton(className, text, onClick, ...children) {
   return button;
 }
 
+// Replaces the children of an element; if one of them has the focus, it stays in this place.
+function replaceFocused(element, ...children) {
+  const at = [...element.children].indexOf(document.activeElement);
+  element.replaceChildren(...children);
+  if (at >= 0) children[Math.min(at, children.length - 1)].focus({ preventScroll: true });
+}
+
 // A new SVG element; `attributes` and text are data and never read as markup.
 function createSvgElement(tag, attributes, text = null) {
   const element = document.createElementNS("http://www.w3.org/2000/svg", tag);

@@ -50,11 +50,15 @@ const layoutInputs = (() => {
       height + more.length * size * shapes.LINE_HEIGHT];
   }
 
+  // The most letters of a number, which has texts of its own if it says more than an amount.
+  const lettersOf = (model, { texts, format }) => (texts ?? []).reduce(
+    (most, text) => Math.max(most, model.text(text).length), LETTERS[format]);
+
   // The closed boxes that have a number, and the space for it.
   function numbered(model, now) {
     const shown = annotation(model, now), size = shapes.fontSize(2, model.data.fontsize);
     if (!shown || shown.format === "text") return null;
-    const letters = LETTERS[shown.format] + (shown.sum ? SHARE : 0);
+    const letters = lettersOf(model, shown) + (shown.sum ? SHARE : 0);
     return {
       has: item => shown.values[item] !== null, height: size * shapes.LINE_HEIGHT,
       width: letters * size * shapes.LETTER_WIDTH,

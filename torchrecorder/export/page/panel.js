@@ -53,8 +53,11 @@ const createPanel = (element, stage, model, types, state, actions) => {
     const rest = list.slice(MANY);
     const links = createElement("div", "links", null, ...list.slice(0, MANY).map(neighbourLink));
     if (rest.length) {
-      const more = createButton("more", `${rest.length} more`, () =>
-        more.replaceWith(...rest.map(neighbourLink)));
+      const more = createButton("more", `${rest.length} more`, () => {
+        const others = rest.map(neighbourLink);
+        more.replaceWith(...others);
+        others[0].focus();
+      });
       links.append(more);
     }
     return [section(title, links)];
@@ -99,7 +102,10 @@ const createPanel = (element, stage, model, types, state, actions) => {
       ...all.map(item => new Option(model.title(item), item)));
     list.setAttribute("aria-label", "Sibling that is shown");
     list.value = more.length ? ALL_SIBLINGS : shown;
-    list.addEventListener("change", () => actions.showSibling(fold, Number(list.value)));
+    list.addEventListener("change", () => {
+      actions.showSibling(fold, Number(list.value));
+      element.querySelector(".siblings")?.focus();
+    });
     return section("Shown", list);
   }
 
@@ -116,12 +122,14 @@ const createPanel = (element, stage, model, types, state, actions) => {
   }
 
   function actionButtons(item) {
-    const isOpen = state.get().open.has(item);
+    const { open, root } = state.get();
+    const others = [
+      [open.has(item) ? "Collapse" : "Expand", actions.toggle],
+      ["Isolate", actions.isolate], ["Hide", actions.hide],
+    ];
     return createElement("div", "actions", null,
-      createButton("action", isOpen ? "Collapse" : "Expand", () => actions.toggle(item)),
-      createButton("action", "Isolate", () => actions.isolate(item)),
-      createButton("action", "Hide", () => actions.hide(item)),
-      createButton("action", "Zoom to it", () => actions.zoomTo(item)));
+      ...[...(item === root ? [] : others), ["Zoom to it", actions.zoomTo]].map(([text, act]) =>
+        createButton("action", text, () => act(item))));
   }
 
   const factSection = rows => (rows.length ? [section("Recorded", factTable(rows))] : []);

@@ -199,9 +199,9 @@ const createScene = (host, model) => {
     for (const [item, shown] of drawn) toggleClass(shown, "labelled", replaced.has(item));
   }
 
-  // Draws `picture` as seen in `view`, in a window of `size`. During a transition, almost nothing
-  // outside the window is drawn.
-  function draw(picture, view, size, styling, isMoving) {
+  // Draws `picture` as seen in `view`, in a window of `size`, of which no panel covers `free`. During
+  // a transition, almost nothing outside the window is drawn.
+  function draw(picture, view, size, free, styling, isMoving) {
     margin = isMoving ? MOVING_MARGIN : MARGIN;
     palette = styling.palette;
     base = view;
@@ -221,7 +221,7 @@ const createScene = (host, model) => {
     drawSmall(small);
     const highlighted = drawLines(visibleLines(picture, view, size), styling.relation);
     drawHighlights(picture, full, highlighted, styling, view);
-    drawZoomLabels(full, view, fontsize, size);
+    drawZoomLabels(full, view, fontsize, free);
   }
 
   // Moves the picture without drawing; false if parts that become visible are not drawn yet.

@@ -3,6 +3,8 @@
 "use strict";
 
 const createSidebar = (byId, model, types, state, actions) => {
+  // Where the sidebar covers the picture.
+  const isDrawer = window.matchMedia("(max-width: 820px)");
   const parts = {}, tabs = { tree: byId("tab-tree"), costs: byId("tab-costs") };
 
   // Parts are created when they are first shown, to save time for all other readers.
@@ -13,8 +15,9 @@ const createSidebar = (byId, model, types, state, actions) => {
   }
 
   function update(now) {
-    const { side } = now;
+    const { side } = now, hasFocus = byId("side").contains(document.activeElement);
     byId("side").hidden = !side;
+    if (!side && hasFocus) byId("stage").focus({ preventScroll: true });
     byId("side").className = `side ${side ?? ""}`;
     byId("outline").setAttribute("aria-expanded", Boolean(side));
     for (const [name, tab] of Object.entries(tabs)) {
@@ -43,6 +46,9 @@ const createSidebar = (byId, model, types, state, actions) => {
       tabs[other].focus();
     });
   }
+  byId("side").addEventListener("click", event => {
+    if (isDrawer.matches && event.target.closest(".row")) show(null);
+  });
   byId("side-close").addEventListener("click", () => show(null));
   byId("outline").addEventListener("click", toggle);
   byId("outline").hidden = !model.openable.length;

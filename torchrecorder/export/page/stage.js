@@ -36,7 +36,7 @@ const createStage = (host, model, state, currentStyling) => {
   }
 
   function draw(shown, isMoving) {
-    scene.draw(shown, view, size, currentStyling(), isMoving);
+    scene.draw(shown, view, size, freeSize(), currentStyling(), isMoving);
     isStale = isZooming = false;
     notify();
   }
@@ -212,7 +212,10 @@ const createStage = (host, model, state, currentStyling) => {
     showBeginning: () => animateTo(picture, initialView(), 0),
     pan: (dx, dy) => setView(camera.moved(view, dx, dy)),
     focus: () => host.focus({ preventScroll: true }),
-    cover: sides => { covered = sides; },
+    cover: sides => {
+      covered = sides;
+      requestDraw();
+    },
     onDraw: listener => { listeners.push(listener); },
     view: () => view, size: () => size, picture: () => picture,
     isMoving: () => animation !== null,

@@ -106,5 +106,10 @@ const attachToolbar = (byId, model, types, state, stage, styling, actions) => {
     help: actions.openHelp, theme: actions.toggleTheme, "zoom-fit": stage.fit,
     "zoom-in": () => stage.zoom(1.25), "zoom-out": () => stage.zoom(0.8),
   };
-  for (const [id, act] of Object.entries(CLICKS)) byId(id).addEventListener("click", () => act());
+  for (const [id, act] of Object.entries(CLICKS)) {
+    byId(id).addEventListener("click", () => {
+      act();
+      if (byId(id).hidden) stage.focus();
+    });
+  }
 };
