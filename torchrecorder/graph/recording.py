@@ -24,6 +24,7 @@ from torchrecorder.graph.retained_tensors import Kept, Replay, Tensors
 from torchrecorder.graph.nodes import (
     BackwardRun, Flow, GradFlow, GradNode, GradRun, Module, Op, Scope, Value,
 )
+from torchrecorder.graph.running_sums import running_sums
 from torchrecorder.graph.stored_ops import bookkeeping, weight_loops
 from torchrecorder.graph.structural_hash import structures
 
@@ -42,8 +43,7 @@ class LiveObjects(Protocol):
     """Access to recorded objects through weak references."""
 
     def fn(self, recording: RecordedRun, node: str) -> Any:
-        """The module or function of *node*, or a meta tensor like it; None if it no longer
-        exists."""
+        """The module or function of *node*, or a meta tensor like it; None if it is gone."""
 
 
 @dataclass(frozen=True)
@@ -268,6 +268,11 @@ class RecordedRun:
     def weight_loops(self) -> frozenset[OpId]:
         """The ops of lines that run for each of several weights, of any shapes."""
         return weight_loops(self)
+
+    @cached_property
+    def running_sums(self) -> frozenset[OpId]:
+        """The ops of lines that add to a sum that begins with the number 0."""
+        return running_sums(self)
 
     @cached_property
     def owned(self) -> Mapping[OpId, tuple[GradNode, ...]]:

@@ -12,6 +12,7 @@ from torchrecorder.events import FUNCTION, FunctionId, GradId, OpId, ScopeId, Sl
 from torchrecorder.graph.end_names import end_title
 from torchrecorder.graph.failed_places import error_in
 from torchrecorder.graph.nodes import GradNode, Op, Scope, Value
+from torchrecorder.graph.running_sums import begins_sum
 from torchrecorder.graph.structural_hash import is_off
 from torchrecorder.query.failed_backward import BRIEF, why_backward_failed
 from torchrecorder.style import labels
@@ -241,6 +242,8 @@ class Captions:
         ops = self.recording.ops
         if box.instances:
             return _spanned([ops[OpId(instance)].arguments for instance in box.instances])
+        if begins_sum(op) and len(self.recording.running_sums.intersection(box.members)) > 1:
+            return ()  # other rounds add to the sum
         alike = [ops[OpId(member)] for member in box.members if member in ops and member != op.id]
         alike = [item for item in alike if item.name == op.name]
         if not alike or all(item.arguments == op.arguments for item in alike):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Optional
 
 from torchrecorder.events import OpId, ScopeId
-from torchrecorder.views.fold.equal import Connections
+from torchrecorder.views.fold.connections import Connections
 from torchrecorder.views.view import Arrow
 
 SiblingGroups = Sequence[tuple[str, ...]]

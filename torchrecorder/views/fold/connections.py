@@ -1,0 +1,204 @@
+"""Connections: the arrows into and out of siblings, and the positions of their ends inside."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from torchrecorder.events import GradId, OpId, ScopeId, ScopeKind, ValueId
+from torchrecorder.graph.nodes import Op
+from torchrecorder.graph.ops_inside import ops_inside
+from torchrecorder.views.bundles import FlowKind, FlowClassifier
+from torchrecorder.views.hide import STORED_KINDS
+from torchrecorder.views.fold.own_sources import OwnSources
+from torchrecorder.views.fold.parallel import Parallel
+from torchrecorder.views.fold.sibling_index import SiblingIndex
+from torchrecorder.views.training import training_steps
+from torchrecorder.views.view import Arrow, BoxKind
+
+
+class Connections:
+    """The arrows into and out of siblings, and the positions of their ends inside."""
+
+    def __init__(self, items: SiblingIndex) -> None:
+        self.items = items
+        self.view = items.view
+        self._into: dict[str, list[Arrow]] = {}
+        self._out_of: dict[str, list[Arrow]] = {}
+        self._stored = items.view.recording.stored
+        self.any_weight: frozenset[str] = items.view.recording.weight_loops
+        self.flows = FlowClassifier(items.view)
+        self._results: dict[str, Mapping[ValueId, int]] = {}
+        self._indices: dict[OpId, Mapping[ValueId | None, int]] = {}
+        self.parallel = Parallel(items)
+        self.own_sources = OwnSources(items)
+
+    def into(self, item: str) -> Sequence[Arrow]:
+        """The arrows that enter an item from outside."""
+        if item not in self._into:
+            span, at = self.items.span(item), self.items.at
+            arrows = self._inside(item, self.items.entering)
+            self._into[item] = [arrow for arrow in arrows if at[arrow.tail] not in span]
+        return self._into[item]
+
+    def out_of(self, item: str) -> Sequence[Arrow]:
+        """The arrows that leave an item."""
+        if item not in self._out_of:
+            span, at = self.items.span(item), self.items.at
+            arrows = self._inside(item, self.items.leaving)
+            self._out_of[item] = [arrow for arrow in arrows if at[arrow.head] not in span]
+        return self._out_of[item]
+
+    def read(self, item: str) -> Iterator[Arrow]:
+        """The arrows that enter an item, except for state: a step of an optimizer has as much of
+        it as there were steps before, up to a limit in LBFGS.
+        """
+        return (arrow for arrow in self.into(item) if not self.flows.is_state(arrow))
+
+    def feeding(self, item: str) -> Iterator[Arrow]:
+        """The arrows that leave an item, except for state and those from lines that run for each
+        weight: each weight has readers of its own.
+        """
+        return (
+            arrow for arrow in self.out_of(item)
+            if arrow.tail not in self.any_weight and not self.flows.is_state(arrow)
+        )
+
+    def _inside(self, item: str, arrows: Mapping[str, Sequence[Arrow]]) -> Iterator[Arrow]:
+        """Those of *arrows*, by box, that belong to the boxes of an item."""
+        return (arrow for box in self.items.inside(item) for arrow in arrows.get(box, ()))
+
+    def alike(self, first: str, second: str) -> bool:
+        """Whether two items show the same boxes and clusters, at the same positions."""
+        here, there = self.items.span(first), self.items.span(second)
+        return self.sorts[here.start:here.stop] == self.sorts[there.start:there.stop]
+
+    @cached_property
+    def sorts(self) -> Sequence[int]:
+        """A small number for each item in order, equal for items of equal appearance."""
+        numbers: dict[object, int] = {}
+        return [numbers.setdefault(self._sort(item), len(numbers)) for item in self.items.order]
+
+    def _sort(self, item: str) -> tuple[object, ...]:
+        if item in self.view.clusters:
+            return ("cluster", item in self.view.recording.ops)
+        box, recording = self.view.boxes[item], self.view.recording
+        if item in recording.running_sums:
+            return box.kind, box.count, "sum"
+        step = recording.ops.get(OpId(item)) or recording.grad_nodes.get(GradId(item))
+        return box.kind, box.count, step.name if step is not None else ""
+
+    def end(self, box: str, item: str = "") -> object:
+        """The end of an arrow from *item* to a box: the box, or a position in the counterpart of
+        *item* in a parallel row. All outputs of the run are equal."""
+        if self.view.boxes[box].kind is BoxKind.OUTPUT:
+            return "out"
+        return self.parallel.spot(box, item) or box
+
+    def start(self, arrow: Arrow, item: str) -> tuple[object, ...]:
+        """The origin of an arrow into *item*; each repeat may read its own parameter.
+
+        It may also read a parameter that an optimizer step has updated, an input of its own, or an
+        output of its counterpart in a parallel row.
+        """
+        stored = self.stored(arrow)
+        if arrow.head in self.any_weight:
+            return ("weight",) if stored else self._made_of_weight(arrow)
+        if stored:
+            return stored
+        own = self.own_sources.of(item).get(arrow.tail)
+        if own is not None:
+            return (own,)
+        spot = self.parallel.spot(arrow.tail, item)
+        return (arrow.tail, arrow.value) if spot is None else (spot, self.result(arrow))
+
+    def _made_of_weight(self, arrow: Arrow) -> tuple[object, ...]:
+        """The origin of what a line that runs for each weight reads, whichever weight it is of."""
+        if self.view.boxes[arrow.tail].kind is BoxKind.CONSTANT:
+            return ("constant",)
+        maker = self.view.recording.ops.get(OpId(arrow.tail))
+        if maker is not None and maker.id in self.any_weight:
+            return maker.source, maker.qualname
+        return (arrow.tail,)
+
+    def result(self, arrow: Arrow) -> int | None:
+        """The index of the result of an op that an arrow carries."""
+        op = self.view.recording.ops.get(OpId(arrow.tail))
+        return self._outputs(op).get(arrow.value) if op is not None else None
+
+    def _outputs(self, op: Op) -> Mapping[ValueId | None, int]:
+        """The index of each result of *op*; a backward pass has one for each weight."""
+        if op.id not in self._indices:
+            self._indices[op.id] = {value: place for place, value in enumerate(op.outputs)}
+        return self._indices[op.id]
+
+    def function_result(self, arrow: Arrow) -> int | None:
+        """The place of what *arrow* carries among all that ran in a function.
+
+        Functions of equal structure may have other readers for each result: the last round of a
+        loop is not read by a next one. None if no function made it, or if it is a weight, gradient
+        or state, of which the first round may make more than others.
+        """
+        scope = self.view.recording.scopes.get(ScopeId(arrow.tail))
+        if scope is None or scope.kind is not ScopeKind.FUNCTION or arrow.value is None:
+            return None
+        if arrow.tail not in self.view.boxes or self.flows.kind(arrow) is not FlowKind.TENSOR:
+            return None
+        if scope.id not in self._results:
+            self._results[scope.id] = self._result_places(scope.id)
+        return self._results[scope.id].get(arrow.value)
+
+    @cached_property
+    def _steps(self) -> Collection[str | None]:
+        return training_steps(self.view.recording)
+
+    def _result_places(self, scope: ScopeId) -> Mapping[ValueId, int]:
+        ops = self.view.recording.ops
+        inside = sorted(ops_inside(self.view.recording, [scope]), key=lambda op: ops[op].index)
+        shown = (ops[op] for op in inside if ops[op].scope not in self._steps)
+        made = dict.fromkeys(value for op in shown for value in op.outputs)
+        return {value: place for place, value in enumerate(made)}
+
+    def stored(self, arrow: Arrow) -> tuple[object, ...]:
+        """The role and shape of the parameter or buffer that an arrow carries; else empty."""
+        value, kind = arrow.value, self.view.boxes[arrow.tail].kind
+        if value is None or not (value in self._stored or kind in STORED_KINDS):
+            return ()
+        role = self._stored.get(value, kind)
+        return role.value, self.view.recording.values[value].shape
+
+    def slots(self, arrow: Arrow) -> set[str]:
+        """All arguments of its head that have the value of an arrow; the first of them is drawn."""
+        recording, head = self.view.recording, arrow.head
+        step = recording.ops.get(OpId(head)) or recording.scopes.get(ScopeId(head))
+        inputs = step.inputs if step is not None else ()
+        return {arrow.slot, *(slot.name for slot in inputs if slot.value == arrow.value)}
+
+    def step(self, first: Arrow, second: Arrow) -> int:
+        """The distance between *first* and *second* among the results of one op.
+
+        0 if they carry the same value, or values of different forms or origins, or in a line that
+        runs for each weight.
+        """
+        if second.head in self.any_weight:
+            return 0
+        op = self.view.recording.ops.get(OpId(second.tail))
+        if op is None or first.value == second.value or first.value is None or second.value is None:
+            return 0
+        places = self._outputs(op)
+        if first.value not in places or second.value not in places:
+            return 0
+        values = self.view.recording.values
+        former, latter = values[first.value], values[second.value]
+        if (former.shape, former.dtype) != (latter.shape, latter.dtype):
+            return 0
+        return places[second.value] - places[first.value]
+
+
+def counted(things: Iterable[Any]) -> dict[Any, int]:
+    """The number of equal *things*; a plain dict, because thousands of these are compared."""
+    found: dict[Any, int] = {}
+    for thing in things:
+        found[thing] = found.get(thing, 0) + 1
+    return found
