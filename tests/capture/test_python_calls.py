@@ -229,6 +229,14 @@ def test_operations_of_unseen_code_are_in_the_function_that_reads_them():
     assert [around.chain(scope) for scope in recording.scopes] == [tuple(recording.function_calls)]
 
 
+def test_the_wrapper_of_a_deprecated_function_is_not_shown():
+    """That of the standard library is not; before Python 3.13 it is in another package."""
+    deprecated = pytest.importorskip("typing_extensions").deprecated("call twice()")
+    with torchrecorder.Recorder() as recorder, pytest.warns(DeprecationWarning):
+        deprecated(doubled)(X)
+    assert shown(recorder.recording) == [("doubled", None, ["mul", "mul", "mul"])]
+
+
 def test_what_unseen_code_ran_before_a_module_is_not_in_it():
     """It is recorded when the module reads its result, but ran before the call."""
     traced, module = torch.jit.trace(torch.sin, X), nn.Linear(2, 2)
