@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import torchrecorder
+from torchrecorder.events import ScopeKind
 from torchrecorder.graph.calls_around import CallsAround
 from torchrecorder.recording import Recording
 
@@ -227,6 +229,23 @@ def test_operations_of_unseen_code_are_in_the_function_that_reads_them():
     assert shown(recording) == [("main", None, ["mul", "alias", "mul_", "mul", "sin", "mul"])]
     around = CallsAround(recording)
     assert [around.chain(scope) for scope in recording.scopes] == [tuple(recording.function_calls)]
+
+
+def test_weights_that_a_module_reads_first_in_a_mode_inside_a_function():
+    """The first use of copied weights does not take the mode out of the function."""
+
+    def main(x):
+        copied = copy.deepcopy(nn.Linear(2, 2))
+        with torch.no_grad():
+            return copied(x * 2) + 1
+
+    with torchrecorder.Recorder() as recorder:
+        main(X)
+    recording = recorder.recording
+    around = CallsAround(recording)
+    (mode,) = (each for each in recording.scopes.values() if each.kind is ScopeKind.NO_GRAD)
+    assert "alias" in [op.name for op in recording.children[mode.id] if op.id in recording.ops]
+    assert around.chain(mode.id) == tuple(recording.function_calls)
 
 
 def test_the_wrapper_of_a_deprecated_function_is_not_shown():

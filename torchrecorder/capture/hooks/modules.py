@@ -164,6 +164,8 @@ class ModuleScopes:
         outside = outer.f_back if outer.f_code is WRAPPED_CALL_CODE else caller_of_module(frame)
         source = self.regions.locate(outside, in_pass=current_graph_task() != -1)
         self.values.autograd.find_numbering()
+        around = self.regions.function
+        self.tape.inside = around.inside if around is not None else None
         entry = self.catalog.find(module)
         found = _arguments(args, entry.arguments)
         kwargs = frame.f_locals.get("kwargs")  # global pre-hooks get no kwargs
@@ -172,8 +174,6 @@ class ModuleScopes:
         if not self.open:
             named = named_arguments(args, entry.arguments)
             self.catalog.places = ObjectPlaces([*named, *kwargs.items()])
-        around = self.regions.function
-        self.tape.inside = around.inside if around is not None else None
         inputs = self.values.slots_of(found)  # what unseen code made of them ran before the call
         self.tape.inside = None
         _, opened = self.direct.open(module, source, self.regions.state)
