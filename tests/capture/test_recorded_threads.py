@@ -328,9 +328,10 @@ def test_the_time_of_a_thread_that_outlives_the_recording():
 
 def test_a_thread_that_starts_after_a_region():
     """The making of a model has ended when the thread starts, though no operation says so."""
+    x = torch.ones(1, 2)
     with torchrecorder.Recorder(threads=True) as recorder:
         layer = nn.Linear(2, 2)
-        thread = threading.Thread(target=layer, args=(torch.ones(1, 2),))
+        thread = threading.Thread(target=layer, args=(x,))
         thread.start()
         thread.join()
     recording = recorder.recording
