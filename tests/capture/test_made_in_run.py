@@ -280,3 +280,42 @@ def test_what_runs_while_a_model_is_made_is_in_its_row():
     assert ScopeKind.MODULE in {scope.kind for scope in recording.scopes.values()}
     text = str(recording.summary())
     assert "Tried.__init__ (construction)" in text and "Linear" not in text
+
+
+class Around(nn.Module):
+    """A model around one that exists already."""
+
+    def __init__(self, inside):
+        super().__init__()
+        self.inside, self.head = inside, nn.Linear(2, 1)
+
+    def forward(self, x):
+        return self.head(self.inside(x))
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_a_trained_model_within_another(made):
+    """It was trained before it became a part of another: that does not take its weights away."""
+    before, x = nn.Linear(3, 2), torch.ones(2, 3)
+    with torchrecorder.Recorder() as recorder:
+        inside = nn.Linear(3, 2) if made else before
+        optimizer = torch.optim.SGD(inside.parameters(), 0.1)
+        inside(x).sum().backward()
+        optimizer.step()
+        Around(inside)(x).sum().backward()
+    recording = recorder.recording
+    numbers = PARAMETERS.on(recording)
+    called = [scope.id for scope in recording.scopes.values() if scope.kind is ScopeKind.MODULE]
+    assert [numbers.of([scope]) for scope in called] == [8, 11, 8, 3]
+
+
+def test_a_weight_that_set_gives_other_memory():
+    """``set_`` is not heard; parametrizations call it. The weight is what it was: it has a
+    gradient."""
+    with torchrecorder.Recorder() as recorder:
+        model = nn.utils.parametrizations.orthogonal(nn.Linear(4, 4))
+        model(torch.ones(2, 4)).sum().backward()
+    recording = recorder.recording
+    name = "ParametrizedLinear.parametrizations.weight.original"
+    assert recording.why_no_gradient(name) is None
+    assert "no gradient" not in recording.summary()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -13,6 +14,8 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import torchrecorder
+from torchrecorder.events import ScopeKind
+from torchrecorder.graph.calls_around import CallsAround
 from torchrecorder.recording import Recording
 
 from tests.capture.debugger import debugger
@@ -208,6 +211,67 @@ def test_functions_in_and_around_regions():
     assert kinds == {"around": None, "region": "checkpoint", "doubled": "checkpoint"}
     outer = next(iter(recording.function_calls.values()))
     assert [recording.scopes[scope].kind.value for scope in outer.scopes] == ["checkpoint"]
+
+
+def test_operations_of_unseen_code_are_in_the_function_that_reads_them():
+    """They have no frames: what a traced function ran, and the first use of a weight."""
+    traced = torch.jit.trace(torch.sin, X)
+
+    def main(x):
+        weight = nn.Parameter(x * 2)
+        with torch.no_grad():
+            weight.mul_(2)
+        return traced(x * 2) * weight
+
+    with torchrecorder.Recorder() as recorder:
+        main(X.clone().requires_grad_())
+    recording = recorder.recording
+    assert shown(recording) == [("main", None, ["mul", "alias", "mul_", "mul", "sin", "mul"])]
+    around = CallsAround(recording)
+    assert [around.chain(scope) for scope in recording.scopes] == [tuple(recording.function_calls)]
+
+
+def test_weights_that_a_module_reads_first_in_a_mode_inside_a_function():
+    """The first use of copied weights does not take the mode out of the function."""
+
+    def main(x):
+        copied = copy.deepcopy(nn.Linear(2, 2))
+        with torch.no_grad():
+            return copied(x * 2) + 1
+
+    with torchrecorder.Recorder() as recorder:
+        main(X)
+    recording = recorder.recording
+    around = CallsAround(recording)
+    (mode,) = (each for each in recording.scopes.values() if each.kind is ScopeKind.NO_GRAD)
+    assert "alias" in [op.name for op in recording.children[mode.id] if op.id in recording.ops]
+    assert around.chain(mode.id) == tuple(recording.function_calls)
+
+
+def test_the_wrapper_of_a_deprecated_function_is_not_shown():
+    """That of the standard library is not; before Python 3.13 it is in another package."""
+    deprecated = pytest.importorskip("typing_extensions").deprecated("call twice()")
+    with torchrecorder.Recorder() as recorder, pytest.warns(DeprecationWarning):
+        deprecated(doubled)(X)
+    assert shown(recorder.recording) == [("doubled", None, ["mul", "mul", "mul"])]
+
+
+def test_what_unseen_code_ran_before_a_module_is_not_in_it():
+    """It is recorded when the module reads its result, but ran before the call."""
+    traced, module = torch.jit.trace(torch.sin, X), nn.Linear(2, 2)
+    direct = nn.Linear(2, 2)
+
+    def main(x):
+        return direct.forward(traced(module(traced(x))))
+
+    with torchrecorder.Recorder() as recorder:
+        main(X.clone().requires_grad_())
+    recording = recorder.recording
+    ops = [
+        [op.name for op in recording.children[scope] if op.id in recording.ops]
+        for scope in (None, *recording.scopes)
+    ]
+    assert ops == [["clone", "sin", "sin"], ["linear"], ["linear"]]
 
 
 def test_each_thread_has_its_own():

@@ -17,7 +17,7 @@ from tests.structure import structure
 from tests.capture import test_threads as threads
 from tests.reach import disagreements
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.events import FLOPS_FORWARD
+from torchrecorder.events import FLOPS_FORWARD, ScopeKind
 
 BUILDS = [
     threads.beside, threads.alike, threads.replicas, threads.pool, threads.in_place,
@@ -324,3 +324,17 @@ def test_the_time_of_a_thread_that_outlives_the_recording():
     (scope,) = [scope for scope in recording.scopes.values() if scope.name == "endless"]
     assert 0 < scope.seconds <= recording.run.seconds and not scope.failed
     assert "still running" in " ".join(recording.run.notes)
+
+
+def test_a_thread_that_starts_after_a_region():
+    """The making of a model has ended when the thread starts, though no operation says so."""
+    x = torch.ones(1, 2)
+    with torchrecorder.Recorder(threads=True) as recorder:
+        layer = nn.Linear(2, 2)
+        thread = threading.Thread(target=layer, args=(x,))
+        thread.start()
+        thread.join()
+    recording = recorder.recording
+    ran = [op.scope for op in recording.ops.values() if op.name == "linear"]
+    around = [recording.scopes[scope].kind for scope in recording.within(*ran)]
+    assert ScopeKind.MODULE in around and ScopeKind.CONSTRUCTION not in around

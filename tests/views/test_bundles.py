@@ -149,3 +149,28 @@ def test_query_key_and_value_are_one_line() -> None:
     view = make_view(run, ViewOptions())
     (line,) = (each for each in draw(view).lines if each.mark)
     assert (line.mark, line.count, line.place) == ("query = key = value", 3, -1)
+
+
+class Scaled(torch.nn.Module):
+    """Weights made of tensors, such as a class token, and those of a layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.token = torch.nn.Parameter(torch.randn(1, 4) * 0.02)
+        self.layer, self.scale = torch.nn.Linear(4, 4), torch.nn.Parameter(torch.ones(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cat([self.token, self.layer(x)]) * self.scale
+
+
+def test_weights_that_are_made_of_tensors_are_weights() -> None:
+    """``Parameter(tensor)`` shares its memory with that tensor, and is no copy of it."""
+    with torchrecorder.Recorder() as recorder:
+        Scaled()(torch.ones(2, 4))
+    view = make_view(recorder.recording, ViewOptions(depth=1))
+    made = next(iter(view.recording.scopes))
+    flows = [bundle.flow for bundle in bundles(view) if bundle.arrows[0].tail == made]
+    assert flows == [FlowKind.WEIGHT] * len(flows)
+    kept = {arrow.value for arrow in view.arrows if arrow.tail == made}
+    names = sorted(view.recording.values[value].names[0] for value in kept if value is not None)
+    assert names == ["Scaled.layer.bias", "Scaled.layer.weight", "Scaled.scale", "Scaled.token"]

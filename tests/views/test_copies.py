@@ -90,3 +90,11 @@ def test_numbers_that_only_a_condition_compares() -> None:
 
     assert shown(torchrecorder.record(run, (torch.rand(3), False))) == ["sin"]
     assert shown(torchrecorder.record(run, (torch.rand(3), True))) == ["tensor", "sin", "mul"]
+
+
+def test_what_lazy_layers_ask_of_their_weights() -> None:
+    """Their first call reads ``weight.data`` for its device, one of them without gradients."""
+    model = nn.Sequential(nn.LazyConv2d(4, 3), nn.Flatten(), nn.LazyLinear(2))
+    recording = torchrecorder.record(model, torch.ones(2, 1, 5, 5))
+    assert "data" in {op.name for op in recording.ops.values()}
+    assert "data" not in shown(recording) and "set_data" in shown(recording)

@@ -96,8 +96,8 @@ class Marked(Tensor):
 @case(
     "a scripted module is given a tensor of the user's own class, and is one box",
     """
+    alias = alias(x)
     scripted child:
-        alias = alias(x)
         RecursiveScriptModule = RecursiveScriptModule?(alias, child.fc.weight, child.fc.bias)
         return RecursiveScriptModule
     mul = mul(RecursiveScriptModule)

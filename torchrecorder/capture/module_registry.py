@@ -20,6 +20,7 @@ from torchrecorder.capture.state.random_state import random_state_kept
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.argument_objects import ObjectPlaces, homes_of
 from torchrecorder.capture.tensors.describe import innermost
+from torchrecorder.capture.tensors.entries import Entry
 from torchrecorder.capture.tensors.tensor_table import Values
 from torchrecorder.events import ModuleId, Role, ScopeKind, Slot, ValueId, made
 from torchrecorder.graph import nodes
@@ -76,6 +77,7 @@ class Catalog:
         self.numbers: dict[ModuleId, CatalogEntry] = {}
         self._classes: dict[type[Module], ClassFacts] = {}
         self._shapeless: dict[int, ValueId] = {}  # lazy parameters before their initialization
+        self._held: dict[int, tuple[Entry, ValueId]] = {}  # first values of parameters and buffers
         self._undescribed: list[tuple[weakref.ref[Module], nodes.Module]] = []
         self._roots: Counter[str] = Counter()  # how many outermost modules have each name
         self.places = ObjectPlaces([])
@@ -91,7 +93,7 @@ class Catalog:
         """A catalog of the same modules, for another thread."""
         catalog = Catalog(tape, values, None, self.name)
         catalog.entries, catalog.numbers = self.entries, self.numbers
-        catalog._roots = self._roots
+        catalog._roots, catalog._held = self._roots, self._held
         return catalog
 
     def _enter_all(self, root: Module, name: str = "") -> None:
@@ -176,6 +178,7 @@ class Catalog:
         """Forget every module."""
         self.entries.clear()
         self.numbers.clear()
+        self._held.clear()
 
     def path(self, entry: CatalogEntry, parent: str, around: ModuleId | None) -> tuple[str, str]:
         """Dotted path and short name of a module called from the module *around* at *parent*."""
@@ -259,15 +262,23 @@ class Catalog:
             shapeless = self._shapeless.get(id(tensor)) if self._shapeless else None
             if shapeless is not None:
                 self._shape(tensor, role, shapeless, name)
-            value = shapeless or values.peek(tensor)
+            value = shapeless or self._first_value(tensor) or values.peek(tensor)
             if value is None and self._begun:
                 value = values.alias_of_known(tensor)
             if value is None:
                 value = values.hold(tensor, role, name)
             elif shapeless is None:
                 self._keep(tensor, role, name)
+            entry = values.entries.get(id(tensor))
+            if entry is not None:
+                self._held[id(tensor)] = entry, value
             slots.append(made(Slot, (name, value)))
         return tuple(slots)
+
+    def _first_value(self, tensor: Tensor) -> ValueId | None:
+        """The value that a module already holds *tensor* with: writes do not change that."""
+        entry, value = self._held.get(id(tensor), (None, None))
+        return value if entry is not None and entry is self.values.entries.get(id(tensor)) else None
 
     def _keep(self, tensor: Tensor, role: Role, name: str) -> None:
         """A module holds a *tensor* that the run made, or that had other names until now."""

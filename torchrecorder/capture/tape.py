@@ -101,6 +101,7 @@ class Tape:
         self.notes: list[str] = []
         self.observers: list[Observer] = []
         self.op: OpId | None = None  # the call that is running
+        self.inside: list[str] | None = None  # the contents of the Python function that reads
         self.lost = 0
         self.sound = True  # whether all instruments that the user's tensors depend on still work
         self.failed: tuple[int, type] | None = None  # an exception would keep its frames alive
@@ -203,7 +204,10 @@ class Tape:
         outputs: tuple[ValueId, ...],
         kind: OpKind = OpKind.HIDDEN,
     ) -> None:
-        """Record an op that was not called from Python, in the current scope."""
+        """Record an op that was not called from Python, in the current scope, and in the Python
+        function that reads its result."""
+        if self.inside is not None:
+            self.inside.append(op)
         index = self.next_index()
         self.write(
             Op(op, self.scope, index, kind, name, "", inputs, outputs, (), (), None, None, False)

@@ -9,8 +9,8 @@ from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.quiet_ops import RESHAPES, is_pass, is_query
 
-KEPT = frozenset(("clone", "detach"))
-"""Ops whose result is the same tensor, for later."""
+KEPT = frozenset(("clone", "data", "detach"))
+"""Ops whose result is the same tensor, for later, or for what it says of its shape and device."""
 
 COPIES = frozenset(("bfloat16", "cpu", "double", "float", "half", "to", *KEPT))
 """Ops that copy a tensor, to another device or type."""

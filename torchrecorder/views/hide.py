@@ -314,7 +314,7 @@ def without(view: View, hidden: Iterable[str]) -> View:
     """*view* without the boxes *hidden*: their readers are connected to their inputs.
 
     An arrow through a hidden box carries the value that its reader sees; if hidden scopes only
-    returned their input, the value of that input.
+    returned their input, the value of that input, up to one that is a weight.
     """
     removed = dict.fromkeys(hidden)
     if not removed:
@@ -338,9 +338,10 @@ def without(view: View, hidden: Iterable[str]) -> View:
 
 
 def _origin(view: View, value: ValueId | None, removed: Mapping[str, None]) -> ValueId | None:
-    """The value that hidden scopes returned unchanged as *value*."""
-    values, ops = view.recording.values, view.recording.ops
-    while value is not None:
+    """The value that hidden scopes returned unchanged as *value*, or that of a weight made of
+    it."""
+    values, ops, stored = view.recording.values, view.recording.ops, view.recording.stored
+    while value is not None and value not in stored:
         producer = values[value].producer
         op = ops.get(producer) if producer in removed and producer is not None else None
         if op is None or not is_pass(op) or len(op.inputs) != 1:

@@ -63,8 +63,10 @@ class DirectCalls:
         """Open the scope of a direct call."""
         module = region.module
         assert region.forward is not None and module is not None
+        self.catalog.find(module)
+        inputs = self.catalog.values.slots_of(_arguments(region.forward))
         _, opened = self.open(module, source, state)
-        opened.inputs = self.catalog.values.slots_of(_arguments(region.forward))
+        opened.inputs = inputs
         opened.results_unseen = True
         self.catalog.complete(module)
         return opened

@@ -164,26 +164,33 @@ class ModuleScopes:
         outside = outer.f_back if outer.f_code is WRAPPED_CALL_CODE else caller_of_module(frame)
         source = self.regions.locate(outside, in_pass=current_graph_task() != -1)
         self.values.autograd.find_numbering()
-        entry, opened = self.direct.open(module, source, self.regions.state)
-        self.regions.began(opened.scope)
-        self.open.append((id(module), opened))
+        around = self.regions.function
+        self.tape.inside = around.inside if around is not None else None
+        entry = self.catalog.find(module)
         found = _arguments(args, entry.arguments)
         kwargs = frame.f_locals.get("kwargs")  # global pre-hooks get no kwargs
         kwargs = kwargs if type(kwargs) is dict else {}
         found += tensors_in(kwargs)
-        if len(self.open) == 1:
+        if not self.open:
             named = named_arguments(args, entry.arguments)
             self.catalog.places = ObjectPlaces([*named, *kwargs.items()])
+        inputs = self.values.slots_of(found)  # what unseen code made of them ran before the call
+        self.tape.inside = None
+        _, opened = self.direct.open(module, source, self.regions.state)
+        self.regions.began(opened.scope)
+        self.open.append((id(module), opened))
         if self.called is not None:
             self.called(module, args, kwargs, opened.scope)
-        self._take_in(opened, found)
+        self._take_in(opened, found, inputs)
         self.fast.enter(module, found)
         for observer in self.tape.observers:
             observer.scope_entered(opened)
 
-    def _take_in(self, opened: OpenScope, tensors: NamedTensors) -> None:
+    def _take_in(
+        self, opened: OpenScope, tensors: NamedTensors, inputs: tuple[Slot, ...]
+    ) -> None:
         """Record the arguments of a scope."""
-        opened.inputs = self.values.slots_of(tensors)
+        opened.inputs = inputs
         for _, tensor in tensors:
             opened.arguments[id(tensor)] = tensor
         opened.begun = self.tape.index
@@ -216,7 +223,8 @@ class ModuleScopes:
         names = positional_names(function)
         given = [*named_arguments(args, names), *kwargs.items()]
         self.catalog.places = ObjectPlaces(given, variables_of(function))
-        self._take_in(opened, [*_arguments(args, names), *tensors_in(kwargs)])
+        found = [*_arguments(args, names), *tensors_in(kwargs)]
+        self._take_in(opened, found, self.values.slots_of(found))
 
     def _leave(
         self,

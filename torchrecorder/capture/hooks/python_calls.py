@@ -27,6 +27,8 @@ _COMPREHENSIONS = frozenset(("<listcomp>", "<setcomp>", "<dictcomp>"))
 _GENERATOR_FLAGS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _STANDARD_LIBRARY = os.path.join(os.path.dirname(os.__file__), "")
 _INSTALLED = ("site-packages", "dist-packages")
+_BACKPORT = f"{os.sep}typing_extensions.py"
+"""What newer versions of the standard library have: ``deprecated`` wraps functions of PyTorch."""
 
 
 class FunctionPlace(NamedTuple):
@@ -225,6 +227,8 @@ class PythonCalls:
 
 def _function_of(code: CodeType, file: str | None) -> FunctionPlace | None:
     """The function of *code*; None for comprehensions, generators and the standard library."""
+    if code.co_filename.endswith(_BACKPORT):
+        return None
     is_function = code.co_flags & inspect.CO_OPTIMIZED and not code.co_flags & _GENERATOR_FLAGS
     if not is_function or file is None or code.co_name in _COMPREHENSIONS or is_call_site(code):
         return None

@@ -15,8 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from torchrecorder.capture.hooks.other_threads import thread_name
+from torchrecorder.capture.hooks.source import InternalWork
 from torchrecorder.capture.instruments import Instruments, of_thread
-from torchrecorder.capture.internals.access import DisableTorchFunction, call_of_thread
+from torchrecorder.capture.internals.access import (
+    DisableTorchFunction, call_of_thread, get_frame,
+)  # fmt: skip
 from torchrecorder.capture.state.shared import Shared, replaced
 from torchrecorder.capture.tape import Tape
 from torchrecorder.events import ScopeId, ScopeLeft
@@ -47,6 +50,8 @@ class RecordedThreads:
         with self.main.tape.losing("threads"):
             starter = self.by_thread.get(threading.get_ident())
             if starter is not None and not starter.tape.is_elsewhere():
+                with contextlib.suppress(InternalWork):  # regions that have ended are not around it
+                    starter.modules.regions.locate(get_frame(2))
                 number, scope = len(self.threads) + 1, starter.tape.scope
                 recorded = RecordedThread(self, thread_name(thread), number, scope)
                 self.threads.append(recorded)

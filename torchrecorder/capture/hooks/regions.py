@@ -95,8 +95,9 @@ class Regions:
             caller = self.calls.last_in(around[0]) if around else None
             if caller is not None:
                 caller.inside.append(scope)
-        if line is None and stack:
-            line = stack[-1].event.source
+        if line is None and stack:  # a mode has no line of its own
+            sources = (opened.event.source for opened in reversed(stack))
+            line = next((source for source in sources if source is not None), None)
         return line
 
     def began(self, scope: ScopeId) -> None:

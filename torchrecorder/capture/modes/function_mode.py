@@ -105,8 +105,10 @@ class Calls:
             call.wrapped = peek_transformations() is not None
             if call.wrapped:
                 tensors = [(name, innermost(tensor)) for name, tensor in tensors]
+            tape.inside = call.function.inside if call.function is not None else None
             call.inputs = values.slots_of(tensors)
             call.tensors = self._sources(tensors) if values.aliases else tensors
+            tape.inside = None
             if facts.runs_backward:
                 op = self._begin_backward(call, args, kwargs)
             else:
@@ -142,7 +144,7 @@ class Calls:
 
     def _give_up(self, call: Call, error: Exception) -> None:
         """The instrument failed at a call: reset the running op, and remove its hooks."""
-        self.tape.op = getattr(call, "outer", None)
+        self.tape.op, self.tape.inside = getattr(call, "outer", None), None
         self.backward.abandon(getattr(call, "op", None))
         self.tape.lose("functions", error)
 

@@ -220,7 +220,7 @@ class Values:
             memory = self._held_before(tensor, storage)
             if memory is not None:
                 entry.set_storage(storage)
-                return self._adopt_alias(tensor, memory)
+                return self._adopt_alias(tensor, memory, entry.names)
         op = self.tape.next_op()
         before = entry.value
         value = self._renote(tensor, entry, op)
