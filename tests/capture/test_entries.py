@@ -162,25 +162,31 @@ def writes(*spans):
 def test_writes_that_reach_the_bytes():
     """Those that overlap, in order; those that end where the bytes begin do not."""
     storage = writes((0, 4), (2, 6), (6, 8), (8, 12))
-    assert storage.since(0, 4, 8) == [Write("o1", 2, 6), Write("o2", 6, 8)]
-    assert storage.since(0, 3, 4) == [Write("o1", 2, 6)]
-    assert storage.since(0, 12, 16) == []
-    assert Storage(None, 0).since(0, 0, 4) == []
+    assert storage.since(0, 4, 8) == ([Write("o1", 2, 6), Write("o2", 6, 8)], True)
+    assert storage.since(0, 3, 4) == ([Write("o1", 2, 6)], True)
+    assert storage.since(0, 8, 16) == ([Write("o3", 8, 12)], False)
+    assert storage.since(0, 12, 16) == ([], False)
+    assert Storage(None, 0).since(0, 0, 4) == ([], False)
+
+
+def ops_since(storage, *args):
+    return [write.op for write in storage.since(*args)[0]]
 
 
 def test_writes_after_those_seen():
     """What was seen is known."""
     storage = writes((0, 4), (0, 2), (0, 4), (0, 1))
-    assert [write.op for write in storage.since(2, 0, 4)] == ["o2", "o3"]
-    assert [write.op for write in storage.since(3, 0, 4)] == ["o3"]
-    assert storage.since(4, 0, 4) == []
+    assert ops_since(storage, 2, 0, 4) == ["o2", "o3"]
+    assert ops_since(storage, 3, 0, 4) == ["o3"]
+    assert ops_since(storage, 4, 0, 4) == []
 
 
-def test_a_write_over_everything_ends_the_search():
-    """What was written before lies behind it; one a byte short does not cover."""
-    assert [write.op for write in writes((0, 9), (2, 4), (0, 9)).since(0, 0, 9)] == ["o2"]
-    assert [write.op for write in writes((0, 9), (0, 8)).since(0, 0, 9)] == ["o0", "o1"]
-    assert [write.op for write in writes((0, 9), (1, 9)).since(0, 0, 9)] == ["o0", "o1"]
+def test_writes_over_everything_end_the_search():
+    """What was written before lies behind them; one a byte short does not cover."""
+    assert ops_since(writes((0, 9), (2, 4), (0, 9)), 0, 0, 9) == ["o2"]
+    assert ops_since(writes((0, 9), (4, 9), (2, 3), (0, 4)), 0, 0, 9) == ["o1", "o3"]
+    assert ops_since(writes((0, 9), (0, 8)), 0, 0, 9) == ["o0", "o1"]
+    assert ops_since(writes((0, 9), (1, 9)), 0, 0, 9) == ["o0", "o1"]
 
 
 def test_storages_are_those_of_memory():

@@ -150,21 +150,17 @@ def test_what_a_collective_wrote() -> None:
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 5)), max_size=9),
        st.integers(0, 9), st.integers(0, 9), st.integers(1, 5))
 def test_writes_since(writes: list[tuple[int, int]], seen: int, low: int, size: int) -> None:
-    """Of each byte the last writer is among them, in order; nothing from before, nothing beside."""
+    """The last writer of each byte, in order, and whether each byte has one."""
     storage = Storage(None, 0)
     for number, (begin, length) in enumerate(writes):
         storage.write(f"o{number}", begin, begin + length)  # type: ignore[arg-type]
-    found = [int(write.op[1:]) for write in storage.since(seen, low, low + size)]
-    meets = [number for number, (begin, length) in enumerate(writes)
-             if number >= seen and begin < low + size and low < begin + length]
-    assert found == sorted(found) and set(found) <= set(meets)
-    for byte in range(low, low + size):
-        last = [number for number in meets
-                if writes[number][0] <= byte < writes[number][0] + writes[number][1]]
-        assert not last or last[-1] in found
-    if meets and found != meets:
-        begin, length = writes[found[0]]
-        assert begin <= low and low + size <= begin + length
+    found, are_all = storage.since(seen, low, low + size)
+    last: dict[int, int] = {}
+    for number, (begin, length) in [*enumerate(writes)][seen:]:
+        written = {*range(begin, begin + length)} & {*range(low, low + size)}
+        last.update(dict.fromkeys(written, number))
+    assert [int(write.op[1:]) for write in found] == sorted({*last.values()})
+    assert are_all == (len(last) == size)
 
 
 # Nodes and tasks --------------------------------------------------------------------------

@@ -87,7 +87,7 @@ def written_as_bytes() -> Run:
     data = data(getitem2)
     add_! = add_(getitem)
     add_2! = add_(data)
-    join = join(add, add_.1, add_2.1)
+    join = join(add_.1, add_2.1)
     mul = mul(x, join)
     return mul
     """,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from torch import Tensor, UntypedStorage
@@ -76,20 +76,36 @@ class Storage:
             self.writes = []
         self.writes.append(made(Write, (op, low, high)))
 
-    def since(self, seen: int, low: int, high: int) -> list[Write]:
-        """The writes after the first *seen* ones that overlap these bytes.
+    def since(self, seen: int, low: int, high: int) -> tuple[list[Write], bool]:
+        """The writes after the first *seen* ones that these bytes are from, and whether all are.
 
-        A write that covers all of them ends the search: its op read the earlier contents, so that
-        earlier writes are reached through it.
+        The op of a write read the earlier contents of what it wrote, so that earlier writes there
+        are reached through it.
         """
-        found = []
+        found: list[Write] = []
+        rest = [(low, high)]
         for place in range(len(self.writes) - 1, seen - 1, -1):
             write = self.writes[place]
             if write.low < high and low < write.high:
-                found.append(write)
-                if write.low <= low and high <= write.high:
-                    break
-        return found[::-1]
+                left = [*_without(rest, write)]
+                if left != rest:
+                    found.append(write)
+                    rest = left
+                    if not rest:
+                        break
+        return found[::-1], not rest
+
+
+def _without(ranges: list[tuple[int, int]], write: Write) -> Iterator[tuple[int, int]]:
+    """Ranges of bytes without those of a write."""
+    for low, high in ranges:
+        if write.high <= low or high <= write.low:
+            yield low, high
+            continue
+        if low < write.low:
+            yield low, write.low
+        if write.high < high:
+            yield write.high, high
 
 
 class Storages:

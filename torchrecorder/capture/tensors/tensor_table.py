@@ -182,24 +182,25 @@ class Values:
 
     def _read_written(self, tensor: Tensor, entry: Entry) -> ValueId:
         """The value of *tensor* after writes to other aliases of its memory."""
-        missed = entry.storage.since(entry.seen, *reach_of(tensor))
+        missed, are_all = entry.storage.since(entry.seen, *reach_of(tensor))
         if not missed:
             entry.seen = len(entry.storage.writes)
             entry.version = version_of(tensor)
             return entry.value
         if len(missed) == 1:
             return self._renote(tensor, entry, missed[0].op)
-        return self._join(tensor, entry, missed)
+        return self._join(tensor, entry, missed, are_all)
 
-    def _join(self, tensor: Tensor, entry: Entry, missed: list[Write]) -> ValueId:
-        """The value of *tensor* after several writes, which a pass op joins."""
+    def _join(self, tensor: Tensor, entry: Entry, missed: list[Write], are_all: bool) -> ValueId:
+        """The value of *tensor* after several writes, which a pass op joins, with what was there
+        before unless *are_all* that there is now."""
         op = self.tape.next_op()
-        slots = [Slot("0", entry.value)]
+        parts = [] if are_all else [entry.value]
         entry.role = Role.INNER
-        for number, write in enumerate(missed, 1):
-            slots.append(Slot(str(number), self._state(tensor, entry, write.op)))
+        parts += [self._state(tensor, entry, write.op) for write in missed]
         value = self._renote(tensor, entry, op)
-        self.tape.state_op(op, "join", tuple(slots), (value,), OpKind.PASS)
+        slots = tuple(Slot(str(number), part) for number, part in enumerate(parts))
+        self.tape.state_op(op, "join", slots, (value,), OpKind.PASS)
         return value
 
     def _read_changed(self, tensor: Tensor, entry: Entry) -> ValueId:

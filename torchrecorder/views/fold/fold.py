@@ -103,16 +103,20 @@ def names_of(
     if not is_block(group[0]):
         scopes = (recording.scopes.get(ScopeId(item)) for item in group)
         return tuple(scope.name for scope in scopes if scope is not None)
-    named = [
-        tuple(
-            recording.scopes[ScopeId(item)].name
-            for item in children(block)
-            if item in recording.scopes
-        )
-        for block in group
-    ]
+    named = [tuple(_scopes_in(recording, block, children)) for block in group]
     same = all(names == named[0] for names in named)
     return named[0] if same else tuple(name for names in named for name in names)
+
+
+def _scopes_in(
+    recording: RecordedRun, block: str, children: Callable[[str], Iterable[str]]
+) -> Iterator[str]:
+    """The names of the scopes in a block, and in the blocks inside it."""
+    for item in children(block):
+        if is_block(item):
+            yield from _scopes_in(recording, item, children)
+        elif item in recording.scopes:
+            yield recording.scopes[ScopeId(item)].name
 
 
 def _names_inside(recording: RecordedRun, instances: Iterable[str]) -> tuple[str, ...]:
