@@ -34,7 +34,7 @@ UNSEEN = -2
 
 
 def tensors_of(found: Any) -> Iterator[Tensor]:
-    """Tensors in nested tuples, lists, dicts and dataclasses, in reading order."""
+    """Tensors in nested tuples, lists, dicts, slices and dataclasses, in reading order."""
     if isinstance(found, Tensor):
         yield found
     elif isinstance(found, (tuple, list)):
@@ -43,6 +43,9 @@ def tensors_of(found: Any) -> Iterator[Tensor]:
     elif isinstance(found, dict):
         for each in list(found):
             yield from tensors_of(found[each])
+    elif isinstance(found, slice):
+        for end in (found.start, found.stop, found.step):
+            yield from tensors_of(end)
     elif dataclasses.is_dataclass(found) and not isinstance(found, type):
         for field in dataclasses.fields(found):
             yield from tensors_of(getattr(found, field.name, None))

@@ -15,6 +15,7 @@ from torchrecorder.events import (
     BYTES_PEAK,
     GRAD_SUFFIX,
     MODES,
+    NO_STORAGE,
     STORED,
     Allocation,
     Communication,
@@ -258,13 +259,17 @@ class _TableBuilder:
         return statistics.node in (self.values if statistics.run < 0 else self.grads)
 
     def _give_aliases(self) -> None:
-        """Add to the outputs of an op the aliases of the memory that it wrote."""
+        """Add to the outputs of an op the aliases of the memory that it wrote, and the gradients
+        that a backward pass made; it wrote those to which it added."""
+        known = {NO_STORAGE}
         for value in self.values.values():
             op = self.ops.get(value.producer) if value.producer is not None else None
             if op is not None and value.id not in op.outputs:
+                writes = (value.id,) if value.storage in known else ()
                 self.ops[op.id] = op.replace(
-                    outputs=(*op.outputs, value.id), writes=(*op.writes, value.id)
+                    outputs=(*op.outputs, value.id), writes=(*op.writes, *writes)
                 )
+            known.add(value.storage)
 
     def _find_results(self) -> None:
         """The results of calls that returned unobserved: what is read outside of them.

@@ -84,13 +84,17 @@ def test_what_a_pass_adds_to_is_written_although_it_is_not_read() -> None:
 
 
 def test_a_pass_after_zero_grad_adds_to_nothing() -> None:
-    """Gradients were freed: the passes have nothing to do with each other."""
+    """Gradients were freed: the passes have nothing to do with each other, and write nowhere."""
     net = model()
     with torchrecorder.Recorder(net) as recorder:
         accumulated(net, 1)
         accumulated(net, 1)
     recording = recorder.recording
-    assert all(len(recording.ops[each].inputs) == 1 for each in passes(recording))
+    for op in map(recording.ops.__getitem__, passes(recording)):
+        assert len(op.inputs) == 1 and len(op.outputs) == 4 and not op.writes
+        assert recording.annotations["output_bytes"].of([op.id]) == 4 * sum(
+            weight.numel() for weight in net.parameters()
+        )
     one, other = steps(recording)
     assert behind(recording, one) == {passes(recording)[0]}
     assert passes(recording)[1] in behind(recording, other)

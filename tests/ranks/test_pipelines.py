@@ -136,8 +136,8 @@ def _corners(svg, run):
 
     found = []
     for lane in run.lanes:
-        frame = svg[: svg.index(f">{lane.name}<")].rpartition("<path")[2]
-        found.append(min(float(x) for x in re.findall(r"[ML](-?[\d.]+),", frame)))
+        frame = svg[: svg.index(f">{lane.name}<")].rpartition("<rect")[2]
+        found.append(float(re.search(r' x="(-?[\d.]+)"', frame)[1]))
     return found
 
 

@@ -198,7 +198,7 @@ def gradient_penalty() -> Run:
     detach = detach(x)
     mul = mul(detach, w)
     sum = sum(mul)
-    backward! = backward(sum)
+    backward = backward(sum)
     mul2 = mul(backward)
     sub = sub(x, mul2)
     return sub

@@ -54,6 +54,11 @@ def lasting_outputs(values: Mapping[ValueId, Value], op: Op) -> Sequence[ValueId
     return [value for value in found if not names_gradient(values[value].names)]
 
 
+def written(op: Op, outputs: Sequence[ValueId]) -> int:
+    """How many of these *outputs* of *op* it wrote in place."""
+    return len(frozenset(op.writes).intersection(outputs)) if op.writes else 0
+
+
 @lru_cache(maxsize=4096)
 def without_numbers(text: str) -> str:
     """*text* with every number replaced by 0."""
@@ -322,8 +327,7 @@ class _Forms:
     def _op(self, op: Op, form: _Form) -> Iterator[Any]:
         place, values = self._place, self.recording.values
         outputs = (own_outputs if self.exact else lasting_outputs)(values, op)
-        writes = len(op.writes) - len(op.outputs) + len(outputs)
-        yield op.kind.value, op.qualname, op.failed, writes
+        yield op.kind.value, op.qualname, op.failed, written(op, outputs)
         yield tuple([(name, place(value, form)) for name, value in op.inputs])
         yield tuple([self._look(values[value]) for value in outputs])
 

@@ -187,17 +187,8 @@ class Facts:
 
     def _output(self, op: Op, value: Value) -> str:
         """An output of an op; a gradient with its name, because a pass has many."""
-        is_gradient = names_gradient(value.names)
-        name = f"{value.names[0]}: " if is_gradient else ""
-        is_new = is_gradient and self._first_values[value.storage] == value.id
-        written = ", written in place" if value.id in op.writes and not is_new else ""
-        return f"{name}{self.form(value)}{written}"
-
-    @cached_property
-    def _first_values(self) -> dict[int, ValueId]:
-        """The first value in each storage: a gradient that is one was not there before its pass."""
-        values = [*self.recording.values.values()]
-        return {value.storage: value.id for value in reversed(values)}
+        name = f"{value.names[0]}: " if names_gradient(value.names) else ""
+        return f"{name}{self.form(value)}{', written in place' if value.id in op.writes else ''}"
 
     @cached_property
     def _stored_values(self) -> frozenset[ValueId]:

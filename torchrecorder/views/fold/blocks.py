@@ -14,7 +14,7 @@ from typing import NamedTuple
 from torchrecorder.events import OpId, ScopeId, ScopeKind, Slot, SourceLine, ValueId, names_gradient
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.graph.structural_hash import lasting_outputs, without_numbers
+from torchrecorder.graph.structural_hash import lasting_outputs, without_numbers, written
 from torchrecorder.views.fold.periods import Repetition, runs
 
 PREFIX = "block:"
@@ -163,7 +163,7 @@ def op_key(recording: RecordedRun, op: Op) -> Hashable:
         op.kind,
         op.qualname,
         op.failed,
-        len(op.writes) - len(op.outputs) + len(outputs),
+        written(op, outputs),
         tuple((name, without_numbers(text)) for name, text in op.arguments),
         tuple(
             (slot.name, *_form(values[slot.value]))
