@@ -104,3 +104,46 @@ def test_a_rollout_before_training_gives_its_last_step_to_the_loop() -> None:
     assert [(cluster.names, cluster.count) for cluster in view.clusters.values()] == [
         (("Linear", "Linear"), 4)
     ]
+
+
+@pytest.mark.parametrize("number, folds", [(2, False), (3, True)])
+def test_how_many_fold_with_inputs_of_their_own(number: int, folds: bool) -> None:
+    """Three: two are the branches of a Siamese network."""
+    assert ("xs  ×3" in counts(view_of(towers(number)))) == folds
+
+
+def test_an_input_in_the_frame_of_a_loop_counts_once() -> None:
+    """The frame says how often."""
+    model = nn.Linear(4, 2)
+    with torchrecorder.Recorder(model) as recorder:
+        for _ in range(4):
+            model(torch.from_numpy(np.ones((1, 4), "f"))).exp().sin().sum()
+    view = view_of(recorder.recording, depth=0)
+    (frame,) = view.clusters.values()
+    assert frame.count == 4 and set(counts(view).values()) == {1}
+
+
+def test_inputs_of_other_forms_are_not_equal() -> None:
+    """The modules are, since they make numbers of them first."""
+    given = [torch.ones(2, 3), torch.ones(3, 2), torch.ones(6, 1)]
+
+    class Summed(nn.Module):
+        """Reads any shape."""
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            """The sum."""
+            return x.sum()
+
+    class Each(nn.Module):
+        """One module for each input."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.parts = nn.ModuleList(Summed() for _ in given)
+
+        def forward(self, xs: list[torch.Tensor]) -> torch.Tensor:
+            """All sums."""
+            return torch.stack([part(x) for part, x in zip(self.parts, xs)])
+
+    view = view_of(torchrecorder.record(Each(), (given,)))
+    assert set(counts(view).values()) == {1} and len(counts(view)) == 3 + 3 + 2
