@@ -86,26 +86,22 @@ class Storage:
         rest = [(low, high)]
         for place in range(len(self.writes) - 1, seen - 1, -1):
             write = self.writes[place]
-            if write.low < high and low < write.high:
-                left = [*_without(rest, write)]
-                if left != rest:
-                    found.append(write)
-                    rest = left
-                    if not rest:
-                        break
+            left = [*_without(rest, write)]
+            if left != rest:
+                found.append(write)
+                rest = left
+                if not rest:
+                    break
         return found[::-1], not rest
 
 
 def _without(ranges: list[tuple[int, int]], write: Write) -> Iterator[tuple[int, int]]:
     """Ranges of bytes without those of a write."""
     for low, high in ranges:
-        if write.high <= low or high <= write.low:
-            yield low, high
-            continue
         if low < write.low:
-            yield low, write.low
+            yield low, min(high, write.low)
         if write.high < high:
-            yield write.high, high
+            yield max(low, write.high), high
 
 
 class Storages:
