@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 import torchrecorder
-from tests.views.loops import loops, view_of
+from tests.views.loops import loops, made, texts, view_of
+from tests.views.loops import recorded as of_loops
 from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.style.style import Style
@@ -79,6 +80,15 @@ def test_all_rounds_are_one(program: Callable[[], torch.Tensor]) -> None:
     assert "scalar" in group.label[-1].text
     (add,) = [one for one in figure.shapes if one.label[0].text in ("add", "+")]
     assert [text.text for text in add.label[1:]] == []
+
+
+def test_a_sum_of_weights_does_not_add_0_in_each_round() -> None:
+    """Its box is that of all rounds, of which the first alone begins with 0."""
+    net = made()
+    recording = of_loops(net, lambda: sum(weight.square().sum() for weight in net.parameters()))
+    view = view_of(recording)
+    assert [count for _, count in loops(view)] == [8]
+    assert "+ 0" not in texts(view, "add")
 
 
 def test_a_sum_that_is_not_folded_says_that_it_begins_with_0() -> None:
