@@ -213,6 +213,21 @@ def test_a_mode_inside_of_another_is_a_region_in_its_region() -> None:
     assert inner == ["cpu bfloat16"] * 2
 
 
+@pytest.mark.parametrize("mode", [lambda: torch.autocast("cpu"), torch.inference_mode])
+def test_a_mode_that_had_ended_has_no_region_inside(mode: Callable[..., Any]) -> None:
+    """Although gradients are switched off before it begins again, and nothing ran between."""
+
+    def run(x: torch.Tensor) -> None:
+        with mode():
+            x.exp()
+        with torch.no_grad():
+            with mode():
+                x.cos()
+            x.tan()
+
+    assert [inside for _, inside in regions(run)] == [["exp"], ["cos"], ["tan"]]
+
+
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.autocast])
 def test_a_model_that_is_made_in_a_mode_is_in_its_region(mode: Callable[..., Any]) -> None:
     """Although the initialization of its weights switches gradients off and on."""

@@ -147,3 +147,22 @@ def test_inputs_of_other_forms_are_not_equal() -> None:
 
     view = view_of(torchrecorder.record(Each(), (given,)))
     assert set(counts(view).values()) == {1} and len(counts(view)) == 3 + 3 + 2
+
+
+def test_inputs_of_which_some_require_gradients_stay_apart() -> None:
+    """The tooltip of the box would say of all what is so of the first."""
+
+    class Towers(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.towers = nn.ModuleList(nn.Linear(3, 3) for _ in range(4))
+
+        def forward(self, xs: list[torch.Tensor]) -> torch.Tensor:
+            return torch.stack([tower(x) for tower, x in zip(self.towers, xs)])
+
+    def titles(first: bool) -> set[str]:
+        xs = [torch.rand(2, 3, requires_grad=first and not place) for place in range(4)]
+        return set(counts(view_of(torchrecorder.record(Towers(), (xs,)))))
+
+    assert "xs  ×4" in titles(False)
+    assert {"xs.0", "xs  ×3", "towers.0: Linear"} <= titles(True)

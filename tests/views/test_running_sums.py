@@ -9,10 +9,12 @@ import torch
 from torch import nn
 
 import torchrecorder
-from tests.views.loops import loops, view_of
+from tests.views.loops import loops, made, name_of, texts, view_of
+from tests.views.loops import recorded as of_loops
 from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.style.style import Style
+from torchrecorder.style.unread import unread
 
 
 def rounds(number: int = 4) -> Iterator[torch.Tensor]:
@@ -79,6 +81,38 @@ def test_all_rounds_are_one(program: Callable[[], torch.Tensor]) -> None:
     assert "scalar" in group.label[-1].text
     (add,) = [one for one in figure.shapes if one.label[0].text in ("add", "+")]
     assert [text.text for text in add.label[1:]] == []
+
+
+def test_a_sum_of_weights_does_not_add_0_in_each_round() -> None:
+    """Its box is that of all rounds, of which the first alone begins with 0."""
+    net = made()
+    recording = of_loops(net, lambda: sum(weight.square().sum() for weight in net.parameters()))
+    view = view_of(recording)
+    assert [count for _, count in loops(view)] == [8]
+    assert "+ 0" not in texts(view, "add")
+
+
+@pytest.mark.parametrize("start", [lambda: 0, lambda: torch.zeros(())])
+@pytest.mark.parametrize("is_in_place", [True, False])
+def test_rounds_are_not_hidden_readers_of_their_sum(
+    start: Callable[[], torch.Tensor | int], is_in_place: bool
+) -> None:
+    """What reads the sum after the loop is: it is asked for here, unless a round writes it."""
+
+    def program() -> torch.Tensor:
+        total = start()
+        for loss in rounds():
+            if is_in_place:
+                total += loss
+            else:
+                total = total + loss
+        assert isinstance(total, torch.Tensor)
+        total.item()
+        return total
+
+    view = view_of(recorded(program))
+    (add,) = [box.id for box in view.boxes.values() if name_of(view, box.id) in ("add", "add_")]
+    assert unread(view).get(add) == (None if is_in_place else "read by item")
 
 
 def test_a_sum_that_is_not_folded_says_that_it_begins_with_0() -> None:

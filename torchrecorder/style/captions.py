@@ -240,10 +240,14 @@ class Captions:
     def _given(self, op: Op, box: Box) -> tuple[tuple[str, str], ...]:
         """The arguments of an op, with ranges if it stands for all rounds of a loop."""
         ops = self.recording.ops
-        if box.instances:
-            return _spanned([ops[OpId(instance)].arguments for instance in box.instances])
         if begins_sum(op) and len(self.recording.running_sums.intersection(box.members)) > 1:
             return ()  # other rounds add to the sum
+        if box.instances:  # of ops, or of the grad nodes of ops that have one each
+            grads = self.recording.grad_nodes
+            owners = [
+                grads[GradId(one)].owner if one in grads else OpId(one) for one in box.instances
+            ]
+            return _spanned([ops[owner].arguments for owner in owners if owner is not None])
         alike = [ops[OpId(member)] for member in box.members if member in ops and member != op.id]
         alike = [item for item in alike if item.name == op.name]
         if not alike or all(item.arguments == op.arguments for item in alike):

@@ -36,14 +36,23 @@ def _is_idle(view: View, box: Box) -> bool:
     op = view.recording.ops.get(OpId(box.id))
     if op is None or box.kind is not BoxKind.OP or op.failed:
         return False
-    return bool(op.outputs) and not op.writes
+    return bool(op.outputs) and not any(one.writes for one in _ops_of(view, box))
+
+
+def _ops_of(view: View, box: Box) -> list[Op]:
+    """The operations of a box, which may stand for all rounds of a loop."""
+    ops = view.recording.ops
+    return [ops[OpId(member)] for member in box.members if member in ops]
 
 
 def _readers(view: View, box: Box) -> str:
-    """The hidden operations that read the results of an idle box, as a caption."""
+    """The hidden operations that read the results of an idle box, as a caption.
+
+    Other rounds of a loop are no hidden operations if the box stands for them too.
+    """
     recording = view.recording
-    op = recording.ops.get(OpId(box.id))
-    given: Iterable[ValueId] = map(ValueId, box.members) if op is None else op.outputs
+    results = (value for op in _ops_of(view, box) for value in op.outputs)
+    given: Iterable[ValueId] = map(ValueId, box.members) if box.kind is BoxKind.INPUT else results
     found: dict[OpId, Op] = {}
     waiting, seen = [*given], set[ValueId]()
     while waiting:
@@ -57,7 +66,11 @@ def _readers(view: View, box: Box) -> str:
                 found[reader.id] = reader
     if not found:
         return NOT_READ
-    unseen = (reader for reader in found.values() if reader.id not in view.boxes)
+    rounds = frozenset(box.members)
+    unseen = (
+        reader for reader in found.values()
+        if reader.id not in view.boxes and reader.id not in rounds
+    )
     hidden = sorted(unseen, key=attrgetter("index"))
     names = [*dict.fromkeys(reader.name for reader in hidden)]
     more = ["..."] if len(names) > _MOST_NAMES else []

@@ -108,7 +108,8 @@ class Regions:
     def switched(self, frame: FrameType, on: bool) -> None:
         """Grad mode is switched *on* or off at *frame*: a no_grad block may begin or end here.
 
-        A block that begins inside another does not end that one.
+        A block that begins inside another does not end that one; one whose autocast or inference
+        mode is off by then has ended.
         """
         self._synced = None, self.state
         try:
@@ -117,14 +118,19 @@ class Regions:
             return
         running = [region.key for region in found]
         self._around_switch = [region.key for region in found if region.forward is not None]
-        begins = _begins_block(frame)
-        for opened in reversed(self._open()):
-            key = opened.key
+        begins, now = _begins_block(frame), mode_state()
+        opened = self._open()
+        while opened:
+            last = opened.pop()
+            key = last.key
             if any(key is one for one in running):
                 break
             if isinstance(key, ModeState) and (begins or key.grad is on):
-                break
-            self.close(opened)
+                modes = (item.key for item in reversed(opened) if isinstance(item.key, ModeState))
+                around = next(modes, None) or self._modes_at_entry()
+                if not _has_ended(key, around, now._replace(grad=key.grad)):
+                    break
+            self.close(last)
 
     def _modes_at_entry(self) -> ModeState:
         """The modes at the start of the innermost module call."""
@@ -310,11 +316,16 @@ def _still_on(
         if not isinstance(mode, ModeState):
             break
         now = state._replace(grad=mode.grad) if switched and not state.grad else state
-        if any(own not in (before, later) for own, before, later in zip(mode, at_entry, now)):
+        if _has_ended(mode, at_entry, now):
             break
         found.append(mode)
         at_entry = mode
     return found
+
+
+def _has_ended(mode: ModeState, around: ModeState, now: ModeState) -> bool:
+    """Whether something that *mode* switches, in the modes *around* it, is no longer so *now*."""
+    return any(own not in (before, later) for own, before, later in zip(mode, around, now))
 
 
 def _around(loader: Region, opened: list[OpenScope], modes: list[ModeState]) -> list[ModeState]:

@@ -46,10 +46,13 @@ class OwnSources:
         return self._known[item]
 
     def _form(self, box: str) -> Hashable:
-        """Kind and shape of the tensors of *box*, and their name without numbers."""
+        """What is said of the tensors of *box*, with their name without numbers."""
         drawn, value = self.items.view.boxes[box], self.items.view.recording.values[ValueId(box)]
         name = without_numbers(value.names[0]) if value.names else ""
-        return drawn.kind, drawn.count, value.shape, value.dtype, name
+        return (
+            drawn.kind, drawn.count, value.shape, value.dtype, value.device, value.kind,
+            value.requires_grad, name,
+        )
 
     def groups(self, siblings: Sequence[str]) -> Iterator[tuple[str, ...]]:
         """The own sources that each of *siblings* has in the same place."""
