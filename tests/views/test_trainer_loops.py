@@ -67,6 +67,27 @@ def test_functions_that_are_given_another_number_in_each_round() -> None:
     assert counts(recording, functions=True) == [4]
 
 
+@pytest.mark.parametrize("rates", [
+    (0.5, -0.5, 0.25, -1.5), (0.01, 0.001, 0.0001, 0.00001), (0, 0.5, 0.75, 1), (1e-7, 2.5, -3e-9, 1.0),
+])  # fmt: skip
+@pytest.mark.parametrize("functions", [True, False])
+def test_numbers_of_any_sign_and_size(rates: tuple[float, ...], functions: bool) -> None:
+    """Advantages are negative in some rounds; rates get too small to be written without exponent,
+    and a weight of a loss that grows to 1 begins and ends with a whole number."""
+    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
+
+    def train(x: torch.Tensor, rate: float) -> torch.Tensor:
+        return x + model(x) * rate
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        for rate in rates:
+            x = train(x, rate).relu()
+        return x
+
+    recording = torchrecorder.record(program, torch.rand(3, 4))
+    assert counts(recording, functions=functions) == [4]
+
+
 def test_a_function_of_which_the_last_round_reads_other_results() -> None:
     """A metric keeps several sums; what it computes at the end needs some of them."""
     model = nn.Sequential(nn.Linear(4, 4), nn.Tanh())

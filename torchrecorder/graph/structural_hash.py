@@ -60,6 +60,17 @@ def without_numbers(text: str) -> str:
     return re.sub(r"\d+", "0", text)
 
 
+@lru_cache(maxsize=4096)
+def without_values(text: str) -> str:
+    """The *text* of an argument with every number replaced by 0, whole or not.
+
+    The sign of a whole one counts: ``x[1:]`` and ``x[-1:]`` are different parts.
+    """
+    return _NUMBER.sub("0", text)
+
+
+_NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+(?:e[+-]?\d+)?|e[+-]?\d+)|\d+")
+
 UNRANKED = 0, -1
 """The series and number of a value that is from outside everywhere."""
 
@@ -272,7 +283,7 @@ class _Forms:
                 arguments = tuple(inner.settings)
             if is_region:
                 form.settings += arguments
-                arguments = tuple([(name, without_numbers(text)) for name, text in arguments])
+                arguments = tuple([(name, without_values(text)) for name, text in arguments])
             yield arguments
         if self.exact or scope.kind is not ScopeKind.FUNCTION:  # else: what ran later read them
             yield tuple([(slot.name, self._place(slot.value, form)) for slot in scope.outputs])
