@@ -68,7 +68,7 @@ def test_functions_that_are_given_another_number_in_each_round() -> None:
 
 
 @pytest.mark.parametrize("rates", [
-    (0.5, -0.5, 0.25, -1.5), (0.01, 0.001, 0.0001, 0.00001), (0, 0.5, 0.75, 1), (1e-7, 2.5, -3e-9, 1.0),
+    (0.5, -0.5, 0.25, -1.5), (0.01, 0.001, 0.0001, 0.00001), (0, 0.5, 0.75, 1), (1e-7, 2, -3e-9, 1.0),
 ])  # fmt: skip
 @pytest.mark.parametrize("functions", [True, False])
 def test_numbers_of_any_sign_and_size(rates: tuple[float, ...], functions: bool) -> None:
