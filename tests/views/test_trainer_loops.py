@@ -88,6 +88,39 @@ def test_numbers_of_any_sign_and_size(rates: tuple[float, ...], functions: bool)
     assert counts(recording, functions=functions) == [4]
 
 
+class Queue(nn.Module):
+    """A module that writes to another part of its queue in each call, and scales its result."""
+
+    def __init__(self, scale: float) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.place, self.scale = 0, scale
+        self.queue: torch.Tensor
+        self.register_buffer("queue", torch.zeros(12, 4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.linear(x)
+        with torch.no_grad():
+            self.queue[self.place : self.place + 3] = y
+        self.place += 3
+        return y * self.scale
+
+
+def test_calls_of_a_module_may_have_other_numbers() -> None:
+    """Such as a place in a queue, or what it is annealed with; those of other modules count."""
+    model, others = Queue(0.5), [Queue(0.5), Queue(0.25), Queue(0.75)]
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(4):
+            x = model(x).relu()
+        for other in others:
+            x = other(x)
+        return x
+
+    recording = torchrecorder.record(program, torch.rand(3, 4))
+    assert counts(recording) == [4]
+
+
 def test_a_function_of_which_the_last_round_reads_other_results() -> None:
     """A metric keeps several sums; what it computes at the end needs some of them."""
     model = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
