@@ -68,7 +68,7 @@ def test_functions_that_are_given_another_number_in_each_round() -> None:
 
 
 @pytest.mark.parametrize("rates", [
-    (0.5, -0.5, 0.25, -1.5), (0.01, 0.001, 0.0001, 0.00001), (0, 0.5, 0.75, 1), (1e-7, 2, -3e-9, 1.0),
+    (0.5, -0.5, 0.25, -1.5), (0.01, 0.001, 0.0001, 0.00001), (0, 0.5, 0.75, 1), (1e-7, 2, -3e-9, 1),
 ])  # fmt: skip
 @pytest.mark.parametrize("functions", [True, False])
 def test_numbers_of_any_sign_and_size(rates: tuple[float, ...], functions: bool) -> None:
@@ -86,6 +86,32 @@ def test_numbers_of_any_sign_and_size(rates: tuple[float, ...], functions: bool)
 
     recording = torchrecorder.record(program, torch.rand(3, 4))
     assert counts(recording, functions=functions) == [4]
+
+
+def test_models_that_each_round_makes() -> None:
+    """As for the folds of a cross validation: only the second has a number in its name."""
+
+    def program() -> None:
+        for _ in range(3):
+            model = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for _ in range(2):
+                optimizer.zero_grad()
+                model(torch.rand(3, 4)).sum().backward()
+                optimizer.step()
+
+    with torchrecorder.Recorder() as recorder:
+        program()
+    assert counts(recorder.recording, depth=1) == [3, 2]
+
+
+def test_models_of_an_ensemble() -> None:
+    """All are given the same input."""
+    models = [nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2)) for _ in range(4)]
+    with torchrecorder.Recorder() as recorder:
+        x = torch.rand(3, 4)
+        torch.stack([model(x) for model in models]).mean(0)
+    assert counts(recorder.recording, depth=1) == [4]
 
 
 class Queue(nn.Module):

@@ -56,8 +56,11 @@ def lasting_outputs(values: Mapping[ValueId, Value], op: Op) -> Sequence[ValueId
 
 @lru_cache(maxsize=4096)
 def without_numbers(text: str) -> str:
-    """*text* with every number replaced by 0."""
-    return re.sub(r"\d+", "0", text)
+    """*text* with every number replaced by 0, and without the number of an outermost module.
+
+    The first of several models of one class is ``Net``, and the second ``Net_1``.
+    """
+    return re.sub(r"\d+", "0", re.sub(r"_\d+(?=\.|$)", "", text))
 
 
 @lru_cache(maxsize=4096)
