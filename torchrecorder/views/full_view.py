@@ -119,7 +119,8 @@ class _Whole:
         if not self._rewritten.isdisjoint((*one.names, one.storage)):
             around = self._outside_modes(around)
             if kind in (BoxKind.CONSTANT, BoxKind.BUFFER) and one.storage != NO_STORAGE:
-                around = self.nesting.common([around, *self._readers_of_memory[one.storage]])
+                others = self._readers_of_memory.get(one.storage, ())
+                around = self.nesting.common([around, *others])
         return Box(value, kind, around, (value,))
 
     @cached_property
