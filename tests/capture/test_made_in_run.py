@@ -319,3 +319,31 @@ def test_a_weight_that_set_gives_other_memory():
     name = "ParametrizedLinear.parametrizations.weight.original"
     assert recording.why_no_gradient(name) is None
     assert "no gradient" not in recording.summary()
+
+
+class Centered(nn.Module):
+    """Each call computes another average."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("center", torch.zeros(3))
+
+    def forward(self, x):
+        y = x - self.center
+        self.center = self.center * 0.9 + x.detach().mean(0) * 0.1
+        return y
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_buffers_that_each_call_computes_anew(known):
+    """They have the name of those before, and are connected to what computed them."""
+    model = Centered()
+    with torchrecorder.Recorder(model) if known else torchrecorder.Recorder() as recorder:
+        for _ in range(3):
+            model(torch.rand(2, 3))
+    recording = recorder.recording
+    values = [value for value in recording.values.values() if value.names == ("center",)]
+    assert [value.producer is None for value in values] == [True, False, False]
+    assert {recording.stored[value.id] for value in values} == {values[0].role}
+    calls = [scope for scope in recording.scopes.values() if scope.cls == "Centered"]
+    assert len({recording.structures[scope.id] for scope in calls}) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
@@ -229,3 +230,37 @@ def test_the_first_step_of_averaging_by_hand_folds() -> None:
                     mean.lerp_(weight, 0.1)
     view = make_view(recorder.recording, ViewOptions())
     assert max(cluster.count for cluster in view.clusters.values()) == 4
+
+
+@pytest.mark.parametrize("region", [True, False])
+@pytest.mark.parametrize("depth", [None, 2])
+def test_buffers_that_each_call_writes_begin_before_the_first(
+    region: bool, depth: int | None
+) -> None:
+    """They are in no round: the others read what the one before has written."""
+
+    class Centered(torch.nn.Module):
+        center: torch.Tensor
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = torch.nn.Linear(4, 4)
+            self.register_buffer("center", torch.zeros(4))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = self.linear(x)
+            with torch.no_grad() if region else contextlib.nullcontext():
+                self.center.mul_(0.9).add_(y.detach().mean(0))
+            return y * 0.5
+
+    model = Centered()
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(4):
+            x = model(x).relu()
+        return x
+
+    view = make_view(torchrecorder.record(program, torch.rand(3, 4)), ViewOptions(depth=depth))
+    view.check()
+    loops = [item for item in (*view.clusters.values(), *view.boxes.values()) if item.count > 1]
+    assert [loop.count for loop in loops] == [4]

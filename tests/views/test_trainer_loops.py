@@ -67,6 +67,86 @@ def test_functions_that_are_given_another_number_in_each_round() -> None:
     assert counts(recording, functions=True) == [4]
 
 
+@pytest.mark.parametrize("rates", [
+    (0.5, -0.5, 0.25, -1.5), (0.01, 0.001, 0.0001, 0.00001), (0, 0.5, 0.75, 1), (1e-7, 2, -3e-9, 1),
+])  # fmt: skip
+@pytest.mark.parametrize("functions", [True, False])
+def test_numbers_of_any_sign_and_size(rates: tuple[float, ...], functions: bool) -> None:
+    """Advantages are negative in some rounds; rates get too small to be written without exponent,
+    and a weight of a loss that grows to 1 begins and ends with a whole number."""
+    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
+
+    def train(x: torch.Tensor, rate: float) -> torch.Tensor:
+        return x + model(x) * rate
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        for rate in rates:
+            x = train(x, rate).relu()
+        return x
+
+    recording = torchrecorder.record(program, torch.rand(3, 4))
+    assert counts(recording, functions=functions) == [4]
+
+
+def test_models_that_each_round_makes() -> None:
+    """As for the folds of a cross validation: only the second has a number in its name."""
+
+    def program() -> None:
+        for _ in range(3):
+            model = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for _ in range(2):
+                optimizer.zero_grad()
+                model(torch.rand(3, 4)).sum().backward()
+                optimizer.step()
+
+    with torchrecorder.Recorder() as recorder:
+        program()
+    assert counts(recorder.recording, depth=1) == [3, 2]
+
+
+def test_models_of_an_ensemble() -> None:
+    """All are given the same input."""
+    models = [nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2)) for _ in range(4)]
+    with torchrecorder.Recorder() as recorder:
+        x = torch.rand(3, 4)
+        torch.stack([model(x) for model in models]).mean(0)
+    assert counts(recorder.recording, depth=1) == [4]
+
+
+class Queue(nn.Module):
+    """A module that writes to another part of its queue in each call, and scales its result."""
+
+    def __init__(self, scale: float) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.place, self.scale = 0, scale
+        self.queue: torch.Tensor
+        self.register_buffer("queue", torch.zeros(12, 4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.linear(x)
+        with torch.no_grad():
+            self.queue[self.place : self.place + 3] = y
+        self.place += 3
+        return y * self.scale
+
+
+def test_calls_of_a_module_may_have_other_numbers() -> None:
+    """Such as a place in a queue, or what it is annealed with; those of other modules count."""
+    model, others = Queue(0.5), [Queue(0.5), Queue(0.25), Queue(0.75)]
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(4):
+            x = model(x).relu()
+        for other in others:
+            x = other(x)
+        return x
+
+    recording = torchrecorder.record(program, torch.rand(3, 4))
+    assert counts(recording) == [4]
+
+
 def test_a_function_of_which_the_last_round_reads_other_results() -> None:
     """A metric keeps several sums; what it computes at the end needs some of them."""
     model = nn.Sequential(nn.Linear(4, 4), nn.Tanh())

@@ -211,6 +211,27 @@ def test_constants_of_a_loop_that_runs_once_are_in_it() -> None:
     assert texts(view, "constant") == ["4×3 … [2]"]
 
 
+def test_constants_that_each_round_writes_begin_before_the_loop() -> None:
+    """The slow weights of a lookahead, or an average of weights that is kept in a list."""
+    net = made()
+    slow = [weight.detach().clone() for weight in net.parameters()]
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+
+    def program() -> None:
+        for _ in range(3):
+            optimizer.zero_grad()
+            net(X).sum().backward()
+            optimizer.step()
+            with torch.no_grad():
+                for weight, one in zip(net.parameters(), slow):
+                    one.add_(weight - one, alpha=0.5)
+                    weight.copy_(one)
+
+    view = view_of(recorded(net, program))
+    assert (["sub", "add_", "copy_"], 8) in loops(view)
+    assert sorted(count for _, count in loops(view)) == [3, 8]
+
+
 def test_in_each_step_of_training() -> None:
     """The steps fold, and the loop in each of them: the norm of all gradients."""
     net = made()

@@ -140,6 +140,8 @@ class Catalog:
         """The entry of *module*, added if it is new."""
         entry = self.entries.get(id(module))
         if entry is not None and entry.ref() is module:
+            if entry.stated:
+                self._take_new(entry, module)
             return entry
         place = self.places.of(module)
         if place is not None or module._modules:
@@ -279,6 +281,22 @@ class Catalog:
         """The value that a module already holds *tensor* with: writes do not change that."""
         entry, value = self._held.get(id(tensor), (None, None))
         return value if entry is not None and entry is self.values.entries.get(id(tensor)) else None
+
+    def _take_new(self, entry: CatalogEntry, module: Module) -> None:
+        """Name the parameters and buffers that *module* was given since it was recorded, such as
+        an average that is computed anew in each call."""
+        values = self.values
+        for _, held in _holdings(module):
+            for name, tensor in held.items():
+                if not isinstance(tensor, Tensor) or self._first_value(tensor) is not None:
+                    continue
+                known = values.entries.get(id(tensor))
+                if known is None or known.role is not Role.INNER:
+                    continue
+                if not known.names and tensor.is_leaf:
+                    paths = (f"{path}.{name}" if path else name for path in entry.names)
+                    known.names = tuple(paths) or (name,)
+                    values.record_again(tensor, known, None)
 
     def _keep(self, tensor: Tensor, role: Role, name: str) -> None:
         """A module holds a *tensor* that the run made, or that had other names until now."""

@@ -61,9 +61,23 @@ def written(op: Op, outputs: Sequence[ValueId]) -> int:
 
 @lru_cache(maxsize=4096)
 def without_numbers(text: str) -> str:
-    """*text* with every number replaced by 0."""
-    return re.sub(r"\d+", "0", text)
+    """*text* with every number replaced by 0, and without the number of an outermost module.
 
+    The first of several models of one class is ``Net``, and the second ``Net_1``.
+    """
+    return re.sub(r"\d+", "0", re.sub(r"_\d+(?=\.|$)", "", text))
+
+
+@lru_cache(maxsize=4096)
+def without_values(text: str) -> str:
+    """The *text* of an argument with every number replaced by 0, whole or not.
+
+    The sign of a whole one counts: ``x[1:]`` and ``x[-1:]`` are different parts.
+    """
+    return _NUMBER.sub("0", text)
+
+
+_NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+(?:e[+-]?\d+)?|e[+-]?\d+)|\d+")
 
 UNRANKED = 0, -1
 """The series and number of a value that is from outside everywhere."""
@@ -115,7 +129,8 @@ def structures(recording: HashedRun, *, exact: bool = True) -> dict[ScopeId, str
             batch, because the first call shuffles; and the state that the first call of a gradient
             scaler makes does not count. Two arguments of a scope may be one value or two: the first
             round of a loop may be given one tensor as all state. Of functions, numbers among the
-            arguments of their ops do not count, nor which of their results are read.
+            arguments of their ops do not count, nor which of their results are read; of modules,
+            such numbers make no difference between two calls of the same one.
     """
     forms = _Forms(recording, exact)
     return {scope: form.digest for scope, form in forms.found.items()}
@@ -145,8 +160,9 @@ class _Form:
     Attributes:
         start: The number of values that were made before, in each series of `_Forms`.
         outside: The values from outside by their numbers.
-        settings: The arguments in a region or function, which may depend on the round of a loop:
-            they count for the scope around it and not for the region.
+        settings: The arguments in it, which may depend on the round of a loop: those in a region
+            or function count for the scope around it and not for the region, and those in a
+            module are taken from one of its calls.
     """
 
     def __init__(self, start: tuple[int, ...]) -> None:
@@ -180,6 +196,7 @@ class _Forms:
         self.rank: dict[ValueId, tuple[int, int]] = {}
         self.found: dict[ScopeId, _Form] = {}
         self.digests: dict[tuple[Any, ...], str] = {}  # most scopes equal one before
+        self.settings: dict[tuple[Any, ...], tuple[Any, ...]] = {}  # of one call of each module
         self._run_through()
         for scope in reversed(list(recording.scopes.values())):
             self._complete(scope)
@@ -241,6 +258,9 @@ class _Forms:
         """Join the steps of a scope; its children are complete, because they come later."""
         form = self.found[scope.id]
         parts = tuple(self._parts(scope, form))
+        if not self.exact and scope.module is not None:
+            parts = parts, self.settings.setdefault((scope.module, parts), tuple(form.settings))
+            form.settings = []
         if parts not in self.digests:
             text = repr(parts).encode("utf-8", "backslashreplace")
             self.digests[parts] = blake2b(text, digest_size=16).hexdigest()
@@ -263,7 +283,7 @@ class _Forms:
         if not self.exact and self.recording.weight_updates.get(scope.id) == scope.id:
             yield tuple(self._updated(scope, form))
             return
-        is_region = not self.exact and scope.kind in (*MODES, ScopeKind.FUNCTION)
+        apart = not self.exact and (module or scope.kind in (*MODES, ScopeKind.FUNCTION))
         for step in children:
             if not self._counts(step, module is not None):
                 continue
@@ -275,9 +295,9 @@ class _Forms:
                 yield step.name if module else without_numbers(step.name), inner.digest
                 yield tuple([self._place(value, form) for value in inner.outside])
                 arguments = tuple(inner.settings)
-            if is_region:
+            if apart:
                 form.settings += arguments
-                arguments = tuple([(name, without_numbers(text)) for name, text in arguments])
+                arguments = tuple([(name, without_values(text)) for name, text in arguments])
             yield arguments
         if self.exact or scope.kind is not ScopeKind.FUNCTION:  # else: what ran later read them
             yield tuple([(slot.name, self._place(slot.value, form)) for slot in scope.outputs])

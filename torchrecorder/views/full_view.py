@@ -118,14 +118,15 @@ class _Whole:
         one = self.values[value]
         if not self._rewritten.isdisjoint((*one.names, one.storage)):
             around = self._outside_modes(around)
-            if kind is BoxKind.CONSTANT and one.storage != NO_STORAGE:
-                around = self.nesting.common([around, *self._readers_of_memory[one.storage]])
+            if kind in (BoxKind.CONSTANT, BoxKind.BUFFER) and one.storage != NO_STORAGE:
+                others = self._readers_of_memory.get(one.storage, ())
+                around = self.nesting.common([around, *others])
         return Box(value, kind, around, (value,))
 
     @cached_property
     def _rewritten(self) -> set[str | int]:
-        """The names and storages of weights, and of constants such as the sums of a metric, that
-        operations outside training steps write."""
+        """The names and storages of weights and buffers, and of constants such as the sums of a
+        metric, that operations outside training steps write."""
         memory = dict(self.recording.stored_memory)
         for one in self.values.values():
             if one.role is Role.CONSTANT and one.storage != NO_STORAGE:
@@ -138,7 +139,7 @@ class _Whole:
         ]
         weights = [
             one for one in written
-            if not {Role.PARAMETER, Role.CONSTANT}.isdisjoint(
+            if not {Role.PARAMETER, Role.BUFFER, Role.CONSTANT}.isdisjoint(
                 (self.stored.get(one.id), memory.get(one.storage))
             )
         ]

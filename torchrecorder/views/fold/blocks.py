@@ -14,7 +14,9 @@ from typing import NamedTuple
 from torchrecorder.events import OpId, ScopeId, ScopeKind, Slot, SourceLine, ValueId, names_gradient
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.graph.structural_hash import lasting_outputs, without_numbers, written
+from torchrecorder.graph.structural_hash import (
+    lasting_outputs, without_numbers, without_values, written,
+)  # fmt: skip
 from torchrecorder.views.fold.periods import Repetition, runs
 
 PREFIX = "block:"
@@ -164,7 +166,7 @@ def op_key(recording: RecordedRun, op: Op) -> Hashable:
         op.qualname,
         op.failed,
         written(op, outputs),
-        tuple((name, without_numbers(text)) for name, text in op.arguments),
+        tuple((name, without_values(text)) for name, text in op.arguments),
         tuple(
             (slot.name, *_form(values[slot.value]))
             for slot in op.inputs

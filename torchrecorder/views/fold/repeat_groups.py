@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import NamedTuple
 
-from torchrecorder.events import OpId, ScopeId, ScopeKind
+from torchrecorder.events import NO_STORAGE, OpId, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.fold.blocks import (
     PREFIX,
@@ -187,12 +187,19 @@ def _own_sources(view: View, keys: Mapping[str, object]) -> Mapping[str, Box]:
     """The boxes of inputs and constants that move into a block: constants that only it reads, and
     inputs if each of the equal blocks, which have equal *keys*, reads its own.
 
-    A constant that only the first of equal blocks reads is the beginning of what they pass on.
+    A constant that only the first of equal blocks reads is the beginning of what they pass on; so
+    is one in whose memory an operation writes what others read.
     """
     readers: dict[str, list[str | None]] = {}
+    memory = _written_constants(view)
+    values = view.recording.values
     for arrow in view.arrows:
-        if view.boxes[arrow.tail].kind in (BoxKind.CONSTANT, BoxKind.INPUT):
-            readers.setdefault(arrow.tail, []).append(view.boxes[arrow.head].cluster)
+        box = view.boxes[arrow.tail]
+        if box.kind in (BoxKind.CONSTANT, BoxKind.INPUT):
+            readers.setdefault(box.id, []).append(view.boxes[arrow.head].cluster)
+        elif memory and arrow.value is not None and values[arrow.value].storage in memory:
+            known = memory[values[arrow.value].storage]
+            readers.setdefault(known, []).append(view.boxes[arrow.head].cluster)
     nesting, found = view.nesting, dict[str, Box]()
     inputs: dict[str, list[Box]] = {}
     constants: dict[str, list[Box]] = {}
@@ -215,3 +222,16 @@ def _own_sources(view: View, keys: Mapping[str, object]) -> Mapping[str, Box]:
             held[0] = []
         found.update((box.id, box) for each in held for box in each)
     return found
+
+
+def _written_constants(view: View) -> Mapping[int, str]:
+    """The boxes of constants in whose memory operations write, by that memory."""
+    values = view.recording.values
+    constants = {
+        values[ValueId(box.id)].storage: box.id
+        for box in view.boxes.values() if box.kind is BoxKind.CONSTANT
+    }
+    written = {
+        values[value].storage for op in view.recording.ops.values() for value in op.writes
+    } - {NO_STORAGE} if constants else set[int]()
+    return {memory: box for memory, box in constants.items() if memory in written}
