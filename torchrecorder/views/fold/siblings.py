@@ -15,7 +15,7 @@ from torchrecorder.views.fold.blocks import (
 )  # fmt: skip
 from torchrecorder.views.fold.equal import Equal
 from torchrecorder.views.fold.micro_batches import micro_batches
-from torchrecorder.views.fold.own_sources import FEWEST, OwnSources
+from torchrecorder.views.fold.own_sources import FEWEST
 from torchrecorder.views.fold.shared_groups import every_group
 from torchrecorder.views.fold.sibling_index import SiblingIndex
 from torchrecorder.views.view import View
@@ -40,7 +40,6 @@ class SiblingRows:
         self.items, keys = with_block_clusters(view, self._unit)
         self.view = self.items.view
         self.rule = Similar(self.items, keys) if similar else Equal(self.items, keys, self._folds)
-        self.own_sources = OwnSources(self.items)
 
     def groups(self, around: str | None) -> list[tuple[str, ...]]:
         """The siblings that fold in a cluster."""
@@ -55,8 +54,12 @@ class SiblingRows:
         """Each group of siblings, and the groups of inputs that each of them has of its own."""
         for group in groups:
             yield group
-            if not self.similar:
-                yield from self.own_sources.groups(group)
+            yield from self._own_sources(group)
+
+    def _own_sources(self, group: Sequence[str]) -> Iterator[tuple[str, ...]]:
+        """The groups of inputs that each of equal siblings has of its own."""
+        if isinstance(self.rule, Equal):
+            yield from self.rule.connections.own_sources.groups(group)
 
     def every_group(self) -> Iterator[tuple[str, ...]]:
         """The siblings that fold in any cluster, with the inputs of their own."""
@@ -86,7 +89,7 @@ class SiblingRows:
             return False
         first = group[0]
         if not is_block(first):
-            own = len(group) < FEWEST and not self.similar and any(self.own_sources.groups(group))
+            own = len(group) < FEWEST and any(self._own_sources(group))
             return not own and len(group) >= enough(self.recording, first)
         if self._is_composed(first):
             return True
