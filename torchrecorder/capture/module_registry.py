@@ -291,9 +291,9 @@ class Catalog:
                 if not isinstance(tensor, Tensor) or self._first_value(tensor) is not None:
                     continue
                 known = values.entries.get(id(tensor))
-                if known is None or known.role is not Role.INNER:
+                if known is None or known.names or known.role is not Role.INNER:
                     continue
-                if not known.names and tensor.is_leaf:
+                if tensor.is_leaf:
                     paths = (f"{path}.{name}" if path else name for path in entry.names)
                     known.names = tuple(paths) or (name,)
                     values.record_again(tensor, known, None)

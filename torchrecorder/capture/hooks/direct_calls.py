@@ -32,14 +32,13 @@ class DirectCalls:
         self.catalog = catalog
 
     def open(
-        self, module: Module, source: SourceLine | None, state: Any
-    ) -> tuple[CatalogEntry, OpenScope]:
-        """Open the scope of a call of *module*."""
-        entry = self.catalog.find(module)
+        self, entry: CatalogEntry, module: Module, source: SourceLine | None, state: Any
+    ) -> OpenScope:
+        """Open the scope of a call of *module*, which the catalog has as *entry*."""
         if not entry.stated:
             self.catalog.begin(module)
         path, name = self.catalog.path(entry, *self._around())
-        opened = self.tape.enter(
+        return self.tape.enter(
             entry.kind,
             name,
             path,
@@ -50,7 +49,6 @@ class DirectCalls:
             state,
             current_graph_task() != -1,
         )
-        return entry, opened
 
     def _around(self) -> tuple[str, ModuleId | None]:
         """The path of the innermost module that is running, and its id."""
@@ -63,9 +61,9 @@ class DirectCalls:
         """Open the scope of a direct call."""
         module = region.module
         assert region.forward is not None and module is not None
-        self.catalog.find(module)
+        entry = self.catalog.find(module)
         inputs = self.catalog.values.slots_of(_arguments(region.forward))
-        _, opened = self.open(module, source, state)
+        opened = self.open(entry, module, source, state)
         opened.inputs = inputs
         opened.results_unseen = True
         self.catalog.complete(module)

@@ -176,7 +176,7 @@ class ModuleScopes:
             self.catalog.places = ObjectPlaces([*named, *kwargs.items()])
         inputs = self.values.slots_of(found)  # what unseen code made of them ran before the call
         self.tape.inside = None
-        _, opened = self.direct.open(module, source, self.regions.state)
+        opened = self.direct.open(entry, module, source, self.regions.state)
         self.regions.began(opened.scope)
         self.open.append((id(module), opened))
         if self.called is not None:
@@ -203,7 +203,7 @@ class ModuleScopes:
         with DisableTorchFunction(), self.tape.losing("modules"):
             state = mode_state()
             if isinstance(function, Module) and run is None:
-                _, opened = self.direct.open(function, None, state)
+                opened = self.direct.open(self.catalog.find(function), function, None, state)
             else:
                 opened = self.tape.enter(ScopeKind.FUNCTION, name, cls=FUNCTION, state=state)
             self._begin(opened, function, args, kwargs)
