@@ -32,7 +32,7 @@ class Connections:
         self._results: dict[str, Mapping[ValueId, int]] = {}
         self._indices: dict[OpId, Mapping[ValueId | None, int]] = {}
         self.parallel = Parallel(items)
-        self.own_sources = OwnSources(items)
+        self.own_sources = OwnSources(items, self.into)
 
     def into(self, item: str) -> Sequence[Arrow]:
         """The arrows that enter an item from outside."""

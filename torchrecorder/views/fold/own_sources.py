@@ -6,12 +6,12 @@ a recommender has. If the siblings fold, so do these.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
 from torchrecorder.events import ValueId
 from torchrecorder.graph.structural_hash import without_numbers
 from torchrecorder.views.fold.sibling_index import SiblingIndex
-from torchrecorder.views.view import BoxKind
+from torchrecorder.views.view import Arrow, BoxKind
 
 GIVEN = (BoxKind.INPUT, BoxKind.CONSTANT)
 
@@ -20,24 +20,23 @@ FEWEST = 3
 
 
 class OwnSources:
-    """The own sources of the items of a view."""
+    """The own sources of the items of a view; *into* returns the arrows that enter an item."""
 
-    def __init__(self, items: SiblingIndex) -> None:
+    def __init__(self, items: SiblingIndex, into: Callable[[str], Iterable[Arrow]]) -> None:
         self.items = items
+        self.into = into
         self._known: dict[str, Mapping[str, Hashable]] = {}
 
     def of(self, item: str) -> Mapping[str, Hashable]:
         """The boxes of inputs and constants outside of *item* that it alone reads, each with what
         its counterparts of other siblings have in common with it."""
         if item not in self._known:
-            items, span = self.items, self.items.span(item)
+            items, start = self.items, self.items.at[item]
             heads: dict[str, list[tuple[int, str]]] = {}
-            for inner in items.inside(item):
-                for arrow in items.entering.get(inner, ()):
-                    kind, at = items.view.boxes[arrow.tail].kind, items.at
-                    if kind in GIVEN and at[arrow.tail] not in span:
-                        entry = at[arrow.head] - span.start, arrow.slot
-                        heads.setdefault(arrow.tail, []).append(entry)
+            for arrow in self.into(item):
+                if items.view.boxes[arrow.tail].kind in GIVEN:
+                    entry = items.at[arrow.head] - start, arrow.slot
+                    heads.setdefault(arrow.tail, []).append(entry)
             self._known[item] = {
                 box: (tuple(places), self._form(box))
                 for box, places in heads.items()
