@@ -23,6 +23,8 @@ from torchrecorder.graph.nodes import Module, Op, Scope, Value
 from torchrecorder.graph.ops_inside import ops_inside
 from torchrecorder.graph.relations import Relations
 
+_NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+(?:e[+-]?\d+)?|e[+-]?\d+)|\d+")
+
 
 def own_outputs(values: Mapping[ValueId, Value], op: Op) -> Sequence[ValueId]:
     """The outputs of *op* without further views of memory that it wrote.
@@ -76,8 +78,6 @@ def without_values(text: str) -> str:
     """
     return _NUMBER.sub("0", text)
 
-
-_NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+(?:e[+-]?\d+)?|e[+-]?\d+)|\d+")
 
 UNRANKED = 0, -1
 """The series and number of a value that is from outside everywhere."""
