@@ -6,7 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import torch
+from torch import nn
 
+import torchrecorder
 from tests.figures import linear, network, regions
 from torchrecorder.recording import Recording
 from torchrecorder.style.color import contrast, faded, ink, mix, rgb, scale
@@ -278,3 +281,21 @@ def test_colours() -> None:
     assert ink("#ffffff") == "#1b1f24" and ink("#102040") == "#ffffff"
     assert scale(("#000000", "#ff0000", "#ffffff"), 0.5) == "#ff0000"
     assert scale(("#000000", "#ffffff"), 7.0) == "#ffffff"
+
+
+def test_grad_nodes_of_similar_siblings_have_the_arguments_of_all() -> None:
+    """Those of the operation that each is of, if it is its only one."""
+
+    class Limited(nn.Module):
+        def __init__(self, most: int) -> None:
+            super().__init__()
+            self.layer, self.most = nn.Linear(4, 4), most
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.layer(x).clamp(max=self.most)
+
+    model = nn.Sequential(*map(Limited, (2, 3, 4)))
+    recording = torchrecorder.record(model, torch.rand(2, 4))
+    view = make_view(recording, ViewOptions(depth=2, fold="similar", grad_nodes=True))
+    view.check()
+    assert ["clamp: ClampBackward1", "max 2 … 4"] in texts(draw(view, Style())).values()

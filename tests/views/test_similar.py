@@ -238,23 +238,6 @@ def test_numbers_are_those_of_all() -> None:
     assert sum(said.of(box.members) or 0 for box in view.boxes.values()) == whole_sum
 
 
-def test_grad_nodes_have_the_arguments_of_all() -> None:
-    """Those of the operation that each is of, if it is its only one."""
-
-    class Limited(nn.Module):
-        def __init__(self, most: int) -> None:
-            super().__init__()
-            self.layer, self.most = nn.Linear(4, 4), most
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return self.layer(x).clamp(max=self.most)
-
-    recording = record(nn.Sequential(*map(Limited, (2, 3, 4))), torch.rand(2, 4))
-    shapes = draw(similar(recording, 2, grad_nodes=True), Style()).shapes
-    labels = [[text.text for text in shape.label] for shape in shapes]
-    assert ["clamp: ClampBackward1", "max 2 … 4"] in labels
-
-
 def test_only_known_words_are_taken() -> None:
     """The message lists them."""
     with pytest.raises(InvalidArgument, match="True, False or 'similar', not 'alike'"):
