@@ -264,3 +264,28 @@ def test_buffers_that_each_call_writes_begin_before_the_first(
     view.check()
     loops = [item for item in (*view.clusters.values(), *view.boxes.values()) if item.count > 1]
     assert [loop.count for loop in loops] == [4]
+
+
+@pytest.mark.parametrize("starts_with_memory", [True, False])
+def test_a_value_in_two_arguments_of_each_round(starts_with_memory: bool) -> None:
+    """One arrow is drawn for both; the first round may read it in a third argument as well."""
+    layers = torch.nn.ModuleList(torch.nn.MultiheadAttention(4, 2) for _ in range(4))
+
+    def run(x: torch.Tensor, memory: torch.Tensor) -> torch.Tensor:
+        if starts_with_memory:
+            x = memory
+        for layer in layers:
+            x = layer(x, memory, memory)[0]
+        return x
+
+    recording = torchrecorder.record(run, (torch.rand(3, 4), torch.rand(3, 4)))
+    view = make_view(recording, ViewOptions(depth=1))
+    assert [box.count for box in view.boxes.values() if box.kind is BoxKind.MODULE] == [4]
+
+
+def test_layers_of_a_decoder_of_pytorch_fold() -> None:
+    layer = torch.nn.TransformerDecoderLayer(4, 2, 4)
+    decoder = torch.nn.TransformerDecoder(layer, 3)
+    recording = torchrecorder.record(decoder, (torch.rand(2, 1, 4), torch.rand(3, 1, 4)))
+    view = make_view(recording, ViewOptions(depth=2))
+    assert [cluster.count for cluster in view.clusters.values()] == [1, 3]

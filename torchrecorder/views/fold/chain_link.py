@@ -32,7 +32,8 @@ class ChainLink:
                     self.stepping.add(spot)
                     self.beside.add((*spot, step))
                 else:
-                    self.beside.add((*connections.start(arrow, second), *spot[1:]))
+                    start = connections.start(arrow, second)
+                    self.beside |= {(*start, spot[1], name) for name in connections.slots(arrow)}
         leaves = counted(
             (connections.end(arrow.head, first), at[arrow.tail] - here.start)
             for arrow in connections.feeding(first)
