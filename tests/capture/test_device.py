@@ -122,3 +122,23 @@ def test_gradients_are_the_same_bits():
         return [each.grad.clone() for each in net.parameters()]
 
     assert all(torch.equal(a, b) for a, b in zip(gradients(False), gradients(True)))
+
+
+def test_kernels_of_triton_are_ops():
+    """An autotuned one too, which is tried many times first; with the time on the device."""
+    pytest.importorskip("triton")
+    from tests.capture import triton_kernels
+
+    def run(a, b):
+        out = torch.empty_like(a)
+        triton_kernels.multiply[triton_kernels.grid(a.numel())](a, b, out, a.numel())
+        return out
+
+    a, b = torch.rand(2, 1 << 20, device="cuda")
+    for _ in range(2):
+        recording = tr.record(run, (a, b))
+        assert [op.name for op in recording.ops.values()] == ["empty_like", "multiply"]
+        (kernel,) = [op for op in recording.ops.values() if op.name == "multiply"]
+        assert [slot.name for slot in kernel.inputs] == ["a", "b", "out"]
+        assert recording.outputs[0].value in kernel.outputs
+        assert recording.measured["device seconds"][kernel.id] > 0

@@ -18,6 +18,7 @@ from torchrecorder.capture.autograd.walk import AutogradWalk
 from torchrecorder.capture.hooks.backward import BackwardRuns
 from torchrecorder.capture.hooks.custom_functions import AppliedFunctions
 from torchrecorder.capture.hooks.gradient_hooks import GradientHooks
+from torchrecorder.capture.hooks.kernel_launches import KernelLaunches
 from torchrecorder.capture.hooks.modules import ModuleScopes
 from torchrecorder.capture.hooks.optimizer import OptimizerSteps
 from torchrecorder.capture.hooks.regions import Regions
@@ -75,6 +76,7 @@ class Instruments:
             RaisedRecursionLimit(),
             RunEagerly(tape.lose, self.regions.sources.expect_compiled),
             self.functions,
+            KernelLaunches(self.functions),
             GradientHooks(self.functions, self.backward, self.regions.sources),
             self.modules.others,
             self.modules,

@@ -340,8 +340,7 @@ class FunctionCalls(TorchFunctionMode):
         kwargs = kwargs or {}
         passed_by = body = None
         try:
-            by_hook = self.called_by_hook if current_graph_task() != -1 else None
-            if self.calls.tape.task.is_left() if by_hook is None else not by_hook(get_frame(1)):
+            if self._passes():
                 passed_by = self.calls.sites.at(get_frame(1))
         except Exception as error:
             self.calls.tape.lose("functions", error)
@@ -370,6 +369,17 @@ class FunctionCalls(TorchFunctionMode):
         if facts.ignored or known:
             return func(*args, **kwargs)
         return self.calls.around(func, facts, not usual, args, kwargs)
+
+    def records_kernel(self) -> bool:
+        """Whether a kernel that the caller's caller launches is an op, not the inside of one."""
+        if self.calls.tape.op is not None and current_graph_task() == -1:
+            return False
+        return not self._passes()
+
+    def _passes(self) -> bool:
+        """Whether the caller's caller runs another task, or a part of a backward pass."""
+        by_hook = self.called_by_hook if current_graph_task() != -1 else None
+        return self.calls.tape.task.is_left() if by_hook is None else not by_hook(get_frame(2))
 
     def _run_traced(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Run an operator that may trace functions: module calls then are not recorded."""

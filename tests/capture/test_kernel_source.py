@@ -1,0 +1,113 @@
+"""What a kernel writes is found in its source: pointers are followed to parameters."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.capture.kernels import Kernel, Tuned, tl
+from torchrecorder.capture.modes.kernel_source import function_of, stored_parameters
+
+
+def plain(x, out, n):
+    tl.store(out + n, tl.load(x + n))
+
+
+def through_variables(x, out, stride):
+    ends = base, _ = out + stride, x
+    base += 1
+    if (last := base) is not None:
+        tl.store(last, tl.load(ends[1]))
+
+
+def at_loaded_places(x, places, out):
+    place = tl.load(places)
+    tl.store(out + place, tl.load(x))
+
+
+def by_name(x, out):
+    tl.store(value=tl.load(x), pointer=out)
+
+
+def atomic(x, total, lock):
+    while tl.atomic_cas(lock, 0, 1):
+        pass
+    tl.atomic_add(total, tl.load(x))
+
+
+def in_loops(x, first, second, n):
+    here = there = first
+    for _ in range(n):
+        tl.store(there, tl.load(x))
+        there = here
+        here = second
+
+
+def over_pointers(x, first, second):
+    for out in (first, second):
+        tl.store(out, tl.load(x))
+
+
+def by_descriptors(x, out, n):
+    read, write = tl.make_tensor_descriptor(x, [n]), tl.make_tensor_descriptor(out, [n])
+    write.store([0], read.load([0]))
+
+
+def returning_nothing(x, out):
+    """A docstring, and no store."""
+    tl.load(x + out)
+
+
+@Kernel
+def inner(value, target):
+    tl.store(target, value)
+
+
+def by_another(x, out):
+    inner(tl.load(x), out)
+    inner(target=x, value=1)
+
+
+@Kernel
+def recursive(x, out):
+    tl.store(out, 1)
+    recursive(out, x)
+
+
+CASES = [  # numbers among the parameters, such as strides, are no tensors: they do not matter
+    (plain, ("n", "out")),
+    (through_variables, ("out", "stride")),
+    (at_loaded_places, ("out",)),
+    (by_name, ("out",)),
+    (atomic, ("lock", "total")),
+    (in_loops, ("first", "second")),
+    (over_pointers, ("first", "second")),
+    (by_descriptors, ("n", "out")),
+    (returning_nothing, ()),
+    (by_another, ("out", "x")),
+    (function_of(recursive), ("out",)),
+]
+
+
+@pytest.mark.parametrize("kernel, written", CASES, ids=lambda item: getattr(item, "__name__", ""))
+def test_what_is_stored_to(kernel, written):
+    assert stored_parameters(kernel) == written
+
+
+def test_kernels_in_closures():
+    another = inner
+
+    def kernel(x, out):
+        another(tl.load(x), out)
+
+    assert stored_parameters(kernel) == ("out",)
+
+
+def test_without_source():
+    """Nothing is known of a kernel whose source is gone."""
+    names: dict[str, object] = {}
+    exec("def kernel(x): tl.store(x, 1)", names)
+    assert stored_parameters(names["kernel"]) == ()
+
+
+def test_the_function_behind_what_tunes_it():
+    assert function_of(Tuned(Kernel(plain))) is plain

@@ -1,0 +1,128 @@
+"""What a Triton kernel writes, according to its source.
+
+Pointers are followed through assignments and calls of other kernels: what is stored to, or changed
+by an atomic operation, is derived from parameters. What was loaded is data, and no pointer.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from types import FunctionType, ModuleType
+from typing import Any
+
+from torchrecorder.capture.modes.python_functions import cells, global_variables
+
+
+def function_of(kernel: Any) -> Any:
+    """The Python function of a kernel, without what tunes it."""
+    while not isinstance(kernel, FunctionType) and hasattr(kernel, "fn"):
+        kernel = kernel.fn
+    return kernel
+
+
+def stored_parameters(function: FunctionType) -> tuple[str, ...]:
+    """The parameters through which a kernel writes; none if its source is not known."""
+    return tuple(sorted(_Kernel(function, ()).stored))
+
+
+class _Kernel:
+    """The pointers in the source of one kernel, which the functions in *around* call.
+
+    Attributes:
+        parameters: The names of its parameters.
+        stored: Those through which it writes.
+    """
+
+    def __init__(self, function: FunctionType, around: tuple[FunctionType, ...]) -> None:
+        self.around = (*around, function)
+        self.parameters: list[str] = []
+        self.stored: set[str] = set()
+        self.globals = {**dict(global_variables(function)), **dict(cells(function))}
+        body = _source_of(function)
+        if body is None:
+            return
+        own = body.args
+        self.parameters = [item.arg for item in (*own.posonlyargs, *own.args, *own.kwonlyargs)]
+        self._origins = {name: {name} for name in self.parameters}  # of each variable
+        known = -1
+        while known != (known := sum(map(len, self._origins.values()))):  # loops need a second look
+            for part in ast.walk(body):
+                self._follow(part)
+        for part in ast.walk(body):
+            if isinstance(part, ast.Call):
+                self.stored.update(*map(self._origins_of, self._stored_by(part)))
+
+    def _follow(self, part: ast.AST) -> None:
+        """Variables may point where the values point that are assigned to them."""
+        if isinstance(part, ast.Assign):
+            for target in part.targets:
+                self._assign(target, part.value)
+        elif isinstance(part, (ast.AnnAssign, ast.AugAssign, ast.NamedExpr)) and part.value:
+            self._assign(part.target, part.value)
+        elif isinstance(part, ast.For):
+            self._assign(part.target, part.iter)
+
+    def _assign(self, target: ast.expr, value: ast.expr) -> None:
+        if isinstance(target, (ast.Tuple, ast.List)):
+            values = value.elts if isinstance(value, (ast.Tuple, ast.List)) else []
+            if len(values) != len(target.elts):
+                values = [value] * len(target.elts)
+            for inner, given in zip(target.elts, values):
+                self._assign(inner, given)
+        elif isinstance(target, ast.Name):
+            self._origins.setdefault(target.id, set()).update(self._origins_of(value))
+
+    def _origins_of(self, expression: ast.AST) -> set[str]:
+        """The parameters from which a pointer is derived."""
+        if isinstance(expression, ast.Name):
+            return self._origins.get(expression.id, set())
+        if isinstance(expression, ast.Call) and _name_of(expression.func).endswith("load"):
+            return set()
+        return set().union(*map(self._origins_of, ast.iter_child_nodes(expression)))
+
+    def _stored_by(self, call: ast.Call) -> list[ast.expr]:
+        """The pointers through which a call writes."""
+        called = self._object(call.func)
+        inner = function_of(called)
+        if inner is not called and isinstance(inner, FunctionType):
+            return self._stored_inside(call, inner)
+        name = _name_of(call.func)
+        if not (name.endswith("store") or name.startswith("atomic_")):
+            return []
+        if isinstance(call.func, ast.Attribute):
+            if not isinstance(self._object(call.func.value), ModuleType):
+                return [call.func.value]  # a method of a descriptor
+        return [*call.args[:1], *(given.value for given in call.keywords if given.arg == "pointer")]
+
+    def _stored_inside(self, call: ast.Call, inner: FunctionType) -> list[ast.expr]:
+        """The arguments of another kernel through which that one writes."""
+        if inner in self.around:
+            return []
+        kernel = _Kernel(inner, self.around)
+        given = dict(zip(kernel.parameters, call.args))
+        given.update((item.arg, item.value) for item in call.keywords if item.arg)
+        return [value for name, value in given.items() if name in kernel.stored]
+
+    def _object(self, name: ast.expr) -> Any:
+        """The object outside of the kernel that has a name; None for a variable."""
+        if isinstance(name, ast.Attribute):
+            return getattr(self._object(name.value), name.attr, None)
+        if isinstance(name, ast.Name) and name.id not in self._origins:
+            return self.globals.get(name.id)
+        return None
+
+
+def _source_of(function: FunctionType) -> ast.FunctionDef | None:
+    """The syntax tree of a function; None if its source is not known."""
+    try:
+        (body,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
+    except (OSError, TypeError, SyntaxError, ValueError):
+        return None
+    return body if isinstance(body, ast.FunctionDef) else None
+
+
+def _name_of(called: ast.expr) -> str:
+    """The last part of the name of what is called."""
+    return called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
