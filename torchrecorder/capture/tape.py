@@ -96,7 +96,7 @@ class Tape:
         self.stack: list[OpenScope] = []
         self.index = 0
         self._number_from(0)
-        self.functions: set[ScopeId] = set()  # calls of custom autograd functions
+        self.functions: dict[ScopeId, int] = {}  # calls of custom functions: place in the events
         self.shared: dict[Any, Any] = {}  # equal shapes and arguments are kept once
         self.notes: list[str] = []
         self.observers: list[Observer] = []
@@ -203,15 +203,16 @@ class Tape:
         inputs: tuple[Slot, ...],
         outputs: tuple[ValueId, ...],
         kind: OpKind = OpKind.HIDDEN,
-    ) -> None:
-        """Record an op that was not called from Python, in the current scope, and in the Python
-        function that reads its result."""
-        if self.inside is not None:
+        scope: ScopeId | None = None,
+    ) -> Op:
+        """Record an op that was not called from Python, in *scope* or the current one, and in the
+        Python function that reads its result."""
+        if self.inside is not None and scope is None:
             self.inside.append(op)
-        index = self.next_index()
-        self.write(
-            Op(op, self.scope, index, kind, name, "", inputs, outputs, (), (), None, None, False)
-        )
+        scope, index = scope or self.scope, self.next_index()
+        row = Op(op, scope, index, kind, name, "", inputs, outputs, (), (), None, None, False)
+        self.write(row)
+        return row
 
     def fail(self, error: BaseException, op: OpId | None) -> None:
         """Record the place of *error*; the first report is the closest."""

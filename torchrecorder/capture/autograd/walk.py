@@ -1,8 +1,9 @@
-"""Walk ``grad_fn.next_functions``: grad nodes, their owners, and hidden ops.
+"""Walk ``grad_fn.next_functions``: grad nodes and their owners.
 
 Autograd numbers its nodes on creation (``_sequence_nr``, one counter per thread). An op owns the
 nodes numbered while it ran. A node without an owner was created where the function mode does not
-see calls (a scripted or compiled region, C++, a custom function): it becomes a hidden op.
+see calls (a scripted or compiled region, C++, a custom function): it becomes a hidden op, see
+`HiddenOps`.
 Accumulation nodes have no number and are identified by their leaf.
 
 No node is kept beyond the walk, because a node keeps the whole graph behind it alive.
@@ -18,15 +19,15 @@ from torch import Tensor, is_grad_enabled
 from torch.autograd.function import BackwardCFunction
 from torch.autograd.graph import get_gradient_edge
 
-from torchrecorder.capture.autograd.node_facts import name_of, op_name, output_facts
+from torchrecorder.capture.autograd.hidden_ops import HiddenOps
+from torchrecorder.capture.autograd.node_facts import name_of
 from torchrecorder.capture.autograd.thread_nodes import LEAF, ForeignNodes, number_of
 from torchrecorder.capture.internals.access import current_node, next_node_number
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.describe import is_leaf, node_behind
-from torchrecorder.capture.tensors.entries import Entry
 from torchrecorder.capture.tensors.tensor_table import Values
-from torchrecorder.events import GradEdge, GradId, OpId, Role, ScopeId, Slot, ValueId, made
-from torchrecorder.graph.nodes import GradNode, Value
+from torchrecorder.events import GradEdge, GradId, OpId, ScopeId, ValueId, made
+from torchrecorder.graph.nodes import GradNode
 
 _Parents = tuple[tuple[Any, int], ...]
 """``next_functions``: nodes, or None, and which of their outputs."""
@@ -51,6 +52,7 @@ class AutogradWalk:
         self.spans: list[tuple[int, OpId, ScopeId | None]] = []
         self.node_recorded: Callable[[GradId, OpId, Any], None] = lambda grad, owner, node: None
         self.foreign_nodes = ForeignNodes(self)
+        self.hidden = HiddenOps(self)
         self.key: Callable[[Any], int] = number_of
         self.meet: Callable[[Any], None] = self.foreign_nodes.look
 
@@ -139,13 +141,13 @@ class AutogradWalk:
         """The id of *node*, without an owner if it is new; None for one created by the recorder."""
         if self.key(node) in self.passed:
             return None
-        return self._edge(node, 0, None).grad
+        return self.edge(node, 0, None).grad
 
     def edge_behind(self, tensor: Tensor) -> GradEdge | None:
         """The grad node and output that receive the gradient of *tensor*."""
         node = node_behind(tensor)
         if node is not None:
-            return self._edge(node, tensor.output_nr, None)
+            return self.edge(node, tensor.output_nr, None)
         if not is_leaf(tensor):
             return None
         return GradEdge(self._leaf(get_gradient_edge(tensor).node), 0)
@@ -163,10 +165,10 @@ class AutogradWalk:
         if alias.grad_fn is None:
             return
         if tensor.grad_fn is not None:
-            edge = self._edge(tensor.grad_fn, tensor.output_nr, None)
+            edge = self.edge(tensor.grad_fn, tensor.output_nr, None)
         else:
             ((leaf, index),) = alias.grad_fn.next_functions
-            edge = self._edge(leaf, index, None)
+            edge = self.edge(leaf, index, None)
         self.passed[self.key(alias.grad_fn)] = edge
 
     def edge_of(self, tensor: Tensor, producer: OpId) -> GradEdge | None:
@@ -183,19 +185,19 @@ class AutogradWalk:
         if known is None and self.since <= number < LEAF:
             known = self._claim_usual(number, node, producer)
         if known is None:
-            return self._edge(node, tensor.output_nr, producer)
+            return self.edge(node, tensor.output_nr, producer)
         return made(GradEdge, (known, tensor.output_nr))
 
     def _claim_usual(self, number: int, node: Any, owner: OpId) -> GradId | None:
         """Record a node if all nodes behind it are known, as for most ops; otherwise None."""
-        following = self._following(node.next_functions)
+        following = self.following(node.next_functions)
         if following is None:
             return None
         grad = self.known[number] = self.tape.next_grad()
         self._write(grad, node, owner, self.tape.scope, following)
         return grad
 
-    def _following(self, parents: _Parents) -> tuple[GradEdge | None, ...] | None:
+    def following(self, parents: _Parents) -> tuple[GradEdge | None, ...] | None:
         """The edges of a node with these *parents*; None if one of them is unknown."""
         following: list[GradEdge | None] = []
         for parent, index in parents:
@@ -214,7 +216,7 @@ class AutogradWalk:
                 return None
         return tuple(following)
 
-    def _edge(
+    def edge(
         self, node: Any, index: int, owner: OpId | None, scope: ScopeId | None = None
     ) -> GradEdge:
         number = self.key(node)
@@ -273,7 +275,7 @@ class AutogradWalk:
         for number, _, _ in found:
             self.known[number] = self.tape.next_grad()
         for number, item, parents in found:
-            following = self._following(parents)
+            following = self.following(parents)
             assert following is not None  # all of them have been gathered
             grad = self.known[number]
             whole = number < 0 or isinstance(item, BackwardCFunction)
@@ -287,7 +289,7 @@ class AutogradWalk:
             else:
                 op = self.tape.next_op()
                 self._write(grad, item, op, scope, following)
-                self._hidden(grad, item, op, following)
+                self.hidden.write(grad, item, op, following)
 
     def _write(
         self,
@@ -330,57 +332,6 @@ class AutogradWalk:
             self.tape.write(GradNode(known, "AccumulateGrad", None, None, (), value))
             self.made[made(GradEdge, (known, 0))] = value
         return known
-
-    # Hidden ops ------------------------------------------------------------
-
-    def record_hidden(self, tensor: Tensor) -> ValueId:
-        """Record hidden ops for the autograd nodes behind *tensor*, which no instrument saw."""
-        self.meet(tensor.grad_fn)
-        edge = self._edge(tensor.grad_fn, tensor.output_nr, None)
-        owner = self.owners.get(edge.grad)
-        role = Role.CONSTANT if owner is None else Role.INNER
-        return self.values.note(tensor, owner, role, grad=edge, value=self.made.get(edge))
-
-    def update_grad_node(self, tensor: Tensor, entry: Entry) -> None:
-        """Record the node that a custom function put behind a tensor after its op ran."""
-        edge = self._edge(tensor.grad_fn, tensor.output_nr, entry.producer, entry.scope)
-        self.made.setdefault(edge, entry.value)
-        self.values.record_again(tensor, entry, edge)
-
-    def _hidden(
-        self, grad: GradId, node: Any, op: OpId, following: tuple[GradEdge | None, ...]
-    ) -> None:
-        slots = []
-        for number, edge in enumerate(following):
-            if edge is not None:
-                slots.append(Slot(str(number), self._value_of(edge)))
-        outputs = []
-        for index, facts in enumerate(output_facts(node)):
-            outputs.append(self._invent(GradEdge(grad, index), op, *facts))
-        self.tape.state_op(op, op_name(name_of(node)), tuple(slots), tuple(outputs))
-
-    def _value_of(self, edge: GradEdge) -> ValueId:
-        """The value of an edge; if none was recorded, a new one from autograd's metadata."""
-        value = self.made.get(edge)
-        if value is None:
-            value = self._invent(edge, self.owners.get(edge.grad), (), "unknown", "unknown", 0)
-        return value
-
-    def _invent(
-        self,
-        edge: GradEdge,
-        producer: OpId | None,
-        shape: tuple[int, ...],
-        dtype: str,
-        device: str,
-        size: int,
-    ) -> ValueId:
-        value = self.tape.next_value()
-        role = Role.CONSTANT if producer is None else Role.INNER
-        facts = (value, shape, dtype, device, role, (), producer, True, edge, size)
-        self.tape.write(Value(*facts, kind="Tensor", trainable=False, storage=-1))
-        self.made[edge] = value
-        return value
 
 
 def _parents_first(

@@ -208,11 +208,12 @@ class Regions:
             opened = self.direct.enter(region, source, self.state)
         else:
             name = self.sources.steps.get(id(key)) or _name_of(region)
+            place = len(self.tape.events)
             opened = self.tape.enter(kind, name, cls=name, source=source, recompute=self._in_pass)
         opened.key = key
         self.entered(opened.event, key)
         if kind is ScopeKind.CUSTOM_FUNCTION:
-            self.tape.functions.add(opened.scope)
+            self.tape.functions[opened.scope] = place
         return opened.scope
 
     def close(self, opened: OpenScope, *, failed: bool = False) -> None:

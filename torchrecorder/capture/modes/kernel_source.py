@@ -24,10 +24,10 @@ def function_of(kernel: Any) -> Any:
 
 def stored_parameters(function: FunctionType) -> tuple[str, ...]:
     """The parameters through which a kernel writes; none if its source is not known."""
-    return tuple(sorted(_Kernel(function, ()).stored))
+    return tuple(sorted(_KernelSource(function, ()).stored))
 
 
-class _Kernel:
+class _KernelSource:
     """The pointers in the source of one kernel, which the functions in *around* call.
 
     Attributes:
@@ -100,7 +100,7 @@ class _Kernel:
         """The arguments of another kernel through which that one writes."""
         if inner in self.around:
             return []
-        kernel = _Kernel(inner, self.around)
+        kernel = _KernelSource(inner, self.around)
         given = dict(zip(kernel.parameters, call.args))
         given.update((item.arg, item.value) for item in call.keywords if item.arg)
         return [value for name, value in given.items() if name in kernel.stored]

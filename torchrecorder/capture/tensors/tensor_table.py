@@ -108,12 +108,12 @@ class Values:
             return self._adopt_hidden(tensor, foreign.name, self.slots_of(given))
         node = node_behind(tensor)
         if node is not None and not self.autograd.is_older(node):
-            return self.autograd.record_hidden(tensor)
+            return self.autograd.hidden.record(tensor)
         before = self._held_before(tensor, self.storages.of(tensor))
         if before is not None:
             return self._adopt_alias(tensor, before)
         if node is not None:
-            return self.autograd.record_hidden(tensor)
+            return self.autograd.hidden.record(tensor)
         maker = self.gradients.maker_of(tensor)
         if maker is not None:
             return self.note(tensor, maker)
@@ -215,7 +215,7 @@ class Values:
             entry.version = version_of(tensor)
             return self._read_regraded(tensor, entry)
         if not self.autograd.knows(tensor):
-            return self.autograd.record_hidden(tensor)
+            return self.autograd.hidden.record(tensor)
         storage = self.storages.of(tensor)
         if storage is not entry.storage:  # given other memory, as set_ does
             memory = self._held_before(tensor, storage)
@@ -233,11 +233,9 @@ class Values:
         tracked = node_behind(tensor) is not None
         unseen = entry.producer is None and entry.scope in self.tape.functions
         if tracked and unseen and not self.autograd.knows(tensor):
-            return self.autograd.record_hidden(tensor)  # made in C++, then given a node
+            return self.autograd.hidden.record(tensor)  # made in C++, then given a node
         entry.requires_grad = tracked or entry.producer is None and tensor.requires_grad
-        if tracked:
-            self.autograd.update_grad_node(tensor, entry)
-        return entry.value
+        return self.autograd.hidden.update(tensor, entry) if tracked else entry.value
 
     # Recording -------------------------------------------------------------------------
 

@@ -1,0 +1,156 @@
+"""HiddenOps: ops that no instrument saw, known from their grad nodes.
+
+Where a custom function computes something in code that is not recorded, such as NumPy or the
+replay of a CUDA graph, this code is an op too; see `FunctionInsides`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any, Protocol
+
+from torch import Tensor
+from torch.autograd.function import BackwardCFunction
+
+from torchrecorder.capture.autograd.function_insides import FunctionInsides
+from torchrecorder.capture.autograd.node_facts import name_of, op_name, output_facts
+from torchrecorder.capture.tape import Tape
+from torchrecorder.capture.tensors.entries import Entry
+from torchrecorder.capture.tensors.tensor_table import Values
+from torchrecorder.events import GradEdge, GradId, OpId, Role, ScopeId, Slot, ValueId
+from torchrecorder.graph.nodes import Op, Value
+
+
+class KnownNodes(Protocol):
+    """The known grad nodes; implemented and explained by `AutogradWalk`."""
+
+    tape: Tape
+    values: Values
+    made: dict[GradEdge, ValueId]
+    owners: dict[GradId, OpId]
+
+    def edge(
+        self, node: Any, index: int, owner: OpId | None, scope: ScopeId | None = None
+    ) -> GradEdge: ...
+    def meet(self, node: Any) -> None: ...
+    def known_as(self, node: Any) -> GradId | None: ...
+    def following(self, parents: Any) -> tuple[GradEdge | None, ...] | None: ...
+
+
+class HiddenOps:
+    """Writes hidden ops for grad nodes, with values from autograd's metadata."""
+
+    def __init__(self, nodes: KnownNodes) -> None:
+        self.nodes = nodes
+        self.insides = FunctionInsides(nodes.tape)
+        self._rows: dict[GradId, Op] = {}  # what custom functions computed unseen
+        self._claimed: set[ScopeId] = set()  # the insides of those that have a node
+
+    def record(self, tensor: Tensor) -> ValueId:
+        """Record hidden ops for the autograd nodes behind *tensor*, which no instrument saw."""
+        nodes = self.nodes
+        nodes.meet(tensor.grad_fn)
+        edge = nodes.edge(tensor.grad_fn, tensor.output_nr, None)
+        owner = nodes.owners.get(edge.grad)
+        role = Role.CONSTANT if owner is None else Role.INNER
+        return nodes.values.note(tensor, owner, role, grad=edge, value=nodes.made.get(edge))
+
+    def update(self, tensor: Tensor, entry: Entry) -> ValueId:
+        """Record the node that a custom function put behind a tensor after its op ran."""
+        nodes = self.nodes
+        if isinstance(tensor.grad_fn, BackwardCFunction):
+            computed = self._computed_unseen(tensor, entry)
+            if computed is not None:
+                return computed
+        edge = nodes.edge(tensor.grad_fn, tensor.output_nr, entry.producer, entry.scope)
+        nodes.made.setdefault(edge, entry.value)
+        nodes.values.record_again(tensor, entry, edge)
+        return entry.value
+
+    def _computed_unseen(self, tensor: Tensor, entry: Entry) -> ValueId | None:
+        """The value of *tensor* if unseen code of a custom function wrote it, which is an op then;
+        else None. Its results that Python hands on are results of the ops that take them."""
+        nodes, node = self.nodes, tensor.grad_fn
+        assert node is not None
+        name = op_name(name_of(node))
+        inside = self.insides.last(name)
+        following = nodes.following(node.next_functions) if inside is not None else None
+        if inside is None or following is None:
+            return None
+        self._claimed.add(inside.scope)
+        given = [nodes.made[edge] for edge in following if edge in nodes.made]
+        unseen = inside.unseen(entry.value, given, self._are_constants)
+        if unseen is None:
+            return None
+        if unseen.taken_by:
+            for taker in unseen.taken_by:
+                nodes.tape.write(taker.replace(inputs=_numbered(unseen.read)))
+            return None
+        known = nodes.known_as(node)
+        row = self._rows.get(known) if known is not None else None
+        op = nodes.tape.next_op() if row is None else row.id
+        before = entry.value
+        value = nodes.values.note(tensor, op)
+        if row is None:
+            inputs = _numbered([before, *unseen.read])
+            row = nodes.tape.state_op(op, name, inputs, (value,), scope=inside.scope)
+        else:
+            inputs = _numbered([*(slot.value for slot in row.inputs), before])
+            row = row.replace(inputs=inputs, outputs=(*row.outputs, value))
+            nodes.tape.write(row)
+        known = nodes.known_as(node)
+        if known is not None:
+            self._rows[known] = row
+        return value
+
+    def _are_constants(self, values: Collection[ValueId]) -> bool:
+        if not values:
+            return True
+        entries = self.nodes.values.entries.values()
+        constants = {entry.value for entry in entries if entry.role is Role.CONSTANT}
+        return constants.issuperset(values)
+
+    def write(
+        self, grad: GradId, node: Any, op: OpId, following: tuple[GradEdge | None, ...]
+    ) -> None:
+        """Write the hidden op of a *node* that leads to *following*."""
+        nodes, name, scope = self.nodes, op_name(name_of(node)), None
+        read = [self._value_of(edge) for edge in following if edge is not None]
+        inside = self.insides.last(name) if isinstance(node, BackwardCFunction) else None
+        if inside is not None and inside.scope not in self._claimed:
+            read, scope = inside.read_unseen(read), inside.scope
+            self._claimed.add(scope)
+        outputs = [
+            self._invent(GradEdge(grad, index), op, *facts)
+            for index, facts in enumerate(output_facts(node))
+        ]
+        nodes.tape.state_op(op, name, _numbered(read), tuple(outputs), scope=scope)
+
+    def _value_of(self, edge: GradEdge) -> ValueId:
+        """The value of an edge; if none was recorded, a new one from autograd's metadata."""
+        value = self.nodes.made.get(edge)
+        if value is None:
+            owner = self.nodes.owners.get(edge.grad)
+            value = self._invent(edge, owner, (), "unknown", "unknown", 0)
+        return value
+
+    def _invent(
+        self,
+        edge: GradEdge,
+        producer: OpId | None,
+        shape: tuple[int, ...],
+        dtype: str,
+        device: str,
+        size: int,
+    ) -> ValueId:
+        tape = self.nodes.tape
+        value = tape.next_value()
+        role = Role.CONSTANT if producer is None else Role.INNER
+        facts = (value, shape, dtype, device, role, (), producer, True, edge, size)
+        tape.write(Value(*facts, kind="Tensor", trainable=False, storage=-1))
+        self.nodes.made[edge] = value
+        return value
+
+
+def _numbered(values: Iterable[ValueId]) -> tuple[Slot, ...]:
+    return tuple(Slot(str(number), value) for number, value in enumerate(values))
