@@ -24,6 +24,7 @@ from tests.capture.processes import (
     sharded,
     step,
     tensor_parallel,
+    unrecorded,
 )
 
 pytestmark = pytest.mark.usefixtures("strict_but_quiet")
@@ -358,3 +359,26 @@ def test_an_instrument_that_fails_does_not_stop_the_program(mesh, monkeypatch):
         dist.all_reduce(X.clone())
     assert recorder.recording.run.lost == 1
     assert recorder.recording.communications == ()
+
+
+@pytest.mark.parametrize("counts", [False, True])
+def test_buffers_that_are_broadcast_are_not_written_in_place(monkeypatch, mesh, counts):
+    """Whether PyTorch increases their versions or not: newer versions do not."""
+    plain = dist._broadcast_coalesced
+
+    def broadcast(group, tensors, *args):
+        plain(group, tensors, *args)
+        for each in tensors:
+            each.copy_(each)
+
+    if counts:
+        monkeypatch.setattr(dist, "_broadcast_coalesced", unrecorded(broadcast))
+    model = torch.nn.Sequential(torch.nn.BatchNorm1d(4), torch.nn.BatchNorm1d(4))
+    parallel = torch.nn.parallel.DistributedDataParallel(model)
+    with Recorder(parallel) as recorder:
+        for _ in range(3):
+            parallel(X)
+    recording = recorder.recording
+    names = [op.name for op in recording.ops.values()]
+    assert names == 3 * 2 * ["add_", "batch_norm"]
+    assert [sent.name for sent in recording.communications].count("broadcast") > 0

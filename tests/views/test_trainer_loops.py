@@ -326,3 +326,17 @@ def test_what_a_module_makes_in_its_first_call() -> None:
         scopes = make_view(recording, ViewOptions()).recording.scopes.values()
         (made,) = (scope for scope in scopes if scope.kind is ScopeKind.CONSTRUCTION)
         assert next(scope.name for scope in scopes if scope.id == made.parent) == parent
+
+
+def test_a_loop_has_the_classes_of_modules_that_are_only_numbered() -> None:
+    """In a list of modules, the name of each is its place."""
+    layers = torch.nn.ModuleList([torch.nn.Linear(4, 4), torch.nn.Linear(4, 1)])
+    optimizer = torch.optim.SGD(layers.parameters(), lr=0.1)
+    with torchrecorder.Recorder(layers) as recorder:
+        for _ in range(3):
+            optimizer.zero_grad()
+            layers[1](layers[0](torch.ones(2, 4))).sum().backward()
+            optimizer.step()
+    view = make_view(recorder.recording, ViewOptions())
+    (loop,) = [each for each in view.clusters.values() if each.count == 3]
+    assert loop.names == ("Linear", "Linear", "SGD")

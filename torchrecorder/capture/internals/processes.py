@@ -153,7 +153,8 @@ def listen(listener: Any) -> Callable[[], None]:
     """Pass all communication of the process to *listener*; the returned function ends this.
 
     Its methods are those of `Communications`: what ``begins`` returns is passed to ``ends``, when
-    the communication may still be running; and what ``waits`` returns, to ``waited``.
+    the communication may still be running; and what ``waits`` returns, to ``waited``. The tensors
+    that a broadcast of C++ has written are passed to ``broadcast``.
     """
     _listening.add(listener)
     return functools.partial(_listening.remove, listener)
@@ -182,6 +183,11 @@ def _registered() -> AbstractContextManager[Any]:
                     library.impl(name, kernel(packet.default, after), key, with_keyset=True)
         work: Any = find(_WORK)
         stack.enter_context(replaced(work, "wait", _wrapped_wait(work.wait)))
+        plain = find("torch.distributed._broadcast_coalesced")
+        if plain is not None:
+            stack.enter_context(
+                replaced(torch.distributed, "_broadcast_coalesced", _wrapped_broadcast(plain))
+            )
         return stack.pop_all()
 
 
@@ -189,6 +195,19 @@ _listening: Shared[Any] = Shared(_registered)
 
 _KEYS = "torch._C.DispatchKey"
 _WORK = "torch._C._distributed_c10d.Work"
+
+
+def _wrapped_broadcast(plain: Any) -> Callable[..., Any]:
+    """What ``DistributedDataParallel`` calls for its buffers, which C++ code writes then."""
+
+    @functools.wraps(plain)
+    def broadcast(group: Any, tensors: Sequence[Tensor], *args: Any, **kwargs: Any) -> Any:
+        result = plain(group, tensors, *args, **kwargs)
+        for listener in _listening.users:
+            listener.broadcast(tensors)
+        return result
+
+    return broadcast
 
 
 def _send_kernel(operator: Any, after: Any) -> Callable[..., Any]:

@@ -10,7 +10,7 @@ import contextlib
 import socket
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from torch import Tensor
@@ -151,6 +151,13 @@ class Communications(Observer):
                 if begun.timed:
                     future = when_done(work, begun.done)
                     begun.future = future if begun.seconds is None else None
+
+    def broadcast(self, tensors: Sequence[Tensor]) -> None:
+        """*tensors* were written by a broadcast; up to PyTorch 2.11 that increases versions."""
+        if self._is_meant():
+            with self._working():
+                for tensor in tensors:
+                    self.values.storages.arrive(tensor)
 
     def waits(self, on: Any) -> tuple[Any, _Pending | None, float] | None:
         """The program begins to wait for *on*, a work or a tensor."""

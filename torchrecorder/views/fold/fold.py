@@ -15,6 +15,7 @@ from typing import Any
 
 from torchrecorder.events import OpId, ScopeId, ValueId
 from torchrecorder.graph.align import aligned
+from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.collapse import close
 from torchrecorder.views.fold.repeat_groups import (
@@ -85,7 +86,7 @@ def _with_names(view: View, items: SiblingIndex | None) -> View:
             recording.scopes.get(ScopeId(item)) or recording.ops.get(OpId(item))
             for item in items.children(block)
         ]
-        names = tuple([step.name for step in inside if step is not None])
+        names = _names([step for step in inside if step is not None])
         clusters[block] = Cluster(block, view.clusters[block].parent, names=names)
     return replace(view, clusters=clusters)
 
@@ -103,20 +104,30 @@ def names_of(
     if not is_block(group[0]):
         scopes = (recording.scopes.get(ScopeId(item)) for item in group)
         return tuple(scope.name for scope in scopes if scope is not None)
-    named = [tuple(_scopes_in(recording, block, children)) for block in group]
+    named = [_names([*_scopes_in(recording, block, children)]) for block in group]
     same = all(names == named[0] for names in named)
     return named[0] if same else tuple(name for names in named for name in names)
 
 
 def _scopes_in(
     recording: RecordedRun, block: str, children: Callable[[str], Iterable[str]]
-) -> Iterator[str]:
-    """The names of the scopes in a block, and in the blocks inside it."""
+) -> Iterator[Scope]:
+    """The scopes in a block, and in the blocks inside it."""
     for item in children(block):
         if is_block(item):
             yield from _scopes_in(recording, item, children)
         elif item in recording.scopes:
-            yield recording.scopes[ScopeId(item)].name
+            yield recording.scopes[ScopeId(item)]
+
+
+def _names(steps: Sequence[Scope | Op]) -> tuple[str, ...]:
+    """The names of steps; among others, a module that is only numbered has that of its class."""
+    names = [step.name for step in steps]
+    if not all(map(str.isdigit, names)):
+        for place, step in enumerate(steps):
+            if isinstance(step, Scope) and step.name.isdigit():
+                names[place] = step.cls
+    return tuple(names)
 
 
 def _names_inside(recording: RecordedRun, instances: Iterable[str]) -> tuple[str, ...]:
