@@ -73,13 +73,3 @@ def _is_sent(event):
 
 def collectives(run):
     return Counter(each for each in sent(run) if each.startswith("c10d::"))
-
-
-def unrecorded(function):
-    """*function*, as if it were written in C++: no torch function in it is seen."""
-
-    def call(*args):
-        with torch._C.DisableTorchFunction():
-            return function(*args)
-
-    return call

@@ -153,7 +153,7 @@ class Communications(Observer):
                     begun.future = future if begun.seconds is None else None
 
     def broadcast(self, tensors: Sequence[Tensor]) -> None:
-        """*tensors* were written by a broadcast; up to PyTorch 2.11 that increases versions."""
+        """*tensors* were written by a broadcast, which PyTorch 2.13 does not count as a write."""
         if self._is_meant():
             with self._working():
                 for tensor in tensors:
