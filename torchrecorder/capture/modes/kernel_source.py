@@ -7,6 +7,7 @@ by an atomic operation, is derived from parameters. What was loaded is data, and
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import textwrap
 from types import FunctionType, ModuleType
@@ -22,6 +23,7 @@ def function_of(kernel: Any) -> Any:
     return kernel
 
 
+@functools.lru_cache(256)
 def stored_parameters(function: FunctionType) -> tuple[str, ...]:
     """The parameters through which a kernel writes; none if its source is not known."""
     return tuple(sorted(_KernelSource(function, ()).stored))
