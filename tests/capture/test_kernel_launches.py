@@ -13,6 +13,8 @@ import torch
 from tests.capture.kernels import KernelInterface, Tuned, fail, look, multiply, negate
 from torchrecorder import Recorder, record
 
+pytest.importorskip("numpy")
+
 
 @pytest.fixture(autouse=True)
 def triton(monkeypatch):

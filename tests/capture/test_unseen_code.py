@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 
 from tests.reach import disagreements
 from torchrecorder import record
 from torchrecorder.events import OpKind
+
+np = pytest.importorskip("numpy")
 
 
 class _Function(torch.autograd.Function):
