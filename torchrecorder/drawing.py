@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 import webbrowser
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from torchrecorder.display import display_page
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.export import by_suffix
 from torchrecorder.export.exporter import check_place, write_file
+from torchrecorder.export.json import Json
 from torchrecorder.export.readable import readable_view
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.graph.recording import RecordedRun
@@ -50,7 +52,10 @@ def write(recording: RecordedRun, target: Path, chosen: Drawing) -> Path:
     """Write *recording* to *target* as *chosen*."""
     assert chosen.exporter is not None
     with uncollected():
-        content = chosen.exporter.export(chosen_view(recording, chosen), chosen.style)
+        shown = chosen_view(recording, chosen)
+        if isinstance(chosen.exporter, Json):  # all of the recording, whatever is chosen of it
+            shown = replace(shown, recording=recording)
+        content = chosen.exporter.export(shown, chosen.style)
     write_file(target, content)
     return target
 

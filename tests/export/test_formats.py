@@ -16,6 +16,7 @@ from typing import Any
 
 import networkx as nx
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -248,3 +249,15 @@ def test_explorer_data_are_of_each_of_equal_blocks() -> None:
         ExplorerData("output_bytes").export(make_view(recording), Style())
     ).values())
     assert {*recording.ops} <= {*results}
+
+
+@pytest.mark.parametrize("part", [{"focus": "0"}, {"since": "1"}, {"until": "0"}, {"depth": 0}])
+@pytest.mark.parametrize("suffix", [".json", ".json.gz"])
+def test_a_recording_is_written_whole(
+    tmp_path: Path, suffix: str, part: dict[str, Any]
+) -> None:
+    """Whatever a figure with the same options shows of it."""
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
+    recording = torchrecorder.record(model, torch.ones(1, 2), backward=True, stats=True)
+    path = recording.render(tmp_path / f"part{suffix}", **part)
+    assert torchrecorder.load(path).ops == recording.ops
