@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import types
 from typing import Any
 
@@ -154,3 +155,14 @@ def test_recorders_inside_each_other_record_a_kernel_once_each():
     assert torch.equal(out, x * x)
     for recorder in (outer, inner):
         assert [op.name for op in recorder.recording.ops.values()].count("multiply") == 1
+
+
+def test_launches_in_other_threads_are_theirs():
+    """They do not get between the operations of this one."""
+    x, out = torch.rand(4), torch.empty(4)
+    with Recorder() as recorder:
+        thread = threading.Thread(target=lambda: multiply[(4,)](x, x, out))
+        thread.start()
+        thread.join()
+        x.exp()
+    assert [op.name for op in recorder.recording.ops.values()] == ["exp"]

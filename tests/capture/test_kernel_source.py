@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import types
+
 import pytest
 
 from tests.capture.kernels import Kernel, Tuned, tl
@@ -22,6 +24,21 @@ def through_variables(x, out, stride):
 def at_loaded_places(x, places, out):
     place = tl.load(places)
     tl.store(out + place, tl.load(x))
+
+
+def parts_of_a_result(x, out):
+    place: int
+    first, place = split(out, tl.load(x))
+    tl.store(first, place)
+
+
+def split(pointer, step):
+    return pointer + step, step
+
+
+def chosen(x, out):
+    (tl.store if x else tl.atomic_add)(x, 1)
+    tl.store(out, 1)
 
 
 def by_name(x, out):
@@ -67,6 +84,13 @@ def by_another(x, out):
     inner(target=x, value=1)
 
 
+kernels = types.SimpleNamespace(inner=inner)
+
+
+def by_an_attribute(x, out):
+    kernels.inner(tl.load(x), out)
+
+
 @Kernel
 def recursive(x, out):
     tl.store(out, 1)
@@ -77,6 +101,8 @@ CASES = [  # numbers among the parameters, such as strides, are no tensors: they
     (plain, ("n", "out")),
     (through_variables, ("out", "stride")),
     (at_loaded_places, ("out",)),
+    (parts_of_a_result, ("out",)),
+    (chosen, ("out",)),
     (by_name, ("out",)),
     (atomic, ("lock", "total")),
     (in_loops, ("first", "second")),
@@ -84,6 +110,7 @@ CASES = [  # numbers among the parameters, such as strides, are no tensors: they
     (by_descriptors, ("n", "out")),
     (returning_nothing, ()),
     (by_another, ("out", "x")),
+    (by_an_attribute, ("out",)),
     (function_of(recursive), ("out",)),
 ]
 

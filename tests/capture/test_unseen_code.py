@@ -73,6 +73,18 @@ class Replayed(_Function):
         return Replayed.result.detach()
 
 
+class Deeper(_Function):
+    """Hands out what a module in it returns, in a region."""
+
+    @staticmethod
+    def forward(ctx, x, w):
+        with torch.inference_mode():
+            x = torch.nn.Sigmoid()(x)
+            out = torch.empty(4)
+            np.multiply(x.numpy(), w.numpy(), out=out.numpy())
+        return _in_c(out.numpy())
+
+
 def _in_c(array):
     with torch._C.DisableTorchFunction():
         return torch.from_numpy(array)
@@ -102,6 +114,7 @@ def _read(recording, name):
         (Cleared, "Cleared", ["mul", "mul", "zeros"]),
         (Taken, "as_tensor", ["detach", "detach"]),
         (Returned, "Returned", ["mul", "mul"]),
+        (Deeper, "Deeper", ["mul", "sigmoid"]),
     ],
 )
 def test_what_is_handed_out_is_read(function, op, read, trained):
@@ -136,6 +149,18 @@ class Twice(torch.nn.Module):
 def test_every_gradient_has_a_path(function):
     run = SimpleNamespace(model=Twice(function), args=(torch.rand(4),), kwargs=None)
     assert disagreements(record(run.model, run.args), run) == []
+
+
+def test_results_are_read_after_another_function_ran():
+    """Each is that of its own function."""
+
+    def run(x, w):
+        first, second = Filled.apply(x.exp(), w), Taken.apply(x.sin(), w)
+        return (first * 2 + second * 3).sum()
+
+    recording = record(run, (torch.rand(4, requires_grad=True), torch.rand(4, requires_grad=True)))
+    assert _read(recording, "Filled") == ["empty_like", "exp"]
+    assert _read(recording, "as_tensor") == ["detach", "detach"]
 
 
 class Parts(torch.autograd.Function):
