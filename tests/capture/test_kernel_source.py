@@ -9,6 +9,8 @@ import pytest
 from tests.capture.kernels import Kernel, Tuned, tl
 from torchrecorder.capture.modes.kernel_source import function_of, stored_parameters
 
+load, store = tl.load, tl.store
+
 
 def plain(x, out, n):
     tl.store(out + n, tl.load(x + n))
@@ -39,6 +41,21 @@ def split(pointer, step):
 def chosen(x, out):
     (tl.store if x else tl.atomic_add)(x, 1)
     tl.store(out, 1)
+
+
+def imported(x, out):
+    store(out, load(x))
+
+
+def named_like_a_kernel(inner, x, out):
+    inner(x, out)
+    inner.store([0], 1)
+
+
+def into_a_list(x, out):
+    parts = [x, out]
+    parts[0] = out
+    tl.store(parts, 1)
 
 
 def by_name(x, out):
@@ -103,6 +120,9 @@ CASES = [  # numbers among the parameters, such as strides, are no tensors: they
     (at_loaded_places, ("out",)),
     (parts_of_a_result, ("out",)),
     (chosen, ("out",)),
+    (imported, ("out",)),
+    (named_like_a_kernel, ("inner",)),
+    (into_a_list, ("out", "x")),
     (by_name, ("out",)),
     (atomic, ("lock", "total")),
     (in_loops, ("first", "second")),

@@ -222,6 +222,13 @@ def test_functions_that_are_seen(function):
     assert OpKind.HIDDEN not in {op.kind for op in recording.ops.values()}
 
 
+def test_a_function_of_a_constant_that_is_seen():
+    """A leaf that nothing names is a constant, from which the result is known to come."""
+    leaf = torch.rand(4, requires_grad=True)
+    recording = record(lambda x: Dummy.apply(leaf, x).sum(), torch.rand(4))
+    assert OpKind.HIDDEN not in {op.kind for op in recording.ops.values()}
+
+
 class Sometimes(_Function):
     """Records something in every second call only."""
 
