@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
 import torchrecorder as tr
 from tests.capture.test_measured import mlp
+from torchrecorder.capture.tensors.argument_objects import NEAR, places_in
 from torchrecorder.errors import NotKept
 
 
@@ -71,3 +74,11 @@ def test_nothing_is_kept_unasked():
     assert len(recording.activations) == 0
     with pytest.raises(NotKept, match="backward=True, replay=True.*retain_graph=True"):
         recording.replay("g0")
+
+
+def test_what_a_recording_in_a_variable_holds_gives_no_names():
+    """It is not searched, which would take longer than the recording of some models."""
+    first, held = tr.record(torch.nn.Linear(2, 2), torch.ones(1, 2)), torch.ones(2)
+    vars(first)["held"] = held
+    found = places_in([("first", first), ("other", SimpleNamespace(held=held))], NEAR)
+    assert [name for name, _ in found] == ["other.held"]

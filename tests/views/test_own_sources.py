@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -17,6 +16,8 @@ from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
 from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import View
+
+np = pytest.importorskip("numpy")
 
 
 def view_of(recording: Recording, **options: object) -> View:

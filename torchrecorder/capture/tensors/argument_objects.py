@@ -18,6 +18,7 @@ from torch.nn import Module, Parameter
 from torch.optim import Optimizer
 
 from torchrecorder.events import Role
+from torchrecorder.graph.recording import RecordedRun
 
 _DEEPEST = 6
 _MOST = 4000
@@ -29,7 +30,7 @@ NEAR = 3
 _CLOSED = (
     bool, int, float, complex, str, bytes, type(None), type, Module, Optimizer, torch.dtype,
     torch.device, torch.Generator, types.FunctionType, types.MethodType, types.BuiltinFunctionType,
-    types.ModuleType,
+    types.ModuleType, RecordedRun,
 )
 
 Named = list[tuple[str, Any]]
