@@ -7,7 +7,6 @@ the recorded ops tell, but autograd says that it does.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
@@ -53,7 +52,8 @@ class FunctionInsides:
     def _ops_inside(self, function: ScopeId, place: int) -> list[Op]:
         """The ops in the scope of a function, which was opened at a *place* among the events."""
         inside, ops = {function}, dict[OpId, Op]()
-        for event in itertools.islice(self.tape.events, place, None):
+        events = self.tape.events
+        for event in map(events.__getitem__, range(place, len(events))):
             if isinstance(event, Scope):
                 if event.parent in inside:
                     inside.add(event.id)
