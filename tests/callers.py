@@ -39,3 +39,8 @@ def called_inside(mode: TorchFunctionMode, args: Any, kwargs: Any) -> Any:
             return ATTENTION(*args, **kwargs)
         finally:
             TorchFunctionMode.__exit__(mode, None, None, None)
+
+
+def called(variable: str, cls: str) -> str:
+    """The name of a module that is called outside of all others: before Python 3.11 its class."""
+    return variable if sys.version_info >= (3, 11) else cls

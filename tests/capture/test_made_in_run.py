@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 import torchrecorder
+from tests.callers import called
 from tests.page.test_data import Page, data_of
 from torchrecorder.annotations.parameters import PARAMETERS, TRAINABLE
 from torchrecorder.events import STORED, ScopeKind
@@ -61,15 +62,16 @@ def regions(recording, kind):
 
 
 def test_names_in_models_that_the_recorder_was_not_given():
-    """Each is named after its class, a second one of the class with a number."""
+    """Each is named as it is called, a second one of that name with a number."""
     one, two, x = Net(), Net(), torch.ones(2, 3)
     with torchrecorder.Recorder() as recorder:
         one(x) + two(x)
     recording = recorder.recording
-    assert stored_names(recording) == names_of(one, "Net") | names_of(two, "Net_1")
+    first, second = called("one", "Net"), called("two", "Net_1")
+    assert stored_names(recording) == names_of(one, first) | names_of(two, second)
     paths = [scope.path for scope in recording.scopes.values()]
-    assert {"Net", "Net.first", "Net.first.0", "Net_1", "Net_1.second.1"} <= {*paths}
-    children = [scope for scope in recording.scopes.values() if scope.path == "Net_1.second"]
+    assert {first, f"{first}.first", f"{first}.first.0", second, f"{second}.second.1"} <= {*paths}
+    children = [scope for scope in recording.scopes.values() if scope.path == f"{second}.second"]
     assert [scope.name for scope in children] == ["second"]
 
 
@@ -91,17 +93,18 @@ def test_a_wrapper_of_the_recorded_model():
     with torchrecorder.Recorder(model) as recorder:
         wrapper(x)
     recording = recorder.recording
-    extra = {"Wrapper.extra.weight", "Wrapper.extra.bias"}
+    name = called("wrapper", "Wrapper")
+    extra = {f"{name}.extra.weight", f"{name}.extra.bias"}
     assert stored_names(recording) == {*model.state_dict()} | extra
     paths = {scope.path: scope.id for scope in recording.scopes.values()}
-    assert {"", "first.0", "Wrapper", "Wrapper.extra"} <= {*paths}
+    assert {"", "first.0", name, f"{name}.extra"} <= {*paths}
     count = sum(each.numel() for each in model.parameters())
     assert PARAMETERS.on(recording).of([paths[""]]) == count
     rows = [line.split() for line in str(recording.summary()).splitlines()]
-    listed = {row[0]: row[-1] for row in rows if row and row[0] == "Wrapper"}
+    listed = {row[0]: row[-1] for row in rows if row and row[0] == name}
     listed.update((row[1], row[-1]) for row in rows if row[1:2] == ["Net"])
     whole = sum(each.numel() for each in wrapper.parameters())
-    assert listed == {"Wrapper": str(whole), "Net": str(count)}
+    assert listed == {name: str(whole), "Net": str(count)}
 
 
 def test_another_model_beside_the_recorded_one():
@@ -112,11 +115,12 @@ def test_another_model_beside_the_recorded_one():
     with torchrecorder.Recorder(model) as recorder:
         other(model(x))
     recording = recorder.recording
-    names = names_of(model["Net"], "Net") | names_of(other, "Net_1")
+    second = called("other", "Net_1")
+    names = names_of(model["Net"], "Net") | names_of(other, second)
     assert stored_names(recording) == names
     calls = {scope.path: scope.id for scope in recording.scopes.values()}
     count = sum(each.numel() for each in other.parameters())
-    for path in ("", "Net", "Net_1"):
+    for path in ("", "Net", second):
         assert PARAMETERS.on(recording).of([calls[path]]) == count
     assert load(recording).modules == recording.modules
 
@@ -137,12 +141,13 @@ def test_parts_that_are_called_before_their_model():
         type(module).__name__ for module in model.modules()
     )
     paths = [scope.path for scope in recording.scopes.values() if scope.kind is ScopeKind.MODULE]
-    assert paths.count("Sequential.0") == 1 and paths.count("Net.first.0") == 1
+    part, whole = called("first", "Sequential"), called("model", "Net")
+    assert paths.count(f"{part}.0") == 1 and paths.count(f"{whole}.first.0") == 1
     count = sum(each.numel() for each in model.parameters())
     assert PARAMETERS.on(recording).total() == count
-    (call,) = [scope.id for scope in recording.scopes.values() if scope.path == "Net"]
+    (call,) = [scope.id for scope in recording.scopes.values() if scope.path == whole]
     assert PARAMETERS.on(recording).of([call]) == count
-    assert recording.find("Net.first.0.weight") == recording.find("Sequential.0.weight")
+    assert recording.find(f"{whole}.first.0.weight") == recording.find(f"{part}.0.weight")
 
 
 @pytest.mark.parametrize("moved", [False, True])
@@ -316,7 +321,7 @@ def test_a_weight_that_set_gives_other_memory():
         model = nn.utils.parametrizations.orthogonal(nn.Linear(4, 4))
         model(torch.ones(2, 4)).sum().backward()
     recording = recorder.recording
-    name = "ParametrizedLinear.parametrizations.weight.original"
+    name = f"{called('model', 'ParametrizedLinear')}.parametrizations.weight.original"
     assert recording.why_no_gradient(name) is None
     assert "no gradient" not in recording.summary()
 
@@ -342,7 +347,8 @@ def test_buffers_that_each_call_computes_anew(known):
         for _ in range(3):
             model(torch.rand(2, 3))
     recording = recorder.recording
-    values = [value for value in recording.values.values() if value.names == ("center",)]
+    (name,) = {value.names for value in recording.values.values() if "center" in str(value.names)}
+    values = [value for value in recording.values.values() if value.names == name]
     assert [value.producer is None for value in values] == [True, False, False]
     assert {recording.stored[value.id] for value in values} == {values[0].role}
     calls = [scope for scope in recording.scopes.values() if scope.cls == "Centered"]

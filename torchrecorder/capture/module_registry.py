@@ -136,17 +136,19 @@ class Catalog:
         self.numbers[entry.module] = entry
         return entry
 
-    def find(self, module: Module) -> CatalogEntry:
-        """The entry of *module*, added if it is new."""
+    def find(self, module: Module, name: Callable[[], str | None] = lambda: None) -> CatalogEntry:
+        """The entry of *module*, added if it is new; then *name* finds what it is called there."""
         entry = self.entries.get(id(module))
         if entry is not None and entry.ref() is module:
             if entry.stated:
                 self._take_new(entry, module)
             return entry
         place = self.places.of(module)
-        if place is not None or module._modules:
-            name = type(module).__name__ if place is None else place[1]
-            self._enter_all(module, self._numbered(name))
+        found = name() if place is None else place[1]
+        if found is None and module._modules:
+            found = type(module).__name__
+        if found is not None:
+            self._enter_all(module, self._numbered(found))
             return self.entries[id(module)]
         entry = self._new(module)
         if not _waits(module):

@@ -51,10 +51,12 @@ class Recorder:
 
     Args:
         model: An ``nn.Module``, or a function or method. Gives modules, parameters and
-            buffers their dotted names. Modules that are not part of it are recorded too: a
-            model under the name of its class, with which the names in it begin, as in
-            ``"Net.conv1.weight"``; a second one of that class is ``"Net_1"``. With `record` and a
-            function, those in its variables and arguments have their names.
+            buffers their dotted names. Modules that are not part of it are recorded too, under
+            the variable or attribute that is called, with which the names in them begin:
+            ``"critic.0.weight"`` after ``self.critic(x)``; a second one of that name is
+            ``"critic_1"``. Those that are called otherwise, as ``nets["a"](x)``, have the name of
+            their class, as all have before Python 3.11. With `record` and a function, those in
+            its variables and arguments have their names.
         name: Name of the recording; the model's class name if not given.
         stats: Compute mean, std, range, norm, zeros, NaNs of tensors and gradients: of all, or
             of those in a list of scopes (dotted paths, which may contain ``*``).

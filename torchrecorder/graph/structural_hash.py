@@ -65,7 +65,7 @@ def written(op: Op, outputs: Sequence[ValueId]) -> int:
 def without_numbers(text: str) -> str:
     """*text* with every number replaced by 0, and without the number of an outermost module.
 
-    The first of several models of one class is ``Net``, and the second ``Net_1``.
+    The first of several models of one name is ``net``, and the second ``net_1``.
     """
     return re.sub(r"\d+", "0", re.sub(r"_\d+(?=\.|$)", "", text))
 

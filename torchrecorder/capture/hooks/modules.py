@@ -8,6 +8,7 @@ run for all threads; each recorder handles its own. A failed call runs only hook
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
 import weakref
@@ -22,6 +23,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.utils.hooks import RemovableHandle
 
 from torchrecorder.capture.hooks.attribute_names import AttributeNames
+from torchrecorder.capture.hooks.call_names import called_name
 from torchrecorder.capture.hooks.deferred_exit import DeferredExits, DeferredExit
 from torchrecorder.capture.hooks.direct_calls import DirectCalls
 from torchrecorder.capture.hooks.other_threads import OtherThreads
@@ -45,7 +47,9 @@ from torchrecorder.capture.tensors.argument_objects import ObjectPlaces, tensors
 from torchrecorder.capture.tensors.describe import node_behind, tensors_in
 from torchrecorder.capture.tensors.entries import Foreign
 from torchrecorder.capture.tensors.variables import positional_names, variables_of
-from torchrecorder.events import FUNCTION, OpId, ScopeKind, ScopeLeft, Slot, ValueId, made
+from torchrecorder.events import (
+    FUNCTION, OpId, ScopeKind, ScopeLeft, Slot, SourceLine, ValueId, made,
+)  # fmt: skip
 
 NamedTensors = list[tuple[str, Tensor]]  # each with its place in what holds it
 
@@ -166,7 +170,7 @@ class ModuleScopes:
         self.values.autograd.find_numbering()
         around = self.regions.function
         self.tape.inside = around.inside if around is not None else None
-        entry = self.catalog.find(module)
+        entry = self.catalog.find(module, functools.partial(self._name_at, outside, source))
         found = _arguments(args, entry.arguments)
         kwargs = frame.f_locals.get("kwargs")  # global pre-hooks get no kwargs
         kwargs = kwargs if type(kwargs) is dict else {}
@@ -185,6 +189,15 @@ class ModuleScopes:
         self.fast.enter(module, found)
         for observer in self.tape.observers:
             observer.scope_entered(opened)
+
+    def _name_at(self, frame: FrameType | None, source: SourceLine | None) -> str | None:
+        """The name of what is called at *frame*, if that is the program's own code, outside of all
+        modules."""
+        if self.open or frame is None or source is None:
+            return None
+        if (frame.f_lineno, frame.f_code.co_name) != (source.line, source.function):
+            return None
+        return called_name(frame)
 
     def _take_in(
         self, opened: OpenScope, tensors: NamedTensors, inputs: tuple[Slot, ...]

@@ -1,0 +1,132 @@
+"""Modules that are called outside of all others have the names by which they are called."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+
+import torchrecorder
+from torchrecorder import Recorder
+
+pytestmark = pytest.mark.skipif(sys.version_info < (3, 11), reason="code has no columns")
+
+X = torch.ones(2, 4)
+
+
+def net():
+    return nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+
+
+def paths(recorder):
+    """The paths of the outermost modules, in the order of their calls."""
+    return [scope.path for scope in recorder.recording.scopes.values() if scope.parent is None]
+
+
+def test_variables_and_attributes():
+    generator, trainer = net(), SimpleNamespace(critic=net(), loss=nn.MSELoss())
+    with Recorder() as recorder:
+        trainer.loss(trainer.critic(generator(X)), X)
+    assert paths(recorder) == ["generator", "critic", "loss"]
+
+
+def test_lines_of_any_form():
+    """With letters that take several bytes, on several lines, in comprehensions and in lambdas."""
+    größe, heads, apply = net(), net(), lambda each: last(each)
+    last = nn.Linear(4, 4)
+    with Recorder() as recorder:
+        text = "ä"; größe(X); heads(  # noqa: E702
+            input=X,
+        )
+        [heads(each) for each in X]
+        apply(X)
+    assert text and paths(recorder) == ["größe", *3 * ["heads"], "last"]
+
+
+def test_names_of_parameters():
+    embedding = nn.Embedding(4, 4)
+    with Recorder() as recorder:
+        embedding(torch.tensor([1]))
+    names = [value.names for value in recorder.recording.values.values() if value.names]
+    assert ("embedding.weight",) in names
+
+
+def test_several_of_one_name():
+    """The first call of each counts."""
+    nets = [net(), net()]
+    with Recorder() as recorder:
+        for _ in range(2):
+            for each in nets:
+                each(X)
+    assert paths(recorder) == 2 * ["each", "each_1"]
+
+
+def test_without_a_name():
+    """An item of a list has the name of its class, if that has modules in it, and else none."""
+    nets = {"a": net(), "b": nn.Tanh()}
+    with Recorder() as recorder:
+        nets["a"](X)
+        nets["b"](X)
+    assert paths(recorder) == ["Sequential", ""]
+
+
+def test_without_source():
+    names = {"net": net(), "X": X}
+    with Recorder() as recorder:
+        exec("net(X)", names)
+    assert paths(recorder) == ["Sequential"]
+
+
+class Calls(nn.Module):
+    """Calls itself, and a module that it does not have as its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(4, 4)
+        self.others = [net()]
+
+    def step(self):
+        return self(X)
+
+    def forward(self, x):
+        other = self.others[0]
+        return other(self.inner(x))
+
+
+def test_self_and_modules_inside_others():
+    """A module is not called ``self``; inside others it has the name of its attribute or class."""
+    calls = Calls()
+    with Recorder() as recorder:
+        calls.step()
+    assert paths(recorder) == ["Calls"]
+    inside = [scope.path for scope in recorder.recording.scopes.values()][1:3]
+    assert inside == ["Calls.inner", "Sequential"]
+
+
+def test_the_recorded_model_has_no_name():
+    model, loss = net(), nn.MSELoss()
+    with Recorder(model) as recorder:
+        loss(model(X), X)
+    assert paths(recorder) == ["", "loss"]
+
+
+def test_a_call_by_pytorch_gives_no_name():
+    """There, the name is that of a parameter of PyTorch's."""
+    block = net()
+    with Recorder() as recorder:
+        torch.utils.checkpoint.checkpoint(block, X, use_reentrant=False)
+    scopes = recorder.recording.scopes.values()
+    assert [scope.path for scope in scopes if scope.cls == "Sequential"] == ["Sequential"]
+
+
+def test_figures_and_parts_have_these_names():
+    generator, critic = net(), net()
+    with Recorder() as recorder:
+        critic(generator(X))
+    recording = recorder.recording
+    assert "generator (Sequential)" in str(recording.summary())
+    part = torchrecorder.view(recording, focus="critic").recording
+    assert [scope.path for scope in part.scopes.values()][0] == "critic"

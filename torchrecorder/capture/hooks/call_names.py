@@ -1,0 +1,38 @@
+"""The name by which a module is called: ``"actor"`` in ``self.actor(x)``."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import linecache
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+
+def called_name(frame: FrameType) -> str | None:
+    """The variable or attribute that is called at *frame*, from the source of its line.
+
+    None if the source is not known, if something else is called, such as an item of a list, and
+    before Python 3.11, whose code has no columns. Variables of the frame are not looked up, because
+    Python would keep their contents alive.
+    """
+    positions: Callable[[], Iterator[Any]] = getattr(frame.f_code, "co_positions", lambda: iter(()))
+    place: Any = next(itertools.islice(positions(), frame.f_lasti // 2, None), None)
+    if place is None or None in place:
+        return None
+    first, last, start, end = place
+    lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)[first - 1:last]
+    encoded = [line.encode() for line in lines]
+    if not encoded:
+        return None
+    encoded[-1] = encoded[-1][:end]
+    encoded[0] = encoded[0][start:]
+    try:
+        call = ast.parse(b"(" + b"".join(encoded) + b")", mode="eval").body
+    except (SyntaxError, ValueError):
+        return None
+    called = call.func if isinstance(call, ast.Call) else None
+    if isinstance(called, ast.Name):
+        return called.id if called.id != "self" else None
+    return called.attr if isinstance(called, ast.Attribute) else None
