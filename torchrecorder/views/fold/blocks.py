@@ -27,6 +27,9 @@ SAVED = 6
 
 CONTAINERS = ("Sequential", "ModuleList", "ModuleDict")
 
+_ROUNDS = 4
+"""The maximum number of rounds in a block, if rounds read what was made several rounds before."""
+
 _LEVELS = 4
 """The maximum number of levels of nested loops that are found."""
 
@@ -236,8 +239,31 @@ def _runs(row: Sequence[Unit], readers: Callable[[], Readers]) -> Iterator[tuple
             at = run.start + place * run.period + start
             yield at, _blocks(row, at, len(parts[0]), len(parts))
         if not inner:
+            run = _with_far_readers(row, run, readers())
             start = _beginning(row, run, readers())
             yield start, _blocks(row, start, run.period, run.times)
+
+
+def _with_far_readers(row: Sequence[Unit], run: Repetition, readers: Readers) -> Repetition:
+    """*run* from its best start on; in blocks of two to four rounds if each round is read as many
+    rounds later, as in reversible networks and multistep methods.
+
+    Such a block passes values only to the next one.
+    """
+    start = _beginning(row, run, readers)
+    run = run._replace(start=start, spare=run.spare - (start - run.start))
+    units = enumerate(row[start : run.end])
+    round_of = {item: number // run.period for number, unit in units for item in unit.items}
+    reach = [0] * run.times
+    for item, number in round_of.items():
+        rounds = [round_of[reader] for reader in readers.get(item, ()) if reader in round_of]
+        reach[number] = max(reach[number], max(rounds, default=number) - number)
+    together = max(reach)
+    if not 1 < together <= _ROUNDS or {*reach[:-together]} != {together}:
+        return run
+    times, rest = divmod(run.times, together)
+    longer = Repetition(start, run.period * together, times, run.period * rest + run.spare)
+    return longer if times > 1 and _is_worth(row, longer) else run
 
 
 def _blocks(row: Sequence[Unit], start: int, length: int, times: int) -> BlockRun:
