@@ -239,20 +239,28 @@ def _runs(row: Sequence[Unit], readers: Callable[[], Readers]) -> Iterator[tuple
             at = run.start + place * run.period + start
             yield at, _blocks(row, at, len(parts[0]), len(parts))
         if not inner:
-            run = _with_far_readers(row, run, readers())
-            start = _beginning(row, run, readers())
-            yield start, _blocks(row, start, run.period, run.times)
+            run = _best_cut(row, run, readers())
+            yield run.start, _blocks(row, run.start, run.period, run.times)
 
 
-def _with_far_readers(row: Sequence[Unit], run: Repetition, readers: Readers) -> Repetition:
-    """*run* from its best start on; in blocks of two to four rounds if each round is read as many
-    rounds later, as in reversible networks and multistep methods.
+def _best_cut(row: Sequence[Unit], run: Repetition, readers: Readers) -> Repetition:
+    """*run* from its best start on; in blocks of several rounds if one reads what was made
+    several rounds before."""
+    start = _beginning(row, run, readers)
+    cut = run._replace(start=start, spare=run.spare - (start - run.start))
+    longer = _in_longer_blocks(row, cut, readers)
+    return longer._replace(start=_beginning(row, longer, readers)) if longer is not None else cut
+
+
+def _in_longer_blocks(
+    row: Sequence[Unit], run: Repetition, readers: Readers
+) -> Repetition | None:
+    """*run* in blocks of two to four rounds if each round is read as many rounds later, as in
+    reversible networks and multistep methods; else None.
 
     Such a block passes values only to the next one.
     """
-    start = _beginning(row, run, readers)
-    run = run._replace(start=start, spare=run.spare - (start - run.start))
-    units = enumerate(row[start : run.end])
+    units = enumerate(row[run.start : run.end])
     round_of = {item: number // run.period for number, unit in units for item in unit.items}
     reach = [0] * run.times
     for item, number in round_of.items():
@@ -260,10 +268,10 @@ def _with_far_readers(row: Sequence[Unit], run: Repetition, readers: Readers) ->
         reach[number] = max(reach[number], max(rounds, default=number) - number)
     together = max(reach)
     if not 1 < together <= _ROUNDS or {*reach[:-together]} != {together}:
-        return run
+        return None
     times, rest = divmod(run.times, together)
-    longer = Repetition(start, run.period * together, times, run.period * rest + run.spare)
-    return longer if times > 1 and _is_worth(row, longer) else run
+    longer = Repetition(run.start, run.period * together, times, run.period * rest + run.spare)
+    return longer if times > 1 and _is_worth(row, longer) else None
 
 
 def _blocks(row: Sequence[Unit], start: int, length: int, times: int) -> BlockRun:
