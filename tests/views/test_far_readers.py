@@ -1,4 +1,4 @@
-"""Loops whose rounds read what was made several rounds before fold as loops of several rounds."""
+"""Loops whose rounds read what was made several rounds before, or take turns, fold all the same."""
 
 from __future__ import annotations
 
@@ -49,9 +49,19 @@ def _fourth_order(x: Tensor) -> Tensor:
     return last[-1]
 
 
+def _trotter(x: Tensor) -> Tensor:
+    """Two operators take turns."""
+    one, other = x.mT @ x, x.mT @ x.exp()
+    for step in range(5):
+        x = x @ torch.matrix_exp(0.1 * step * one)
+        x = x @ torch.matrix_exp(0.2 * step * other)
+    return x
+
+
 @pytest.mark.parametrize(
     "program, counts",
-    [(_reversible, [4]), (_verlet, [6]), (_adams_bashforth, [6]), (_fourth_order, [3])],
+    [(_reversible, [4]), (_verlet, [6]), (_adams_bashforth, [6]), (_fourth_order, [3]),
+     (_trotter, [5])],
 )
 def test_several_rounds_are_one(program: Callable[[Tensor], Tensor], counts: list[int]) -> None:
     """They pass values only to the next ones; a round that is left over is drawn apart."""

@@ -18,6 +18,7 @@ from torchrecorder.graph.structural_hash import (
     lasting_outputs, without_numbers, without_values, written,
 )  # fmt: skip
 from torchrecorder.views.fold.periods import Repetition, runs
+from torchrecorder.views.fold.rounds import Rounds
 
 PREFIX = "block:"
 """The ids of blocks start with it."""
@@ -26,9 +27,6 @@ SAVED = 6
 """Minimum number of boxes that a fold of plain siblings must save."""
 
 CONTAINERS = ("Sequential", "ModuleList", "ModuleDict")
-
-_ROUNDS = 4
-"""The maximum number of rounds in a block, if rounds read what was made several rounds before."""
 
 _LEVELS = 4
 """The maximum number of levels of nested loops that are found."""
@@ -244,34 +242,16 @@ def _runs(row: Sequence[Unit], readers: Callable[[], Readers]) -> Iterator[tuple
 
 
 def _best_cut(row: Sequence[Unit], run: Repetition, readers: Readers) -> Repetition:
-    """*run* from its best start on; in blocks of several rounds if one reads what was made
-    several rounds before."""
+    """*run* from its best start on, in blocks of several rounds if these belong together."""
     start = _beginning(row, run, readers)
     cut = run._replace(start=start, spare=run.spare - (start - run.start))
-    longer = _in_longer_blocks(row, cut, readers)
-    return longer._replace(start=_beginning(row, longer, readers)) if longer is not None else cut
-
-
-def _in_longer_blocks(
-    row: Sequence[Unit], run: Repetition, readers: Readers
-) -> Repetition | None:
-    """*run* in blocks of two to four rounds if each round is read as many rounds later, as in
-    reversible networks and multistep methods; else None.
-
-    Such a block passes values only to the next one.
-    """
-    units = enumerate(row[run.start : run.end])
-    round_of = {item: number // run.period for number, unit in units for item in unit.items}
-    reach = [0] * run.times
-    for item, number in round_of.items():
-        rounds = [round_of[reader] for reader in readers.get(item, ()) if reader in round_of]
-        reach[number] = max(reach[number], max(rounds, default=number) - number)
-    together = max(reach)
-    if not 1 < together <= _ROUNDS or {*reach[:-together]} != {together}:
-        return None
+    rounds = Rounds([unit.items for unit in row[start : cut.end]], run.period, readers)
+    together = rounds.in_block()
     times, rest = divmod(run.times, together)
-    longer = Repetition(run.start, run.period * together, times, run.period * rest + run.spare)
-    return longer if times > 1 and _is_worth(row, longer) else None
+    longer = Repetition(start, run.period * together, times, run.period * rest + cut.spare)
+    if together == 1 or times < 2 or not _is_worth(row, longer):
+        return cut
+    return longer._replace(start=_beginning(row, longer, readers))
 
 
 def _blocks(row: Sequence[Unit], start: int, length: int, times: int) -> BlockRun:
