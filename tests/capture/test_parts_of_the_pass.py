@@ -5,6 +5,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
+import torchrecorder as tr
 from torchrecorder.events import OpKind, ScopeKind
 
 from tests.capture.hooked import called, inputs, maker, mlp, on_parameters, recorded
@@ -120,3 +121,34 @@ def test_modules_and_functions_of_the_pass_are_no_part_of_the_figure():
     assert any(scope.kind is ScopeKind.CUSTOM_FUNCTION for scope in later)
     assert all(scope.recompute for scope in later)
     assert str(recording.summary(fold=False)).count("autograd.Function") == 1
+
+
+class Solver(torch.autograd.Function):
+    """Calls a model in its backward, on tensors that it makes there and on one that it changes."""
+
+    @staticmethod
+    def forward(ctx, x, model):
+        ctx.model = model
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        state = torch.cat([gradient, gradient])
+        ctx.model(state)
+        state.add_(1)
+        ctx.model(state)
+        with torch.enable_grad():
+            leaf = torch.ones_like(gradient, requires_grad=True)
+            (found,) = torch.autograd.grad(ctx.model(leaf.exp()), leaf, gradient)
+        return found, None
+
+
+def test_what_a_backward_makes_for_modules_is_no_part_of_the_figure():
+    """It would stand there without arrows, beside the model."""
+    model = torch.nn.Tanh()
+    recording = recorded(model, lambda _: Solver.apply(inputs(), model).sum().backward())
+    (backward,) = called(recording, "backward")
+    later = [op for op in recording.ops.values() if op.index > backward.index and not op.scope]
+    assert {op.name for op in later} == {"SolverBackward", "write in place", "exp"}
+    assert all(op.recompute for op in later)
+    assert "SolverBackward" not in tr.make_dot(recording).source

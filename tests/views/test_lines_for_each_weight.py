@@ -9,6 +9,7 @@ from torch import nn
 
 import torchrecorder
 from tests.views.loops import X, loops, made, name_of, recorded, squares, view_of
+from torchrecorder.events import ValueId
 from torchrecorder.views.view import BoxKind
 
 
@@ -137,3 +138,22 @@ def test_other_lines_for_other_weights_are_no_loop() -> None:
         return one @ X.T + two[:, None]
 
     assert not recorded(net, program).weight_loops
+
+
+def test_a_parameter_that_is_read_with_each_weight_is_drawn() -> None:
+    """A step size that is learned is none of the weights, which are not drawn."""
+    net = made()
+    size = nn.Parameter(torch.tensor(0.1))
+    net.register_parameter("size", size)
+
+    def program() -> None:
+        weights = [weight for weight in net.parameters() if weight is not size]
+        gradients = torch.autograd.grad(net(X).sum(), weights, create_graph=True)
+        found = [weight - size * each for weight, each in zip(weights, gradients)]
+        torch.stack([weight.square().sum() for weight in found]).sum().backward()
+
+    view = view_of(recorded(net, program))
+    (box,) = (box.id for box in view.boxes.values() if box.kind is BoxKind.PARAMETER)
+    assert view.recording.values[ValueId(box)].names == ("size",)
+    assert {name_of(view, arrow.head) for arrow in view.arrows if arrow.tail == box} == {"mul"}
+    assert (["mul", "sub"], 8) in loops(view)

@@ -98,7 +98,8 @@ class Scope(Row, frozen=True, gc=False):
         inputs: Tensors in its arguments, by name.
         outputs: Tensors in its results, by name.
         seconds: Wall-clock time inside, including that of the recorder.
-        recompute: Whether activation checkpointing ran it again during backward.
+        recompute: Whether it ran again during backward, for activation checkpointing or in a custom
+            function.
         failed: Whether it raised an exception.
     """
 
@@ -134,7 +135,8 @@ class Op(Row, frozen=True, gc=False):
         arguments: Its other arguments as ``(name, text)``.
         source: The user's line that called it.
         seconds: Wall-clock time of the call itself, without the recorder.
-        recompute: Whether activation checkpointing ran it again during backward.
+        recompute: Whether it ran again during backward, for activation checkpointing or in a custom
+            function.
         failed: Whether the run ended with an exception in it, or in its grad node. A call that
             runs a backward pass also failed if the program caught the exception.
     """

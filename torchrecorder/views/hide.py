@@ -182,7 +182,8 @@ class HideStored:
             average: no module box represents them there. A region such as ``no_grad`` does not
             count as a scope here. The weights and biases of such ops are hidden too, as are the
             inputs of an optimizer's step, whose box represents them, of ``torch.autograd.grad``,
-            and outside of modules those of lines that run for each weight.
+            and outside of modules those of lines that run for each weight, except what all of their
+            ops read.
     """
 
     everywhere: bool = False
@@ -217,6 +218,7 @@ class HideStored:
             if arrow.head not in kept and view.boxes[arrow.head].kind not in STORED_KINDS
         }
         silent |= set(_for_each_weight(view.recording))
+        common = _common_to_weights(view.recording)
         return {
             arrow.tail
             for arrow in read
@@ -224,7 +226,7 @@ class HideStored:
             and arrow.head not in scopes
             and view.boxes[arrow.head].cluster not in steps
             and holder.get(view.boxes[arrow.head].cluster) not in leaves
-            and arrow.head not in silent
+            and (arrow.head not in silent or arrow.tail in common)
         }
 
 
@@ -235,6 +237,16 @@ def _for_each_weight(recording: RecordedRun) -> Iterator[OpId]:
     around = {ops[op].scope for op in recording.weight_loops}
     outside = {scope for scope in around if not is_in_module(recording, scope)}
     yield from (op for op in recording.weight_loops if ops[op].scope in outside)
+
+
+def _common_to_weights(recording: RecordedRun) -> frozenset[str]:
+    """What each op of a line reads that runs for each weight, such as a step size that is learned:
+    it is none of these weights."""
+    lines: dict[object, list[set[str]]] = {}
+    for op in map(recording.ops.__getitem__, recording.weight_loops):
+        read: set[str] = {slot.value for slot in op.inputs}
+        lines.setdefault((op.scope, op.source, op.qualname), []).append(read)
+    return frozenset(value for line in lines.values() for value in set.intersection(*line))
 
 
 def _held_inside(view: View) -> list[str]:

@@ -34,6 +34,7 @@ class KnownNodes(Protocol):
     ) -> GradEdge: ...
     def meet(self, node: Any) -> None: ...
     def known_as(self, node: Any) -> GradId | None: ...
+    def made_in_pass(self, node: Any) -> bool: ...
     def following(self, parents: Any) -> tuple[GradEdge | None, ...] | None: ...
 
 
@@ -124,7 +125,9 @@ class HiddenOps:
             self._invent(GradEdge(grad, index), op, *facts)
             for index, facts in enumerate(output_facts(node))
         ]
-        nodes.tape.state_op(op, name, _numbered(read), tuple(outputs), scope=scope)
+        recompute = nodes.made_in_pass(node)
+        given, made = _numbered(read), tuple(outputs)
+        nodes.tape.state_op(op, name, given, made, scope=scope, recompute=recompute)
 
     def _value_of(self, edge: GradEdge) -> ValueId:
         """The value of an edge; if none was recorded, a new one from autograd's metadata."""

@@ -75,6 +75,11 @@ class AutogradWalk:
         node = current_node()
         return name_of(node) if isinstance(node, BackwardCFunction) else None
 
+    def made_in_pass(self, node: Any) -> bool:
+        """Whether the backward of a custom function made *node*, and is still running."""
+        is_new = self.since == LEAF or self.is_recent(self.key(node))
+        return is_new and self.custom_backward() is not None
+
     def is_older(self, node: Any) -> bool:
         """Whether *node* existed before the run; for one without a number, before the first op."""
         number = self.key(node)

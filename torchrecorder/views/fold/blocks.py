@@ -18,6 +18,7 @@ from torchrecorder.graph.structural_hash import (
     lasting_outputs, without_numbers, without_values, written,
 )  # fmt: skip
 from torchrecorder.views.fold.periods import Repetition, runs
+from torchrecorder.views.fold.rounds import Rounds
 
 PREFIX = "block:"
 """The ids of blocks start with it."""
@@ -236,8 +237,21 @@ def _runs(row: Sequence[Unit], readers: Callable[[], Readers]) -> Iterator[tuple
             at = run.start + place * run.period + start
             yield at, _blocks(row, at, len(parts[0]), len(parts))
         if not inner:
-            start = _beginning(row, run, readers())
-            yield start, _blocks(row, start, run.period, run.times)
+            run = _best_cut(row, run, readers())
+            yield run.start, _blocks(row, run.start, run.period, run.times)
+
+
+def _best_cut(row: Sequence[Unit], run: Repetition, readers: Readers) -> Repetition:
+    """*run* from its best start on, in blocks of several rounds if these belong together."""
+    start = _beginning(row, run, readers)
+    cut = run._replace(start=start, spare=run.spare - (start - run.start))
+    rounds = Rounds([unit.items for unit in row[start : cut.end]], run.period, readers)
+    together = rounds.in_block()
+    times, rest = divmod(run.times, together)
+    longer = Repetition(start, run.period * together, times, run.period * rest + cut.spare)
+    if together == 1 or times < 2 or not _is_worth(row, longer):
+        return cut
+    return longer._replace(start=_beginning(row, longer, readers))
 
 
 def _blocks(row: Sequence[Unit], start: int, length: int, times: int) -> BlockRun:

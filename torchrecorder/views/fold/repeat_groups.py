@@ -19,6 +19,7 @@ from torchrecorder.views.fold.blocks import (
     items_of,
     unit_of,
 )
+from torchrecorder.views.bundles import FlowClassifier
 from torchrecorder.views.collapse import SOURCES
 from torchrecorder.views.fold.sibling_index import SiblingIndex
 from torchrecorder.views.view import Box, BoxKind, Cluster, View
@@ -84,8 +85,10 @@ def _repeats(
 
 
 def _readers(items: SiblingIndex, row: Sequence[str]) -> Readers:
-    """The siblings that read each one, except where they only set what it made to zero."""
-    scopes, readers = items.view.recording.scopes, items.readers(row)
+    """The siblings that read each one, except where they only set what it made to zero, or read
+    what a step of an optimizer has left for later steps."""
+    is_state = FlowClassifier(items.view).is_state
+    scopes, readers = items.view.recording.scopes, items.readers(row, is_state)
     zeroing = {
         item for item in row
         if item in scopes and scopes[ScopeId(item)].kind is ScopeKind.ZEROING

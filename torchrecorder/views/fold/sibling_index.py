@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from torchrecorder.views.collapse import SOURCES
@@ -101,8 +101,11 @@ class SiblingIndex:
             found.setdefault(getattr(arrow, end), []).append(arrow)
         return found
 
-    def readers(self, row: Iterable[str]) -> Mapping[str, Sequence[str]]:
-        """For each sibling in *row*, those in *row* that read one of its results."""
+    def readers(
+        self, row: Iterable[str], ignored: Callable[[Arrow], bool]
+    ) -> Mapping[str, Sequence[str]]:
+        """For each sibling in *row*, those in *row* that read one of its results, through arrows
+        that are not *ignored*."""
         home: dict[str, str] = {}
         for item in row:
             home.update(dict.fromkeys(self.inside(item), item))
@@ -110,6 +113,6 @@ class SiblingIndex:
         for tail, item in home.items():
             for arrow in self.leaving.get(tail, ()):
                 reader = home.get(arrow.head, item)
-                if reader != item:
+                if reader != item and not ignored(arrow):
                     found.setdefault(item, {})[reader] = None
         return {item: tuple(heads) for item, heads in found.items()}
