@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -168,3 +169,50 @@ def test_a_loop_that_differentiates_shows_no_generic_names() -> None:
 
     found = texts(figure_of(torchrecorder.record(sample, torch.ones(3, 4))))
     assert "next: 3×4" in found
+
+
+def in_turn(x: Tensor) -> list[Tensor]:
+    """Reads one row in each round."""
+    return [row.sin().exp().sum() for row in x.unbind()]
+
+
+def in_pairs(x: Tensor) -> list[Tensor]:
+    """Reads two rows in each round, by two ops."""
+    rows = x.unbind()
+    return [(rows[at].sin() * rows[at + 1].cos()).sum() for at in range(0, len(rows), 2)]
+
+
+def as_two_arguments(x: Tensor) -> list[Tensor]:
+    """Reads two rows in each round, by one op."""
+    rows = x.unbind()
+    return [torch.atan2(rows[at], rows[at + 1]).sin().sum() for at in range(0, len(rows), 2)]
+
+
+def the_first_apart(x: Tensor) -> list[Tensor]:
+    """Reads the first row before a loop."""
+    first, *rows = x.unbind()
+    return [first.cos().sum(), *(row.sin().exp().sum() for row in rows)]
+
+
+def one_more_often(x: Tensor) -> list[Tensor]:
+    """Reads one row in each round, and returns one of them."""
+    rows = x.unbind()
+    return [rows[5], *(row.sin().exp().sum() for row in rows)]
+
+
+def one_before(x: Tensor) -> list[Tensor]:
+    """Reads a row before the loop that reads all."""
+    rows = x.unbind()
+    return [rows[5].cos().sum(), *(row.sin().exp().sum() for row in rows)]
+
+
+IN_TURN = [in_turn, in_pairs, as_two_arguments, the_first_apart, one_more_often, one_before]
+
+
+@pytest.mark.parametrize("function", IN_TURN)
+def test_results_that_rounds_read_in_turn_are_counted(function: Any) -> None:
+    """All of them, although the lines of the figure lead to one round."""
+    figure = figure_of(torchrecorder.record(function, torch.rand(8, 4)))
+    assert any(each.count > 2 for each in figure.groups)
+    (unbind,) = (each.id for each in figure.shapes if each.label[0].text == "unbind")
+    assert output_labels(figure)[unbind].text == "→ 8 × [4]"
