@@ -6,6 +6,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
 from torchrecorder.events import OpKind, ScopeKind
+from torchrecorder.views.pipeline import ViewOptions, make_view
 
 from tests.capture.hooked import called, inputs, maker, mlp, on_parameters, recorded
 from tests.capture.test_wrappers import Boxed
@@ -120,3 +121,32 @@ def test_modules_and_functions_of_the_pass_are_no_part_of_the_figure():
     assert any(scope.kind is ScopeKind.CUSTOM_FUNCTION for scope in later)
     assert all(scope.recompute for scope in later)
     assert str(recording.summary(fold=False)).count("autograd.Function") == 1
+
+
+class Reversible(torch.autograd.Function):
+    """Computes its input again from its output, and gives it to a layer."""
+
+    layer: torch.nn.Module
+
+    @staticmethod
+    def forward(ctx, x):
+        y = x + Reversible.layer(x).detach()
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, grad):
+        (y,) = ctx.saved_tensors
+        with torch.enable_grad():
+            x = (y * 0.5).detach().requires_grad_()
+            Reversible.layer(x).sum().backward()
+        return grad + x.grad
+
+
+def test_what_the_pass_computes_for_a_module_is_no_part_of_the_figure():
+    """It is the result of a hidden operation, of which nothing that is drawn reads."""
+    Reversible.layer = torch.nn.Linear(3, 3)
+    recording = recorded(Reversible.layer, lambda _: Reversible.apply(inputs()).sum().backward())
+    (made,) = (op for op in recording.ops.values() if op.name == "ReversibleBackward")
+    assert made.kind is OpKind.HIDDEN and made.recompute and made.scope is None
+    assert made.id not in make_view(recording, ViewOptions(depth="ops")).boxes

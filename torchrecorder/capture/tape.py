@@ -204,13 +204,14 @@ class Tape:
         outputs: tuple[ValueId, ...],
         kind: OpKind = OpKind.HIDDEN,
         scope: ScopeId | None = None,
+        recompute: bool = False,
     ) -> Op:
         """Record an op that was not called from Python, in *scope* or the current one, and in the
         Python function that reads its result."""
         if self.inside is not None and scope is None:
             self.inside.append(op)
         scope, index = scope or self.scope, self.next_index()
-        row = Op(op, scope, index, kind, name, "", inputs, outputs, (), (), None, None, False)
+        row = Op(op, scope, index, kind, name, "", inputs, outputs, (), (), None, None, recompute)
         self.write(row)
         return row
 

@@ -124,7 +124,7 @@ class Values:
             return self.note(tensor, None, Role.PARAMETER)
         unseen = self.autograd.custom_backward()
         if unseen is not None:
-            return self._adopt_hidden(tensor, unseen, ())
+            return self._adopt_hidden(tensor, unseen, (), recompute=True)
         return self.note(tensor, None, Role.CONSTANT)
 
     def hold(self, tensor: Tensor, role: Role, name: str) -> ValueId:
@@ -166,11 +166,13 @@ class Values:
         self.tape.state_op(op, "alias", (Slot("0", before),), (value,), OpKind.PASS)
         return value
 
-    def _adopt_hidden(self, tensor: Tensor, name: str, slots: tuple[Slot, ...]) -> ValueId:
-        """Add a tensor that unseen code computed from these."""
+    def _adopt_hidden(
+        self, tensor: Tensor, name: str, slots: tuple[Slot, ...], recompute: bool = False
+    ) -> ValueId:
+        """Add a tensor that unseen code computed from these, perhaps in a backward pass."""
         op = self.tape.next_op()
         value = self.note(tensor, op)
-        self.tape.state_op(op, name, slots, (value,))
+        self.tape.state_op(op, name, slots, (value,), recompute=recompute)
         return value
 
     def slots_of(self, tensors: list[tuple[str, Tensor]]) -> tuple[Slot, ...]:
