@@ -216,3 +216,25 @@ def test_results_that_rounds_read_in_turn_are_counted(function: Any) -> None:
     assert any(each.count > 2 for each in figure.groups)
     (unbind,) = (each.id for each in figure.shapes if each.label[0].text == "unbind")
     assert output_labels(figure)[unbind].text == "→ 8 × [4]"
+
+
+def test_results_in_loops_in_a_loop_are_those_of_the_first_round() -> None:
+    """Each round of the innermost loop reads a gradient of another shape."""
+    model = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 1))
+    weights = list(model.parameters())
+    optimizer = torch.optim.SGD(weights, lr=0.1)
+    with torchrecorder.Recorder(model) as recorder:
+        for _ in range(2):
+            total = torch.zeros(())
+            for _ in range(3):
+                loss = model(torch.rand(5, 3)).mean()
+                steps = torch.autograd.grad(loss, weights, create_graph=True)
+                for weight, step in zip(weights, steps):
+                    total = total + (weight - 0.1 * step).sum()
+            optimizer.zero_grad()
+            total.backward()
+            optimizer.step()
+    figure = figure_of(recorder.recording)
+    assert sorted(each.count for each in figure.groups if each.count > 1) == [2, 3, 4]
+    (made,) = (each.id for each in figure.shapes if each.label[0].text == "grad")
+    assert output_labels(figure)[made].text == "→ 4 tensors"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from torchrecorder.annotations.amounts import of_bytes
 from torchrecorder.events import GRADIENT_MESSAGE, MESSAGE, OpId, ValueId
@@ -173,8 +174,14 @@ def _read_by_repeats(view: View, bundle: Bundle) -> Sequence[ValueId]:
     slots = [slot for op in readers for slot in op.inputs if slot.value in made]
     arguments = {arrow.slot for arrow in bundle.arrows}
     same_arguments = [slot for slot in slots if slot.name in arguments]
-    read = dict.fromkeys(slot.value for slot in same_arguments or slots)
-    return [*read][:len(read) // copies]
+    read = {slot.value for slot in same_arguments or slots}
+    return sorted(read, key=partial(_made_at, view.recording))[:len(read) // copies]
+
+
+def _made_at(recording: RecordedRun, value: ValueId) -> tuple[int, int]:
+    """The place of the op that made a *value* in the run, and that of the value in its results."""
+    op = recording.ops.get(OpId(recording.values[value].producer or ""))
+    return (op.index, op.outputs.index(value)) if op is not None else (-1, 0)
 
 
 def is_final(view: View, arrow: Arrow) -> bool:
