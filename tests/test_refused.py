@@ -299,3 +299,16 @@ def test_every_parameter_of_the_public_functions_is_checked(name: str, parameter
             given.setdefault(each.name, RUN if each.name == "recording" else "nowhere.svg")
     with pytest.raises(TorchRecorderError):
         function(**{**given, parameter: object()})
+
+
+@pytest.mark.parametrize("kind", [list, tuple, lambda models: dict(zip("ab", models))])
+def test_several_models_have_another_place(kind: Callable[[Any], Any]) -> None:
+    """The message says which; and there, their calls have the names of the models."""
+    models = [torch.nn.Linear(2, 2), torch.nn.Linear(2, 1)]
+    with pytest.raises(InvalidArgument, match="give several as torch.nn.ModuleDict"):
+        torchrecorder.Recorder(kind(models))
+    with pytest.raises(InvalidArgument, match="must be a module or another callable"):
+        torchrecorder.Recorder(kind([]))
+    with torchrecorder.Recorder(torch.nn.ModuleDict({"G": models[0], "D": models[1]})) as recorder:
+        models[1](models[0](torch.ones(1, 2)))
+    assert [scope.path for scope in recorder.recording.scopes.values()] == ["G", "D"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 import torch
 
@@ -252,6 +254,22 @@ def test_decimals_of_modules_have_four_digits() -> None:
 def test_equal_tensors_are_counted(text: str, said: str) -> None:
     """The number is apart from the sizes."""
     assert labels.alike(text, 2) == said
+
+
+@pytest.mark.parametrize(
+    ("shapes", "said"),
+    [
+        ({"3×4": 1}, "3×4"),
+        ({"3×4": 2, "[5] int64": 1}, "2 × [3, 4], [5] int64"),
+        ({"3×4": 1, "7 × [3, 4]": 1}, "8 × [3, 4]"),
+        ({"7 × [3, 4]": 2, "3×4 int64": 1}, "14 × [3, 4], 3×4 int64"),
+        ({"4 scalars": 1, "scalar": 2}, "6 scalars"),
+        ({"62 gradients": 1, "[2]": 1, "[3]": 1}, "62 gradients, [2], …"),
+    ],
+)
+def test_equal_results_are_counted_together(shapes: dict[str, int], said: str) -> None:
+    """Those of one line of a figure and those of another."""
+    assert labels.in_a_line(Counter(shapes)) == f"→ {said}"
 
 
 def test_attention_shows_its_width_and_heads() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -168,3 +169,72 @@ def test_a_loop_that_differentiates_shows_no_generic_names() -> None:
 
     found = texts(figure_of(torchrecorder.record(sample, torch.ones(3, 4))))
     assert "next: 3×4" in found
+
+
+def in_turn(x: Tensor) -> list[Tensor]:
+    """Reads one row in each round."""
+    return [row.sin().exp().sum() for row in x.unbind()]
+
+
+def in_pairs(x: Tensor) -> list[Tensor]:
+    """Reads two rows in each round, by two ops."""
+    rows = x.unbind()
+    return [(rows[at].sin() * rows[at + 1].cos()).sum() for at in range(0, len(rows), 2)]
+
+
+def as_two_arguments(x: Tensor) -> list[Tensor]:
+    """Reads two rows in each round, by one op."""
+    rows = x.unbind()
+    return [torch.atan2(rows[at], rows[at + 1]).sin().sum() for at in range(0, len(rows), 2)]
+
+
+def the_first_apart(x: Tensor) -> list[Tensor]:
+    """Reads the first row before a loop."""
+    first, *rows = x.unbind()
+    return [first.cos().sum(), *(row.sin().exp().sum() for row in rows)]
+
+
+def one_more_often(x: Tensor) -> list[Tensor]:
+    """Reads one row in each round, and returns one of them."""
+    rows = x.unbind()
+    return [rows[5], *(row.sin().exp().sum() for row in rows)]
+
+
+def one_before(x: Tensor) -> list[Tensor]:
+    """Reads a row before the loop that reads all."""
+    rows = x.unbind()
+    return [rows[5].cos().sum(), *(row.sin().exp().sum() for row in rows)]
+
+
+IN_TURN = [in_turn, in_pairs, as_two_arguments, the_first_apart, one_more_often, one_before]
+
+
+@pytest.mark.parametrize("function", IN_TURN)
+def test_results_that_rounds_read_in_turn_are_counted(function: Any) -> None:
+    """All of them, although the lines of the figure lead to one round."""
+    figure = figure_of(torchrecorder.record(function, torch.rand(8, 4)))
+    assert any(each.count > 2 for each in figure.groups)
+    (unbind,) = (each.id for each in figure.shapes if each.label[0].text == "unbind")
+    assert output_labels(figure)[unbind].text == "→ 8 × [4]"
+
+
+def test_results_in_loops_in_a_loop_are_those_of_the_first_round() -> None:
+    """Each round of the innermost loop reads a gradient of another shape."""
+    model = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 1))
+    weights = list(model.parameters())
+    optimizer = torch.optim.SGD(weights, lr=0.1)
+    with torchrecorder.Recorder(model) as recorder:
+        for _ in range(2):
+            total = torch.zeros(())
+            for _ in range(3):
+                loss = model(torch.rand(5, 3)).mean()
+                steps = torch.autograd.grad(loss, weights, create_graph=True)
+                for weight, step in zip(weights, steps):
+                    total = total + (weight - 0.1 * step).sum()
+            optimizer.zero_grad()
+            total.backward()
+            optimizer.step()
+    figure = figure_of(recorder.recording)
+    assert sorted(each.count for each in figure.groups if each.count > 1) == [2, 3, 4]
+    (made,) = (each.id for each in figure.shapes if each.label[0].text == "grad")
+    assert output_labels(figure)[made].text == "→ 4 tensors"

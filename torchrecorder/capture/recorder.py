@@ -46,6 +46,22 @@ MODEL = Check(
 )
 
 
+def _check_model(model: object) -> None:
+    """Check that *model* can be recorded.
+
+    Raises:
+        InvalidArgument: It cannot; of several models, the message says how to give them.
+    """
+    parts = [*model.values()] if isinstance(model, dict) else model
+    several = isinstance(parts, (list, tuple)) and parts
+    if several and all(isinstance(one, Module) for one in several):
+        raise InvalidArgument(
+            "model must be one module: give several as torch.nn.ModuleDict({'name': module, ...}), "
+            "or none, as Recorder() records all modules that run in its block"
+        )
+    check_one("model", model, MODEL.or_none())
+
+
 class Recorder:
     """Records what runs inside its ``with`` block.
 
@@ -105,7 +121,7 @@ class Recorder:
         threads: bool = False,
     ) -> None:
         check_one("name", name, TEXT.or_none())
-        check_one("model", model, MODEL.or_none())
+        _check_model(model)
         check_one("threads", threads, FLAG)
         self._model = model
         self._with_threads = threads

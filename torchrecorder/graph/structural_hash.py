@@ -130,7 +130,8 @@ def structures(recording: HashedRun, *, exact: bool = True) -> dict[ScopeId, str
             scaler makes does not count. Two arguments of a scope may be one value or two: the first
             round of a loop may be given one tensor as all state. Of functions, numbers among the
             arguments of their ops do not count, nor which of their results are read; of modules,
-            such numbers make no difference between two calls of the same one.
+            such numbers make no difference between two calls of the same one. Nor do numbers in the
+            names of modules in a module: each of its calls may use another one of a list.
     """
     forms = _Forms(recording, exact)
     return {scope: form.digest for scope, form in forms.found.items()}
@@ -292,7 +293,8 @@ class _Forms:
                 arguments = () if off else step.arguments
             else:
                 inner = self.found[step.id]
-                yield step.name if module else without_numbers(step.name), inner.digest
+                named = self.exact and module is not None
+                yield step.name if named else without_numbers(step.name), inner.digest
                 yield tuple([self._place(value, form) for value in inner.outside])
                 arguments = tuple(inner.settings)
             if apart:

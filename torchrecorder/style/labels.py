@@ -24,6 +24,9 @@ NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 SIZES = re.compile(r"(?:\b\d+|\?)(?:×(?:\d+|\?))+")
 """The sizes in the text of a tensor."""
 
+SEVERAL = re.compile(r"(\d+) (?:× (?=\[)|(?=scalars))")
+"""The number at the start of the text of several equal tensors."""
+
 LONGEST = 36
 """The maximum number of characters of a title per line."""
 
@@ -71,9 +74,27 @@ def alike(text: str, number: int) -> str:
 
 
 def in_a_line(shapes: Counter[str]) -> str:
-    """The output shapes of a box in one line: the first two different ones."""
-    texts = [alike(text, number) if number > 1 else text for text, number in shapes.items()]
-    return "→ " + ", ".join([*texts[:2], *(["…"] if len(texts) > 2 else [])])
+    """The output shapes of a box in one line: the first two different ones.
+
+    Equal tensors are counted together: ``3×4`` and ``7 × [3, 4]`` are ``8 × [3, 4]``.
+    """
+    totals: Counter[str] = Counter()
+    texts: dict[str, str] = {}
+    for text, number in shapes.items():
+        several = SEVERAL.match(text)
+        key = text[several.end() :] if several else SEVERAL.sub("", alike(text, 2), 1)
+        totals[key] += number * (int(several[1]) if several else 1)
+        if several is None or key not in texts:
+            texts[key] = text
+    found = [_in_total(text, totals[key]) for key, text in texts.items()]
+    return "→ " + ", ".join([*found[:2], *(["…"] if len(found) > 2 else [])])
+
+
+def _in_total(text: str, number: int) -> str:
+    """The text of one tensor, or of several, with another number of them."""
+    if SEVERAL.match(text):
+        return re.sub(r"\d+", str(number), text, count=1)
+    return alike(text, number) if number > 1 else text
 
 
 @lru_cache(maxsize=4096)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from torchrecorder.annotations.amounts import of_bytes
 from torchrecorder.events import GRADIENT_MESSAGE, MESSAGE, OpId, ValueId
@@ -51,10 +52,13 @@ def line_labels(view: View, drawn: Sequence[Bundle], captions: Captions) -> dict
         carried = {value} if text else {several or value, value}
         if not before.isdisjoint(carried) or (final and not before):
             continue
-        text = text or (_of_tensors(view, bundle, captions) if captions.style.shapes else "")
+        others: list[ValueId] = []
+        if not text and captions.style.shapes:
+            others = [item for item in _read_by_repeats(view, bundle) if item not in before]
+            text = _of_tensors(view, bundle, captions, others)
         if text:
             found[number] = text
-            before |= carried
+            before |= {*carried, *others}
     if captions.style.shapes != "all" and not view.backward:
         for number in _repeated(view, drawn, captions, found):
             del found[number]
@@ -136,14 +140,19 @@ def _given(
             yield from (output for output in op.outputs if is_gradient(values[output]))
 
 
-def _of_tensors(view: View, bundle: Bundle, captions: Captions) -> str:
-    """The shape on a line; for several tensors, their number and common shape."""
+def _of_tensors(
+    view: View, bundle: Bundle, captions: Captions, others: Iterable[ValueId]
+) -> str:
+    """The shape on a line; for several tensors, their number and common shape.
+
+    The *others* are what the repeats at its head read in place of these.
+    """
     by_value = {arrow.value: arrow for arrow in bundle.arrows}
     texts = [carried(view, arrow, captions) for arrow in by_value.values()]
     if texts[0]:
         values = view.recording.values
-        others = [item for item in _read_by_repeats(view, bundle.first) if item not in by_value]
-        texts += [labels.value(values[value], captions.usual) for value in others]
+        more = [values[item] for item in others if item not in by_value]
+        texts += [labels.value(value, captions.usual) for value in more]
     if len(texts) == 1 or not texts[0]:
         return texts[0]
     if all(text == texts[0] for text in texts):
@@ -151,18 +160,28 @@ def _of_tensors(view: View, bundle: Bundle, captions: Captions) -> str:
     return bundle.flow.counted(len(texts))
 
 
-def _read_by_repeats(view: View, arrow: Arrow) -> Sequence[ValueId]:
-    """The results of the tail of an arrow that the repeats at its head read, if these differ.
+def _read_by_repeats(view: View, bundle: Bundle) -> Sequence[ValueId]:
+    """The results of the tail of a line that the repeats at its head read, if these differ.
 
     If the tail is in the rounds of a loop, the results of the first round.
     """
-    tail, head = view.boxes[arrow.tail], view.boxes[arrow.head]
-    if not head.instances:
+    tail, head = view.boxes[bundle.first.tail], view.boxes[bundle.first.head]
+    copies = view.copies(tail)
+    if not head.instances and view.copies(head) <= copies:
         return ()
     ops, made = view.recording.ops, frozenset(tail.members)
-    readers = [ops[OpId(item)] for item in head.instances if item in ops]
-    read = {slot.value: None for op in readers for slot in op.inputs if slot.value in made}
-    return [*read][:len(read) // view.copies(tail)]
+    readers = [ops[OpId(item)] for item in head.instances or head.members if item in ops]
+    slots = [slot for op in readers for slot in op.inputs if slot.value in made]
+    arguments = {arrow.slot for arrow in bundle.arrows}
+    same_arguments = [slot for slot in slots if slot.name in arguments]
+    read = {slot.value for slot in same_arguments or slots}
+    return sorted(read, key=partial(_made_at, view.recording))[:len(read) // copies]
+
+
+def _made_at(recording: RecordedRun, value: ValueId) -> tuple[int, int]:
+    """The place of the op that made a *value* in the run, and that of the value in its results."""
+    op = recording.ops.get(OpId(recording.values[value].producer or ""))
+    return (op.index, op.outputs.index(value)) if op is not None else (-1, 0)
 
 
 def is_final(view: View, arrow: Arrow) -> bool:

@@ -133,7 +133,8 @@ def _names(steps: Sequence[Scope | Op]) -> tuple[str, ...]:
 def _names_inside(recording: RecordedRun, instances: Iterable[str]) -> tuple[str, ...]:
     """The names of counterparts in siblings, if they are scopes or values with different names.
 
-    In a region or a loop, modules are named by their position in the module around it.
+    In a region or a loop, modules are named by their position in the module around it; and each
+    call of a module may use another one of a list.
     """
     names: dict[str, None] = {}
     for item in instances:
@@ -307,23 +308,29 @@ class FoldTree:
             first.names = names_of(self.rows.recording, group, self.rows.items.children)
             for sibling in group[1:]:
                 self._join(first, self.nodes[sibling])
-            if not self.rows.similar and self._varies(first.id):
-                for item in self.rows.items.inside(first.id):
-                    names = _names_inside(self.rows.recording, self.nodes[item].instances)
-                    self._names.setdefault(item, names)
+            if not self.rows.similar:
+                self._name_contents(first.id)
         self.groups += groups
         for row in {id(row): row for group in groups for row in [self._row(group[0])]}.values():
             row[:] = [node for node in row if node.id not in self.counterparts]
+
+    def _name_contents(self, item: str) -> None:
+        """Name what is in *item* and has other names in its siblings.
+
+        Modules have equal weights, which are named by their own places.
+        """
+        recording = self.rows.recording
+        scope = recording.scopes.get(ScopeId(item))
+        values = scope is None or scope.module is None
+        for inside in self.rows.items.inside(item):
+            if values or inside in recording.scopes:
+                names = _names_inside(recording, self.nodes[inside].instances)
+                self._names.setdefault(inside, names)
 
     def _row(self, item: str) -> list[FoldNode]:
         """The nodes beside the one of *item*, and itself."""
         parent = self.nodes[item].parent
         return self.roots if parent is None else parent.children
-
-    def _varies(self, item: str) -> bool:
-        """Whether scopes in *item* may have other names than their counterparts in siblings."""
-        scope = self.rows.recording.scopes.get(ScopeId(item))
-        return scope is None or scope.module is None
 
     def _join(self, first: FoldNode, sibling: FoldNode) -> None:
         """Let *first* represent *sibling*, and its contents those of *sibling*."""
