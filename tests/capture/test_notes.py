@@ -1,4 +1,4 @@
-"""The note on the user's exception names the module and the line that raised."""
+"""The note on the user's exception names the module and the line that raised; and warnings."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import torchrecorder
+from torchrecorder.errors import Notice
 
 
 class Breaks(torch.autograd.Function):
@@ -124,3 +125,30 @@ def test_errors_of_kernels_may_come_late(monkeypatch, blocking):
     (note,) = caught.value.__notes__
     assert note.startswith("torchrecorder: while running `forward`")
     assert ("with CUDA_LAUNCH_BLOCKING=1 in the environment" in note) == (blocking != "1")
+
+
+class Yields(torch.nn.Module):
+    """Gives its results one by one."""
+
+    def forward(self, x):
+        for _ in range(2):
+            x = x.exp()
+            yield x
+
+
+class Waits(torch.nn.Module):
+    """Gives its result to those who await it."""
+
+    async def forward(self, x):
+        return x.exp()
+
+
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
+@pytest.mark.parametrize("model, kind", [(Yields(), "generator"), (Waits(), "coroutine")])
+def test_what_runs_later_is_not_recorded(model, kind):
+    """A warning says so, and what to do."""
+    with pytest.warns(Notice, match=f"the result is a {kind}.*reads all of it"):
+        recording = torchrecorder.record(model, torch.ones(2))
+    assert not recording.ops
+    recording = torchrecorder.record(lambda x: list(Yields()(x)), torch.ones(2))
+    assert [op.name for op in recording.ops.values()] == ["exp", "exp"]

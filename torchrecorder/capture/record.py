@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, overload
 
@@ -38,7 +38,7 @@ from torchrecorder.checks import (
     warn,
     whole_number,
 )
-from torchrecorder.errors import InvalidArgument
+from torchrecorder.errors import InvalidArgument, Notice
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.recording import Recording
 
@@ -255,10 +255,21 @@ class _Once:
                 positional, named = _set_apart(stack, self.model, positional, named, restore)
             with extras.profiler or contextlib.nullcontext(), recorder:
                 output = recorder.call(self.model, positional, named)
+                _warn_of_later(output)
                 if self.backward:
                     _run_backward(output, retain=extras.replay)
             del output, positional, named
             return recorder.recording
+
+
+def _warn_of_later(output: Any) -> None:
+    """Warn of an *output* that has not run yet, so that nothing of it is recorded."""
+    if isinstance(output, (Generator, Coroutine, AsyncGenerator)):
+        warn(
+            f"the result is a {type(output).__name__}, which runs when it is read, and is not "
+            "recorded: record a function that reads all of it, or read it in a Recorder block",
+            Notice,
+        )
 
 
 def _profiler() -> Any:
