@@ -14,6 +14,7 @@ from torchrecorder.graph.consistency import problems
 from torchrecorder.style.style import Style
 from torchrecorder.views.pipeline import ViewOptions, make_view
 
+from tests.callers import called
 from tests.ranks.made import recorded
 
 pytestmark = pytest.mark.skipif(
@@ -23,6 +24,7 @@ pytestmark = pytest.mark.skipif(
 X = torch.ones(2, 4)
 STAGES = [nn.Sequential(nn.Linear(4, 4), nn.ReLU()) for _ in range(3)]
 LAST = len(STAGES) - 1
+STAGE = called("stage: Sequential  ×4", "Sequential  ×4")
 
 GPIPE = ("F0", "F1", "F2", "F3", "B0", "B1", "B2", "B3")
 ONE_F_ONE_B = ("F0", "F1", "F2", "B0", "F3", "B1", "B2", "B3")
@@ -69,7 +71,7 @@ def test_micro_batches_are_one_box_in_any_order(order):
     """Each step of a stage is drawn once with the number of micro-batches."""
     figure = torchrecorder.figure(_joined(order).recording, depth=1)
     first, middle, last = (group.id for group in figure.groups)
-    assert {"Sequential  ×4", "recv  ×4", "send  ×4", "backward  ×4"} <= {
+    assert {STAGE, "recv  ×4", "send  ×4", "backward  ×4"} <= {
         *_texts(figure.shapes, first)
     }
     assert _texts(figure.shapes, middle).count("recv  ×4") == 2
@@ -102,7 +104,7 @@ def test_lanes_that_are_similar_fold_with_their_micro_batches():
     figure = torchrecorder.figure(_joined(GPIPE).recording, depth=1, fold="similar")
     (group,) = figure.groups
     assert group.count == 3
-    assert {"Sequential  ×4", "backward  ×4"} <= {*_texts(figure.shapes, group.id)}
+    assert {STAGE, "backward  ×4"} <= {*_texts(figure.shapes, group.id)}
 
 
 def test_messages_of_gradients_are_dashed():

@@ -195,9 +195,9 @@ class ModuleScopes:
         modules."""
         if self.open or frame is None or source is None:
             return None
-        if (frame.f_lineno, frame.f_code.co_name) != (source.line, source.function):
-            return None
-        return called_name(frame)
+        place = frame.f_lineno, frame.f_code.co_name
+        home = str(frame.f_globals.get("__name__")).partition(".")[0]
+        return called_name(frame) if place == source[1:3] and home != "torch" else None
 
     def _take_in(
         self, opened: OpenScope, tensors: NamedTensors, inputs: tuple[Slot, ...]
