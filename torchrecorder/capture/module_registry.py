@@ -31,6 +31,10 @@ _TensorsByName = Mapping[str, "Tensor | None"]
 _MOST_NAMES = 16
 
 
+def no_name() -> None:
+    """What is called has no name of its own."""
+
+
 class ClassFacts(NamedTuple):
     """Facts about a class of modules."""
 
@@ -136,7 +140,7 @@ class Catalog:
         self.numbers[entry.module] = entry
         return entry
 
-    def find(self, module: Module, name: Callable[[], str | None] = lambda: None) -> CatalogEntry:
+    def find(self, module: Module, name: Callable[[], str | None] = no_name) -> CatalogEntry:
         """The entry of *module*, added if it is new; then *name* finds what it is called there."""
         entry = self.entries.get(id(module))
         if entry is not None and entry.ref() is module:

@@ -96,7 +96,8 @@ class Tape:
         self.stack: list[OpenScope] = []
         self.index = 0
         self._number_from(0)
-        self.functions: dict[ScopeId, int] = {}  # calls of custom functions: place in the events
+        self.functions: set[ScopeId] = set()  # calls of custom autograd functions
+        self.last_functions: dict[str, tuple[ScopeId, int]] = {}  # by name: place in the events
         self.shared: dict[Any, Any] = {}  # equal shapes and arguments are kept once
         self.notes: list[str] = []
         self.observers: list[Observer] = []

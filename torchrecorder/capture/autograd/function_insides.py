@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
+from torchrecorder.capture.modes.op_schema import LEAVES_UNSET
 from torchrecorder.capture.tape import Tape
 from torchrecorder.events import OpId, ScopeId, ScopeLeft, ValueId
 from torchrecorder.graph.nodes import Op, Scope
 
-_MEMORY = frozenset(
-    "empty empty_like empty_strided new_empty new_empty_strided new_zeros zeros zeros_like".split()
-)
+_MEMORY = LEAVES_UNSET - {"resize_", "resize_as_"} | {"new_zeros", "zeros", "zeros_like"}
 """Ops that make memory; of the tensors that they are given, they read the form only."""
 
 _FROM_PYTHON = frozenset("as_tensor asarray from_dlpack from_numpy frombuffer tensor".split())
@@ -43,11 +42,8 @@ class FunctionInsides:
 
     def last(self, name: str) -> FunctionInside | None:
         """The last call of the custom function with this name; None if nothing was recorded."""
-        for scope, place in reversed(self.tape.functions.items()):
-            opened = self.tape.events[place]
-            if isinstance(opened, Scope) and opened.name == name:
-                return FunctionInside(scope, self._ops_inside(scope, place))
-        return None
+        found = self.tape.last_functions.get(name)
+        return None if found is None else FunctionInside(found[0], self._ops_inside(*found))
 
     def _ops_inside(self, function: ScopeId, place: int) -> list[Op]:
         """The ops in the scope of a function, which was opened at a *place* among the events."""

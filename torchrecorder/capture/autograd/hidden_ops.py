@@ -33,7 +33,6 @@ class KnownNodes(Protocol):
         self, node: Any, index: int, owner: OpId | None, scope: ScopeId | None = None
     ) -> GradEdge: ...
     def meet(self, node: Any) -> None: ...
-    def known_as(self, node: Any) -> GradId | None: ...
     def made_in_pass(self, node: Any) -> bool: ...
     def following(self, parents: Any) -> tuple[GradEdge | None, ...] | None: ...
 
@@ -44,7 +43,7 @@ class HiddenOps:
     def __init__(self, nodes: KnownNodes) -> None:
         self.nodes = nodes
         self.insides = FunctionInsides(nodes.tape)
-        self._rows: dict[GradId, Op] = {}  # what custom functions computed unseen
+        self._rows: dict[ScopeId, Op] = {}  # what custom functions computed unseen
         self._claimed: set[ScopeId] = set()  # the insides of those that have a node
 
     def record(self, tensor: Tensor) -> ValueId:
@@ -83,25 +82,27 @@ class HiddenOps:
         unseen = inside.unseen(entry.value, given, self._are_constants)
         if unseen is None:
             return None
+        for taker in unseen.taken_by:
+            nodes.tape.write(taker.replace(inputs=_numbered(unseen.read)))
         if unseen.taken_by:
-            for taker in unseen.taken_by:
-                nodes.tape.write(taker.replace(inputs=_numbered(unseen.read)))
             return None
-        known = nodes.known_as(node)
-        row = self._rows.get(known) if known is not None else None
+        return self._written_unseen(tensor, entry.value, name, inside.scope, unseen.read)
+
+    def _written_unseen(
+        self, tensor: Tensor, before: ValueId, name: str, scope: ScopeId, read: list[ValueId]
+    ) -> ValueId:
+        """The value of *tensor* after the only op of a function that writes what was *before*."""
+        nodes, row = self.nodes, self._rows.get(scope)
         op = nodes.tape.next_op() if row is None else row.id
-        before = entry.value
         value = nodes.values.note(tensor, op)
         if row is None:
-            inputs = _numbered([before, *unseen.read])
-            row = nodes.tape.state_op(op, name, inputs, (value,), scope=inside.scope)
+            inputs = _numbered([before, *read])
+            row = nodes.tape.state_op(op, name, inputs, (value,), scope=scope)
         else:
             inputs = _numbered([*(slot.value for slot in row.inputs), before])
             row = row.replace(inputs=inputs, outputs=(*row.outputs, value))
             nodes.tape.write(row)
-        known = nodes.known_as(node)
-        if known is not None:
-            self._rows[known] = row
+        self._rows[scope] = row
         return value
 
     def _are_constants(self, values: Collection[ValueId]) -> bool:

@@ -40,7 +40,7 @@ from torchrecorder.capture.internals.access import (
 )
 from torchrecorder.capture.modes.arguments import named_arguments
 from torchrecorder.capture.modes.fast_paths import FastPaths
-from torchrecorder.capture.module_registry import Catalog, weights_of
+from torchrecorder.capture.module_registry import Catalog, no_name, weights_of
 from torchrecorder.capture.scope import Called, OpenScope
 from torchrecorder.capture.tensors.alias import with_aliases, values_to_originals, with_originals
 from torchrecorder.capture.tensors.argument_objects import ObjectPlaces, tensors_in_objects
@@ -170,7 +170,8 @@ class ModuleScopes:
         self.values.autograd.find_numbering()
         around = self.regions.function
         self.tape.inside = around.inside if around is not None else None
-        entry = self.catalog.find(module, functools.partial(self._name_at, outside, source))
+        name = no_name if self.open else functools.partial(_name_at, outside, source)
+        entry = self.catalog.find(module, name)
         found = _arguments(args, entry.arguments)
         kwargs = frame.f_locals.get("kwargs")  # global pre-hooks get no kwargs
         kwargs = kwargs if type(kwargs) is dict else {}
@@ -189,15 +190,6 @@ class ModuleScopes:
         self.fast.enter(module, found)
         for observer in self.tape.observers:
             observer.scope_entered(opened)
-
-    def _name_at(self, frame: FrameType | None, source: SourceLine | None) -> str | None:
-        """The name of what is called at *frame*, if that is the program's own code, outside of all
-        modules."""
-        if self.open or frame is None or source is None:
-            return None
-        place = frame.f_lineno, frame.f_code.co_name
-        home = str(frame.f_globals.get("__name__")).partition(".")[0]
-        return called_name(frame) if place == source[1:3] and home != "torch" else None
 
     def _take_in(
         self, opened: OpenScope, tensors: NamedTensors, inputs: tuple[Slot, ...]
@@ -382,6 +374,16 @@ def _remove(handle: RemovableHandle) -> None:
     """Remove a global hook, and its ``with_kwargs`` mark, which torch 2.13 does not remove."""
     handle.remove()
     forget_keyword_mark(handle.id)
+
+
+def _name_at(frame: FrameType | None, source: SourceLine | None) -> str | None:
+    """The name of what is called at *frame*, if that is the program's own code."""
+    if frame is None or source is None:
+        return None
+    if (frame.f_lineno, frame.f_code.co_name) != (source.line, source.function):
+        return None
+    home = str(frame.f_globals.get("__name__")).partition(".")[0]
+    return called_name(frame) if home != "torch" else None
 
 
 def _arguments(args: tuple[Any, ...], names: tuple[str, ...]) -> NamedTensors:

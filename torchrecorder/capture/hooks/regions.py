@@ -213,7 +213,8 @@ class Regions:
         opened.key = key
         self.entered(opened.event, key)
         if kind is ScopeKind.CUSTOM_FUNCTION:
-            self.tape.functions[opened.scope] = place
+            self.tape.functions.add(opened.scope)
+            self.tape.last_functions[opened.event.name] = opened.scope, place
         return opened.scope
 
     def close(self, opened: OpenScope, *, failed: bool = False) -> None:

@@ -65,7 +65,7 @@ _IGNORED = frozenset(
 )
 """Functions that read metadata of a tensor, or configure autograd."""
 
-_LEAVES_UNSET = frozenset(
+LEAVES_UNSET = frozenset(
     "empty empty_like new_empty empty_strided new_empty_strided empty_permuted empty_quantized "
     "resize_ resize_as_".split()
 )
@@ -175,7 +175,7 @@ def _work_out(func: Callable[..., Any]) -> FunctionFacts:
         ),
         runs_backward=runs_backward,
         higher_order=isinstance(func, HigherOrderOperator),
-        leaves_unset=name in _LEAVES_UNSET,
+        leaves_unset=name in LEAVES_UNSET,
         composed=isinstance(func, types.FunctionType) and func in COMPOSED,
         overloads=_overloads(func),
     )
@@ -193,7 +193,7 @@ def operator_facts(func: Any) -> FunctionFacts:
         ignored=name in _IGNORED,
         reads_data=name in _READS_DATA,
         writes=silent or tuple(argument.name for argument in arguments if argument.is_write),
-        leaves_unset=name in _LEAVES_UNSET,
+        leaves_unset=name in LEAVES_UNSET,
         dispatched=not silent,
     )
 
