@@ -122,6 +122,15 @@ def test_a_call_by_pytorch_gives_no_name():
     assert [scope.path for scope in scopes if scope.cls == "Sequential"] == ["Sequential"]
 
 
+def test_a_call_by_a_builtin_function_gives_no_name():
+    first, second = net(), net()
+    with Recorder() as recorder:
+        list(map(first, [X]))
+        for _ in map(second, [X]):
+            pass
+    assert paths(recorder) == ["Sequential", "Sequential_1"]
+
+
 def test_figures_and_parts_have_these_names():
     generator, critic = net(), net()
     with Recorder() as recorder:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import itertools
 import linecache
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
+
+
+_OTHERS = frozenset(("self", *vars(builtins)))
+"""Names that say nothing of a module, or are those of functions that call it, as ``map`` does."""
 
 
 def called_name(frame: FrameType) -> str | None:
@@ -34,5 +39,5 @@ def called_name(frame: FrameType) -> str | None:
         return None
     called = call.func if isinstance(call, ast.Call) else None
     if isinstance(called, ast.Name):
-        return called.id if called.id != "self" else None
+        return called.id if called.id not in _OTHERS else None
     return called.attr if isinstance(called, ast.Attribute) else None

@@ -377,13 +377,11 @@ def _remove(handle: RemovableHandle) -> None:
 
 
 def _name_at(frame: FrameType | None, source: SourceLine | None) -> str | None:
-    """The name of what is called at *frame*, if that is the program's own code."""
+    """The name of what is called at *frame*, if that is the program's own code, at *source*."""
     if frame is None or source is None:
         return None
-    if (frame.f_lineno, frame.f_code.co_name) != (source.line, source.function):
-        return None
-    home = str(frame.f_globals.get("__name__")).partition(".")[0]
-    return called_name(frame) if home != "torch" else None
+    own = (frame.f_lineno, frame.f_code.co_name) == (source.line, source.function)
+    return called_name(frame) if own else None
 
 
 def _arguments(args: tuple[Any, ...], names: tuple[str, ...]) -> NamedTensors:
