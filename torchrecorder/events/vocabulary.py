@@ -56,6 +56,9 @@ MODES = (ScopeKind.NO_GRAD, ScopeKind.ENABLE_GRAD, ScopeKind.INFERENCE_MODE, Sco
 FUNCTION = "function"
 """The class of scopes that are calls of Python functions."""
 
+SUM = "sum"
+"""The class of scopes that are sums which Python adds up, such as ``sum(losses)``."""
+
 OF_WEIGHTS = (ScopeKind.CONSTRUCTION, ScopeKind.TRANSFER)
 """Regions that make, move, copy, save or load the weights of a model."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from torchrecorder.events import OpId, SourceLine
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.relations import Relations
@@ -28,3 +30,31 @@ def begins_sum(op: Op) -> bool:
     """Whether *op* adds a tensor to the number 0."""
     zero = len(op.arguments) == 1 and op.arguments[0] in (("other", "0"), ("other", "0.0"))
     return op.name in ADDS and zero and len(op.inputs) == 1
+
+
+def sums_at_once(recording: Relations) -> Iterator[list[Op]]:
+    """The ops of each running sum that ran one right after the other, as in ``sum(losses)``.
+
+    What one of them makes is read by the next one alone.
+    """
+    kept = {slot.value for slot in recording.outputs}
+    for op in recording.ops.values():
+        if op.id not in recording.running_sums or not begins_sum(op):
+            continue
+        added: Op | None = op
+        chain: list[Op] = []
+        while added is not None:
+            chain.append(added)
+            added = _next(recording, added) if kept.isdisjoint(added.outputs) else None
+        if len(chain) > 1:
+            yield chain
+
+
+def _next(recording: Relations, op: Op) -> Op | None:
+    """The op that adds to the result of *op* right after it, if nothing else reads that."""
+    readers = [reader for made in op.outputs for reader in recording.consumers.get(made, ())]
+    if len(readers) != 1 or readers[0] not in recording.running_sums:
+        return None
+    later = recording.ops[readers[0]]
+    follows = later.index == op.index + 1 and later.scope == op.scope
+    return later if follows and later.source == op.source else None

@@ -1,4 +1,4 @@
-"""WithFunctions: group operations by the calls of Python functions that ran them.
+"""WithFunctions: group operations by the calls of Python functions that ran them, and sums.
 
 As for user-defined groups, the scopes are added to the recording before a view is built from it.
 """
@@ -10,29 +10,45 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, count, groupby
 from types import MappingProxyType
+from typing import NamedTuple
 
 from torchrecorder.events import (
     FUNCTION,
-    FunctionCall,
+    SUM,
     FunctionId,
     OpKind,
     ScopeId,
     ScopeKind,
+    Slot,
+    SourceLine,
     ValueId,
 )
 from torchrecorder.graph.boundaries import Boundaries
 from torchrecorder.graph.calls_around import LOCAL, CallsAround, Chain, common
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.running_sums import sums_at_once
 from torchrecorder.select.first_calls import with_first_calls
 
 LOOSE = 25
 """Scopes with more direct operations than this are grouped by function."""
 
 
+class _NewScope(NamedTuple):
+    """What is known of a new scope before its contents; its *path* if that is not by its name."""
+
+    kind: ScopeKind
+    cls: str
+    name: str
+    source: SourceLine | None
+    path: str | None = None
+
+
 @dataclass(frozen=True)
 class WithFunctions:
     """Group the operations of large scopes by the calls of Python functions that ran them.
+
+    The additions of a sum such as ``sum(losses)`` are grouped in scopes of any size.
 
     Attributes:
         wanted: True groups in all scopes, False in none; None in scopes with more than `LOOSE`
@@ -58,8 +74,7 @@ class _Grouping:
 
     Attributes:
         most: Scopes with more operations are grouped.
-        calls: The call of each new scope.
-        updates: The step of an optimizer of which each other new scope is a part.
+        added: The new scopes: of calls, of parts of the step of an optimizer, and of sums.
         parent: The new parent of each new scope, and of each op and scope directly in one.
     """
 
@@ -68,8 +83,7 @@ class _Grouping:
         old = self.old
         self.most = most
         self.calls_around = CallsAround(old)
-        self.calls: dict[ScopeId, FunctionCall] = {}
-        self.updates: dict[ScopeId, Scope] = {}
+        self.added: dict[ScopeId, _NewScope] = {}
         self.first: dict[str, list[ScopeId]] = {}
         self.parent: dict[str, ScopeId | None] = {}
         for scope, inside in old.children.items():
@@ -77,6 +91,10 @@ class _Grouping:
                 self._group(scope, inside, self._depth(scope))
             if scope is not None and old.scopes[scope].kind is ScopeKind.OPTIMIZER:
                 self._group_updates(old.scopes[scope], inside)
+        for ops in sums_at_once(old):
+            first = ops[0]
+            new = _NewScope(ScopeKind.FUNCTION, SUM, SUM, first.source)
+            self._put(ops, ScopeId(f"s:{first.id}"), self.parent.get(first.id, first.scope), new)
 
     def _depth(self, scope: ScopeId | None) -> int:
         """The number of calls between a scope and the innermost module call around it."""
@@ -149,14 +167,16 @@ class _Grouping:
             return isinstance(item, Op) and len(self.calls_around.chain(item.id)) <= depth
 
         runs = [(own, list(run)) for own, run in groupby(items, is_own)]
-        for own, run in runs if len(runs) > 1 else ():
+        for number, (own, run) in enumerate(runs if len(runs) > 1 else (), start=1):
             if own and self._drawn_ops(run):
-                name = ScopeId(f"{step.id}:{len(self.updates) + 1}")
-                self.updates[name] = step
-                self._put(run, name, step.id)
+                new = _NewScope(step.kind, step.cls, step.name, step.source, step.path)
+                self._put(run, ScopeId(f"{step.id}:{number}"), step.id, new)
 
-    def _put(self, inside: Sequence[Scope | Op], name: ScopeId, around: ScopeId | None) -> None:
+    def _put(
+        self, inside: Sequence[Scope | Op], name: ScopeId, around: ScopeId | None, new: _NewScope
+    ) -> None:
         """Put items into a new scope."""
+        self.added[name] = new
         self.parent[name] = around
         self.first.setdefault(inside[0].id, []).append(name)
         self.parent.update((item.id, name) for item in inside)
@@ -174,9 +194,9 @@ class _Grouping:
         self, call: FunctionId, around: ScopeId | None, inside: Sequence[Scope | Op]
     ) -> ScopeId:
         """Add a scope for *call*, numbered if the call already has one in another scope."""
-        name = free(ScopeId(call), self.calls)
-        self.calls[name] = self.old.function_calls[call]
-        self._put(inside, name, around)
+        name, found = free(ScopeId(call), self.added), self.old.function_calls[call]
+        new = _NewScope(ScopeKind.FUNCTION, FUNCTION, found.called, found.source)
+        self._put(inside, name, around, new)
         return name
 
     # The recording with the new scopes --------------------------------------------------
@@ -201,7 +221,11 @@ class _Grouping:
         added = self._members
         ends = Boundaries(nested, added)
         scopes = {
-            scope.id: scope.replace(inputs=ends.inputs(scope.id), outputs=ends.outputs(scope.id))
+            scope.id: scope.replace(
+                inputs=_numbered(ends.inputs(scope.id)) if scope.cls == SUM
+                else ends.inputs(scope.id),
+                outputs=ends.outputs(scope.id),
+            )
             if scope.id in added
             else scope
             for scope in nested.scopes.values()
@@ -223,25 +247,21 @@ class _Grouping:
                 yield item.replace(parent=self.parent.get(item.id, item.parent))
 
     def _scope(self, name: ScopeId, first: Scope | Op, around: str) -> Scope:
-        inside, step = self._members[name], self.updates.get(name)
-        if step is None:
-            call, kind, cls = self.calls[name], ScopeKind.FUNCTION, FUNCTION
-            title, source = call.called, call.source
-            path = f"{around}.{title}" if around else title
-        else:
-            kind, cls = step.kind, step.cls
-            title, path, source = step.name, step.path, step.source
+        inside, new = self._members[name], self.added[name]
+        path = new.path
+        if path is None:
+            path = f"{around}.{new.name}" if around else new.name
         return Scope(
             id=name,
             parent=self.parent[name],
             index=first.index,
-            kind=kind,
-            name=title,
+            kind=new.kind,
+            name=new.name,
             path=path,
-            cls=cls,
+            cls=new.cls,
             module=None,
             call=0,
-            source=source,
+            source=new.source,
             recompute=first.recompute,
             inputs=(),
             outputs=(),
@@ -252,7 +272,7 @@ class _Grouping:
     @cached_property
     def _members(self) -> Mapping[ScopeId, list[Scope | Op]]:
         """The ops and scopes of the recording in each new scope."""
-        found: dict[ScopeId, list[Scope | Op]] = {name: [] for name in (*self.calls, *self.updates)}
+        found: dict[ScopeId, list[Scope | Op]] = {name: [] for name in self.added}
         items: list[Scope | Op] = [*self.old.scopes.values(), *self.old.ops.values()]
         for item in items:
             around = self.parent.get(item.id)
@@ -260,6 +280,11 @@ class _Grouping:
                 found[around].append(item)
                 around = self.parent[around]
         return found
+
+
+def _numbered(terms: Iterable[Slot]) -> tuple[Slot, ...]:
+    """The terms of a sum, named as the argument of Python's ``sum``."""
+    return tuple(Slot(f"iterable.{place}", term.value) for place, term in enumerate(terms))
 
 
 def _around(item: Scope | Op) -> ScopeId | None:

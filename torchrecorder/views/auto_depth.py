@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from torchrecorder.events import FUNCTION, MODES, ScopeId, ScopeKind
+from torchrecorder.events import FUNCTION, MODES, SUM, ScopeId, ScopeKind
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.branches import Branches, kind_of, transparent
 from torchrecorder.views.collapse import Quiet
@@ -161,7 +161,8 @@ def choose(
 ) -> DepthChoice:
     """The scopes to open for a *depth*; None chooses one.
 
-    The last level opens everything; smaller depths keep plain modules and `training_steps` closed.
+    The last level opens everything; smaller depths keep plain modules, sums and `training_steps`
+    closed.
     If None shows at most *enough* boxes with only these closed, it opens everything else. Otherwise
     it also closes all innermost modules and functions, and regions beside the model. It chooses the
     deepest level with at most *enough* boxes, or else the first with several boxes. If these are
@@ -170,7 +171,8 @@ def choose(
     deepest = max_depth(recording)
     if depth is not None and depth >= deepest:
         return DepthChoice(depth, frozenset())
-    beside = training_steps(recording)
+    sums = {scope.id for scope in recording.scopes.values() if scope.cls == SUM}
+    beside = training_steps(recording) | sums
     closed = plain_modules(recording, quiet) | beside
     if depth is not None:
         return DepthChoice(depth, closed)

@@ -136,7 +136,8 @@ class ViewOptions(Checked):
         "Group the direct operations of a module by the Python functions that ran them. "
         "Each call of a function is then one more level for *depth*, like a call of a module. None "
         f"does so in modules, functions and programs with more than {LOOSE} direct operations; "
-        "True in all, False in none.",
+        "True in all, False in none. The additions of a sum such as ``sum(losses)`` are one box "
+        "unless False.",
         FLAG.or_none(),
         default=None,
     )

@@ -1,0 +1,201 @@
+"""A sum that Python adds up is one box."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pytest
+import torch
+from torch import nn
+
+import torchrecorder
+from tests.views.loops import loops, name_of, view_of
+from torchrecorder import drawing
+from torchrecorder.events import SUM
+from torchrecorder.graph.consistency import problems
+from torchrecorder.recording import Recording
+from torchrecorder.select.functions import WithFunctions
+from torchrecorder.style.draw import draw
+from torchrecorder.style.style import Style
+from torchrecorder.views.view import View
+
+
+class Losses(nn.Module):
+    """Returns a mapping with three losses."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.trunk = nn.Linear(3, 2)
+
+    def forward(self, x: torch.Tensor) -> Mapping[str, torch.Tensor]:
+        found = self.trunk(x)
+        return {"cls": found.mean(), "box": found.abs().sum(), "mask": found.square().mean()}
+
+
+def by_sum(losses: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    total = sum(losses.values())
+    assert isinstance(total, torch.Tensor)
+    return total
+
+
+def by_loop(losses: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    total: torch.Tensor | float = 0.0
+    for loss in losses.values():
+        total = total + loss
+    assert isinstance(total, torch.Tensor)
+    return total
+
+
+def in_place(losses: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    total: torch.Tensor | int = 0
+    for loss in losses.values():
+        total += loss
+    assert isinstance(total, torch.Tensor)
+    return total
+
+
+def of(total: Callable[[Mapping[str, torch.Tensor]], torch.Tensor]) -> Recording:
+    """A run of a model and the sum of its losses."""
+    net = Losses()
+    return torchrecorder.record(lambda x: total(net(x)), torch.ones(1, 3))
+
+
+def sums(view: View) -> list[str]:
+    """The boxes of sums."""
+    scopes = view.recording.scopes
+    return [box for box in view.boxes if box in scopes and scopes[box].cls == SUM]
+
+
+def titled(view: View) -> list[str]:
+    """The text on the boxes of sums."""
+    shapes = {shape.id: shape for shape in draw(view, Style()).shapes}
+    return [text.text for box in sums(view) for text in shapes[box].label]
+
+
+@pytest.mark.parametrize("total", [by_sum, by_loop, in_place])
+@pytest.mark.parametrize("depth", [None, 1])
+def test_it_is_one_box(
+    total: Callable[[Mapping[str, torch.Tensor]], torch.Tensor], depth: int | None
+) -> None:
+    """All losses lead to it, and it to the output."""
+    view = view_of(of(total), depth=depth)
+    (box,) = sums(view)
+    assert not any(name_of(view, item).startswith(("add", "iadd")) for item in view.boxes)
+    entering = [arrow for arrow in view.arrows if arrow.head == box]
+    made_in = {arrow.value: view.recording.values[arrow.value].producer for arrow in entering}
+    assert sorted(name_of(view, op) for op in made_in.values()) == ["mean", "mean", "sum"]
+    assert [arrow.slot for arrow in entering] == ["iterable.0", "iterable.1", "iterable.2"]
+    assert [arrow.head for arrow in view.arrows if arrow.tail == box] == ["out:0"]
+    assert titled(view) == ["sum"]
+
+
+def test_the_recording_has_the_additions_and_a_figure_of_all_operations_shows_them():
+    recording = of(by_sum)
+    assert [op.name for op in recording.ops.values()].count("add") == 3
+    assert not any(scope.cls == SUM for scope in recording.scopes.values())
+    for options in ({"depth": "ops"}, {"functions": False}):
+        view = view_of(recording, **options)
+        assert [name_of(view, box) for box in view.boxes].count("add") == 3 and not sums(view)
+
+
+def test_the_page_can_open_it():
+    view = drawing.view(of(by_sum), depth=1)
+    opened = view.unfolded().view
+    (closed,) = sums(view)
+    assert closed in opened.clusters
+    assert sum(box.cluster == closed for box in opened.boxes.values()) == 3
+
+
+def test_the_recording_with_the_scope_is_consistent():
+    recording = WithFunctions()(of(by_sum))
+    (scope,) = [one for one in recording.scopes.values() if one.cls == SUM]
+    assert not [*problems(recording)] and scope.path == "sum"
+    assert len(scope.outputs) == 1 and len(scope.inputs) == 3
+
+
+def test_it_is_inside_the_function_that_ran_it():
+    """Also if that is grouped because there is much beside it."""
+    net = Losses()
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return by_sum(net(x)).relu() * 2
+
+    recording = torchrecorder.record(program, torch.ones(1, 3))
+    found = WithFunctions(True)(recording).scopes
+    (scope,) = [one for one in found.values() if one.cls == SUM]
+    assert found[scope.parent].name != SUM
+    view = view_of(recording, functions=True, depth=2)
+    assert titled(view) == ["sum"]
+
+
+def test_what_only_it_reads_can_fold():
+    """Equal terms, side by side."""
+    nets = nn.ModuleList(nn.Linear(3, 3) for _ in range(4))
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        terms = [net(x) for net in nets]
+        total = sum(terms)
+        assert isinstance(total, torch.Tensor)
+        return total / len(nets)
+
+    view = view_of(torchrecorder.record(program, torch.ones(1, 3)))
+    assert sorted(box.count for box in view.boxes.values()) == [1, 1, 1, 1, 4]
+    assert len(sums(view)) == 1
+
+
+def test_steps_with_a_sum_are_one_loop():
+    net = Losses()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    with torchrecorder.Recorder() as recorder:
+        for _ in range(3):
+            total = by_sum(net(torch.rand(1, 3)))
+            optimizer.zero_grad()
+            total.backward()
+            optimizer.step()
+    view = view_of(recorder.recording)
+    assert [count for _, count in loops(view)] == [3]
+    (box,) = sums(view)
+    assert view.boxes[box].count == 1
+
+
+def sum_read_between(terms: list[torch.Tensor]) -> torch.Tensor:
+    partial = 0 + terms[0]
+    kept = [partial := partial + term for term in terms[1:]]
+    return torch.stack(kept)
+
+
+def sum_with_other_steps(terms: list[torch.Tensor]) -> torch.Tensor:
+    total: torch.Tensor | int = 0
+    for term in terms:
+        total = total + term.exp()
+    assert isinstance(total, torch.Tensor)
+    return total
+
+
+def sum_of_one(terms: list[torch.Tensor]) -> torch.Tensor:
+    total = sum(terms[:1])
+    assert isinstance(total, torch.Tensor)
+    return total.exp()
+
+
+def sum_of_tensors(terms: list[torch.Tensor]) -> torch.Tensor:
+    return terms[0] + terms[1] + terms[2]
+
+
+def cumulative(terms: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    total, kept = 0, []
+    for term in terms:
+        total = total + term
+        kept.append(total)
+    return tuple(kept)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [sum_read_between, sum_with_other_steps, sum_of_one, sum_of_tensors, cumulative],
+)
+def test_what_is_no_such_sum_is_drawn_as_it_is(program: Callable[..., object]) -> None:
+    """Something ran between the additions or read them; or the program wrote them one by one."""
+    terms = [torch.rand(2) for _ in range(3)]
+    view = view_of(torchrecorder.record(program, (terms,)))
+    assert not sums(view)
