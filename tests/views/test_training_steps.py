@@ -228,16 +228,6 @@ def test_what_the_program_goes_on_with_is_no_output() -> None:
     assert found.count("backward") == 2
 
 
-def test_backward_at_the_end_of_a_model_is_no_box() -> None:
-    """It reads what the model returns, and nobody reads what it leaves."""
-    recording = torchrecorder.record(torch.nn.Linear(4, 4), torch.ones(2, 4), backward=True)
-    assert names(recording) == ["linear", "out:0"]
-    model = torch.nn.Linear(4, 4)
-    with torchrecorder.Recorder(model) as recorder:
-        model(torch.ones(2, 4)).sum().backward()
-    assert names(recorder.recording)[-2:] == ["sum", "backward"]
-
-
 def test_a_step_that_holds_the_model_is_open() -> None:
     """That of LBFGS runs the model, which would not be seen."""
     model = torch.nn.Linear(4, 1)

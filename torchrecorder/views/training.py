@@ -25,7 +25,8 @@ def is_in_module(recording: RecordedRun, scope: ScopeId | None) -> bool:
 def drawn_backwards(recording: RecordedRun) -> frozenset[OpId]:
     """The calls of backward that are drawn.
 
-    A backward call is hidden if it is the last call and nothing reads its gradients.
+    A single one is hidden if it follows the run, begins at its outputs, and nothing reads its
+    gradients, as with ``backward=True``.
     """
     given = {slot.value for slot in recording.outputs}
     runs = [run.op for run in recording.backward_runs if run.op in recording.ops]
@@ -33,6 +34,7 @@ def drawn_backwards(recording: RecordedRun) -> frozenset[OpId]:
         run
         for run in runs
         if len(runs) > 1
+        or recording.ops[run].scope is not None
         or recording.ops[run].outputs
         or not given.issuperset(
             slot.value
