@@ -52,7 +52,10 @@ ROUND = 2.0
 """The diameter of a circle, as a multiple of the font size."""
 
 INSIDE, TURN = 4.5, 9.0
-"""The distance of a feedback edge from the border of its group, and the length of its two ends."""
+"""The distance of a feedback edge from the border of its group, and how far it begins beside that.
+
+Its head points along the border: lines into the group may pass right beside it.
+"""
 
 LEANING = 1.5, 10.0
 """Minimum width of a parallelogram, as a multiple of the width of its label and more points: a
@@ -269,10 +272,10 @@ def loop_route(box: Drawn, figure: Figure) -> list[PlanePoint]:
         near = right - TURN
         down = figure.direction == "TB" and not box.up
         end, begin = (bottom, top) if down else (top, bottom)
-        return [(near, end), (right, end), (right, begin), (near, begin)]
+        return [(near, end), (right, end), (right, begin)]
     near = bottom - TURN
     end, begin = (right, left) if figure.direction == "LR" else (left, right)
-    return [(end, near), (end, bottom), (begin, bottom), (begin, near)]
+    return [(end, near), (end, bottom), (begin, bottom)]
 
 
 def _spline(points: Sequence[PlanePoint]) -> str:

@@ -317,10 +317,11 @@ const createLayout = (data, children = childrenOf(data.items.parent)) => {
   const continuesIn = (inner, port, isHidden) => isHidden || Boolean(inner?.reached.has(port));
 
   // The line of a loop: beside the only sibling that is shown, from its end back to its beginning.
+  // Its head points along the border: lines into the scope may pass right beside it.
   function loopLine(scope, here, { template: drawn }, move) {
     const margin = PAD / 2, right = here.width - margin, end = here.height - margin;
     const left = right - TURN;
-    const points = [[left, end], [right, end], [right, margin], [left, margin]];
+    const points = [[left, end], [right, end], [right, margin]];
     const path = { trunk: drawn.trunks.length, branch: 0, points, area: areaOf(points) };
     const line = new Line(scope, path, data.carried[scope + 1][drawn.back], move, scope, scope);
     line.loop = true;
