@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import pytest
 import torch
@@ -16,7 +16,7 @@ from torchrecorder.style.draw import draw
 from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
 from torchrecorder.views.pipeline import ViewOptions, make_view
-from torchrecorder.views.view import View
+from torchrecorder.views.view import BoxKind, View
 
 np = pytest.importorskip("numpy")
 
@@ -71,8 +71,8 @@ def test_what_is_told_apart_stays_apart(names: tuple[str, ...]) -> None:
     assert set(counts(view_of(towers(len(names), names))).values()) == {1}
 
 
-def test_an_input_that_another_reads_too_is_nobodys_own() -> None:
-    """It stays a box of its own, and the siblings do not fold."""
+def test_an_input_that_another_reads_too_stays_a_box() -> None:
+    """The siblings fold, and each input has a line of its own to them."""
     run = Builder("Net")
     given = [run.input(f"xs.{place}") for place in range(3)]
     with run.scope("Net"):
@@ -80,7 +80,99 @@ def test_an_input_that_another_reads_too_is_nobodys_own() -> None:
             with run.scope(f"towers.{place}", "Tower"):
                 run.op("mix", x)
         run.op("look", given[1])
-    assert set(counts(view_of(run.recording())).values()) == {1}
+    view = view_of(run.recording())
+    assert counts(view) == {
+        "xs.0": 1, "xs.1": 1, "xs.2": 1, "towers.0 … towers.2: Tower  ×3": 3, "look": 1,
+        "output": 1,
+    }
+    (towers,) = [box.id for box in view.boxes.values() if box.count == 3]
+    read = [(arrow.tail, arrow.head == towers) for arrow in view.arrows if arrow.tail in given]
+    assert sorted(read) == [(given[0], True), (given[1], False), (given[1], True), (given[2], True)]
+
+
+class Trainer:
+    """Trains a model on batches in a list, for several epochs."""
+
+    def __init__(self, batches: int = 3, epochs: int = 3) -> None:
+        self.net = nn.Sequential(nn.Linear(4, 1), nn.Tanh())
+        self.optimizer = torch.optim.SGD(self.net.parameters(), 0.1)
+        self.batches = [(torch.rand(2, 4), torch.rand(2, 1)) for _ in range(batches)]
+        self.epochs = epochs
+
+    def step(self, x: torch.Tensor, y: torch.Tensor) -> None:
+        """One step of training."""
+        loss = nn.functional.mse_loss(self.net(x), y)
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+
+    def train(self) -> None:
+        """All epochs."""
+        for _ in range(self.epochs):
+            for x, y in self.batches:
+                self.step(x, y)
+
+    def train_and_evaluate(self, number: int) -> None:
+        """With an evaluation on the first *number* batches after each epoch."""
+        for _ in range(self.epochs):
+            for x, y in self.batches:
+                self.step(x, y)
+            with torch.no_grad():
+                for x, y in self.batches[:number]:
+                    nn.functional.l1_loss(self.net(x), y).item()
+
+
+def run_of(program: Callable[[], None]) -> View:
+    """The view of a block of code."""
+    with torchrecorder.Recorder() as recorder:
+        program()
+    view = make_view(recorder.recording, ViewOptions(functions=False))
+    view.check()
+    return view
+
+
+def loops_of(view: View) -> list[int]:
+    """The counts of the loops, outermost first."""
+    return [cluster.count for cluster in view.clusters.values() if cluster.count > 1]
+
+
+def given_in(view: View) -> list[int]:
+    """How many tensors each box of inputs and constants stands for."""
+    given = (BoxKind.INPUT, BoxKind.CONSTANT)
+    return sorted(box.count for box in view.boxes.values() if box.kind in given)
+
+
+def test_each_epoch_reads_the_same_list_of_batches() -> None:
+    """All steps are one loop, and all batches two boxes: their inputs and their targets."""
+    view = run_of(Trainer().train)
+    assert loops_of(view) == [9] and given_in(view) == [3, 3]
+
+
+@pytest.mark.parametrize("number, given", [(4, [4, 4]), (2, [1, 1, 1, 1, 2, 2])])
+def test_epochs_with_an_evaluation_on_the_batches(number: int, given: list[int]) -> None:
+    """Steps of training are a loop in the loop of epochs; batches that only they read are boxes
+    beside those that the evaluation reads, too."""
+    trainer = Trainer(4, 2)
+    view = run_of(lambda: trainer.train_and_evaluate(number))
+    assert sorted(loops_of(view)) == sorted([2, 4, number]) and given_in(view) == given
+
+
+def test_a_batch_that_every_step_reads_is_one_box() -> None:
+    """It is no step's own."""
+    view = run_of(Trainer(1, 4).train)
+    assert loops_of(view) == [4] and given_in(view) == [1, 1]
+
+
+def test_rounds_that_take_turns_between_two_constants_are_one_loop() -> None:
+    first, second = torch.rand(4, 4), torch.rand(4, 4)
+
+    def program() -> None:
+        x = torch.rand(2, 4)
+        for place in range(8):
+            x = (x @ (first, second)[place % 2]).relu()
+            x = x / x.sum()
+
+    assert loops_of(run_of(program)) == [8]
 
 
 def test_a_model_that_is_called_with_one_array_after_the_other() -> None:

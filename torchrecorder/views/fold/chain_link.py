@@ -8,6 +8,7 @@ from torchrecorder.events import OpId
 from torchrecorder.graph.running_sums import begins_sum
 from torchrecorder.views.bundles import FlowKind
 from torchrecorder.views.fold.connections import Connections, counted
+from torchrecorder.views.view import Arrow
 
 
 class ChainLink:
@@ -24,6 +25,9 @@ class ChainLink:
             for arrow in connections.read(first)
         }
         self.beside, self.stepping = set[Any](), set[tuple[str, int, str]]()
+        self._read_by_both = {
+            (arrow.tail, at[arrow.head] - there.start) for arrow in entering
+        } & {(tail, place) for tail, place, _ in before}
         for arrow in entering:
             if at[arrow.tail] not in here:
                 spot = (arrow.tail, at[arrow.head] - there.start, arrow.slot)
@@ -32,8 +36,7 @@ class ChainLink:
                     self.stepping.add(spot)
                     self.beside.add((*spot, step))
                 else:
-                    start = connections.start(arrow, second)
-                    self.beside |= {(*start, spot[1], name) for name in connections.slots(arrow)}
+                    self.beside |= self._starts(arrow, second, spot[1])
         leaves = counted(
             (connections.end(arrow.head, first), at[arrow.tail] - here.start)
             for arrow in connections.feeding(first)
@@ -46,6 +49,12 @@ class ChainLink:
         )
         self._entering = [(at[join.head] - there.start, join) for join in joins]
         self.pattern = (self.joins, self.beside, leaves)
+
+    def _starts(self, arrow: Arrow, item: str, place: int) -> set[Any]:
+        """The origin of an arrow to a place in *item*, with each argument that it enters."""
+        shared = (arrow.tail, place) in self._read_by_both
+        start = self.connections.start(arrow, item, shared)
+        return {(*start, place, name) for name in self.connections.slots(arrow)}
 
     def begins_at(self, first: str) -> bool:
         """Whether *first* has an input for each value that the others read from the previous one.
@@ -60,10 +69,8 @@ class ChainLink:
                 continue
             place = self.connections.items.at[arrow.head] - self.connections.items.at[first]
             if (arrow.tail, place, arrow.slot) not in self.stepping:
-                start = self.connections.start(arrow, first)
-                names = self.connections.slots(arrow)
-                entries |= {(place, name) for name in names
-                            if (*start, place, name) not in self.beside}
+                starts = self._starts(arrow, first, place)
+                entries |= {start[-2:] for start in starts - self.beside}
         flows, joined = self.connections.flows, set[tuple[int, str]]()
         updated = set[tuple[int, str]]()
         items, ops = self.connections.items, self.connections.view.recording.ops

@@ -96,18 +96,18 @@ class Connections:
             return "out"
         return self.parallel.spot(box, item) or box
 
-    def start(self, arrow: Arrow, item: str) -> tuple[object, ...]:
+    def start(self, arrow: Arrow, item: str, shared: bool = False) -> tuple[object, ...]:
         """The origin of an arrow into *item*; each repeat may read its own parameter.
 
-        It may also read a parameter that an optimizer step has updated, an input of its own, or an
-        output of its counterpart in a parallel row.
+        It may also read a parameter that an optimizer step has updated, an input of its own unless
+        it is *shared* with the one before, or an output of its counterpart in a parallel row.
         """
         stored = self.stored(arrow)
         if arrow.head in self.any_weight:
             return ("weight",) if stored else self._made_of_weight(arrow)
         if stored:
             return stored
-        own = self.own_sources.of(item).get(arrow.tail)
+        own = None if shared else self.own_sources.of(item).get(arrow.tail)
         if own is not None:
             return (own,)
         spot = self.parallel.spot(arrow.tail, item)

@@ -201,6 +201,7 @@ class FoldTree:
         self.nodes: dict[str, FoldNode] = {}
         self.roots: list[FoldNode] = []
         self._names: dict[str, tuple[str, ...]] = {}
+        self._sources: set[str] = set()
         self._grow()
         outside_in = (None, *rows.view.clusters)
         for around in reversed(outside_in) if rows.similar else outside_in:
@@ -301,7 +302,7 @@ class FoldTree:
 
     def _fold(self, around: str | None) -> None:
         """Join the siblings that repeat in one cluster."""
-        groups = [*self.rows.with_sources(self.rows.groups(around))]
+        groups = [*self.rows.with_sources(self.rows.groups(around), self._sources)]
         for group in groups:
             first = self.nodes[group[0]]
             first.count = len(group)

@@ -1,14 +1,14 @@
-"""Own sources: inputs and constants that only one of several siblings reads.
+"""Own sources: inputs and constants of which each of several siblings reads its own.
 
 Each call in ``for x in batches: model(x)`` has an input of its own, as each table of embeddings of
-a recommender has. If the siblings fold, so do these.
+a recommender has. If the siblings fold, so do these. In the next epoch, others read them again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
-from torchrecorder.events import ValueId
+from torchrecorder.events import OpId, ValueId
 from torchrecorder.graph.structural_hash import without_numbers
 from torchrecorder.views.fold.sibling_index import SiblingIndex
 from torchrecorder.views.view import Arrow, BoxKind
@@ -28,8 +28,8 @@ class OwnSources:
         self._known: dict[str, Mapping[str, Hashable]] = {}
 
     def of(self, item: str) -> Mapping[str, Hashable]:
-        """The boxes of inputs and constants outside of *item* that it alone reads, each with what
-        its counterparts of other siblings have in common with it."""
+        """The boxes of inputs and constants outside of *item* that it reads, each with what its
+        counterparts of other siblings have in common with it."""
         if item not in self._known:
             items, start = self.items, self.items.at[item]
             heads: dict[str, list[tuple[int, str]]] = {}
@@ -38,9 +38,7 @@ class OwnSources:
                     entry = items.at[arrow.head] - start, arrow.slot
                     heads.setdefault(arrow.tail, []).append(entry)
             self._known[item] = {
-                box: (tuple(places), self._form(box))
-                for box, places in heads.items()
-                if len(places) == len(items.leaving[box])
+                box: (tuple(places), self._form(box)) for box, places in heads.items()
             }
         return self._known[item]
 
@@ -54,8 +52,23 @@ class OwnSources:
         )
 
     def groups(self, siblings: Sequence[str]) -> Iterator[tuple[str, ...]]:
-        """The own sources that each of *siblings* has in the same place."""
+        """The own sources that each of *siblings* has in the same place, if they are several."""
         own = [{common: box for box, common in self.of(item).items()} for item in siblings]
         for common in own[0]:
             if all(common in each for each in own):
-                yield tuple(each[common] for each in own)
+                group = dict.fromkeys(each[common] for each in own)
+                if len(group) > 1:
+                    yield tuple(group)
+
+    def read_alike(self, siblings: Sequence[str]) -> Iterator[tuple[str, ...]]:
+        """Those of the groups whose boxes each have as many readers of each kind."""
+        for group in self.groups(siblings):
+            if len({tuple(sorted(self._readers(box))) for box in group}) == 1:
+                yield group
+
+    def _readers(self, box: str) -> Iterator[tuple[str, str, str]]:
+        """The kind and operation of each box that reads one, and the argument."""
+        view = self.items.view
+        for arrow in self.items.leaving[box]:
+            op = view.recording.ops.get(OpId(arrow.head))
+            yield view.boxes[arrow.head].kind.value, op.name if op else "", arrow.slot

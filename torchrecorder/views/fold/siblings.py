@@ -15,7 +15,7 @@ from torchrecorder.views.fold.blocks import (
 )  # fmt: skip
 from torchrecorder.views.fold.equal import Equal
 from torchrecorder.views.fold.micro_batches import micro_batches
-from torchrecorder.views.fold.own_sources import FEWEST
+from torchrecorder.views.fold.own_sources import FEWEST, OwnSources
 from torchrecorder.views.fold.shared_groups import every_group
 from torchrecorder.views.fold.sibling_index import SiblingIndex
 from torchrecorder.views.view import View
@@ -50,16 +50,24 @@ class SiblingRows:
         found = [group for group in rest if self._folds(group)]
         return [*self._parts_of_batches(around), *found]
 
-    def with_sources(self, groups: Iterable[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
-        """Each group of siblings, and the groups of inputs that each of them has of its own."""
+    def with_sources(
+        self, groups: Iterable[tuple[str, ...]], grouped: set[str]
+    ) -> Iterator[tuple[str, ...]]:
+        """Each group of siblings, and the groups of inputs that each of them has of its own.
+
+        *grouped* are inputs that are in a group; those of later groups are added.
+        """
+        own = self._own_sources()
         for group in groups:
             yield group
-            yield from self._own_sources(group)
+            for sources in own.read_alike(group) if own else ():
+                if grouped.isdisjoint(sources):
+                    grouped.update(sources)
+                    yield sources
 
-    def _own_sources(self, group: Sequence[str]) -> Iterator[tuple[str, ...]]:
-        """The groups of inputs that each of equal siblings has of its own."""
-        if isinstance(self.rule, Equal):
-            yield from self.rule.connections.own_sources.groups(group)
+    def _own_sources(self) -> OwnSources | None:
+        """The inputs that equal siblings have of their own; similar ones have none."""
+        return self.rule.connections.own_sources if isinstance(self.rule, Equal) else None
 
     def every_group(self) -> Iterator[tuple[str, ...]]:
         """The siblings that fold in any cluster, with the inputs of their own."""
@@ -67,7 +75,7 @@ class SiblingRows:
             found = iter(every_group(self.rule.connections, self.rule.keys, self.groups))
         else:
             found = map(self.groups, (None, *self.view.clusters))
-        return self.with_sources(chain.from_iterable(found))
+        return self.with_sources(chain.from_iterable(found), set())
 
     def _parts_of_batches(self, around: str | None) -> Iterator[tuple[str, ...]]:
         """The siblings in a cluster that repeat with each micro-batch, and look the same."""
@@ -89,8 +97,10 @@ class SiblingRows:
             return False
         first = group[0]
         if not is_block(first):
-            own = len(group) < FEWEST and any(self._own_sources(group))
-            return not own and len(group) >= enough(self.recording, first)
+            own = self._own_sources() if len(group) < FEWEST else None
+            if own and any(own.groups(group)):
+                return False
+            return len(group) >= enough(self.recording, first)
         if self._is_composed(first):
             return True
         inside = [*self.items.children(first)]
