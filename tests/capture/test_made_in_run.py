@@ -75,6 +75,22 @@ def test_names_in_models_that_the_recorder_was_not_given():
     assert [scope.name for scope in children] == ["second"]
 
 
+def test_names_in_models_that_a_function_creates():
+    """They are those of its calls, too; inside a model, modules keep their places."""
+    made = []
+
+    def run(x):
+        net = Wrapper(Net())
+        made.append(net)
+        return net(x)
+
+    recording = torchrecorder.record(run, torch.ones(2, 3))
+    name = called("net", "Wrapper")
+    assert stored_names(recording) == names_of(made[0], name)
+    paths = [scope.path for scope in recording.scopes.values()]
+    assert {name, f"{name}.module", f"{name}.module.first.0", f"{name}.extra"} <= {*paths}
+
+
 class Wrapper(nn.Module):
     """Calls another module, and one of its own."""
 
@@ -268,7 +284,8 @@ def test_what_makes_and_updates_weights_in_the_table():
     recording = torchrecorder.record(run)
     lines = str(recording.summary()).splitlines()
     titles = [line.partition("  ")[0].strip("│├└─ ") for line in lines]
-    assert titles[2:5] == ["run()", "Net.__init__ (construction)", "Net"]
+    title = "model (Net)" if called("model", "Net") == "model" else "Net"
+    assert titles[2:5] == ["run()", "Net.__init__ (construction)", title]
     assert [title for title in titles if "SGD" in title] == ["optimizer SGD"]
 
 

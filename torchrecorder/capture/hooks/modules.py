@@ -170,7 +170,8 @@ class ModuleScopes:
         self.values.autograd.find_numbering()
         around = self.regions.function
         self.tape.inside = around.inside if around is not None else None
-        name = no_name if self.open else functools.partial(_name_at, outside, source)
+        inner = bool(self.open) and self.open[-1][1].event.kind is not ScopeKind.FUNCTION
+        name = no_name if inner else functools.partial(_name_at, outside, source)
         entry = self.catalog.find(module, name)
         found = _arguments(args, entry.arguments)
         kwargs = frame.f_locals.get("kwargs")  # global pre-hooks get no kwargs
