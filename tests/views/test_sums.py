@@ -128,6 +128,12 @@ def test_it_is_inside_the_function_that_ran_it():
     assert titled(view) == ["sum"]
 
 
+def test_a_sum_that_nothing_reads_is_one_box_too():
+    view = view_of(torchrecorder.record(lambda x: (by_loop({"a": x, "b": x.exp()}), x)[1],
+                                        torch.ones(2)))
+    assert len(sums(view)) == 1
+
+
 def test_what_only_it_reads_can_fold():
     """Equal terms, side by side."""
     nets = nn.ModuleList(nn.Linear(3, 3) for _ in range(4))
@@ -182,6 +188,18 @@ def sum_of_tensors(terms: list[torch.Tensor]) -> torch.Tensor:
     return terms[0] + terms[1] + terms[2]
 
 
+def sum_of_twice(terms: list[torch.Tensor]) -> torch.Tensor:
+    total: torch.Tensor | int = 0
+    for _ in range(3):
+        total = (total + terms[0]) + total
+    assert isinstance(total, torch.Tensor)
+    return total
+
+
+def sum_of_others_on_a_line(terms: list[torch.Tensor]) -> torch.Tensor:
+    return (0 + terms[0]) * terms[1]
+
+
 def cumulative(terms: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
     total, kept = 0, []
     for term in terms:
@@ -192,7 +210,10 @@ def cumulative(terms: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
 
 @pytest.mark.parametrize(
     "program",
-    [sum_read_between, sum_with_other_steps, sum_of_one, sum_of_tensors, cumulative],
+    [
+        sum_read_between, sum_with_other_steps, sum_of_one, sum_of_tensors, sum_of_twice,
+        sum_of_others_on_a_line, cumulative,
+    ],
 )
 def test_what_is_no_such_sum_is_drawn_as_it_is(program: Callable[..., object]) -> None:
     """Something ran between the additions or read them; or the program wrote them one by one."""

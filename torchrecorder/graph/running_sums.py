@@ -39,9 +39,7 @@ def sums_at_once(recording: Relations) -> Iterator[list[Op]]:
     """
     kept = {slot.value for slot in recording.outputs}
     for op in recording.ops.values():
-        if op.id not in recording.running_sums or not begins_sum(op):
-            continue
-        added: Op | None = op
+        added = op if begins_sum(op) else None
         chain: list[Op] = []
         while added is not None:
             chain.append(added)
@@ -53,8 +51,8 @@ def sums_at_once(recording: Relations) -> Iterator[list[Op]]:
 def _next(recording: Relations, op: Op) -> Op | None:
     """The op that adds to the result of *op* right after it, if nothing else reads that."""
     readers = [reader for made in op.outputs for reader in recording.consumers.get(made, ())]
-    if len(readers) != 1 or readers[0] not in recording.running_sums:
+    if len(readers) != 1:
         return None
     later = recording.ops[readers[0]]
-    follows = later.index == op.index + 1 and later.scope == op.scope
-    return later if follows and later.source == op.source else None
+    same = later.source == op.source and later.scope == op.scope and later.index == op.index + 1
+    return later if same and later.name in ADDS and not begins_sum(later) else None
