@@ -50,7 +50,7 @@ class AutogradWalk:
         self.recomputes = False
         self.starts: list[int] = []
         self.spans: list[tuple[int, OpId, ScopeId | None]] = []
-        self.node_recorded: Callable[[GradId, OpId, Any], None] = lambda grad, owner, node: None
+        self.node_recorded: Callable[[GradId, Any], None] = lambda grad, node: None
         self.foreign_nodes = ForeignNodes(self)
         self.hidden = HiddenOps(self)
         self.key: Callable[[Any], int] = number_of
@@ -292,7 +292,7 @@ class AutogradWalk:
         self.owners[grad] = owner
         name = self._names.get(type(node)) or self._name_of(node)
         self.tape.write(GradNode(grad, name, owner, scope, following, None))
-        self.node_recorded(grad, owner, node)
+        self.node_recorded(grad, node)
 
     def _name_of(self, node: Any) -> str:
         """The name of *node*, cached by class if the class determines it."""
