@@ -167,7 +167,7 @@ def test_saved_tensors_that_cannot_be_read_are_lost(monkeypatch: pytest.MonkeyPa
         raise RuntimeError
 
     made._saved = fails
-    made.node_recorded("g1", "o1", object())
+    made.node_recorded("g1", object())
     assert made.tape.lost == 1 and not written(made.tape, Measured)
 
 

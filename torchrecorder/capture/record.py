@@ -165,10 +165,9 @@ def record(
         ['linear']
     """
     flags = {"autograd": autograd, "backward": backward, "fake": fake, "restore": restore}
-    for flag, value in {**flags, "threads": threads}.items():
+    for flag, value in {**flags, "profile": profile, "threads": threads}.items():
         check_one(flag, value, FLAG)
     check_one("saved", saved, FLAG.or_none())
-    check_one("profile", profile, FLAG)
     if args is not None and input_data is not None:
         raise InvalidArgument("give either args or input_data, its old name, not both")
     if saved and not SEES_SAVED_TENSORS:

@@ -50,7 +50,7 @@ class AutogradWalk:
         self.recomputes = False
         self.starts: list[int] = []
         self.spans: list[tuple[int, OpId, ScopeId | None]] = []
-        self.node_recorded: Callable[[GradId, OpId, Any], None] = lambda grad, owner, node: None
+        self.node_recorded: Callable[[GradId, Any], None] = lambda grad, node: None
         self.foreign_nodes = ForeignNodes(self)
         self.hidden = HiddenOps(self)
         self.key: Callable[[Any], int] = number_of
@@ -257,22 +257,7 @@ class AutogradWalk:
             for parent, _ in parents:
                 if parent is not None:
                     stack.append(parent)
-        if self._is_out_of_order(found):
-            return _parents_first(found, self.key)
-        return [found[number] for number in sorted(found)]
-
-    def _is_out_of_order(self, nodes: dict[int, tuple[int, Any, _Parents]]) -> bool:
-        """Whether a node has a lower number than one of its next nodes.
-
-        Numbers of several threads are not comparable; and a view of a tensor written in place gets
-        another node, with a later number, when its ``grad_fn`` is read.
-        """
-        for number, _, parents in nodes.values():
-            for parent, _ in parents:
-                behind = number if parent is None else self.key(parent)
-                if number < 0 or behind > number and behind in nodes:
-                    return True
-        return False
+        return _parents_first(found, self.key)
 
     def _claim(self, node: Any, owner: OpId | None, scope: ScopeId | None) -> None:
         """Record *node* and the unknown nodes behind it, owned by *owner* or by hidden ops."""
@@ -307,7 +292,7 @@ class AutogradWalk:
         self.owners[grad] = owner
         name = self._names.get(type(node)) or self._name_of(node)
         self.tape.write(GradNode(grad, name, owner, scope, following, None))
-        self.node_recorded(grad, owner, node)
+        self.node_recorded(grad, node)
 
     def _name_of(self, node: Any) -> str:
         """The name of *node*, cached by class if the class determines it."""
@@ -342,9 +327,13 @@ class AutogradWalk:
 def _parents_first(
     nodes: dict[int, tuple[int, Any, _Parents]], key: Callable[[Any], int]
 ) -> list[tuple[int, Any, _Parents]]:
-    """The nodes in *nodes*, each after its next nodes."""
+    """The nodes in *nodes* by their numbers, but each after its next nodes.
+
+    Numbers of several threads are not comparable; and a view of a tensor written in place gets
+    another node, with a later number, when its ``grad_fn`` is read.
+    """
     ordered: dict[int, tuple[int, Any, _Parents]] = {}
-    stack = [(number, False) for number in nodes]
+    stack = [(number, False) for number in sorted(nodes, reverse=True)]
     while stack:
         number, seen = stack.pop()
         if seen:

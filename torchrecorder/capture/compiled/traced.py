@@ -120,21 +120,13 @@ class Traced:
 
     def _calls(self, graph: GraphModule) -> Iterator[TracedOp]:
         """The calls in a graph and its subgraphs, in run order."""
-        waiting = [iter(graph.graph.nodes)]
-        owners = [graph]
-        while waiting:
-            node = next(waiting[-1], None)
-            if node is None:
-                waiting.pop()
-                owners.pop()
-                continue
-            inner = [_attribute(owners[-1], item) for item in node.all_input_nodes]
+        for node in graph.graph.nodes:
+            inner = [_attribute(graph, item) for item in node.all_input_nodes]
             bodies = [item for item in inner if isinstance(item, GraphModule) and _only_calls(node)]
             if node.op.startswith("call_") and not bodies and not _is_plumbing(node):
-                yield self._call(owners[-1], node)
-            for body in reversed(bodies):
-                waiting.append(iter(body.graph.nodes))
-                owners.append(body)
+                yield self._call(graph, node)
+            for body in bodies:
+                yield from self._calls(body)
 
     def _call(self, owner: GraphModule, node: Node) -> TracedOp:
         frames = _FRAME.findall(node.meta.get("stack_trace") or "")

@@ -79,25 +79,22 @@ class BackwardRuns:
                     for observer in self.tape.observers:
                         observer.node_met(grad, node)
 
-    def end(self, op: OpId, seconds: float | None) -> None:
-        """The call returned."""
-        self._leave(op, seconds, failed=False)
-
     def fail(self, op: OpId, error: BaseException) -> None:
         """The call raised: record the node that was running."""
         if not self.running or self.running[-1].op != op:
             return
         grad = self.running[-1].last_started()
-        self._leave(op, None, failed=True)
+        self.end(op, None)
         if grad is not None:
             owner, scope = home(grad, self.tape.events)
             self.tape.fail_backward(error, grad, owner, scope)
         elif self.tape.failed == (id(error), type(error)):  # in the hook of a tensor, between nodes
             self.tape.fail_backward(error, None, op, None)
 
-    def _leave(self, op: OpId, seconds: float | None, *, failed: bool) -> None:
+    def end(self, op: OpId, seconds: float | None) -> None:
+        """The call returned after so many *seconds*; None if it raised."""
         if self.running and self.running[-1].op == op:
-            run = self.running[-1]
+            run, failed = self.running[-1], seconds is None
             run.leave(failed=failed)
             self.running.pop()
             if not self.running:

@@ -24,7 +24,7 @@ from torch.nn import Module
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
 
-from torchrecorder.capture.hooks.optimizer import around_steps
+from torchrecorder.capture.hooks.optimizer import around_steps, parameters_of
 from torchrecorder.capture.internals.access import (
     caller_of_module,
     default_device_mode,
@@ -173,7 +173,7 @@ class DeferredRecorder:
             return
         assert self.model is not None
         ours = {id(parameter) for parameter in self.model.parameters()}
-        if any(id(item) in ours for group in optimizer.param_groups for item in group["params"]):
+        if any(id(item) in ours for item in parameters_of(optimizer)):
             self._paused = True
             put_function_modes(self._take_from(take_function_modes()))
 

@@ -71,14 +71,9 @@ def _alone(plain: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _interface() -> Any:
-    """The class of all kernels, if Triton is imported."""
-    return getattr(sys.modules.get("triton.runtime.jit"), "KernelInterface", None)
-
-
 def _watched() -> contextlib.AbstractContextManager[None]:
-    interface = _interface()
-    if interface is None:
+    interface: Any = getattr(sys.modules.get("triton.runtime.jit"), "KernelInterface", None)
+    if interface is None:  # Triton is not imported
         return contextlib.nullcontext()
     plain = interface.__getitem__
 

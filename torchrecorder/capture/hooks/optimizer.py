@@ -12,6 +12,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+from torch import Tensor
 from torch.optim.optimizer import (
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
@@ -29,6 +30,11 @@ def around_steps(before: Callable[..., None], after: Callable[..., None]) -> con
         stack.callback(register_optimizer_step_pre_hook(before).remove)
         stack.callback(register_optimizer_step_post_hook(after).remove)
         return stack.pop_all()
+
+
+def parameters_of(optimizer: Any) -> list[Tensor]:
+    """The parameters that *optimizer* updates."""
+    return [item for group in optimizer.param_groups for item in group["params"]]
 
 
 class OptimizerSteps:

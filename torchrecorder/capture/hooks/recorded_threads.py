@@ -87,14 +87,12 @@ class RecordedThread:
             self.owner.main.tape.lose("threads", error)
         if instruments is None:
             return call()
-        raised: BaseException | None = None
         try:
             call()
         except BaseException as error:
-            raised = error
+            self._leave(instruments, error)
             raise
-        finally:
-            self._leave(instruments, raised)
+        self._leave(instruments, None)
 
     def _scoped(self, instruments: Instruments, thread: threading.Thread) -> Callable[[], None]:
         """Returns a function that runs *thread* in a scope with the name of its function."""

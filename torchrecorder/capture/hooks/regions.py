@@ -239,17 +239,6 @@ def _begins_block(frame: FrameType) -> bool:
     return "__enter__" in (frame.f_code.co_name, around and around.f_code.co_name)
 
 
-_NAMED_AFTER_FUNCTIONS = (
-    ScopeKind.CLIPPING,
-    ScopeKind.ZEROING,
-    ScopeKind.AVERAGING,
-    ScopeKind.TRANSFER,
-    ScopeKind.SCALER,
-    ScopeKind.DATA_LOADER,
-    ScopeKind.PIPELINE_BACKWARD,
-)
-
-
 def _name_of(region: Region) -> str:
     kind, key = region.kind, region.key
     if kind is ScopeKind.CUSTOM_FUNCTION:
@@ -258,7 +247,7 @@ def _name_of(region: Region) -> str:
         return str(type(key.f_locals["args"][0]).__name__)
     if kind is ScopeKind.CONSTRUCTION:
         return f"{type(first_local(key)).__name__}.__init__"
-    if kind not in _NAMED_AFTER_FUNCTIONS:
+    if kind in (ScopeKind.CHECKPOINT, ScopeKind.PIPELINE_SETUP):
         return str(kind.value)
     name = str(key.f_code.co_name)
     if kind is ScopeKind.SCALER and name != PIPELINE_SCALING:

@@ -77,13 +77,12 @@ def autocast_dtypes() -> tuple[tuple[str, torch.dtype], ...]:
 
 def leave_function_mode(mode: TorchFunctionMode) -> None:
     """Remove *mode* from the stack of this thread, also from below others."""
-    if not any(item is mode for item in function_modes()):
-        return
-    above: list[TorchFunctionMode] = []
-    while (top := pop_function_mode()) is not mode:
-        above.append(top)
-    for entry in reversed(above):
-        push_function_mode(entry)
+    modes = function_modes()
+    for _ in modes:
+        pop_function_mode()
+    for item in modes:
+        if item is not mode:
+            push_function_mode(item)
 
 
 def take_function_modes() -> list[TorchFunctionMode]:

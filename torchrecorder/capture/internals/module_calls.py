@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 from torch.nn import Module
 
 from torchrecorder.capture.internals.access import CALL_CODE, WRAPPED_CALL_CODE
+from torchrecorder.capture.modes.python_functions import names_in
 
 CALLERS = frozenset(
     (id(CALL_CODE), *(id(item) for item in CALL_CODE.co_consts if isinstance(item, CodeType)))
@@ -43,12 +44,6 @@ def _reaches_hooks(cls: type[Module]) -> bool:
             break
         own = vars(base).get("__call__")
         code = getattr(inspect.unwrap(own), "__code__", None) if own is not None else None
-        if code is not None and _CALLS.isdisjoint(_names_in(code)):
+        if code is not None and _CALLS.isdisjoint(names_in(code)):
             return False
     return True
-
-
-def _names_in(code: CodeType) -> set[str]:
-    """The names that *code* uses, and the functions inside it."""
-    nested = (_names_in(item) for item in code.co_consts if isinstance(item, CodeType))
-    return set(code.co_names).union(*nested)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from torchrecorder.capture.internals.access import USUAL_TYPES
 from torchrecorder.capture.internals.table import COLLECTIVES, REDUCTIONS
 from torchrecorder.capture.internals.trials import find
 from torchrecorder.capture.state.shared import Shared, replaced
+from torchrecorder.capture.tensors.describe import tensors_in
 from torchrecorder.events import Mesh, RankGroup
 
 _DTENSOR, _ASYNC_TENSOR = "DTensor", "AsyncCollectiveTensor"
@@ -288,7 +289,7 @@ def communication_of(operator: Any, args: tuple[Any, ...], made: Any = None) -> 
     given, received = [], []
     for argument, found in named.items():
         if name != "barrier" and isinstance(found, (Tensor, list)):
-            tensors = list(_flat(found))
+            tensors = _flat(found)
             if not argument.startswith("output") and name != "recv":
                 given += tensors
             if not argument.startswith("input") and name != "send":
@@ -302,10 +303,10 @@ def _functional_communication(name: str, named: dict[str, Any], made: Any) -> Ra
     group = named["group_name"]
     if isinstance(group, str):
         group = find("torch.distributed.distributed_c10d._resolve_process_group")(group)
-    given = list(_flat(named.get("input", named.get("inputs"))))
+    given = _flat(named.get("input", named.get("inputs")))
     reduction = str(named.get("reduce_op", ""))
     peer = named.get("src", -1)
-    return RawCommunication(name, reduction, group, peer, -1, given, list(_flat(made)))
+    return RawCommunication(name, reduction, group, peer, -1, given, _flat(made))
 
 
 def _reduction(reduce_op: Any) -> str:
@@ -315,12 +316,8 @@ def _reduction(reduce_op: Any) -> str:
     return _REDUCTIONS[number] if number < len(_REDUCTIONS) else "?"
 
 
-def _flat(value: Any) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, list):
-        for item in value:
-            yield from _flat(item)
+def _flat(value: Any) -> list[Tensor]:
+    return [tensor for _, tensor in tensors_in(value)]
 
 
 def group_facts(group: Any = None) -> RankGroup:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import inspect
-import sys
+import pkgutil
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,16 +16,10 @@ import torch
 @functools.cache
 def find(path: str) -> Any:
     """The object at a dotted *path* from ``torch`` or ``sys``; None if there is none."""
-    root, *parts = path.split(".")
-    found: Any = {"torch": torch, "sys": sys}[root]
-    for number, part in enumerate(parts, 2):
-        if not hasattr(found, part):
-            try:
-                importlib.import_module(".".join(path.split(".")[:number]))
-            except ImportError:
-                return None
-        found = getattr(found, part, None)
-    return found
+    try:
+        return pkgutil.resolve_name(path)
+    except (ImportError, AttributeError):
+        return None
 
 
 OLDEST = "2.6"

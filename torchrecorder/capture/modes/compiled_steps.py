@@ -22,6 +22,7 @@ from torch import Tensor
 from torch.nn import Module
 from torch.optim import Optimizer
 
+from torchrecorder.capture.hooks.optimizer import parameters_of
 from torchrecorder.capture.hooks.source import InternalWork
 from torchrecorder.capture.internals.access import DisableTorchFunction, dispatch_modes
 from torchrecorder.capture.internals.compiled_calls import optimizer_hooks
@@ -165,12 +166,7 @@ def _is_inside_step(frame: FrameType, item: CompiledOps) -> bool:
 
 def _tensors_of(optimizers: Iterable[Optimizer]) -> dict[str, list[Any]]:
     """The parameters, gradients and state of *optimizers*."""
-    params = [
-        param
-        for optimizer in optimizers
-        for group in optimizer.param_groups
-        for param in group["params"]
-    ]
+    params = [param for optimizer in optimizers for param in parameters_of(optimizer)]
     grads = [param.grad for param in params if param.grad is not None]
     states = [state for optimizer in optimizers for state in optimizer.state.values()]
     found = [list(state.values()) for state in states if isinstance(state, dict)]

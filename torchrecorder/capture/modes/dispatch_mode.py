@@ -1,4 +1,4 @@
-"""DispatchSwitch: record operators at the dispatcher, where Python calls no torch function.
+"""DispatchCalls: record operators at the dispatcher, where Python calls no torch function.
 
 A dispatch mode works below the function mode and below autograd: the grad node of an operator
 exists before the mode is called, and is attached to the result afterwards, as is its version.
@@ -15,60 +15,25 @@ from torchrecorder.capture.autograd.walk import AutogradWalk
 from torchrecorder.capture.internals.access import (
     DisableTorchFunction,
     TorchDispatchMode,
-    current_function_mode,
     next_node_number,
 )
 from torchrecorder.capture.modes.call import Call
 from torchrecorder.capture.modes.call_site import direct
-from torchrecorder.capture.modes.function_mode import Calls, FunctionCalls
+from torchrecorder.capture.modes.function_mode import Calls
 from torchrecorder.capture.modes.op_schema import FunctionFacts, operator_facts
 from torchrecorder.capture.tensors.describe import UNSETTLED, innermost, tensors_in
 
 _DETACH = torch.ops.aten.detach.default
 
 
-class DispatchSwitch:
-    """Switches recording from torch functions to dispatched operators, and back."""
-
-    def __init__(self, function_mode: FunctionCalls) -> None:
-        self.function_mode = function_mode
-        self.mode: DispatchCalls | None = None
-        self.alone = False
-
-    def start(self, *, alone: bool, detaches: bool = False) -> bool:
-        """Record dispatched operators from now on; return False if other modes prevent it.
-
-        Args:
-            alone: Remove the function mode, because all calls reach the dispatcher.
-            detaches: Whether the program may detach tensors, and not only autograd.
-        """
-        if alone and current_function_mode() is not self.function_mode:
-            return False
-        mode = DispatchCalls(self.function_mode.calls, alone, detaches)
-        mode.__enter__()  # type: ignore[no-untyped-call]
-        self.alone, self.mode = False, mode
-        if alone:
-            try:
-                self.function_mode.__exit__(None, None, None)
-            except Exception:
-                self.stop()
-                raise
-            self.alone = True
-        return True
-
-    def stop(self) -> DispatchCalls | None:
-        """Record torch functions again; returns the dispatch mode, if one was active."""
-        mode, self.mode = self.mode, None
-        if mode is None:
-            return None
-        mode.__exit__(None, None, None)  # type: ignore[no-untyped-call]
-        if self.alone:
-            self.function_mode.__enter__()
-        return mode
-
-
 class DispatchCalls(TorchDispatchMode):
-    """Records every operator that is dispatched in this thread."""
+    """Records every operator that is dispatched in this thread.
+
+    Args:
+        calls: Those of the function mode.
+        alone: Whether the function mode is not active meanwhile, as all calls reach the dispatcher.
+        detaches: Whether the program may detach tensors, and not only autograd.
+    """
 
     def __init__(self, calls: Calls, alone: bool, detaches: bool) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

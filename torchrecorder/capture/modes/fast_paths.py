@@ -9,6 +9,7 @@ kernels and forks bypass that; a scripted module that may contain some is record
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,8 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import Parameter
 
-from torchrecorder.capture.internals.access import FakeTensor, fuses
-from torchrecorder.capture.modes.dispatch_mode import DispatchSwitch, DispatchCalls
+from torchrecorder.capture.internals.access import FakeTensor, current_function_mode, fuses
+from torchrecorder.capture.modes.dispatch_mode import DispatchCalls
 from torchrecorder.capture.modes.function_mode import FunctionCalls
 from torchrecorder.capture.state.restore import without_modes
 from torchrecorder.capture.tape import Tape
@@ -33,8 +34,10 @@ class FastPaths:
 
     def __init__(self, tape: Tape, function_mode: FunctionCalls) -> None:
         self.tape = tape
-        self.dispatch = DispatchSwitch(function_mode)
+        self.function_mode = function_mode
+        self.mode: DispatchCalls | None = None
         self.inside: int | None = None
+        self._exit = contextlib.ExitStack()
 
     def enter(self, module: nn.Module, inputs: list[tuple[str, Tensor]]) -> None:
         """*module* begins: switch to dispatched operators if it can take a fast path."""
@@ -42,16 +45,25 @@ class FastPaths:
             return
         tensors = [tensor for _, tensor in inputs]
         if isinstance(module, _FUSED):
-            if _plausible(module, tensors) and self.dispatch.start(alone=True):
-                self.inside = id(module)
+            if _plausible(module, tensors) and current_function_mode() is self.function_mode:
+                self._switch(module, alone=True)
                 self.tape.notes.append(NOTE)
             return
         graph = graph_of(module)
         if shows_inside(module, graph, tensors):
-            self.dispatch.start(alone=False, detaches="aten::detach" in graph)
-            self.inside = id(module)
+            self._switch(module, detaches="aten::detach" in graph)
         elif FORK in graph:
-            self.dispatch.function_mode.calls.autograd.expect_foreign_nodes()
+            self.function_mode.calls.autograd.expect_foreign_nodes()
+
+    def _switch(self, module: nn.Module, *, alone: bool = False, detaches: bool = False) -> None:
+        """Record dispatched operators until `restore`, if *alone* without the function mode."""
+        with contextlib.ExitStack() as stack:
+            mode = stack.enter_context(DispatchCalls(self.function_mode.calls, alone, detaches))
+            if alone:
+                self.function_mode.__exit__(None, None, None)
+                stack.callback(self.function_mode.__enter__)
+            self._exit = stack.pop_all()
+        self.mode, self.inside = mode, id(module)
 
     def leave(self, module: nn.Module, error: BaseException | None) -> None:
         """*module* ends, possibly with an *error*."""
@@ -67,8 +79,8 @@ class FastPaths:
 
     def restore(self) -> DispatchCalls | None:
         """Record torch functions again, also after a module whose exit was not seen."""
-        mode = self.dispatch.stop()
-        self.inside = None
+        mode, self.mode, self.inside = self.mode, None, None
+        self._exit.close()
         return mode
 
 

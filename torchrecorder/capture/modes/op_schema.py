@@ -158,9 +158,9 @@ def _work_out(func: Callable[..., Any]) -> FunctionFacts:
     name = str(getattr(func, "__name__", type(func).__name__)).partition(".")[0]
     if isinstance(func, types.MethodWrapperType):
         return _attribute_facts(func, name)
-    parameters = ("other", "self") if name in _REFLECTED else _parameters(func)
-    name = _specific(func, _plain_name(name))
     schemas, runs_backward = _schemas(func), func in _BACKWARD
+    parameters = ("other", "self") if name in _REFLECTED else _parameters(func, schemas)
+    name = _specific(func, _plain_name(name))
     return FunctionFacts(
         name=name,
         qualname=_qualname(func, name),
@@ -177,7 +177,7 @@ def _work_out(func: Callable[..., Any]) -> FunctionFacts:
         higher_order=isinstance(func, HigherOrderOperator),
         leaves_unset=name in LEAVES_UNSET,
         composed=isinstance(func, types.FunctionType) and func in COMPOSED,
-        overloads=_overloads(func),
+        overloads=_overloads(schemas),
     )
 
 
@@ -247,23 +247,22 @@ def _qualname(func: Any, name: str) -> str:
     return f"{home}.{name}" if home else name
 
 
-def _parameters(func: Any) -> tuple[str, ...]:
+def _parameters(func: Any, schemas: tuple[Any, ...]) -> tuple[str, ...]:
     """Positional parameter names, from Python's signature or from the schemas."""
     if isinstance(func, types.FunctionType):
         return positional_parameters(func)
     if isinstance(func, HigherOrderOperator):
         return positional_parameters(type(func).__call__)[1:]
-    schemas = _schemas(func)
     if not schemas:
         return ("self",) if hasattr(torch.Tensor, str(getattr(func, "__name__", ""))) else ()
     longest = max(schemas, key=lambda schema: len(schema.arguments))
     return tuple(argument.name for argument in longest.arguments if not argument.kwarg_only)
 
 
-def _overloads(func: Any) -> tuple[tuple[int, tuple[str, ...]], ...]:
+def _overloads(schemas: tuple[Any, ...]) -> tuple[tuple[int, tuple[str, ...]], ...]:
     """The names of parameters by the place of the first list of tensors, if places differ."""
     found: dict[int, tuple[str, ...]] = {}
-    for schema in _schemas(func):
+    for schema in schemas:
         types_of = {item.name: str(item.type) for item in schema.arguments if not item.kwarg_only}
         if "List[Tensor]" in types_of.values():
             found.setdefault(list(types_of.values()).index("List[Tensor]"), tuple(types_of))

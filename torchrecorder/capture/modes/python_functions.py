@@ -32,12 +32,12 @@ def cells(function: FunctionType) -> Iterator[tuple[str, Any]]:
 def global_variables(function: FunctionType) -> Iterator[tuple[str, Any]]:
     """The names and contents of the global variables that the code of a function names."""
     known = function.__globals__
-    return ((name, known[name]) for name in _names(function.__code__) if name in known)
+    return ((name, known[name]) for name in names_in(function.__code__) if name in known)
 
 
-def _names(code: CodeType) -> Iterator[str]:
+def names_in(code: CodeType) -> Iterator[str]:
     """The names in *code*, and in the functions in it."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _names(constant)
+            yield from names_in(constant)

@@ -135,13 +135,15 @@ class MemoryWatched(RecorderDispatchMode, Observer):
 
     def _release(self, storage: int) -> None:
         self._references.pop(storage, None)
-        found = self.begun.pop(storage, None)
-        if found is not None:
+        if storage in self.begun:
             self.moment += 1
-            amount, node, moment = found
-            role = self._roles.pop(storage, ("", -1))
-            end = (storage, amount, node, moment, self._node, self.moment, *role)
-            self.done.append(made(Allocation, end))
+            self._close(storage, self._node, self.moment)
+
+    def _close(self, storage: int, node: str, moment: int | None) -> None:
+        """Record an allocation, with its release."""
+        role = self._roles.pop(storage, ("", -1))
+        row = (storage, *self.begun.pop(storage), node, moment, *role)
+        self.done.append(made(Allocation, row))
 
     # Where the run is -----------------------------------------------------------------
 
@@ -182,19 +184,13 @@ class MemoryWatched(RecorderDispatchMode, Observer):
             self._end(place)
         self.find_weights()
         self._references.clear()
-        open_ = [
-            made(
-                Allocation,
-                (storage, amount, node, moment, "", None, *self._roles.get(storage, ("", -1))),
-            )
-            for storage, (amount, node, moment) in self.begun.items()
-        ]
-        found = sorted((*self.done, *open_), key=lambda item: (item.begin, item.storage))
+        for storage in list(self.begun):
+            self._close(storage, "", None)
+        found = sorted(self.done, key=lambda item: (item.begin, item.storage))
         for entry in found:
             self.tape.write(entry)
         if not any(isinstance(item, DeviceWatched) and item.used for item in self.tape.observers):
             self._write_peaks(found)
-        self.begun.clear()
         self.done.clear()
 
     def _write_peaks(self, allocations: list[Allocation]) -> None:

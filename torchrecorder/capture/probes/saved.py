@@ -19,7 +19,7 @@ from torch.nn import Parameter
 from torchrecorder.capture.internals.access import saved_attributes, without_dispatch_modes
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.tensor_table import Values
-from torchrecorder.events import BYTES_SAVED, GradId, Measured, OpId, Role, ScopeKind
+from torchrecorder.events import BYTES_SAVED, GradId, Measured, Role, ScopeKind
 from torchrecorder.graph.nodes import Scope
 
 _NARROW = {
@@ -40,7 +40,7 @@ class SavedTensors:
         self._kept: dict[int, Any] = {}  # weak: addresses stay unused
         self._named = 0
 
-    def node_recorded(self, grad: GradId, owner: OpId, node: Any) -> None:
+    def node_recorded(self, grad: GradId, node: Any) -> None:
         """Count the memory that a new node saves and no other node saved before."""
         try:
             amount = 0

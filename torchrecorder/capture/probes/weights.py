@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import Module
 from torch.nn.parameter import is_lazy
 
-from torchrecorder.capture.hooks.optimizer import around_steps
+from torchrecorder.capture.hooks.optimizer import around_steps, parameters_of
 from torchrecorder.capture.internals.access import DisableTorchFunction, without_dispatch_modes
 from torchrecorder.capture.probes.statistics import flattened
 from torchrecorder.checks import warn
@@ -92,10 +92,10 @@ class WeightsFollowed:
         self._parameters.clear()
 
     def _before(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        self._guarded(self._keep, _parameters_of(optimizer))
+        self._guarded(self._keep, parameters_of(optimizer))
 
     def _after(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        self._guarded(self._compare, _parameters_of(optimizer))
+        self._guarded(self._compare, parameters_of(optimizer))
 
     def _guarded(self, work: Callable[[Tensor], None], tensors: Iterable[Tensor]) -> None:
         """Do *work*, without raising exceptions in the user's program."""
@@ -132,10 +132,6 @@ class WeightsFollowed:
             self._look_at_gradient(parameter)
             change = _norm(parameter.detach() - before)
             self.weights[self._names[id(parameter)]].update = change
-
-
-def _parameters_of(optimizer: Any) -> list[Tensor]:
-    return [item for group in optimizer.param_groups for item in group["params"]]
 
 
 def _flat(tensor: Tensor) -> Tensor:

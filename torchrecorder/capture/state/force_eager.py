@@ -12,7 +12,6 @@ import importlib.util
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -39,7 +38,7 @@ def _eager() -> Iterator[None]:
 _stance: Shared[RunEagerly] = Shared(_eager)
 
 
-class RunEagerly(MetaPathFinder, Loader):
+class RunEagerly:
     """A context in which nothing is compiled by ``torch.compile`` and functions that use it, except
     recorded steps of optimizers; *loaded* is called when the program imports the compiler.
     """
@@ -53,7 +52,6 @@ class RunEagerly(MetaPathFinder, Loader):
         self._loaded = loaded
         self._exit = contextlib.ExitStack()
         self._hooked: bool
-        self._spec: ModuleSpec | None = None
 
     def __enter__(self) -> RunEagerly:
         self._hooked = has_global_hooks()
@@ -83,37 +81,33 @@ class RunEagerly(MetaPathFinder, Loader):
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Wrap the compiler's loader in the import system."""
+        """The compiler's module spec, with a loader that is followed; for the import system."""
         if name != _COMPILER:
             return None
         try:
             self._stop_waiting()
-            return self._own_spec(name)
+            spec = importlib.util.find_spec(name)
+            if spec is not None:
+                self._follow(spec.loader)
+            return spec
         except Exception as error:
             self._lose("compilers", error)
             return None
 
-    def _own_spec(self, name: str) -> ModuleSpec | None:
-        """The compiler's module spec, with this loader."""
-        self._spec = importlib.util.find_spec(name)
-        if self._spec is None or self._spec.loader is None:
-            return None
-        spec = importlib.util.spec_from_loader(name, self, origin=self._spec.origin)
-        if spec is not None:
-            spec.submodule_search_locations = self._spec.submodule_search_locations
-        return spec
+    def _follow(self, loader: Any) -> None:
+        """Set the stance right after *loader* has executed the compiler."""
+        load = loader.exec_module
 
-    def exec_module(self, module: ModuleType) -> None:
-        """Load the compiler with the original loader, then set the stance."""
-        assert self._spec is not None and self._spec.loader is not None
-        module.__spec__, module.__loader__ = self._spec, self._spec.loader
-        module.__file__ = self._spec.origin
-        self._spec.loader.exec_module(module)
-        try:
-            self._set_stance()
-            self._loaded()
-        except Exception as error:
-            self._lose("compilers", error)
+        def exec_module(module: ModuleType) -> None:
+            vars(loader).pop("exec_module", None)
+            load(module)
+            try:
+                self._set_stance()
+                self._loaded()
+            except Exception as error:
+                self._lose("compilers", error)
+
+        loader.exec_module = exec_module
 
 
 def _remove_filter(entry: Any) -> None:

@@ -107,11 +107,8 @@ def _own(values: Values, value: Any) -> Any:
     """An argument with the user's tensors instead of aliases."""
     if isinstance(value, list):
         return list(_own(values, tuple(value)))
-    return _or(_exchange(value, values.original), value)
-
-
-def _or(new: Any | None, old: Any) -> Any:
-    return old if new is None else new
+    own = _exchange(value, values.original)
+    return value if own is None else own
 
 
 def _places(value: Any) -> list[tuple[Any, Any]]:
@@ -145,7 +142,7 @@ def _exchange(output: Any, other: Callable[[Tensor], Tensor | None]) -> Any | No
     exchanged = [_exchange(item, other) for item in output]
     if all(item is None for item in exchanged):
         return None
-    parts = [_or(new, old) for old, new in zip(output, exchanged)]
+    parts = [old if new is None else new for old, new in zip(output, exchanged)]
     if type(output) is tuple:
         return tuple(parts)
     return output._make(parts) if hasattr(output, "_make") else None
