@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, UserDict
+from collections import OrderedDict, UserDict, defaultdict
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+import torchrecorder
 from torchrecorder.capture.inputs import (
     as_leaf_dummies,
     call_arguments,
@@ -19,6 +21,7 @@ from torchrecorder.capture.inputs import (
     place_of,
     random_tensor,
 )
+from torchrecorder.capture.tensors.describe import tensors_in
 from torchrecorder.errors import ArgumentMismatch, InvalidArgument
 
 X, Y = torch.ones(2), torch.zeros(3)
@@ -183,7 +186,8 @@ def test_inputs_become_leaves() -> None:
     assert first is not plain and first.requires_grad and first.is_leaf
     assert first.data_ptr() == plain.data_ptr() and not plain.requires_grad
     assert listed[0] is whole and listed[1] == (leaf, 3) and listed[1][0] is leaf
-    assert kept is pair and named["c"] is first
+    assert type(kept) is Two and kept.one.requires_grad and not pair.one.requires_grad
+    assert named["c"] is first
     assert named["a"]["b"].requires_grad and named["a"]["b"].data_ptr() == wave.data_ptr()
 
 
@@ -196,6 +200,64 @@ def test_inputs_with_a_history_are_cut_from_it() -> None:
     (one, other), named = detached((leaf, [grown]), {"a": grown})
     assert one is leaf and other[0] is named["a"] is not grown
     assert other[0].is_leaf and other[0].requires_grad and torch.equal(other[0], grown)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """An object with two tensors."""
+
+    one: Tensor
+    other: Tensor
+
+
+class Kept(dict[str, Tensor]):
+    """A mapping with an attribute."""
+
+    note = "none"
+
+
+def boxes(grown: Tensor) -> list[Any]:
+    """Containers of the standard library, and of the user's classes."""
+    kept = Kept(one=grown)
+    kept.note = "kept"
+    many = defaultdict(list, one=[grown])
+    return [
+        Two(grown, X), OrderedDict(one=grown, other=X), many, Pair(grown, X), kept, [(grown, X)]
+    ]
+
+
+def test_inputs_in_any_container_are_cut_from_their_history() -> None:
+    """Those stay what they are, and the user's objects have the same contents as before."""
+    leaf = torch.ones(2, requires_grad=True)
+    grown = leaf * 2
+    given = boxes(grown)
+    (found,), _ = detached((given,), {})
+    assert [type(one) for one in found] == [type(one) for one in given]
+    cut = [tensor for _, tensor in tensors_in(found) if tensor is not X]
+    assert len(cut) == 6 and all(one is cut[0] for one in cut) and cut[0].is_leaf
+    assert [tensor is X for _, tensor in tensors_in(given)].count(False) == 6
+    assert found[4].note == "kept" and found[2]["new"] == []
+
+
+def test_backward_does_not_go_through_the_graph_around_a_model() -> None:
+    """Also if the tensor is in a named tuple."""
+
+    class Reads(nn.Module):
+        def forward(self, pair: Two) -> Tensor:
+            return pair.one * pair.other
+
+    leaf = torch.ones(2, requires_grad=True)
+    grown = leaf.exp()
+    torchrecorder.record(Reads(), (Two(grown, X.float()),), backward=True)
+    assert leaf.grad is None
+    grown.sum().backward()
+
+
+def test_what_holds_no_exchanged_tensor_is_the_users() -> None:
+    """A list beside an input with a history, that a model may append to."""
+    grown, held = torch.ones(2, requires_grad=True) * 2, [X]
+    (one, other), _ = detached((grown, held), {})
+    assert one is not grown and other is held
 
 
 def test_where_nothing_is_replaced_the_model_gets_the_users_objects() -> None:

@@ -160,6 +160,28 @@ def test_regions_inside_each_other_end_with_the_block() -> None:
     assert outer.seconds >= deep.seconds > 0  # type: ignore[operator]
 
 
+def test_one_failure_of_the_recorder_is_one_lost_fact(monkeypatch: Any) -> None:
+    """A module whose own hooks have run waits to be closed by what comes next."""
+    returned = ModuleScopes._returned
+    model = nn.Sequential(nn.Linear(2, 2))
+    model[0].register_forward_hook(lambda module, args, output: None)
+
+    def failing(self: Any, module: Any, *rest: Any) -> Any:
+        if module is not model:
+            return returned(self, module, *rest)
+        monkeypatch.undo()
+        raise ValueError("a fault")
+
+    monkeypatch.setattr(Tape, "strict", False)
+    monkeypatch.setattr(ModuleScopes, "_returned", failing)
+    recorder = torchrecorder.Recorder(model)
+    with pytest.warns(UserWarning, match="could not record 1 fact"), recorder:
+        model(torch.ones(1, 2)).exp()
+        model(torch.ones(1, 2))
+    names = [op.name for op in recorder.recording.ops.values()]
+    assert names == ["ones", "linear", "exp", "ones", "linear"]
+
+
 def test_calls_that_were_interrupted_end_with_the_one_around(monkeypatch: Any) -> None:
     """Also where the recorder fails at the end of that: nothing inside of it stays open."""
 

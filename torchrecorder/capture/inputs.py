@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import torch
@@ -172,7 +174,7 @@ def as_leaf_dummies(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
     """The arguments, with floating-point tensors replaced by new leaves that require grad.
 
     This gives a frozen model an autograd graph. The leaves share memory with the user's tensors,
-    which do not change. Unknown containers are left unchanged.
+    which do not change.
     """
     return _with_new_leaves(
         (args, kwargs),
@@ -196,10 +198,33 @@ def _with_new_leaves(given: Arguments, chosen: Callable[[Tensor], bool]) -> Argu
 
 
 def _swap(value: Any, swapped: dict[int, Tensor]) -> Any:
+    """*value* with other tensors; containers in which none is exchanged stay what they are."""
     if isinstance(value, Tensor):
         return swapped.get(id(value), value)
-    if type(value) in (tuple, list):
-        return type(value)(_swap(item, swapped) for item in value)
-    if type(value) is dict:
-        return {key: _swap(item, swapped) for key, item in value.items()}
-    return value
+    parts: dict[Any, Any]
+    if isinstance(value, (tuple, list)):
+        parts = dict(enumerate(value))
+    elif isinstance(value, dict):
+        parts = dict(value)
+    elif is_dataclass(value) and not isinstance(value, type):
+        parts = {field.name: getattr(value, field.name, None) for field in fields(value)}
+    else:
+        return value
+    found = {key: _swap(part, swapped) for key, part in parts.items()}
+    if all(found[key] is part for key, part in parts.items()):
+        return value
+    if isinstance(value, tuple):
+        return type(value)(found.values()) if type(value) is tuple else _named(value, found)
+    other = copy.copy(value)
+    for key in found:
+        if isinstance(other, (list, dict)):
+            other[key] = found[key]
+        else:
+            object.__setattr__(other, key, found[key])
+    return other
+
+
+def _named(value: tuple[Any, ...], found: Mapping[int, Any]) -> Any:
+    """A named tuple with other items; tuples of other classes stay what they are."""
+    make = getattr(value, "_make", None)
+    return value if make is None else make(found.values())

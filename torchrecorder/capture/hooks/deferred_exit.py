@@ -55,6 +55,11 @@ class DeferredExits:
         while self.waiting and self._is_over(self.waiting[-1], frame):
             self.finish(self.waiting.pop(), error)
 
+    def forget_closed(self) -> None:
+        """The scopes that wait and are no longer open were closed by something else."""
+        still = {id(opened) for _, opened in self.open}
+        self.waiting = [last for last in self.waiting if id(last.opened) in still]
+
     def _is_over(self, last: DeferredExit, frame: FrameType | None) -> bool:
         if self.open[-1][1] is not last.opened:
             return False  # a hook called a module

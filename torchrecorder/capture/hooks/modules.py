@@ -141,6 +141,7 @@ class ModuleScopes:
                 while self.open[-1][0] != id(module):
                     self._close(self.open[-1][1], (), failed=False)
                 self._close(self.open[-1][1], (), failed=False)
+                self.deferred_exits.forget_closed()
             return with_originals(self.values, output, [item for _, item in tensors_in(given)])
         return None
 
