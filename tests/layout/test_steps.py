@@ -51,6 +51,10 @@ def test_lines_that_meet_at_one_gap_take_twolanes() -> None:
     assert lanes([(0, 4), (4, 8), (9, 13)]) == [0, 1, 0]
 
 
+ENTRY, EXIT = [10, 11, 12], [20, 21, 22]
+"""The nodes of the ports of a scope."""
+
+
 def net(source: tuple[int, int], *sinks: tuple[int, int]) -> Net:
     """A net from a child and its port to others."""
     return Net(End(*source), [End(*sink) for sink in sinks])
@@ -59,11 +63,47 @@ def net(source: tuple[int, int], *sinks: tuple[int, int]) -> Net:
 def test_boxes_with_one_line_are_loose() -> None:
     """Two outputs of one module, right below it, may change places; so may two inputs."""
     nets = [net((0, 1), (1, 0)), net((0, 0), (2, 0))]
-    (found,) = loose(nets, [0, 1, 1])
+    (found,) = loose(nets, [0, 1, 1], ENTRY, EXIT)
     assert (found.child, found.exits, found.ends) == (0, True, ((1, 1), (0, 2)))
     nets = [net((0, 0), (2, 1)), net((1, 0), (2, 0))]
-    (found,) = loose(nets, [0, 0, 1])
+    (found,) = loose(nets, [0, 0, 1], ENTRY, EXIT)
     assert (found.child, found.exits, found.ends) == (2, False, ((1, 0), (0, 1)))
+
+
+def test_ports_of_a_scope_with_one_line_are_loose() -> None:
+    """Those that lead to one module in the first row, and those that come from one in the last."""
+    nets = [net((OUTSIDE, 2), (0, 1)), net((OUTSIDE, 0), (0, 0)), net((0, 0), (1, 0)),
+            net((1, 1), (OUTSIDE, 0)), net((1, 0), (OUTSIDE, 2))]  # fmt: skip
+    first, last = loose(nets, [0, 1], ENTRY, EXIT)
+    assert (first.child, first.exits, first.ends) == (0, False, ((1, 12), (0, 10)))
+    assert (last.child, last.exits, last.ends) == (1, True, ((1, 20), (0, 22)))
+
+
+@pytest.mark.parametrize("nets", [
+    [net((OUTSIDE, 0), (0, 0), (1, 0)), net((OUTSIDE, 1), (0, 1))],  # one leads to two modules
+    [net((OUTSIDE, 0), (1, 0)), net((OUTSIDE, 1), (1, 1))],  # past the first row
+    [net((0, 0), (OUTSIDE, 0)), net((0, 1), (OUTSIDE, 1))],  # past the last one
+    [net((OUTSIDE, 0), (OUTSIDE, 0)), net((OUTSIDE, 1), (OUTSIDE, 1))],  # through the scope
+])
+def test_other_ports_of_a_scope_keep_their_places(nets: list[Net]) -> None:
+    assert loose(nets, [0, 1], ENTRY, EXIT) == []
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+def test_inputs_are_in_the_order_of_what_reads_them_inside(depth: int) -> None:
+    """However many scopes are around that: no line crosses another."""
+    items = [Item(f"x{place}", -1, 40, 20) for place in range(3)]
+    for around in range(depth):
+        items.append(Item("scope", len(items) - 1 if around else -1, 60, 30, (50.0, 12.0)))
+    inner = len(items) - 1
+    items += [Item("reads", inner, 40, 20) for _ in range(3)]
+    items.append(Item("joins", inner, 40, 20))
+    links = [Link(place, inner + 1 + order, f"x{place}") for place, order in enumerate((2, 0, 1))]
+    links += [Link(inner + 1 + place, inner + 4, f"y{place}") for place in range(3)]
+    boxes = {box.item: box for box in place(plan(items, links)).boxes}
+    given = sorted(range(3), key=lambda item: boxes[item].x)
+    read = sorted(range(inner + 1, inner + 4), key=lambda item: boxes[item].x)
+    assert [(2, 0, 1)[item] for item in given] == [item - inner - 1 for item in read]
 
 
 @pytest.mark.parametrize(
@@ -80,13 +120,13 @@ def test_boxes_with_one_line_are_loose() -> None:
 )
 def test_other_boxes_are_not_loose(nets: list[Net], row: list[int]) -> None:
     """A second line holds a box, another layer too, and so does being alone."""
-    assert loose(nets, row) == []
+    assert loose(nets, row, ENTRY, EXIT) == []
 
 
 def test_loose_boxes_take_each_others_places_in_the_order_of_ports() -> None:
     """The places stay; the boxes on them change, and nothing else moves."""
     nets = [net((0, 1), (1, 0)), net((0, 0), (2, 0)), net((0, 2), (3, 0))]
-    (found,) = loose(nets, [0, 1, 1, 1])
+    (found,) = loose(nets, [0, 1, 1, 1], ENTRY, EXIT)
     assert in_order([50.0, 10.0, 40.0, 80.0], found, [5.0, 90.0, 30.0]) == [50.0, 80.0, 10.0, 40.0]
 
 

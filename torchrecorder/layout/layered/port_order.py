@@ -2,7 +2,7 @@
 
 Each scope is laid out with its children closed, when the positions of lines at an open module are
 unknown. Boxes without other connections, mostly inputs and outputs, are reordered when they are
-known.
+known, and so are the ports of a scope from which lines lead to one module inside, or come from it.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from torchrecorder.layout.layered.ports import OUTSIDE, Net
+from torchrecorder.layout.layered.ports import OUTSIDE, End, Net
 
 
 class Loose(NamedTuple):
-    """Boxes that are connected to one child only, in a neighbouring row of it.
+    """Boxes, or ports of the scope, that are connected to one child only, in a neighbouring row.
 
     Attributes:
         child: The child.
         exits: Whether they read outputs of the child; else they feed it.
-        ends: For each box the port of the child, and the number of the box.
+        ends: For each box the port of the child, and the node of the box in the grid.
     """
 
     child: int
@@ -28,24 +28,39 @@ class Loose(NamedTuple):
     ends: tuple[tuple[int, int], ...]
 
 
-def loose(nets: Sequence[Net], row: Sequence[int]) -> list[Loose]:
-    """The loose boxes of a scope, if there are several at one child."""
+def loose(
+    nets: Sequence[Net], row: Sequence[int], entry: Sequence[int], exit: Sequence[int]
+) -> list[Loose]:
+    """The loose boxes of a scope, if there are several at one child.
+
+    *row* is the row of each child; *entry* and *exit* are the nodes of the ports of the scope.
+    """
     read: Counter[int] = Counter()
     made: Counter[int] = Counter()
     for net in nets:
         made[net.source.child] += len(net.sinks)
         read.update(sink.child for sink in net.sinks)
+    rows = max(row, default=-1) + 1
+
+    def only_reads(end: End) -> bool:
+        return end.child == OUTSIDE or read[end.child] == 1 and not made[end.child]
+
+    def only_feeds(end: End) -> bool:
+        return end.child == OUTSIDE or made[end.child] == 1 and not read[end.child]
+
     found: dict[tuple[int, bool], list[tuple[int, int]]] = {}
     for net in nets:
-        if len(net.sinks) > 1 or OUTSIDE in (net.source.child, net.sinks[0].child):
-            continue
         source, sink = net.source, net.sinks[0]
-        if row[sink.child] != row[source.child] + 1:
+        enters, exits = source.child == OUTSIDE, sink.child == OUTSIDE
+        begin, end = -1 if enters else row[source.child], rows if exits else row[sink.child]
+        if len(net.sinks) > 1 or end != begin + 1:
             continue
-        if read[sink.child] == 1 and not made[sink.child]:
-            found.setdefault((source.child, True), []).append((source.port, sink.child))
-        elif made[source.child] == 1 and not read[source.child]:
-            found.setdefault((sink.child, False), []).append((sink.port, source.child))
+        if only_reads(sink) and not enters:
+            node = exit[sink.port] if exits else sink.child
+            found.setdefault((source.child, True), []).append((source.port, node))
+        elif only_feeds(source) and not exits:
+            node = entry[source.port] if enters else source.child
+            found.setdefault((sink.child, False), []).append((sink.port, node))
     return [
         Loose(child, exits, tuple(ends))
         for (child, exits), ends in found.items()

@@ -33,12 +33,12 @@ class Draft:
         nets = level.joined()
         self.row = _rows(nets, [items[child].first for child in level.children])
         self.rows = max(self.row, default=-1) + 1
-        self.loose = loose(nets, self.row)
         self.grid = Grid()
         for (width, _), row in zip(self.sizes, self.row):
             self.grid.add(width, row)
         self.entry = [self.grid.add(PASSING, -1) for _ in level.entries]
         self.exit = [self.grid.add(PASSING, self.rows) for _ in level.exits]
+        self.loose = loose(nets, self.row, self.entry, self.exit)
         self.lanes: list[tuple[int, int]] = []
         self.longest = self._longest(nets)
         can_open = [items[child].header is not None for child in level.children]
