@@ -13,6 +13,7 @@ from torchrecorder.views.bundles import FlowKind, FlowClassifier
 from torchrecorder.views.hide import STORED_KINDS
 from torchrecorder.views.fold.own_sources import OwnSources
 from torchrecorder.views.fold.parallel import Parallel
+from torchrecorder.views.fold.shared_sources import SharedSources
 from torchrecorder.views.fold.sibling_index import SiblingIndex
 from torchrecorder.views.training import training_steps
 from torchrecorder.views.view import Arrow, BoxKind
@@ -33,6 +34,7 @@ class Connections:
         self._indices: dict[OpId, Mapping[ValueId | None, int]] = {}
         self.parallel = Parallel(items)
         self.own_sources = OwnSources(items, self.into)
+        self.shared_sources = SharedSources(self.own_sources)
 
     def into(self, item: str) -> Sequence[Arrow]:
         """The arrows that enter an item from outside."""
@@ -99,8 +101,9 @@ class Connections:
     def start(self, arrow: Arrow, item: str) -> tuple[object, ...]:
         """The origin of an arrow into *item*; each repeat may read its own parameter.
 
-        It may also read a parameter that an optimizer step has updated, an input of its own, or an
-        output of its counterpart in a parallel row.
+        It may also read a parameter that an optimizer step has updated, an input of its own, one
+        that it shares with siblings in other rows, or an output of its counterpart in a parallel
+        row.
         """
         stored = self.stored(arrow)
         if arrow.head in self.any_weight:
@@ -110,6 +113,9 @@ class Connections:
         own = self.own_sources.of(item).get(arrow.tail)
         if own is not None:
             return (own,)
+        shared = self.shared_sources.number(arrow.tail, item)
+        if shared is not None:
+            return "shared", shared
         spot = self.parallel.spot(arrow.tail, item)
         return (arrow.tail, arrow.value) if spot is None else (spot, self.result(arrow))
 

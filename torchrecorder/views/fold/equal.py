@@ -57,9 +57,17 @@ class Equal:
         """Whether there are parallel rows; only searched if a row does not fold as a whole."""
         clusters = (None, *self.items.view.clusters)
         rows = [row for around in clusters for row in _rows(self.items, around, self.keys)]
-        self.connections.parallel.find(rows, self.connections.stored)
-        self.connections.parallel.settle(self._worth_folding)
-        return bool(self.connections.parallel.pairs)
+        parallel, shared = self.connections.parallel, self.connections.shared_sources
+        parallel.find(rows, self.connections.stored)
+        shared.find(rows)
+        parallel.settle(self._worth_folding)
+        while shared.settle(self._folds_whole):
+            parallel.settle(self._worth_folding)
+        return bool(parallel.pairs or shared.rows)
+
+    def _folds_whole(self, row: Sequence[str]) -> bool:
+        """Whether all siblings of a row are one fold."""
+        return self._worth_folding(row) == [(0, len(row))]
 
     def _worth_folding(self, row: Sequence[str]) -> list[tuple[int, int]]:
         """The start and length of each group of a row that is worth a fold."""

@@ -31,18 +31,30 @@ class OwnSources:
         """The boxes of inputs and constants outside of *item* that it alone reads, each with what
         its counterparts of other siblings have in common with it."""
         if item not in self._known:
-            items, start = self.items, self.items.at[item]
-            heads: dict[str, list[tuple[int, str]]] = {}
-            for arrow in self.into(item):
-                if items.view.boxes[arrow.tail].kind in GIVEN:
-                    entry = items.at[arrow.head] - start, arrow.slot
-                    heads.setdefault(arrow.tail, []).append(entry)
             self._known[item] = {
-                box: (tuple(places), self._form(box))
-                for box, places in heads.items()
-                if len(places) == len(items.leaving[box])
+                box: (places, self._form(box))
+                for box, places in self._places(item).items()
+                if len(places) == len(self.items.leaving[box])
             }
         return self._known[item]
+
+    def shared(self, item: str) -> Mapping[str, Hashable]:
+        """The same of those that others read too."""
+        return {
+            box: (places, self._form(box))
+            for box, places in self._places(item).items()
+            if len(places) < len(self.items.leaving[box])
+        }
+
+    def _places(self, item: str) -> Mapping[str, tuple[tuple[int, str], ...]]:
+        """Where *item* reads inputs and constants outside of it."""
+        items, start = self.items, self.items.at[item]
+        heads: dict[str, tuple[tuple[int, str], ...]] = {}
+        for arrow in self.into(item):
+            if items.view.boxes[arrow.tail].kind in GIVEN:
+                entry = items.at[arrow.head] - start, arrow.slot
+                heads[arrow.tail] = (*heads.get(arrow.tail, ()), entry)
+        return heads
 
     def _form(self, box: str) -> Hashable:
         """What is said of the tensors of *box*, with their name without numbers."""

@@ -29,7 +29,8 @@ def every_group(
     *keys* of scopes and blocks.
     """
     found = [*_shared(connections, keys, find)]
-    if connections.parallel.pairs:  # unknown when equal clusters were searched
+    if connections.parallel.pairs or connections.shared_sources.rows:
+        # They were unknown when equal clusters were searched.
         found = [*_shared(connections, keys, find)]
     return found
 
@@ -104,7 +105,11 @@ class _Alike:
         return tuple(found)
 
     def _row(self, outside: str, inside: str, others: dict[object, int]) -> int | None:
-        """The row of a box outside that is parallel to one around a box inside."""
+        """The row of a box outside that is parallel to one around a box inside, or the number of
+        the sources that it is one of."""
+        shared = self.connections.shared_sources.sources_of.get(outside)
+        if shared is not None:
+            return others.setdefault(("shared", shared), len(others))
         row = self.connections.parallel.partner(outside, inside)
         return None if row is None else others.setdefault(row, len(others))
 

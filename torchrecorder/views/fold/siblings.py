@@ -60,6 +60,7 @@ class SiblingRows:
         """The groups of inputs that each of equal siblings has of its own."""
         if isinstance(self.rule, Equal):
             yield from self.rule.connections.own_sources.groups(group)
+            yield from self.rule.connections.shared_sources.groups(group)
 
     def every_group(self) -> Iterator[tuple[str, ...]]:
         """The siblings that fold in any cluster, with the inputs of their own."""
