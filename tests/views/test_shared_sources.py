@@ -105,6 +105,9 @@ def test_steps_of_several_epochs(
     if depth == 1 and evaluate:
         frames = frames[:-1]
     assert counts(view, BoxKind.CONSTANT) == [3, 3]
+    assert {box.names[0] for box in view.boxes.values() if box.kind is BoxKind.CONSTANT} == {
+        "batches.*.0", "batches.*.1"
+    }
     found = [cluster.count for cluster in view.clusters.values() if cluster.count > 1]
     assert sorted(found) == sorted(frames)
 

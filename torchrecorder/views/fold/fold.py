@@ -25,7 +25,7 @@ from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.fold.sibling_index import SiblingIndex
 from torchrecorder.views.fold.siblings import SiblingRows
 from torchrecorder.views.fold.edges import folded_arrows
-from torchrecorder.views.inputs import argument_of
+from torchrecorder.views.inputs import argument_of, list_of
 from torchrecorder.views.training import training_steps
 from torchrecorder.views.view import Cluster, View
 
@@ -100,7 +100,9 @@ def names_of(
         values = (recording.values[ValueId(item)] for item in group)
         names = tuple(value.names[0] for value in values if value.names)
         arguments = tuple(map(argument_of, names))
-        return arguments if all(arguments) and len({*arguments}) == 1 else names
+        if not all(arguments) or len({*arguments}) > 1:
+            return names
+        return (list_of(names) or arguments[0],) * len(names)
     if not is_block(group[0]):
         scopes = (recording.scopes.get(ScopeId(item)) for item in group)
         return tuple(scope.name for scope in scopes if scope is not None)
