@@ -221,10 +221,12 @@ class Catalog:
             self._state(entry, module)
 
     def finish(self) -> None:
-        """The run ends: record the remaining modules."""
+        """The run ends: record the remaining modules, and what the last calls gave the others."""
         for entry in list(self.entries.values()):
             module = entry.ref()
-            if not entry.stated and module is not None:
+            if module is not None and entry.stated:
+                self._take_new(entry, module)
+            elif module is not None:
                 self._state(entry, module)
         self._describe()
 
