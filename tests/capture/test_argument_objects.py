@@ -137,12 +137,12 @@ def nested(depth, item):
 
 
 def test_how_deep_places_are_searched():
-    """Arguments to the sixth level, variables to the third; a tensor that is gone is nowhere."""
+    """Arguments to the sixth level, variables to the fourth; a tensor that is gone is nowhere."""
     near, far, held, lost = (torch.ones(1) for _ in range(4))
     places = ObjectPlaces(
         [("near", nested(6, near)), ("far", nested(7, far))],
-        [("held", nested(3, held)), ("lost", nested(4, lost))],
+        [("held", nested(4, held)), ("lost", nested(5, lost))],
     )
     assert places.of(near) == (Role.INPUT, "near" + 6 * ".0")
-    assert places.of(held) == (Role.CONSTANT, "held.0.0.0")
+    assert places.of(held) == (Role.CONSTANT, "held.0.0.0.0")
     assert places.of(far) is None and places.of(lost) is None and places.of(torch.ones(1)) is None

@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import torchrecorder
+from torchrecorder.events import Role
 
 X = torch.ones(2, 3)
 SHIFT = torch.zeros(3)
@@ -245,3 +246,37 @@ def test_state_of_an_optimizer_is_not_called_after_its_variable():
     assert "weight" in names(recording, "constant")
     assert not any("optimizer" in name for value in recording.values.values()
                    for name in value.names)
+
+
+class Collocation:
+    """Points that are no leaves, because they were converted after gradients were asked for."""
+
+    def __init__(self):
+        self.x = torch.ones(4, dtype=torch.float64, requires_grad=True).float()
+
+    def residual(self):
+        """The derivative at the points."""
+        return torch.autograd.grad(self.x.sin().sum(), self.x)[0]
+
+
+def test_what_was_computed_from_weights_before_has_the_name_of_its_place():
+    """Like a tensor without a history, in functions, methods and objects that are given."""
+    points = Collocation()
+    given = torchrecorder.record(lambda points: points.residual(), points)
+    assert "points.x" in names(given, Role.INPUT)
+    assert "points.x" in names(torchrecorder.record(lambda: points.residual()), Role.CONSTANT)
+    assert "x" in names(torchrecorder.record(points.residual), Role.CONSTANT)
+
+
+def test_the_targets_of_detection():
+    """A dict for each image, in a list in a batch in a list of batches."""
+    batches = [(torch.ones(2), [{"boxes": torch.ones(1, 4)}, {"boxes": torch.ones(3, 4)}])]
+
+    def train():
+        for _, targets in batches:
+            for target in targets:
+                target["boxes"].sin()
+
+    assert names(torchrecorder.record(train), Role.CONSTANT) == [
+        "batches.0.1.0.boxes", "batches.0.1.1.boxes"
+    ]

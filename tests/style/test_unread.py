@@ -59,6 +59,26 @@ def last_lines(recording: torchrecorder.Recording, **options: Any) -> dict[str, 
     return {shape.label[0].text: shape.label[-1].text for shape in figure.shapes}
 
 
+class Counts(torch.nn.Module):
+    """Replaces a buffer in each call."""
+
+    seen: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Does not read what it keeps."""
+        self.seen = self.seen + x
+        return x.sin()
+
+
+def test_what_a_module_keeps_as_its_buffer_is_used() -> None:
+    """As if it had written to the buffer."""
+    assert "not read" not in last_lines(torchrecorder.record(Counts(), torch.ones(2))).values()
+
+
 def metrics(x: Tensor, y: Tensor) -> float:
     """Results that only Python reads."""
     right = (x.argmax(1) == y).sum().item()

@@ -185,6 +185,27 @@ def test_the_step_that_makes_the_state_of_a_gradient_scaler_folds(
     assert len(inside) == 2 + steps  # recorded where they ran
 
 
+def test_the_state_of_a_gradient_scaler_is_in_the_function_that_uses_it() -> None:
+    """It stands before the loop, and not outside of all that ran."""
+    model, scaler = torch.nn.Linear(4, 1), torch.amp.GradScaler("cpu")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def train() -> None:
+        for _ in range(3):
+            optimizer.zero_grad()
+            scaler.scale(model(torch.rand(3, 4)).pow(2).mean()).backward()
+            scaler.step(optimizer)
+            scaler.update()
+
+    recording = torchrecorder.record(train)
+    view = make_view(recording, ViewOptions(depth=1))
+    view.check()
+    state = [box.cluster for box in view.boxes.values()
+             if box.id in recording.ops and recording.ops[OpId(box.id)].name == "full"]
+    assert state == [recording.roots[0]] * 2
+    assert sorted(cluster.count for cluster in view.clusters.values()) == [1, 3]
+
+
 class Normed(torch.optim.Optimizer):
     """Keeps an average of each gradient, which a method of its own computes."""
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import torchrecorder
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.views.inputs import LEAST
+from torchrecorder.views.inputs import LEAST, list_of
 from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import Box, BoxKind, View
 
@@ -134,3 +134,64 @@ def test_constants_are_one_box_if_their_names_differ_in_their_holder(held: str) 
     found = [box for box in view.boxes.values() if box.kind is BoxKind.CONSTANT]
     assert [box.names for box in found if box.is_group] == [("*.mask",)] * (held == "objects")
     assert len(found) == (1 if held == "objects" else LEAST)
+
+
+class Averages:
+    """A moving average of each weight, in a list."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.shadow = [weight.detach().clone() for weight in model.parameters()]
+
+    @torch.no_grad()
+    def update(self, model: nn.Module) -> None:
+        """One step for each weight."""
+        for average, weight in zip(self.shadow, model.parameters()):
+            average.sub_(0.1 * (average - weight))
+
+
+@pytest.mark.parametrize("layers", [1, 4])
+def test_the_items_of_a_list_are_one_constant_where_a_closed_box_reads_all(layers: int) -> None:
+    """Their shapes may differ, as those of weights do."""
+    model = nn.Sequential(*(nn.Linear(3, 3) for _ in range(layers)))
+    ema = Averages(model)
+
+    def run() -> None:
+        model(torch.ones(2, 3)).sum().backward()
+        ema.update(model)
+
+    view = make_view(recorded(run), ViewOptions(depth=1, functions=True))
+    view.check()
+    found = [box for box in view.boxes.values() if box.kind is BoxKind.CONSTANT]
+    many = 2 * layers >= LEAST
+    assert [box.count for box in found] == ([2 * layers] if many else [1] * 2 * layers)
+    assert [box.names for box in found] == [("ema.shadow",)] or not many
+    assert len({arrow.head for arrow in view.arrows if arrow.tail == found[0].id}) == 1
+
+
+def test_the_parts_of_batches_stay_apart() -> None:
+    """Closed loops over a list of pairs read two kinds of tensors."""
+    batches = [(torch.ones(2, 3), torch.zeros(2, 1)) for _ in range(LEAST)]
+    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 1))
+
+    def train() -> None:
+        for x, y in batches:
+            nn.functional.mse_loss(model(x), y)
+
+    def run() -> None:
+        train()
+        train()
+
+    view = make_view(recorded(run), ViewOptions(depth=1, functions=True))
+    view.check()
+    found = [box for box in view.boxes.values() if box.kind is BoxKind.CONSTANT]
+    assert [(box.names, box.count) for box in found] == [
+        (("batches.*.0",), LEAST), (("batches.*.1",), LEAST)
+    ]
+
+
+@pytest.mark.parametrize("names, group", [
+    (("xs.0", "xs.1", "xs.5"), "xs"), (("b.0.x", "b.1.x"), "b.*.x"), (("b.0.0", "b.1.1"), ""),
+    (("b.x", "b.y"), ""), (("b.0", "b.0.1"), ""), (("b.0", "b.0"), ""),
+])
+def test_the_list_that_names_are_in(names: tuple[str, ...], group: str) -> None:
+    assert list_of(names) == group

@@ -193,3 +193,37 @@ def test_the_round_after_which_nothing_reads_the_gradients() -> None:
             attack()
     view = make_view(recorder.recording, ViewOptions(depth=0, functions=True))
     assert [box.count for box in view.boxes.values() if box.kind is BoxKind.MODULE] == [3]
+
+
+class Centered(nn.Module):
+    """Computes a moving average of what it returns anew in each call."""
+
+    mean: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(4, 4)
+        self.register_buffer("mean", torch.zeros(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.inner(x)
+        self.mean = 0.9 * self.mean + y.detach().mean(0)
+        return y - self.mean
+
+
+def test_the_round_after_which_no_call_reads_the_buffer_that_it_made() -> None:
+    """It is a buffer there too: an average of the model reads it in every round."""
+    net = nn.Sequential(Centered(), Centered())
+    average = swa_utils.AveragedModel(net)
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    with torchrecorder.Recorder(net) as recorder:
+        for _ in range(4):
+            optimizer.zero_grad()
+            net(torch.rand(2, 4)).square().mean().backward()
+            optimizer.step()
+            average.update_parameters(net)
+    made = [value for value in recorder.recording.values.values() if value.names == ("0.mean",)]
+    assert len(made) == 1 + 4
+    view = make_view(recorder.recording, ViewOptions(depth=0))
+    view.check()
+    assert [cluster.count for cluster in view.clusters.values()] == [4]

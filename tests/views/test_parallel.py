@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+import torch
+from torch import nn
 
+import torchrecorder
 from tests.figures import view_of
 from torchrecorder.events import ValueId
 from torchrecorder.recording import Recording
@@ -122,3 +125,28 @@ def test_groups_that_are_shared_are_those_of_each_cluster(recording: Recording) 
     rows = SiblingRows(view, False)
     found = [group for around in (None, *rows.view.clusters) for group in rows.groups(around)]
     assert sorted(repeats(view)[1]) == sorted(found)
+
+
+class Normed(nn.Module):
+    """A layer whose running mean each call updates, with a skip connection around it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.mix = nn.BatchNorm1d(4), nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.mix(self.norm(x))
+        return x + y
+
+
+@pytest.mark.parametrize("calls, between", [(2, False), (3, False), (2, True)])
+def test_layers_whose_buffers_the_next_call_reads_fold(calls: int, between: bool) -> None:
+    """Each reads those of its own last call, in the rounds of a loop and where calls differ."""
+    model = nn.Sequential(*(Normed() for _ in range(4)))
+    x = torch.ones(2, 4)
+    with torchrecorder.Recorder(model) as recorder:
+        for place in range(calls):
+            x = model(x).exp() if between and place == 0 else model(x)
+    view = view_of(recorder.recording, depth=9)
+    layers = [cluster for cluster in view.clusters.values() if cluster.names[:1] == ("0",)]
+    assert [cluster.count for cluster in layers] == [4] * (calls if between else 1)

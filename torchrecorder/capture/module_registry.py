@@ -221,10 +221,13 @@ class Catalog:
             self._state(entry, module)
 
     def finish(self) -> None:
-        """The run ends: record the remaining modules."""
+        """The run ends: record the remaining modules, and the buffers that the last calls gave the
+        others."""
         for entry in list(self.entries.values()):
             module = entry.ref()
-            if not entry.stated and module is not None:
+            if module is not None and entry.stated:
+                self._take_new(entry, module, Role.BUFFER)
+            elif module is not None:
                 self._state(entry, module)
         self._describe()
 
@@ -288,12 +291,12 @@ class Catalog:
         entry, value = self._held.get(id(tensor), (None, None))
         return value if entry is not None and entry is self.values.entries.get(id(tensor)) else None
 
-    def _take_new(self, entry: CatalogEntry, module: Module) -> None:
+    def _take_new(self, entry: CatalogEntry, module: Module, *only: Role) -> None:
         """Name the parameters and buffers that *module* was given since it was recorded, such as
-        an average that is computed anew in each call."""
+        an average that is computed anew in each call; *only* those of some roles, if given."""
         values = self.values
-        for _, held in _holdings(module):
-            for name, tensor in held.items():
+        for role, held in _holdings(module):
+            for name, tensor in held.items() if not only or role in only else ():
                 if not isinstance(tensor, Tensor) or self._first_value(tensor) is not None:
                     continue
                 known = values.entries.get(id(tensor))

@@ -20,7 +20,8 @@ def unread(view: View) -> Mapping[str, str]:
     """The captions of inputs and operations without outgoing edges: ``"not read"``, or which
     hidden operations read them, such as ``"read by item"``.
 
-    Operations that write, fail, communicate or have no outputs have side effects, and are excluded.
+    Operations that write, fail, communicate or have no outputs have side effects, and are excluded;
+    so are those that make the new value of a buffer.
     """
     if view.backward:
         return {}
@@ -36,7 +37,10 @@ def _is_idle(view: View, box: Box) -> bool:
     op = view.recording.ops.get(OpId(box.id))
     if op is None or box.kind is not BoxKind.OP or op.failed:
         return False
-    return bool(op.outputs) and not any(one.writes for one in _ops_of(view, box))
+    kept = view.recording.stored
+    return bool(op.outputs) and not any(
+        one.writes or any(value in kept for value in one.outputs) for one in _ops_of(view, box)
+    )
 
 
 def _ops_of(view: View, box: Box) -> list[Op]:

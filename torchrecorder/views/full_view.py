@@ -217,16 +217,20 @@ class _Whole:
 
     def _inner(self, empty: Iterable[Scope]) -> list[Box]:
         """Boxes of ops and empty scopes, in run order; batches, and what a scope looks up, right
-        before their first reader, and the state of gradient scalers before everything.
+        before their first reader, and the state of gradient scalers before everything else in the
+        scope around all of their calls.
 
         Many programs load a batch ahead. The rounds of their loops are equal in this order.
         """
         loaders, state = self.recording.data_loaders, scaler_state(self.recording)
         read_at = {call: self._first_reader(call, batch) for call, batch in loaders.batches.items()}
+        around_scalers = self.nesting.common(
+            scope.parent for scope in self.scopes.values() if scope.kind is ScopeKind.SCALER
+        ) if state else None
         indexed: list[tuple[tuple[int, ...], Box]] = []
         for op in self.ops.values():
             if op.id in state:
-                indexed.append(((-1, op.index), self._op(op, None)))
+                indexed.append(((-1, op.index), self._op(op, around_scalers)))
                 continue
             call = loaders.call_of(op)
             reader = read_at[call] if call is not None else None

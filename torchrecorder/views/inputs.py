@@ -1,11 +1,11 @@
 """Inputs: draw many tensors as one box: those of one argument that go to the same places, the
-constants of a line that runs for each weight, such as masks, and the state of an optimizer that is
-of one kind, such as ``exp_avg``.
+constants of a line that runs for each weight, such as masks, the state of an optimizer that is
+of one kind, such as ``exp_avg``, and the items of a list, such as averages of weights.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
 
 from torchrecorder.events import OpId, ValueId
@@ -23,13 +23,13 @@ InputGroup = tuple[str, list[Box]]
 
 def group_inputs(view: View) -> View:
     """Group the tensors of one argument, such as a ``BlockMask``, that the same boxes read, the
-    constants that one line reads, each for another weight, and those of several weights that the
-    same boxes read.
+    constants that one line reads, each for another weight, and those of several weights or of one
+    list that the same boxes read.
     """
     groups = [
-        *_read_together(view, BoxKind.INPUT, argument_of),
+        *_read_together(view, BoxKind.INPUT, _by_argument),
         *_constants(view),
-        *_read_together(view, BoxKind.CONSTANT, _of_any_weight),
+        *_read_together(view, BoxKind.CONSTANT, _by_place),
     ]
     if not groups:
         return view
@@ -49,10 +49,10 @@ def group_inputs(view: View) -> View:
 
 
 def _read_together(
-    view: View, kind: BoxKind, group_of: Callable[[str], str]
+    view: View, kind: BoxKind, groups_of: Callable[[str], Sequence[str]]
 ) -> Iterator[InputGroup]:
     """The tensors of *kind* whose names are of one group, if they have one, and that the same boxes
-    read."""
+    read; each in the largest of its groups."""
     readers: dict[str, set[str]] = {
         box.id: set() for box in view.boxes.values() if box.kind is kind and box.count == 1
     }
@@ -62,12 +62,33 @@ def _read_together(
     found: dict[tuple[str, str | None, frozenset[str]], list[Box]] = {}
     for box_id, heads in readers.items():
         box, names = view.boxes[box_id], view.recording.values[ValueId(box_id)].names
-        group = group_of(names[0]) if names else ""
-        if group:
+        for group in groups_of(names[0]) if names else ():
             found.setdefault((group, box.cluster, frozenset(heads)), []).append(box)
-    for (group, _, _), boxes in found.items():
-        if len(boxes) >= LEAST:
-            yield group, boxes
+    done: set[str] = set()
+    for (group, _, _), boxes in sorted(found.items(), key=lambda each: -len(each[1])):
+        rest = [box for box in boxes if box.id not in done]
+        if len(rest) >= LEAST:
+            done.update(box.id for box in rest)
+            yield group, rest
+
+
+def _by_argument(name: str) -> Sequence[str]:
+    return tuple(filter(None, [argument_of(name)]))
+
+
+def _by_place(name: str) -> Sequence[str]:
+    """*name* for whichever weight, ``*.exp_avg`` for ``fc.weight.exp_avg``, or for any item of each
+    list that it is in: ``batches.*.0`` for ``batches.3.0``."""
+    parts = name.split(".")
+    if len(parts) > 1 and not parts[-1].isdigit():
+        return (f"*.{parts[-1]}",)
+    numbered = [place for place, part in enumerate(parts) if place and part.isdigit()]
+    return tuple(_any_item(parts, place) for place in numbered)
+
+
+def _any_item(parts: Sequence[str], place: int) -> str:
+    """The name of any item of a list, of which *place* is that of its number; the list itself."""
+    return ".".join((*parts[:place], "*", *parts[place + 1:])).removesuffix(".*")
 
 
 def argument_of(name: str) -> str:
@@ -76,10 +97,18 @@ def argument_of(name: str) -> str:
     return argument if part else ""
 
 
-def _of_any_weight(name: str) -> str:
-    """*name* for whichever weight: ``*.exp_avg`` for ``fc.weight.exp_avg``."""
-    weight, _, kind = name.rpartition(".")
-    return f"*.{kind}" if weight and not kind.isdigit() else ""
+def list_of(names: Sequence[str]) -> str:
+    """The list in which all of *names* are, at the same place of its items; empty if there is none.
+
+    ``batches.*.0`` for ``batches.0.0`` and ``batches.1.0``.
+    """
+    parts = [name.split(".") for name in names]
+    columns = [{*column} for column in zip(*parts)]
+    differ = [place for place, column in enumerate(columns) if len(column) > 1]
+    if len({*map(len, parts)}) > 1 or len(differ) != 1:
+        return ""
+    (place,) = differ
+    return _any_item(parts[0], place) if all(map(str.isdigit, columns[place])) else ""
 
 
 def _constants(view: View) -> Iterator[InputGroup]:

@@ -52,8 +52,12 @@ class HiddenOps:
         nodes.meet(tensor.grad_fn)
         edge = nodes.edge(tensor.grad_fn, tensor.output_nr, None)
         owner = nodes.owners.get(edge.grad)
-        role = Role.CONSTANT if owner is None else Role.INNER
-        return nodes.values.note(tensor, owner, role, grad=edge, value=nodes.made.get(edge))
+        made = nodes.made.get(edge)
+        if owner is not None:
+            return nodes.values.note(tensor, owner, grad=edge, value=made)
+        role, name = nodes.values.search_names(tensor) or (Role.CONSTANT, "")
+        names = (name,) if name else ()
+        return nodes.values.note(tensor, None, role, names, grad=edge, value=made)
 
     def update(self, tensor: Tensor, entry: Entry) -> ValueId:
         """Record the node that a custom function put behind a tensor after its op ran."""

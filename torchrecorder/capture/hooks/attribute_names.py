@@ -14,7 +14,7 @@ from torch.nn import Module, Parameter
 from torch.optim import Optimizer
 
 from torchrecorder.capture.module_registry import Catalog
-from torchrecorder.capture.tensors.argument_objects import NEAR, homes_of, places_in
+from torchrecorder.capture.tensors.argument_objects import IN_VARIABLES, NEAR, homes_of, places_in
 from torchrecorder.events import Role
 
 _MOST = 100_000
@@ -99,14 +99,16 @@ class AttributeNames:
             if not name.startswith("_") and name not in _OF_IPYTHON
         }
         known = (name for name, value in public.items() if value is tensor)
-        return next(known, None) or self._inside(public, tensor)
+        return next(known, None) or self._inside(public, tensor, IN_VARIABLES)
 
-    def _inside(self, holder: Mapping[str, Any], tensor: Tensor) -> str | None:
+    def _inside(
+        self, holder: Mapping[str, Any], tensor: Tensor, deepest: int = NEAR
+    ) -> str | None:
         """The place of *tensor* in a list, dict or object that *holder* has."""
         if self._left < 0:
             return None
         held = [(str(key), value) for key, value in holder.items() if key not in _OF_PYTORCH]
-        for name, found in places_in(held, NEAR):
+        for name, found in places_in(held, deepest):
             self._left -= 1
             if found is tensor:
                 return name

@@ -25,7 +25,10 @@ _MOST = 4000
 """The maximum depth and number of places of the search."""
 
 NEAR = 3
-"""The maximum depth in variables, which are not meant to hold inputs."""
+"""The maximum depth in attributes, which are not meant to hold inputs."""
+
+IN_VARIABLES = 4
+"""The same in variables: in a list of batches, whose second parts may be lists of dicts."""
 
 _CLOSED = (
     bool, int, float, complex, str, bytes, type(None), type, Module, Optimizer, torch.dtype,
@@ -42,7 +45,7 @@ class ObjectPlaces:
 
     def __init__(self, arguments: Named, variables: Named | None = None) -> None:
         arguments = [item for item in arguments if not _is_a(item[1], Tensor)]
-        self._waiting = [(arguments, _DEEPEST), (variables or [], NEAR)]
+        self._waiting = [(arguments, _DEEPEST), (variables or [], IN_VARIABLES)]
         self._models: list[tuple[str, weakref.ref[Module]]] = []
         self._found: dict[int, tuple[weakref.ref[Any], Role, str]] = {}
 

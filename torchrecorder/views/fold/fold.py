@@ -25,7 +25,7 @@ from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.fold.sibling_index import SiblingIndex
 from torchrecorder.views.fold.siblings import SiblingRows
 from torchrecorder.views.fold.edges import folded_arrows
-from torchrecorder.views.inputs import argument_of
+from torchrecorder.views.inputs import argument_of, list_of
 from torchrecorder.views.training import training_steps
 from torchrecorder.views.view import Cluster, View
 
@@ -99,8 +99,10 @@ def names_of(
     if group[0] in recording.values:
         values = (recording.values[ValueId(item)] for item in group)
         names = tuple(value.names[0] for value in values if value.names)
-        arguments = tuple(map(argument_of, names))
-        return arguments if all(arguments) and len({*arguments}) == 1 else names
+        arguments = {*map(argument_of, names)}
+        if len(arguments) != 1 or "" in arguments:
+            return names
+        return (list_of(names) or arguments.pop(),) * len(names)
     if not is_block(group[0]):
         scopes = (recording.scopes.get(ScopeId(item)) for item in group)
         return tuple(scope.name for scope in scopes if scope is not None)

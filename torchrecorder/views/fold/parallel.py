@@ -36,7 +36,8 @@ class Parallel:
         self._own: dict[str, Seat] = {}
 
     def find(self, rows: Sequence[Sequence[str]], stored: Callable[[Arrow], object]) -> None:
-        """Find the pairs among all *rows*; *stored* values, such as weights, are ignored."""
+        """Find the pairs among all *rows*; *stored* values, such as weights and buffers, only
+        count between rows that no other values connect."""
         self.rows = rows
         self._own = {
             item: (number, place, item)
@@ -55,21 +56,27 @@ class Parallel:
 
     def _found(self, stored: Callable[[Arrow], object]) -> set[RowPair]:
         """The rows of equal length with arrows only between counterparts, and from the end of one
-        to the start of the other."""
+        to the start of the other.
+
+        Rows that only *stored* values connect are one of them too: each call of a layer with
+        batch norm updates buffers that the next call of the same layer reads.
+        """
         own, parent = self._own, self.items.parent
         innermost: dict[str | None, int] = {None: -1}
         for item in self.items.order:
             innermost[item] = own[item][0] if item in own else innermost[parent[item]]
         aligned: dict[RowPair, bool] = {}
+        by_stored: dict[RowPair, bool] = {}
         for arrow in self.items.view.arrows:
-            if innermost[arrow.tail] == innermost[arrow.head] or stored(arrow):
+            if innermost[arrow.tail] == innermost[arrow.head]:
                 continue  # both are in the same rows
+            pairs = by_stored if stored(arrow) else aligned
             for tail_row, head_row, tail, head in self._apart(arrow):
                 last = len(self.rows[tail_row]) - 1
                 if last == len(self.rows[head_row]) - 1 and (tail, head) != (last, 0):
                     pair = _pair(tail_row, head_row)
-                    aligned[pair] = aligned.get(pair, True) and tail == head
-        return {pair for pair, is_aligned in aligned.items() if is_aligned}
+                    pairs[pair] = pairs.get(pair, True) and tail == head
+        return {pair for pair, is_aligned in {**by_stored, **aligned}.items() if is_aligned}
 
     def _apart(self, arrow: Arrow) -> Iterator[tuple[int, int, int, int]]:
         """Pairs of rows with the tail and the head of *arrow*, and the positions of both."""
