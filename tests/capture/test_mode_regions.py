@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 from itertools import product
+from random import Random
 from typing import Any, NamedTuple
 
 import pytest
@@ -240,3 +241,73 @@ def test_a_model_that_is_made_in_a_mode_is_in_its_region(mode: Callable[..., Any
     (name, inside), (made, _), *rest = regions(run)
     assert name == mode.__name__ and made == "construction" and not rest
     assert inside == ["exp", "Linear.__init__", "Linear"]
+
+
+Block = list[Any]
+"""A grad mode, and what runs in it: blocks, and None for an operation."""
+
+
+def blocks(random: Random, depth: int = 0) -> Block:
+    """A random block with others in it."""
+    inside = [
+        blocks(random, depth + 1) if depth < 4 and random.random() < 0.55 else None
+        for _ in range(random.randint(0 if depth else 2, 4))
+    ]
+    return [random.choice((True, False)), *inside]
+
+
+def run_in(block: Block, around: tuple[tuple[bool, int], ...], seen: dict[str, Any]) -> None:
+    """Run a block; note the blocks around each operation, and whether it has gradients."""
+    on, *inside = block
+    with torch.enable_grad() if on else torch.no_grad():
+        here = (*around, (on, len(seen)))
+        for item in inside:
+            if item is None:
+                number = len(seen)
+                torch.ones(number + 1).exp()
+                seen[f"({number + 1},)"] = here, torch.is_grad_enabled()
+            else:
+                run_in(item, here, seen)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_blocks_of_grad_modes_in_others(seed: int) -> None:
+    """The innermost region of an operation has its mode; there are no more regions around it than
+    blocks that switch the mode, and nothing is in one whose block has ended."""
+    random, seen = Random(seed), dict[str, Any]()
+    with torchrecorder.Recorder() as recorder:
+        for _ in range(3):
+            run_in(blocks(random), (), seen)
+            number = len(seen)
+            torch.ones(number + 1).exp()
+            seen[f"({number + 1},)"] = (), True
+    recording = recorder.recording
+    in_region: dict[str, set[tuple[bool, int]]] = {}
+    for op in recording.ops.values():
+        if op.name != "exp":
+            continue
+        around, grad = seen[str(recording.values[op.inputs[0].value].shape)]
+        chain = [recording.scopes[scope] for scope in recording.within(op.scope)]
+        innermost = chain[0].kind.value if chain else "enable_grad"
+        assert innermost == ("enable_grad" if grad else "no_grad"), seed
+        switches = [on for place, (on, _) in enumerate(around)
+                    if on != (around[place - 1][0] if place else True)]
+        assert len(chain) <= len(switches)
+        for region in chain:
+            in_region.setdefault(region.id, set()).add(around[0])
+    assert all(len(programs) == 1 for programs in in_region.values())
+
+
+def test_a_block_inside_another_that_raises_ends() -> None:
+    """What runs next in the outer block is directly in that."""
+    with torchrecorder.Recorder() as recorder, torch.no_grad():
+        x = torch.ones(2).sin()
+        with contextlib.suppress(ValueError), torch.enable_grad():
+            x.exp()
+            raise ValueError
+        x.cos()
+    recording = recorder.recording
+    kinds = {op.name: [recording.scopes[scope].kind.value for scope in recording.within(op.scope)]
+             for op in recording.ops.values()}
+    assert kinds["exp"] == ["enable_grad", "no_grad"]
+    assert kinds["sin"] == kinds["cos"] == ["no_grad"]

@@ -52,12 +52,12 @@ def inference_middle() -> Run:
 
 
 @case(
-    "a method under the no_grad decorator, and enable_grad inside it",
+    "a no_grad block, and enable_grad inside it",
     """
     no_grad:
         mul = mul(x, w)
-    exp = exp(x)
-    no_grad:
+        enable_grad:
+            exp = exp(x)
         add = add(mul, exp)
     mul2 = mul(add, exp)
     return mul2

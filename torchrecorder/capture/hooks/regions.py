@@ -108,8 +108,8 @@ class Regions:
     def switched(self, frame: FrameType, on: bool) -> None:
         """Grad mode is switched *on* or off at *frame*: a no_grad block may begin or end here.
 
-        A block that begins inside another does not end that one; one whose autocast or inference
-        mode is off by then has ended.
+        A block that begins inside another does not end that one, nor does the end of a third inside
+        both; one whose autocast or inference mode is off by then has ended.
         """
         self._synced = None, self.state
         try:
@@ -125,10 +125,11 @@ class Regions:
             key = last.key
             if any(key is one for one in running):
                 break
-            if isinstance(key, ModeState) and (begins or key.grad is on):
+            if isinstance(key, ModeState) and (begins or last.around_other or key.grad is on):
                 modes = (item.key for item in reversed(opened) if isinstance(item.key, ModeState))
                 around = next(modes, None) or self._modes_at_entry()
                 if not _has_ended(key, around, now._replace(grad=key.grad)):
+                    last.around_other = key.grad is not on
                     break
             self.close(last)
 
@@ -299,14 +300,16 @@ def _still_on(
 ) -> list[ModeState]:
     """The modes that are open around all other regions, as far as they are still on.
 
-    *switched* if PyTorch may have switched gradients off inside.
+    *switched* if PyTorch may have switched gradients off inside; a block inside may switch them
+    back.
     """
     found: list[ModeState] = []
     for item in opened:
         mode = item.key
         if not isinstance(mode, ModeState):
             break
-        now = state._replace(grad=mode.grad) if switched and not state.grad else state
+        other = item.around_other or switched and not state.grad
+        now = state._replace(grad=mode.grad) if other else state
         if _has_ended(mode, at_entry, now):
             break
         found.append(mode)
