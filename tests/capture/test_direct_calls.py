@@ -241,7 +241,7 @@ def test_the_table_lists_uncalled_modules_once() -> None:
 
 
 def test_a_block_inside_another_does_not_end_it() -> None:
-    """Only its own operations are not in the outer one; PyTorch's lazy properties have such."""
+    """Its own operations are in a region of that; PyTorch's lazy properties have such blocks."""
     x = leaf(3)
     with Recorder() as recorder:
         with torch.no_grad():
@@ -255,5 +255,5 @@ def test_a_block_inside_another_does_not_end_it() -> None:
         with torch.no_grad():
             x.sin()
     assert tree(recorder.recording) == [
-        "no_grad", "  sin", "  cos", "exp", "no_grad", "  tan", "no_grad", "  sin",
+        "no_grad", "  sin", "  cos", "  enable_grad", "    exp", "  tan", "no_grad", "  sin",
     ]  # fmt: skip
