@@ -195,3 +195,22 @@ def test_the_parts_of_batches_stay_apart() -> None:
 ])
 def test_the_list_that_names_are_in(names: tuple[str, ...], group: str) -> None:
     assert list_of(names) == group
+
+
+def test_a_constant_in_two_lists_is_in_one_box() -> None:
+    """In the larger of both: of six rows of seven, the rows."""
+    table = [[torch.ones(place + 1) for place in range(LEAST + 1)] for _ in range(LEAST)]
+
+    def read(rows: list[list[torch.Tensor]]) -> torch.Tensor:
+        return torch.stack([part.sum() for row in rows for part in row]).sum().exp()
+
+    def run() -> torch.Tensor:
+        return read(table) + 1
+
+    view = make_view(recorded(run), ViewOptions(depth=1, functions=True))
+    view.check()
+    found = [box for box in view.boxes.values() if box.kind is BoxKind.CONSTANT]
+    assert [box.count for box in found] == [LEAST + 1] * LEAST
+    assert sorted(box.names[0] for box in found) == [f"table.{row}" for row in range(LEAST)]
+    members = [member for box in found for member in box.members]
+    assert len(members) == len({*members}) == LEAST * (LEAST + 1)
