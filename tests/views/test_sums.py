@@ -17,6 +17,7 @@ from torchrecorder.recording import Recording
 from torchrecorder.select.functions import WithFunctions
 from torchrecorder.style.draw import draw
 from torchrecorder.style.style import Style
+from torchrecorder.views.auto_depth import innermost
 from torchrecorder.views.view import View
 
 
@@ -132,6 +133,20 @@ def test_a_sum_that_nothing_reads_is_one_box_too():
     view = view_of(torchrecorder.record(lambda x: (by_loop({"a": x, "b": x.exp()}), x)[1],
                                         torch.ones(2)))
     assert len(sums(view)) == 1
+
+
+def test_a_module_with_a_sum_has_no_scopes_to_open():
+    """A figure with many boxes closes it, as other modules of a few operations."""
+
+    class Summed(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            total = sum((x, x.exp(), x.sin()))
+            assert isinstance(total, torch.Tensor)
+            return total
+
+    recording = WithFunctions()(torchrecorder.record(nn.Sequential(Summed()), torch.ones(2)))
+    (inner,) = [scope.id for scope in recording.scopes.values() if scope.cls == "Summed"]
+    assert innermost(recording) == {inner}
 
 
 def test_what_only_it_reads_can_fold():

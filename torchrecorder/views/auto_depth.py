@@ -41,11 +41,11 @@ def max_depth(recording: RecordedRun) -> int:
 
 
 def innermost(recording: RecordedRun) -> frozenset[ScopeId]:
-    """Modules and functions in which no other scope ran.
+    """Modules and functions in which no other scope ran but sums.
 
     The outermost calls do not count, but for functions beside a module, such as a loss.
     """
-    composed = {scope.parent for scope in recording.scopes.values()}
+    composed = {scope.parent for scope in recording.scopes.values() if scope.cls != SUM}
     beside = any(
         scope.parent is None and scope.kind is ScopeKind.MODULE
         for scope in recording.scopes.values()
@@ -162,11 +162,10 @@ def choose(
     """The scopes to open for a *depth*; None chooses one.
 
     The last level opens everything; smaller depths keep plain modules, sums and `training_steps`
-    closed.
-    If None shows at most *enough* boxes with only these closed, it opens everything else. Otherwise
-    it also closes all innermost modules and functions, and regions beside the model. It chooses the
-    deepest level with at most *enough* boxes, or else the first with several boxes. If these are
-    few, it opens large parts further, see `Branches`. *repeated* boxes do not count.
+    closed. If None shows at most *enough* boxes with only these closed, it opens everything else.
+    Otherwise it also closes all innermost modules and functions, and regions beside the model. It
+    chooses the deepest level with at most *enough* boxes, or else the first with several boxes. If
+    these are few, it opens large parts further, see `Branches`. *repeated* boxes do not count.
     """
     deepest = max_depth(recording)
     if depth is not None and depth >= deepest:
