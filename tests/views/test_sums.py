@@ -17,7 +17,7 @@ from torchrecorder.recording import Recording
 from torchrecorder.select.functions import WithFunctions
 from torchrecorder.style.draw import draw
 from torchrecorder.style.style import Style
-from torchrecorder.views.auto_depth import innermost
+from torchrecorder.views.auto_depth import innermost, plain_modules
 from torchrecorder.views.view import View
 
 
@@ -115,18 +115,20 @@ def test_the_recording_with_the_scope_is_consistent():
 
 
 def test_it_is_inside_the_function_that_ran_it():
-    """Also if that is grouped because there is much beside it."""
+    """Which is closed, as it runs nothing else."""
     net = Losses()
 
+    def total_of(losses: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        return by_sum(losses) / 3
+
     def program(x: torch.Tensor) -> torch.Tensor:
-        return by_sum(net(x)).relu() * 2
+        return total_of(net(x)).relu() * 2
 
     recording = torchrecorder.record(program, torch.ones(1, 3))
     found = WithFunctions(True)(recording).scopes
     (scope,) = [one for one in found.values() if one.cls == SUM]
-    assert found[scope.parent].name != SUM
-    view = view_of(recording, functions=True, depth=2)
-    assert titled(view) == ["sum"]
+    assert found[scope.parent].name == "by_sum"
+    assert scope.parent in view_of(recording, functions=True, depth=3).boxes
 
 
 def test_a_sum_that_nothing_reads_is_one_box_too():
@@ -140,13 +142,24 @@ def test_a_module_with_a_sum_has_no_scopes_to_open():
 
     class Summed(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            total = sum((x, x.exp(), x.sin()))
+            total = sum((x, x, x))
             assert isinstance(total, torch.Tensor)
             return total
 
     recording = WithFunctions()(torchrecorder.record(nn.Sequential(Summed()), torch.ones(2)))
     (inner,) = [scope.id for scope in recording.scopes.values() if scope.cls == "Summed"]
-    assert innermost(recording) == {inner}
+    assert innermost(recording) == plain_modules(recording, lambda op: False) == {inner}
+
+
+def test_a_module_with_a_sum_and_an_operation_is_worth_opening():
+    class Scaled(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            total = sum((x, x + 1))
+            assert isinstance(total, torch.Tensor)
+            return total
+
+    recording = WithFunctions()(torchrecorder.record(nn.Sequential(Scaled()), torch.ones(2)))
+    assert innermost(recording) and not plain_modules(recording, lambda op: False)
 
 
 def test_what_only_it_reads_can_fold():

@@ -69,13 +69,13 @@ def regions_beside(recording: RecordedRun) -> frozenset[ScopeId]:
 
 
 def plain_modules(recording: RecordedRun, quiet: Quiet) -> frozenset[str]:
-    """Innermost modules that run one op, such as a convolution or an activation.
+    """Innermost modules that run one op or sum, such as a convolution or an activation.
 
     Opening one shows nothing new, or internals of PyTorch. Ops that only reshape, return no tensor
     or update buffers do not count.
     """
     kept = recording.bookkeeping
-    work: Counter[str | None] = Counter()
+    work = Counter(scope.parent for scope in recording.scopes.values() if scope.cls == SUM)
     for op in recording.ops.values():
         if not (op.id in kept or quiet(op) or is_pass(op) or is_reshape(op) or is_query(op)):
             work[op.scope] += 1
