@@ -109,8 +109,9 @@ class Comparison:
             The path.
         """
         from torchrecorder.drawing import chosen_view
-        from torchrecorder.export.exporter import write_file
         from torchrecorder.export import by_suffix
+        from torchrecorder.export.exporter import write_file
+        from torchrecorder.export.json import Json
         from torchrecorder.options import drawing
         from torchrecorder.style.diff_colors import DiffColors
         from torchrecorder.views.removed_edges import with_former
@@ -118,8 +119,8 @@ class Comparison:
         target = path_of(path)
         chosen = drawing(by_suffix(target.name), **{"fold": False, **options})
         assert chosen.exporter is not None
-        if chosen.exporter.suffix == ".json":
-            write_file(target, json.dumps(self.json(), indent=1, ensure_ascii=False) + "\n")
+        if isinstance(chosen.exporter, Json):
+            write_file(target, chosen.exporter.encoded(f"{json.dumps(self.json(), indent=1)}\n"))
             return target
         both = overlay(self.before, self.after, self.matching, self.changes)
         marks = {node: kind.value for node, kind in both.marks.items()}

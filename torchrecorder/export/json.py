@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Union
+from typing import ClassVar
 
 from torchrecorder.export.exporter import times_option
 from torchrecorder.option_table import Checked, documented
@@ -19,10 +19,15 @@ class Json(Checked):
     suffix: ClassVar[str] = ".json"
     times: bool = times_option()
 
-    def export(self, view: View, style: Style) -> Union[str, bytes]:
+    def export(self, view: View, style: Style) -> bytes:
         from torchrecorder.graph.storage import dumps
 
-        return dumps(view.recording, times=self.times)
+        return self.encoded(dumps(view.recording, times=self.times))
+
+    @staticmethod
+    def encoded(text: str) -> bytes:
+        """JSON *text* as the contents of a file."""
+        return text.encode()
 
 
 @documented
@@ -32,7 +37,8 @@ class JsonGz(Json):
 
     suffix: ClassVar[str] = ".json.gz"
 
-    def export(self, view: View, style: Style) -> bytes:
-        from torchrecorder.graph.storage import dumps, packed
+    @staticmethod
+    def encoded(text: str) -> bytes:
+        from torchrecorder.graph.storage import packed
 
-        return packed(dumps(view.recording, times=self.times).encode())
+        return packed(text.encode())
