@@ -103,7 +103,10 @@ class Memory:
 
     def __init__(self, recording: RecordedRun) -> None:
         self._recording = recording
-        self._grads = _gradients(recording)
+        self._passes = {run.op for run in recording.backward_runs}
+        self._grads = {
+            value.storage for value in recording.values.values() if value.producer in self._passes
+        }
         self._optimizers = {
             scope.id for scope in recording.scopes.values() if scope.kind is ScopeKind.OPTIMIZER
         }
@@ -286,7 +289,7 @@ class Memory:
             return "backward"
         if node in recording.ops:
             op = recording.ops[OpId(node)]
-            if any(run.op == op.id for run in recording.backward_runs):
+            if op.id in self._passes:
                 return "backward"
             scope = op.scope
         elif node in recording.scopes:
@@ -337,9 +340,3 @@ class Memory:
             if not phases or phases[-1].name != moment.phase:
                 phases.append(Phase(at, moment.phase))
         return phases
-
-
-def _gradients(recording: RecordedRun) -> set[int]:
-    """The storages of gradients that backward passes accumulated in leaves."""
-    runs = {run.op for run in recording.backward_runs}
-    return {value.storage for value in recording.values.values() if value.producer in runs}
