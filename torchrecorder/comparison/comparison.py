@@ -120,7 +120,8 @@ class Comparison:
         chosen = drawing(by_suffix(target.name), **{"fold": False, **options})
         assert chosen.exporter is not None
         if isinstance(chosen.exporter, Json):
-            write_file(target, chosen.exporter.encoded(f"{json.dumps(self.json(), indent=1)}\n"))
+            text = json.dumps(self.json(), indent=1) + "\n"
+            write_file(target, chosen.exporter.contents(text))
             return target
         both = overlay(self.before, self.after, self.matching, self.changes)
         marks = {node: kind.value for node, kind in both.marks.items()}

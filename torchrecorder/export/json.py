@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Union
 
 from torchrecorder.export.exporter import times_option
 from torchrecorder.option_table import Checked, documented
@@ -19,15 +19,15 @@ class Json(Checked):
     suffix: ClassVar[str] = ".json"
     times: bool = times_option()
 
-    def export(self, view: View, style: Style) -> bytes:
+    def export(self, view: View, style: Style) -> Union[str, bytes]:
         from torchrecorder.graph.storage import dumps
 
-        return self.encoded(dumps(view.recording, times=self.times))
+        return self.contents(dumps(view.recording, times=self.times))
 
     @staticmethod
-    def encoded(text: str) -> bytes:
-        """JSON *text* as the contents of a file."""
-        return text.encode()
+    def contents(text: str) -> Union[str, bytes]:
+        """The contents of a file with this JSON."""
+        return text
 
 
 @documented
@@ -38,7 +38,7 @@ class JsonGz(Json):
     suffix: ClassVar[str] = ".json.gz"
 
     @staticmethod
-    def encoded(text: str) -> bytes:
+    def contents(text: str) -> bytes:
         from torchrecorder.graph.storage import packed
 
         return packed(text.encode())
