@@ -151,7 +151,8 @@ class Comparison:
         for kind, where, text in first:
             yield f"  {kind.value:<8}  {where:<{width}}  {text}".rstrip()
         if len(first) < len(lines):
-            yield f"  … and {len(lines) - len(first)} more lines"
+            left = len(lines) - len(first)
+            yield f"  … and {left} more line{'s' * (left != 1)}"
 
 
 def _grouped(changes: Iterable[Change]) -> Iterator[tuple[ChangeKind, str, str]]:
