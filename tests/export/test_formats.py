@@ -270,3 +270,13 @@ def test_half_a_surrogate_pair_in_a_table(tmp_path: Path) -> None:
         linear(run, "half \udc80", run.input("x"))
     text = run.recording().render(tmp_path / "net.txt").read_text("utf-8")
     assert "half \ufffd (Linear)" in text
+
+
+def test_a_name_of_two_lines_has_one_row() -> None:
+    """Line breaks and tabs in a name do not break the table."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        linear(run, "two\nlines\there", run.input("x"))
+    lines = run.recording().summary().splitlines()
+    assert [line for line in lines if "Linear" in line][0].startswith("└─ two lines here (Linear)")
+    assert lines[1] == lines[4]
