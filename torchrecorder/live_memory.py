@@ -17,7 +17,9 @@ from torchrecorder.annotations.registry import unmeasured
 from torchrecorder.checks import takes, whole_number
 from torchrecorder.console import encodable
 from torchrecorder.errors import UnknownAnnotation
-from torchrecorder.events import STORED, Allocation, GradId, OpId, Role, ScopeId, ScopeKind
+from torchrecorder.events import (
+    GRAD_SUFFIX, STORED, Allocation, GradId, OpId, Role, ScopeId, ScopeKind,
+)
 from torchrecorder.export.area_chart import AreaChart, Phase
 from torchrecorder.export.chart_files import write_chart
 from torchrecorder.export.table.alignment import Column, table
@@ -262,8 +264,9 @@ class Memory:
         if value is not None and (value.producer is None or value.role in STORED):
             name = value.names[0] if value.names else ""
         if not name and kind == "gradients":
-            leaf = self._values.get(allocation.leaf)
-            name = f"gradient of {leaf.names[0]}" if leaf is not None and leaf.names else "gradient"
+            known = filter(None, (self._values.get(allocation.leaf), value))
+            leaf = next((item.names[0] for item in known if item.names), "")
+            name = f"gradient of {leaf.removesuffix(GRAD_SUFFIX)}" if leaf else "gradient"
         name = name or self._maker(allocation.made_in) or kind
         shape = value.shape if value is not None else ()
         return Held(allocation.bytes, name, kind, shape, allocation.made_in, allocation.freed_in)
