@@ -94,7 +94,8 @@ def test_messages_of_wrong_values() -> None:
 
 READ: list[tuple[Callable[[str], Any], dict[str, Any]]] = [
     (checks.literal, {"1": 1, "(1, 2)": (1, 2), "'a'": "a", "a": "a", "True": True, "true": True,
-                      "FALSE": False, "none": None, "a b": "a b", "": "", "1e3": 1000.0}),
+                      "FALSE": False, "none": None, "a b": "a b", "": "", "1e3": 1000.0,
+                      "{[]: 1}": "{[]: 1}", 9999 * "-": 9999 * "-", 9999 * "[": 9999 * "["}),
     (checks.switched, {"yes": True, "On": True, "1": True, "true": True, "no": False, "OFF": False,
                        "0": False, "False": False, "maybe": "maybe", "": ""}),
     (checks.words, {"a": ("a",), " a, b ,": ("a", "b"), "": (), ",": (), "a b": ("a b",)}),

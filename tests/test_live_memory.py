@@ -173,6 +173,23 @@ def test_what_holds_memory():
     assert {each.phase for each in memory.moments} == {"forward", "backward"}
 
 
+def test_gradients_of_several_steps_have_names():
+    """Also those of the first step, which the next one replaces."""
+    model = nn.Linear(4, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with tr.Recorder(model, memory=True) as recorder:
+        for _ in range(2):
+            optimizer.zero_grad()
+            model(torch.ones(2, 4)).sum().backward()
+            optimizer.step()
+    memory = recorder.recording.memory
+    named = (
+        {item.name for item in memory.held(at) if item.kind == "gradients"}
+        for at in range(len(memory.moments))
+    )
+    assert set().union(*named) == {"gradient of weight", "gradient of bias"}
+
+
 def test_peak_of_each_module():
     """By module, as a column, and as a number to colour by."""
     model = nn.Sequential(nn.Linear(4, 100), nn.ReLU(), nn.Linear(100, 1))

@@ -55,6 +55,28 @@ def test_numbers_are_those_of_the_step():
     assert point.parameter_gradient_norm == pytest.approx(total, rel=1e-5)
 
 
+def test_a_module_that_is_called_twice_has_one_number_per_step():
+    """It is that of the results of both calls together."""
+    model = deep()
+    twice = torch.nn.Sequential(model[0], model[1], model[2], model[1])
+    results, norms = [], []
+
+    def note(module, gave, given):
+        norms.append(given[0].norm())
+
+    model[1].register_forward_hook(lambda module, given, made: results.append(made.flatten()))
+    model[1].register_full_backward_hook(note)
+    series = run(twice, 2, every=1)
+    assert [point.scope for point in series.points] == 2 * ["0", "1", "2"]
+    assert [step for step, _ in series.lines()["1"]] == [0, 1]
+    std, mean = torch.std_mean(torch.cat(results[:2]), correction=0)
+    point = series.points[1]
+    assert (point.activation_mean, point.activation_std, point.zeros) == (
+        pytest.approx(mean.item()), pytest.approx(std.item()), 0.0
+    )
+    assert point.gradient_norm == pytest.approx(torch.stack(norms[:2]).norm().item())
+
+
 def test_chosen_scopes_only():
     """By pattern."""
     assert run(deep(), 1, scopes="1*").scopes == ("1", "10", "11", "12", "13", "14", "15", "16")

@@ -22,6 +22,7 @@ from torchrecorder.export.styler import (
 )
 from torchrecorder.recording import Recording
 from torchrecorder.style.style import Style
+from torchrecorder.testing import Builder
 from torchrecorder.views.pipeline import ViewOptions, make_view
 
 
@@ -194,6 +195,12 @@ def test_answer_of_none_changes_nothing() -> None:
             return None
 
     assert digraph(Mine).source == digraph(None).source
+
+
+def test_the_note_of_an_empty_figure_is_no_node() -> None:
+    """A run of nothing has no box to style."""
+    styled, plain = (digraph(one, Builder("Net").recording()) for one in (GraphvizStyler, None))
+    assert "nothing was recorded" in styled.source == plain.source
 
 
 def test_what_is_no_styler_is_refused() -> None:

@@ -193,6 +193,7 @@ class _TableBuilder:
         """The recording, from everything that was collected."""
         if self.done is None:
             raise ValueError("the events do not end with RunDone")
+        self._mark_repeated()
         self._give_aliases()
         inputs, self.outputs = self._ends()
         if self.unseen:
@@ -257,6 +258,13 @@ class _TableBuilder:
     def _is_of_known(self, statistics: Statistics) -> bool:
         """Whether the value or grad node that has these statistics was recorded."""
         return statistics.node in (self.values if statistics.run < 0 else self.grads)
+
+    def _mark_repeated(self) -> None:
+        """Mark all ops in recomputed scopes, also those that no call showed."""
+        again = {scope.id for scope in self.scopes.values() if scope.recompute}
+        for op in [*self.ops.values()] if again else ():
+            if op.scope in again:
+                self.ops[op.id] = op.replace(recompute=True)
 
     def _give_aliases(self) -> None:
         """Add to the outputs of an op the aliases of the memory that it wrote, and the gradients

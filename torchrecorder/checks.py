@@ -105,7 +105,7 @@ def literal(text: str) -> Any:
     """*text* parsed as a Python literal; the text itself if it is not one."""
     try:
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return {"true": True, "false": False, "none": None}.get(text.lower(), text)
 
 

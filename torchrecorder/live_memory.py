@@ -17,7 +17,9 @@ from torchrecorder.annotations.registry import unmeasured
 from torchrecorder.checks import takes, whole_number
 from torchrecorder.console import encodable
 from torchrecorder.errors import UnknownAnnotation
-from torchrecorder.events import STORED, Allocation, GradId, OpId, Role, ScopeId, ScopeKind
+from torchrecorder.events import (
+    GRAD_SUFFIX, STORED, Allocation, GradId, OpId, Role, ScopeId, ScopeKind,
+)
 from torchrecorder.export.area_chart import AreaChart, Phase
 from torchrecorder.export.chart_files import write_chart
 from torchrecorder.export.table.alignment import Column, table
@@ -103,7 +105,10 @@ class Memory:
 
     def __init__(self, recording: RecordedRun) -> None:
         self._recording = recording
-        self._grads = _gradients(recording)
+        self._passes = {run.op for run in recording.backward_runs}
+        self._grads = {
+            value.storage for value in recording.values.values() if value.producer in self._passes
+        }
         self._optimizers = {
             scope.id for scope in recording.scopes.values() if scope.kind is ScopeKind.OPTIMIZER
         }
@@ -259,8 +264,9 @@ class Memory:
         if value is not None and (value.producer is None or value.role in STORED):
             name = value.names[0] if value.names else ""
         if not name and kind == "gradients":
-            leaf = self._values.get(allocation.leaf)
-            name = f"gradient of {leaf.names[0]}" if leaf is not None and leaf.names else "gradient"
+            known = filter(None, (self._values.get(allocation.leaf), value))
+            leaf = next((item.names[0] for item in known if item.names), "")
+            name = f"gradient of {leaf.removesuffix(GRAD_SUFFIX)}" if leaf else "gradient"
         name = name or self._maker(allocation.made_in) or kind
         shape = value.shape if value is not None else ()
         return Held(allocation.bytes, name, kind, shape, allocation.made_in, allocation.freed_in)
@@ -286,7 +292,7 @@ class Memory:
             return "backward"
         if node in recording.ops:
             op = recording.ops[OpId(node)]
-            if any(run.op == op.id for run in recording.backward_runs):
+            if op.id in self._passes:
                 return "backward"
             scope = op.scope
         elif node in recording.scopes:
@@ -337,9 +343,3 @@ class Memory:
             if not phases or phases[-1].name != moment.phase:
                 phases.append(Phase(at, moment.phase))
         return phases
-
-
-def _gradients(recording: RecordedRun) -> set[int]:
-    """The storages of gradients that backward passes accumulated in leaves."""
-    runs = {run.op for run in recording.backward_runs}
-    return {value.storage for value in recording.values.values() if value.producer in runs}

@@ -17,7 +17,7 @@ from torchrecorder.annotations.statistics import gradients, number, root_of_squa
 from torchrecorder.checks import CALLABLE, FLAG, TEXTS, one_of, takes, whole_number
 from torchrecorder.console import encodable
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.events import GradEdge, GradId, ValueId
+from torchrecorder.events import GradEdge, GradId, Statistics, ValueId
 from torchrecorder.export.chart_files import write_chart, write_page
 from torchrecorder.export.line_chart import LineChart
 from torchrecorder.export.table.alignment import Column, table
@@ -48,7 +48,8 @@ VANISHING, EXPLODING, DEAD = 1e-3, 1e3, 0.95
 
 
 class Point(NamedTuple):
-    """The numbers of one scope in one step; None where the step has no such number.
+    """The numbers of one scope in one step, of all of its calls together; None where the step has
+    no such number.
 
     Attributes:
         gradient_norm: Norm of the gradient of the scope's output.
@@ -281,26 +282,44 @@ def points(
         for grad in recording.grad_nodes.values()
         if (leaf := grad.variable) is not None and GradEdge(grad.id, 0) in flowed
     }
+    calls: dict[str, list[Scope]] = {}
     for scope in recording.scopes.values():
         if _follows(recording, scope, scopes):
-            outputs = [recording.values[slot.value] for slot in scope.outputs]
-            module = recording.module_of(scope)
-            weights = own(module) if module is not None else ()
-            results = [made[value.id] for value in outputs if value.id in made]
-            given = [flowed[value.grad] for value in outputs if value.grad in flowed]
-            taken = [added[weight] for weight in weights if weight in added]
-            every, result = [*results, *given, *taken], results[0] if results else None
-            yield Point(
-                step,
-                scope_name(recording, scope.id),
-                _together(item.norm for item in given),
-                _together(item.norm for item in taken),
-                result.mean if result is not None else None,
-                result.std if result is not None else None,
-                result.zeros / result.count if result is not None and result.count else None,
-                sum(item.nans + item.infs for item in every) if every else None,
-                *_of_weights(recording, weights, followed),
-            )
+            calls.setdefault(scope_name(recording, scope.id), []).append(scope)
+    for name, found in calls.items():
+        outputs = {value: recording.values[value] for call in found for _, value in call.outputs}
+        modules = filter(None, map(recording.module_of, found))
+        weights = dict.fromkeys(weight for module in modules for weight in own(module))
+        firsts = (next((made[v] for _, v in call.outputs if v in made), None) for call in found)
+        given = [flowed[value.grad] for value in outputs.values() if value.grad in flowed]
+        taken = [added[weight] for weight in weights if weight in added]
+        every = [*(made[value] for value in outputs if value in made), *given, *taken]
+        yield Point(
+            step,
+            name,
+            _together(item.norm for item in given),
+            _together(item.norm for item in taken),
+            *_of_activations([*filter(None, firsts)]),
+            sum(item.nans + item.infs for item in every) if every else None,
+            *_of_weights(recording, weights, followed),
+        )
+
+
+def _of_activations(
+    results: Sequence[Statistics],
+) -> tuple[float | None, float | None, float | None]:
+    """The results of all calls of a scope together: mean, standard deviation, share of zeros."""
+    if not results:
+        return None, None, None
+    elements = sum(item.count for item in results)
+    finite = [(item.count - item.nans - item.infs, item) for item in results]
+    total = sum(count for count, _ in finite)
+    zeros = sum(item.zeros for item in results) / elements if elements else None
+    if len(results) == 1 or not total:
+        return results[0].mean, results[0].std, zeros
+    mean = sum(count * item.mean for count, item in finite if count) / total
+    squares = (count * (item.std**2 + (item.mean - mean) ** 2) for count, item in finite if count)
+    return mean, math.sqrt(sum(squares) / total), zeros
 
 
 def _of_weights(

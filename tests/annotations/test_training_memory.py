@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -11,6 +13,7 @@ from tests.figures import network
 from torchrecorder.annotations.training_memory import STATES
 from torchrecorder.capture.internals.table import SAVED_TENSORS
 from torchrecorder.errors import InvalidArgument, UnknownAnnotation
+from torchrecorder.events import BYTES_SAVED, Role, Shard
 
 OPTIMIZERS = {
     "sgd": torch.optim.SGD,
@@ -115,3 +118,15 @@ def test_what_cannot_be_estimated():
         network().training_memory()
     with pytest.raises(InvalidArgument, match="did you mean 'adam'"):
         network().training_memory("adamv")
+
+
+def test_a_sharded_weight_counts_with_its_part_in_this_process():
+    """Its gradient and the state of the optimizer have the size of this part, too."""
+    whole = replace(network(), measured={BYTES_SAVED: {"o0": 100}})
+    weight = next(one for one in whole.values.values() if one.role is Role.PARAMETER)
+    assert weight.trainable
+    shard = Shard(weight.id, "dp=4", ("Shard(0)",), (1,), 3)
+    before, after = whole.training_memory(2), replace(whole, shards=(shard,)).training_memory(2)
+    less = weight.bytes - 3
+    assert (before.weights - after.weights, before.gradients - after.gradients) == (less, less)
+    assert before.optimizer - after.optimizer == 2 * less

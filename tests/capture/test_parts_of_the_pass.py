@@ -152,3 +152,22 @@ def test_what_a_backward_makes_for_modules_is_no_part_of_the_figure():
     assert {op.name for op in later} == {"SolverBackward", "write in place", "exp"}
     assert all(op.recompute for op in later)
     assert "SolverBackward" not in tr.make_dot(recording).source
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_operations_that_only_autograd_shows_are_recomputed_too(reentrant):
+    """In a checkpointed call that runs again, no operation counts, and none can be grouped."""
+    model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU())
+    x = torch.ones(2, 3, requires_grad=True)
+
+    def step(x):
+        return checkpoint(model, x, use_reentrant=reentrant)
+
+    found = tr.record(step, x, backward=True)
+    again = {scope.id for scope in found.scopes.values() if scope.recompute}
+    inside = [op for op in found.ops.values() if op.scope in again]
+    assert inside and all(op.recompute for op in inside)
+    ranked = {name for place in found.top("output_bytes", by="op") for name in place.ids}
+    assert ranked.isdisjoint(op.id for op in inside)
+    with pytest.raises(tr.TorchRecorderError, match="no scope or op is called"):
+        tr.make_dot(found, group={"Part": [inside[0].id]})

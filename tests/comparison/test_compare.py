@@ -122,6 +122,7 @@ def test_other_sizes() -> None:
         "  resized   body.0.weight and 1 more  4×4 float32 → 8×8 float32"
     )
     assert found.text(limit=1).endswith("\n  … and 2 more lines")
+    assert found.text(limit=2).endswith("\n  … and 1 more line")
 
 
 @pytest.mark.parametrize(

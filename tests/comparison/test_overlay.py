@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import re
 from contextlib import nullcontext
 from pathlib import Path
@@ -189,6 +191,15 @@ def test_every_format(tmp_path: Path, suffix: str) -> None:
     """A comparison is written as recordings are."""
     path = compare(network(), regions()).render(tmp_path / f"both.{suffix}")
     assert path.stat().st_size > 100
+
+
+@pytest.mark.parametrize("suffix", ["json", "json.gz"])
+def test_json_has_the_changes(tmp_path: Path, suffix: str) -> None:
+    """Compressed too; a name may have half of a surrogate pair."""
+    found = compare(stack("Linear"), stack("Linear", "half \udc80"))
+    data = found.render(tmp_path / f"both.{suffix}").read_bytes()
+    text = gzip.decompress(data) if suffix.endswith("gz") else data
+    assert json.loads(text) == found.json()
 
 
 def test_colours(tmp_path: Path) -> None:

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from torchrecorder.errors import UnknownFormat
+from torchrecorder.export.area_chart import AreaChart, Phase
 from torchrecorder.export.chart_files import write_chart, write_page
+from torchrecorder.export.line_chart import LineChart
 
 CHART = (
     '<svg xmlns="http://www.w3.org/2000/svg" width="60" height="40" font-size="8" fill="#112233">'
@@ -104,3 +106,15 @@ def test_a_page_of_charts(tmp_path: Path) -> None:
     assert "svg{display:block;max-width:100%;height:auto" in page  # as wide as a narrow window
     with pytest.raises(UnknownFormat, match=r"a page is written as \.html, not as 'p\.svg'"):
         write_page("T", [], [], tmp_path / "p.svg")
+
+
+@pytest.mark.parametrize("suffix", ["svg", "png", "html"])
+def test_names_that_xml_does_not_allow(tmp_path: Path, suffix: str) -> None:
+    """Control characters and half a surrogate pair are replaced, in charts and notes."""
+    name = "a\x01 \udc80"
+    line = LineChart(name, "step", {name: [(0, 1.0)]}, False, str).svg()
+    area = AreaChart(name, "time", [[1.0]], {name: "#123456"}, [Phase(0, name)], 0, name, str).svg()
+    for chart in (line, area):
+        assert write_chart(chart, tmp_path / f"a.{suffix}").stat().st_size > 100
+    page = write_page("T", [line, area], [name], tmp_path / "p.html").read_text("utf-8")
+    assert "<p>a\ufffd \ufffd</p>" in page and "\x01" not in page

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 import torchrecorder
 from tests.export.test_dot import NASTY
 from tests.export.test_text import odd
-from tests.figures import network, regions
+from tests.figures import linear, network, regions
 from tests.random_recordings import recordings
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.errors import UnknownAnnotation
@@ -261,3 +261,22 @@ def test_a_recording_is_written_whole(
     recording = torchrecorder.record(model, torch.ones(1, 2), backward=True, stats=True)
     path = recording.render(tmp_path / f"part{suffix}", **part)
     assert torchrecorder.load(path).ops == recording.ops
+
+
+def test_half_a_surrogate_pair_in_a_table(tmp_path: Path) -> None:
+    """A name from a path that could not be decoded can be written."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        linear(run, "half \udc80", run.input("x"))
+    text = run.recording().render(tmp_path / "net.txt").read_text("utf-8")
+    assert "half \ufffd (Linear)" in text
+
+
+def test_a_name_of_two_lines_has_one_row() -> None:
+    """Line breaks and tabs in a name do not break the table."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        linear(run, "two\nlines\there", run.input("x"))
+    lines = run.recording().summary().splitlines()
+    assert [line for line in lines if "Linear" in line][0].startswith("└─ two lines here (Linear)")
+    assert lines[1] == lines[4]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 import torchrecorder as tr
 from tests.figures import network, view_of
 from torchrecorder.errors import InvalidArgument, NotThere
+from torchrecorder.events import Slot
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
 from torchrecorder.testing import Builder
 
@@ -115,3 +118,24 @@ def test_names_of_outputs_are_accepted_by_views():
     view = view_of(run.recording(), hide="output")
     assert "out:0" in view.boxes and "s1" not in view.boxes
     assert [part.cls for part in run.recording().find("output") if isinstance(part, Module)]
+
+
+def test_parts_without_a_name_are_described():
+    """The model itself by its class, a tensor by the operation that made it."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        with run.scope("a"):
+            run.op("exp", run.op("relu", run.input("x")))
+    recording = run.recording()
+    with pytest.raises(NotThere, match="m0 is Net"):
+        recording["*"]
+    two = tr.record(lambda x: (x + 1, x * 2), torch.ones(2))
+    two = replace(two, outputs=tuple(Slot("y", value) for _, value in two.outputs))
+    with pytest.raises(NotThere, match=r"is the result of add\(\) .*is the result of mul\(\)"):
+        two["y"]
+
+
+def test_nothing_has_no_name():
+    """The message of a run of nothing lists no names."""
+    with pytest.raises(NotThere, match="nothing in this recording is called 'x': it is empty$"):
+        Builder("Net").recording()["x"]

@@ -219,6 +219,21 @@ def test_an_input_can_be_asked_about():
     assert recorder.recording.why_no_gradient("x").reason == "left autograd"
 
 
+def test_an_input_that_does_not_require_grad_is_frozen():
+    """No operation is to blame; one that requires grad by then is no longer."""
+    layer = nn.Linear(2, 2)
+    found = tr.record(layer, torch.ones(1, 2), backward=True).why_no_gradient("input")
+    assert (found.reason, found.ops) == ("frozen", ())
+
+    def marked(x):
+        x.requires_grad_()
+        x.exp()
+        return layer(torch.ones(1, 2))
+
+    found = tr.record(marked, torch.ones(1, 2), backward=True).why_no_gradient("x")
+    assert found.reason == "not in the loss"
+
+
 def _initialise(weight):
     torch.nn.init.normal_(weight)
 

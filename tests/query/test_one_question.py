@@ -305,6 +305,8 @@ def test_two_tensors_of_one_name_are_two() -> None:
 def test_an_input_with_a_history() -> None:
     """Autograd is followed from its own grad node."""
     recording = replace(stepped(), grad_runs=())
+    assert why(recording, "x")[0] == "frozen"
+    recording = changed(recording, "values", "v0", requires_grad=True)
     assert why(recording, "x")[0] == "left autograd"
     given = changed(recording, "values", "v0", grad=GradEdge("g1", 0))
     assert why(given, "x")[0] == "not propagated"

@@ -85,6 +85,24 @@ def test_many_paths_are_counted_and_not_listed():
     assert str(found).endswith(f"and {2**100 - 3} more")
 
 
+def test_many_long_paths_take_no_longer_than_their_lengths():
+    """A thousand blocks: the shortest are found without trying all beginnings. Their number is
+    too long to read."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        for _ in range(1000):
+            x = run.op("add", x, run.op("sin", x))
+    recording = run.recording()
+    found = recording.paths("x", x)
+    assert [len(path) for path in found] == [2001] + 99 * [2003]
+    assert [path[1].name for path in found[1:4]] == ["sin", "add", "add"]
+    assert [path[3].name for path in found[1:4]] == ["add", "sin", "add"]
+    assert found.total == 2**1000
+    assert repr(found) == "<more than 10^100 paths in Net, 100 listed>"
+    assert str(found).endswith("and more than 10^100 more")
+
+
 def test_what_cannot_be_an_end():
     """Names that nothing has, autograd nodes, modules that did not run, one in the other."""
     recording = tr.record(Net(), torch.ones(2, 4), backward=True)

@@ -146,6 +146,10 @@ def test_what_belongs_to_ops_goes_with_them() -> None:
     assert {grad.name for grad in Focus("head")(whole).grad_nodes.values()} == {"AddBackward0"}
     assert all(not grad.next or grad.next == (None,) * len(grad.next)
                for grad in Focus("head")(whole).grad_nodes.values())
+    around = changed(whole, "ops", "o1", scope=None)
+    sent = blank(Communication, scope=None, op="o1"), blank(Communication, scope=None, op="o0")
+    around = replace(around, communications=sent, graph_breaks=())
+    assert [one.op for one in Focus(since="o1")(around).communications] == ["o1"]
 
 
 # Functions ------------------------------------------------------------------------------

@@ -156,3 +156,13 @@ def test_names_of_files(tmp_path: Path) -> None:
     assert write(recording, tmp_path / "a.json.gz").read_bytes().startswith(b"\x1f\x8b")
     with pytest.raises(InvalidArgument, match="this recording of Net has no times"):
         write(timed(), tmp_path / "b.json")
+
+
+def test_arguments_with_the_names_of_other_facts() -> None:
+    """The facts come first."""
+    found = timed(sin=1.0)
+    own = (("function", "f"), ("id", "3"), ("dim", "1"))
+    ops = {key: op.replace(arguments=own) for key, op in found.ops.items()}
+    entries = [event["args"] for event in events(replace(found, ops=ops)) if event["ph"] == "X"]
+    shown = next(about for about in entries if about["id"] == "o0")
+    assert (shown["function"], shown["dim"]) == ("torch.sin", "1")

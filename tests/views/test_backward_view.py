@@ -109,6 +109,22 @@ def test_nodes_show_when_they_ran():
     assert said["g5"] == ["MulBackward0", "did not run", "double backward"]
 
 
+def test_a_part_without_the_node_whose_pass_made_another():
+    """The other node is still marked as one of a double backward."""
+
+    def penalty(x):
+        y = x.exp()
+        (slope,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+        return slope.sin()
+
+    recording = torchrecorder.record(penalty, torch.ones(2, requires_grad=True))
+    call = recording["grad"].id
+    view = make_view(recording, ViewOptions(view="backward", since=call))
+    drawn = {shape.name: shape for shape in draw(view).shapes}
+    assert "double backward" in [text.text for text in drawn["MulBackward0"].label]
+    assert "in a backward pass" in drawn["MulBackward0"].tooltip
+
+
 def test_of_several_backward_runs_nodes_show_which():
     """A loss for each of two optimizers, or a graph that is retained."""
     again = [ran.replace(run=run) for run in (1, 2) for ran in stepped().grad_runs[:run]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -231,3 +232,18 @@ def test_weights_without_what_reads_them_are_refused(members: list[str], said: s
     """The message says what to add."""
     with pytest.raises(InvalidArgument, match=f"group 'Embed': {said}"):
         make_view(tokens(), ViewOptions(group={"Embed": members}))
+
+
+def test_what_reads_a_weight_again_in_backward_need_not_be_in_the_group() -> None:
+    """A checkpointed call runs again, and what runs there cannot be named."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x, weight = run.input("x"), run.parameter("weight")
+        run.op("mul", x, weight)
+    with run.scope("again", recompute=True):
+        run.op("mul", x, weight)
+    found = run.recording()
+    last = [*found.ops][-1]
+    found = replace(found, ops={**found.ops, last: found.ops[last].replace(recompute=True)})
+    view = make_view(found, ViewOptions(group={"Part": ["mul", "weight"]}))
+    assert "s:Part" in view.clusters

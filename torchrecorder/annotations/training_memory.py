@@ -83,10 +83,12 @@ def training_memory(
     saved = SAVED_BYTES.on(recording)
     if is_unmeasured(saved):
         raise UnknownAnnotation(unmeasured(saved))
-    trained = [item.bytes for item in stored(recording, Role.PARAMETER) if item.trainable]
+    weights = PARAMETER_BYTES.on(recording)
+    parameters = stored(recording, Role.PARAMETER)
+    trained = [int(weights.by_node[item.id]) for item in parameters if item.trainable]
     copies, numbers = STATES[optimizer] if isinstance(optimizer, str) else (optimizer, 0)
     return TrainingMemory(
-        weights=int(PARAMETER_BYTES.on(recording).total()),
+        weights=int(weights.total()),
         buffers=int(BUFFER_BYTES.on(recording).total()),
         gradients=sum(trained),
         optimizer=copies * sum(trained) + numbers * _STEP * len(trained),

@@ -109,8 +109,9 @@ class Comparison:
             The path.
         """
         from torchrecorder.drawing import chosen_view
-        from torchrecorder.export.exporter import write_file
         from torchrecorder.export import by_suffix
+        from torchrecorder.export.exporter import write_file
+        from torchrecorder.export.json import Json
         from torchrecorder.options import drawing
         from torchrecorder.style.diff_colors import DiffColors
         from torchrecorder.views.removed_edges import with_former
@@ -118,8 +119,9 @@ class Comparison:
         target = path_of(path)
         chosen = drawing(by_suffix(target.name), **{"fold": False, **options})
         assert chosen.exporter is not None
-        if chosen.exporter.suffix == ".json":
-            write_file(target, json.dumps(self.json(), indent=1, ensure_ascii=False) + "\n")
+        if isinstance(chosen.exporter, Json):
+            text = json.dumps(self.json(), indent=1) + "\n"
+            write_file(target, chosen.exporter.contents(text))
             return target
         both = overlay(self.before, self.after, self.matching, self.changes)
         marks = {node: kind.value for node, kind in both.marks.items()}
@@ -149,7 +151,8 @@ class Comparison:
         for kind, where, text in first:
             yield f"  {kind.value:<8}  {where:<{width}}  {text}".rstrip()
         if len(first) < len(lines):
-            yield f"  … and {len(lines) - len(first)} more lines"
+            left = len(lines) - len(first)
+            yield f"  … and {left} more line{'s' * (left != 1)}"
 
 
 def _grouped(changes: Iterable[Change]) -> Iterator[tuple[ChangeKind, str, str]]:

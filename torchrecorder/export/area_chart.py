@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
 from torchrecorder.export.chart_svg import INK, grid_line, paper
+from torchrecorder.graph.flat import printable
 
 WIDTH, HEIGHT = 760, 380
 LEFT, RIGHT, TOP, BOTTOM = 72, 196, 54, 48
@@ -78,7 +79,7 @@ class AreaChart:
 
     def svg(self) -> str:
         """The chart as SVG text."""
-        return "\n".join(self._parts()) + "\n"
+        return printable("\n".join(self._parts())) + "\n"
 
     def _parts(self) -> Iterator[str]:
         yield from paper(WIDTH, HEIGHT, LEFT, self.title)

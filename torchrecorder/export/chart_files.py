@@ -12,6 +12,7 @@ from xml.sax.saxutils import escape
 
 from torchrecorder.checks import path_of
 from torchrecorder.errors import UnknownFormat
+from torchrecorder.graph.flat import printable
 from torchrecorder.layout import engine
 
 SUFFIXES = (".svg", ".pdf", ".png", ".html")
@@ -55,7 +56,7 @@ def write_page(title: str, svgs: Iterable[str], notes: Iterable[str], path: str 
 def _page(title: str, svgs: Iterable[str], notes: Iterable[str] = ()) -> str:
     style = "body{margin:24px;background:#fff;color:#1b1f24;font:14px Helvetica,Arial,sans-serif}"
     style += "svg{display:block;max-width:100%;height:auto;margin-bottom:16px}"
-    texts = "".join(f"<p>{escape(note)}</p>\n" for note in notes)
+    texts = "".join(f"<p>{escape(printable(note))}</p>\n" for note in notes)
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}'
         f"</title><style>{style}</style></head>\n<body>\n{texts}{''.join(svgs)}</body></html>\n"

@@ -22,7 +22,12 @@ class Json(Checked):
     def export(self, view: View, style: Style) -> Union[str, bytes]:
         from torchrecorder.graph.storage import dumps
 
-        return dumps(view.recording, times=self.times)
+        return self.contents(dumps(view.recording, times=self.times))
+
+    @staticmethod
+    def contents(text: str) -> Union[str, bytes]:
+        """The contents of a file with this JSON."""
+        return text
 
 
 @documented
@@ -32,7 +37,8 @@ class JsonGz(Json):
 
     suffix: ClassVar[str] = ".json.gz"
 
-    def export(self, view: View, style: Style) -> bytes:
-        from torchrecorder.graph.storage import dumps, packed
+    @staticmethod
+    def contents(text: str) -> bytes:
+        from torchrecorder.graph.storage import packed
 
-        return packed(dumps(view.recording, times=self.times).encode())
+        return packed(text.encode())

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
 from torchrecorder.export.chart_svg import grid_line, paper
+from torchrecorder.graph.flat import printable
 from torchrecorder.style.color import mix
 
 WIDTH, HEIGHT = 560, 320
@@ -63,7 +64,7 @@ class LineChart:
 
     def svg(self) -> str:
         """The chart as SVG text."""
-        return "\n".join(self._parts()) + "\n"
+        return printable("\n".join(self._parts())) + "\n"
 
     def _parts(self) -> Iterator[str]:
         yield from paper(WIDTH, HEIGHT, LEFT, self.title)

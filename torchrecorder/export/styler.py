@@ -168,10 +168,17 @@ def _styler(styler_cls: Any, style: Style, given: Mapping[str, Any]) -> Graphviz
 def styled(figure: Figure, view: View, styler: GraphvizStyler) -> Figure:
     """*figure* with the attributes from *styler* set on its shapes and lines."""
     depths = Nesting({group.id: group.parent for group in figure.groups}).depth
-    nodes = {shape.id: _node(shape, view, depths[shape.group] + 1) for shape in figure.shapes}
+    nodes = {
+        shape.id: _node(shape, view, depths[shape.group] + 1)
+        for shape in figure.shapes
+        if shape.id in view.boxes  # a figure without boxes has a note
+    }
     groups = tuple(_group(group, view, styler, depths[group.id]) for group in figure.groups)
     shapes = tuple(
-        replace(shape, look=_look(shape.look, nodes[shape.id], styler)) for shape in figure.shapes
+        replace(shape, look=_look(shape.look, nodes[shape.id], styler))
+        if shape.id in nodes
+        else shape
+        for shape in figure.shapes
     )
     lines = tuple(_line(line, nodes, styler) for line in figure.lines)
     return replace(figure, shapes=shapes, groups=groups, lines=lines)

@@ -59,7 +59,8 @@ def first_kind(recording: RecordedRun, what: str) -> list[NamedPart]:
         if kind:
             return kind
     names = dict.fromkeys(_names(recording))
-    close = guess(what, names) or f". Modules, tensors and operations are {_some(names)}"
+    known = f". Modules, tensors and operations are {_some(names)}" if names else ": it is empty"
+    close = guess(what, names) or known
     raise NotThere(f"nothing in this recording is called {what!r}{close}")
 
 
@@ -168,11 +169,13 @@ def _in_words(recording: RecordedRun, part: NamedPart) -> str:
         call = f", call {part.call + 1}" if part.module is not None else ""
         return f"{scope_name(recording, part.id)}{call}"
     if isinstance(part, Module):
-        return part.names[0] if part.names else part.cls
+        return next(filter(None, part.names), part.cls)
     if isinstance(part, FunctionCall):
         called = f", called at {part.source.place}" if part.source else ""
         return f"{part.name}(){called}"
     if isinstance(part, GradNode):
         owner = f" of {op_in_words(recording, part.owner)}" if part.owner is not None else ""
         return f"{part.name}{owner}"
+    if part.producer is not None and not part.names:
+        return f"the result of {op_in_words(recording, part.producer)}"
     return part.names[0] if part.names else part.role.value

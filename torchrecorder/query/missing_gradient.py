@@ -10,7 +10,7 @@ from typing import Literal
 from torchrecorder.annotations.parameter_owners import before_writes, leaf_gradients, run_again
 from torchrecorder.annotations.places import op_in_words
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.events import MODES, STORED, OpId, ScopeKind, ValueId
+from torchrecorder.events import MODES, STORED, OpId, Role, ScopeKind, ValueId
 from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.nodes import Op, Value
 from torchrecorder.graph.recording import RecordedRun
@@ -22,6 +22,9 @@ MissingGradientReason = Literal[
 ]
 
 _WITHOUT_GRADIENTS = (ScopeKind.NO_GRAD, ScopeKind.INFERENCE_MODE)
+
+FROZEN = "it does not require grad (requires_grad=False)"
+"""The reason in words for a tensor without gradients."""
 
 _TO_PYTHON = frozenset(("item", "tolist", "numpy", "__array__", "__float__", "__int__", "__bool__"))
 """Ops that convert tensors to Python or NumPy numbers, which autograd does not track."""
@@ -88,10 +91,13 @@ class _GradientSearch:
         """The first reason that holds."""
         if self.value.id in {*leaf_gradients(self.recording), *run_again(self.recording)}:
             return None
-        if self.value.role in STORED and not (self.value.trainable or self.value.requires_grad):
-            return self._because("frozen", "it does not require grad (requires_grad=False)")
+        frozen = not (self.value.trainable or self.value.requires_grad)
+        if self.value.role in STORED and frozen:
+            return self._because("frozen", FROZEN)
         if not any(slot.value in self.same for op in self.forward for slot in op.inputs):
             return self._because("unused", f"no operation read it{self._module_that_never_ran()}")
+        if self.value.role is Role.INPUT and frozen and self.live == self.same:
+            return self._because("frozen", FROZEN)  # nor was it made to in the run
         if not self.reached & self.loss:
             return self._outside_the_loss()
         if not self.live & self.loss:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import heapq
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import overload
 
 from torchrecorder.annotations.places import op_name
@@ -53,12 +54,13 @@ class Paths(Sequence[NodePath]):
 
     def __repr__(self) -> str:
         more = f", {len(self.listed)} listed" if len(self.listed) < self.total else ""
-        return f"<{self.total} path{'s' * (self.total != 1)} in {self.recording.name}{more}>"
+        number = f"{_in_digits(self.total)} path{'s' * (self.total != 1)}"
+        return f"<{number} in {self.recording.name}{more}>"
 
     def __str__(self) -> str:
         lines = [" → ".join(self._steps(path)) for path in self.listed[:_SHOWN]]
         left = self.total - len(lines)
-        return "\n".join([*lines, f"and {left} more"] if left else lines) or "no path"
+        return "\n".join([*lines, f"and {_in_digits(left)} more"] if left else lines) or "no path"
 
     def _steps(self, path: NodePath) -> Iterator[str]:
         """The ops of a path, and named tensors at its ends."""
@@ -67,6 +69,11 @@ class Paths(Sequence[NodePath]):
                 yield op_name(self.recording, node)
             elif isinstance(node, Value) and (node.names or node.producer is None):
                 yield node.names[0] if node.names else node.role.value
+
+
+def _in_digits(number: int) -> str:
+    """*number*, unless it is too long to read; Python refuses to write very long ones."""
+    return f"{number}" if number < 10**100 else "more than 10^100"
 
 
 def paths(recording: RecordedRun, start: str, end: str, *, limit: int) -> Paths:
@@ -123,7 +130,6 @@ class _PathGraph:
         self.place = {node: at for at, node in enumerate((*recording.values, *recording.ops))}
         self.ordered = self._between()
         self.next = self._steps()
-        self.left = self._lengths()
 
     def _between(self) -> list[str]:
         """The nodes that *first* reaches, in topological order."""
@@ -158,14 +164,6 @@ class _PathGraph:
                 steps[node] = following
         return steps
 
-    def _lengths(self) -> dict[str, int]:
-        """For each of them, the length of the shortest path to the end."""
-        left: dict[str, int] = {}
-        for node in reversed(self.ordered):
-            if node in self.next:
-                left[node] = 1 + min((left[item] for item in self.next[node]), default=-1)
-        return left
-
     def total(self) -> int:
         """The number of paths."""
         ways: dict[str, int] = {}
@@ -180,20 +178,57 @@ class _PathGraph:
 
     def shortest(self, limit: int) -> Iterator[tuple[str, ...]]:
         """At most *limit* paths, the shortest first; of equally long ones in run order."""
-        starts = [item for item in self.ordered if item in self.first and item in self.next]
-        waiting: list[tuple[int, tuple[int, ...], tuple[str, ...]]] = [
-            (self.left[start], (self.place[start],), (start,)) for start in starts
-        ]
-        heapq.heapify(waiting)
-        found = 0
-        while waiting and found < limit:
-            _, order, path = heapq.heappop(waiting)
-            if path[-1] in self.last:
-                found += 1
-                yield path
-            for item in self.next[path[-1]]:
-                length = len(path) + self.left[item]
-                heapq.heappush(waiting, (length, (*order, self.place[item]), (*path, item)))
+        starts = [node for node in self.ordered if node in self.first and node in self.next]
+        starts.sort(key=self.place.__getitem__)
+        lengths = self._lengths_of_paths(limit)
+        wanted = sorted({length for start in starts for length in lengths[start]})
+        found = (
+            path
+            for length in wanted
+            for start in starts
+            for path in self._of_length(start, length, lengths)
+        )
+        return islice(found, limit)
+
+    def _lengths_of_paths(self, limit: int) -> Mapping[str, Sequence[int]]:
+        """For each node the lengths of its paths to the end, at most *limit*, in order."""
+        found: dict[str, Sequence[int]] = {}
+        for node in reversed(self.ordered):
+            if node in self.next:
+                more = {1 + length for item in self.next[node] for length in found[item]}
+                found[node] = sorted(more or {0})[:limit]
+        return found
+
+    def _of_length(
+        self, start: str, length: int, lengths: Mapping[str, Sequence[int]]
+    ) -> Iterator[tuple[str, ...]]:
+        """The paths of this *length* from *start*, in run order; no step leads nowhere."""
+
+        def steps(node: str) -> Iterator[str]:
+            left = length - len(path)
+            following = (item for item in self.next[node] if _is_in(lengths[item], left))
+            return iter(sorted(following, key=self.place.__getitem__))
+
+        if not _is_in(lengths[start], length):
+            return
+        path = [start]
+        waiting = [steps(start)]
+        while waiting:
+            if len(path) > length:
+                yield tuple(path)
+            node = next(waiting[-1], None)
+            if node is None:
+                waiting.pop()
+                path.pop()
+            else:
+                path.append(node)
+                waiting.append(steps(node))
+
+
+def _is_in(numbers: Sequence[int], number: int) -> bool:
+    """Whether a *number* is one of sorted *numbers*."""
+    at = bisect_left(numbers, number)
+    return at < len(numbers) and numbers[at] == number
 
 
 def _ops_of_function(recording: RecordedRun, call: FunctionCall) -> Iterator[OpId]:

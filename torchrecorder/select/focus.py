@@ -219,18 +219,18 @@ class _Selection:
         )
 
     def _communications(self, grads: Container[GradId]) -> Iterator[Communication]:
-        """The communication in kept scopes."""
+        """The communication in kept scopes and of kept ops."""
         for communication in self.whole.communications:
-            if communication.scope in self.scopes:
+            if communication.scope in self.scopes or communication.op in self.ops:
                 yield communication._replace(
                     op=communication.op if communication.op in self.ops else None,
                     grad=communication.grad if communication.grad in grads else None,
                 )
 
     def _breaks(self) -> Iterator[GraphBreak]:
-        """The graph breaks at kept ops."""
+        """The graph breaks in kept scopes and at kept ops."""
         for item in self.whole.graph_breaks:
-            if item.scope in self.scopes:
+            if item.scope in self.scopes or item.op in self.ops:
                 yield item._replace(op=item.op if item.op in self.ops else None)
 
     def _scopes(self) -> dict[ScopeId, Scope]:

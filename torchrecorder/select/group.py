@@ -132,7 +132,8 @@ def _check_read_inside(
 ) -> None:
     """Check that all readers of named parameters and buffers are in the group."""
     for weight in weights:
-        readers = [recording.ops[op] for op in recording.consumers.get(weight.id, ())]
+        ran = (recording.ops[op] for op in recording.consumers.get(weight.id, ()))
+        readers = [op for op in ran if not op.recompute]
         outside = {_path(recording, op): None for op in readers if op.id not in inside}
         if outside or not readers:
             advice = f"add {', '.join(map(repr, outside))} to the group"

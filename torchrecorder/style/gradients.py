@@ -43,7 +43,8 @@ class GradCaptions:
         owner = self.recording.ops.get(grad.owner) if grad.owner is not None else None
         yield f"{grad.name}, made by {owner.name}" if owner is not None else grad.name
         if grad.made_by is not None:
-            yield f"in the backward of {self.recording.grad_nodes[grad.made_by].name}"
+            maker = self.recording.grad_nodes.get(grad.made_by)  # not in each part of a recording
+            yield f"in the backward of {maker.name}" if maker is not None else "in a backward pass"
         for ran in self.runs.get(grad.id, ()):
             failed = ", failed" if ran.failed else ""
             yield f"backward run {ran.run + 1}: no. {ran.order + 1}{failed}"

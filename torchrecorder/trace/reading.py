@@ -13,7 +13,7 @@ from typing import Any
 
 from torchrecorder.checks import path_of
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.trace.slices import Kernel, Slice
+from torchrecorder.trace.slices import Kernel, Slice, enclosing
 
 ON_CPU = ("cpu_op", "user_annotation", "cuda_runtime", "cuda_driver", "xpu_runtime")
 """Categories of events on a thread of the CPU."""
@@ -102,20 +102,23 @@ def _with_kernels(
 def _with_memory(slices: list[Slice], memory: Iterable[Mapping[str, Any]]) -> list[Slice]:
     """Assign allocations and releases to the innermost slice around them."""
     threads: dict[object, list[int]] = {}
-    for place in sorted(range(len(slices)), key=lambda index: slices[index].begin):
+    for place in sorted(range(len(slices)), key=lambda at: (slices[at].begin, -slices[at].end)):
         threads.setdefault(slices[place].thread, []).append(place)
     begins = {
         thread: [slices[place].begin for place in places] for thread, places in threads.items()
     }
+    around = {
+        thread: list(enclosing([slices[place] for place in places]))
+        for thread, places in threads.items()
+    }
     net: dict[int, float] = {}
     for event in memory:
         thread, when = (event.get("pid"), event.get("tid")), float(event["ts"])
-        places = threads.get(thread, [])
         number = bisect_right(begins.get(thread, []), when) - 1
-        while number >= 0 and slices[places[number]].end < when:
-            number -= 1
+        while number >= 0 and slices[threads[thread][number]].end < when:
+            number = around[thread][number]
         if number >= 0:
-            place = places[number]
+            place = threads[thread][number]
             net[place] = net.get(place, 0.0) + float(event.get("args", {})["Bytes"])
     return [
         replace(slice_, allocated=max(net[place], 0.0), freed=max(-net[place], 0.0))

@@ -94,7 +94,7 @@ def owned(slices: Iterable[Slice]) -> Iterator[OwnedSlice]:
 
 
 def _in_thread(slices: Sequence[Slice]) -> Iterator[OwnedSlice]:
-    parents = list(_parents(slices))
+    parents = list(enclosing(slices))
     nodes = _nodes(slices, parents)
     own = [slice_.end - slice_.begin for slice_ in slices]
     owners: list[str | None] = []
@@ -113,7 +113,7 @@ def _in_thread(slices: Sequence[Slice]) -> Iterator[OwnedSlice]:
         yield OwnedSlice(item, owner, 0.0 if item.name.startswith(MARK) else spent)
 
 
-def _parents(slices: Sequence[Slice]) -> Iterator[int]:
+def enclosing(slices: Sequence[Slice]) -> Iterator[int]:
     """For each slice the index of the one around it; -1 without one."""
     around: list[int] = []
     for place, slice_ in enumerate(slices):

@@ -101,7 +101,9 @@ def _about(item: Scope | Op) -> dict[str, str]:
     if isinstance(item, Scope):
         about.update(path=item.path, **{"class": item.cls})
     else:
-        about.update(function=item.qualname, **dict(item.arguments))
+        about["function"] = item.qualname
+        for name, text in item.arguments:
+            about.setdefault(name, text)
     if item.source is not None:
         about["source"] = item.source.place
     return {name: text for name, text in about.items() if text}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from unicodedata import combining, east_asian_width
 
 
@@ -24,6 +25,7 @@ class Column:
 
 def table(columns: Sequence[Column]) -> Iterator[str]:
     """The lines of a table: a heading, a rule, one line per row."""
+    columns = [replace(column, cells=[*map(_in_a_line, column.cells)]) for column in columns]
     widths = [max(map(width, (column.title, *column.cells))) for column in columns]
     yield _line([column.title for column in columns], columns, widths)
     yield "─" * (sum(widths) + 2 * (len(widths) - 1))
@@ -37,6 +39,11 @@ def _line(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]
         gap = " " * (wide - width(cell))
         padded.append(gap + cell if column.right else cell + gap)
     return "  ".join(padded).rstrip()
+
+
+def _in_a_line(text: str) -> str:
+    """*text* with a space for each line break and tab, as in a name."""
+    return text if text.isprintable() else re.sub(r"\s", " ", text)
 
 
 def width(text: str) -> int:

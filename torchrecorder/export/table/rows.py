@@ -84,6 +84,7 @@ class _TableRows:
         self.weights = Weights(recording)
         self.regions = RegionCaptions(recording)
         self.silent = _never_called(recording)
+        self.above = {item.id: outer for outer, below in self.silent.items() for item in below}
 
     def all(self) -> Iterator[TableRow]:
         waiting = self._inside(None, 0)
@@ -188,8 +189,7 @@ class _TableRows:
         return sum(role is Role.PARAMETER for role in owned) == number
 
     def _silent(self, module: Module, depth: int) -> TableRow:
-        parents = (parent for parent, below in self.silent.items() if module in below)
-        parent = next(parents, None)
+        parent = self.above[module.id]
         above = self.recording.modules[parent] if parent is not None else None
         return TableRow(
             depth=depth,

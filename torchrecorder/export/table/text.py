@@ -27,6 +27,7 @@ from torchrecorder.events import OF_WEIGHTS, OpId, ScopeId, ValueId
 from torchrecorder.export.table.folded_rows import folded
 from torchrecorder.export.table.rows import TableRow, every_row, fitting
 from torchrecorder.export.table.alignment import Column, table, tree
+from torchrecorder.graph.flat import printable
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.query.failed_backward import why_backward_failed
@@ -152,7 +153,8 @@ class Txt:
 
     def export(self, view: View, style: Style) -> str:
         recording, columns = view.recording, self.columns
-        return f"{summary(recording, self.depth, columns, ops=self.ops, fold=self.fold)}\n"
+        listed = summary(recording, self.depth, columns, ops=self.ops, fold=self.fold)
+        return f"{printable(listed)}\n"
 
 
 def _names(listed: Sequence[TableRow]) -> Column:
