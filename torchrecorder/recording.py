@@ -178,8 +178,8 @@ class Recording(RecordedRun):
     def training_memory(self, optimizer: str | int = "adamw") -> TrainingMemory:
         """An estimate of the memory of a training step of the model, on the recorded inputs.
 
-        Weights, buffers, gradients, optimizer state and tensors saved for backward, added up. A run
-        on fake tensors is enough: ``record(model, x, fake=True, saved=True)``.
+        Weights, buffers, gradients, optimizer state and the most that is saved for backward at
+        once. A run on fake tensors is enough: ``record(model, x, fake=True, saved=True)``.
 
         Args:
             optimizer: An optimizer of PyTorch (``"adamw"``, ``"sgd"``, ``"sgd with momentum"``),

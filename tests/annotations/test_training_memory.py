@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 import torchrecorder as tr
 from tests.figures import network
@@ -130,3 +132,37 @@ def test_a_sharded_weight_counts_with_its_part_in_this_process():
     less = weight.bytes - 3
     assert (before.weights - after.weights, before.gradients - after.gradients) == (less, less)
     assert before.optimizer - after.optimizer == 2 * less
+
+
+@needs_saved
+@pytest.mark.parametrize("retain", [False, True])
+@pytest.mark.parametrize("again", [False, True])
+def test_steps_one_after_the_other_save_as_much_as_one(retain, again):
+    """Each backward pass releases what its step saved; one that keeps its graph releases it too,
+    as nothing runs in it again. A checkpoint computes *again* what the pass needs."""
+    net, x = convnet(), torch.randn(4, 3, 8, 8)
+    model = partial(checkpoint, net, use_reentrant=False) if again else net
+    found = []
+    for number in (1, 3):
+        with tr.Recorder(net, saved=True) as recorder:
+            for _ in range(number):
+                model(x).sum().backward(retain_graph=retain)
+        found.append(recorder.recording.training_memory("sgd").saved)
+    assert found[0] == found[1] > 0
+
+
+@needs_saved
+def test_what_several_losses_save_before_one_backward_pass_adds_up():
+    """As micro-batches whose losses are summed; also what a second pass uses again. Weights are
+    saved once."""
+    model, x = convnet(), torch.randn(4, 3, 8, 8)
+    with tr.Recorder(model, saved=True) as recorder:
+        (model(x).sum() + model(x).sum()).backward()
+    one = tr.record(model, x, saved=True).training_memory("sgd").saved
+    assert 1.5 * one < recorder.recording.training_memory("sgd").saved <= 2 * one
+    with tr.Recorder(model, saved=True) as recorder:
+        first = model(x).sum()
+        first.backward(retain_graph=True)
+        model(x).sum().backward()
+        first.backward()
+    assert 1.5 * one < recorder.recording.training_memory("sgd").saved <= 2 * one

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import accumulate
 from typing import NamedTuple, Union
 
 from torchrecorder.annotations.amounts import of_bytes
@@ -12,7 +13,7 @@ from torchrecorder.annotations.parameters import BUFFER_BYTES, PARAMETER_BYTES, 
 from torchrecorder.annotations.registry import unmeasured
 from torchrecorder.checks import Check, check_one, whole_number
 from torchrecorder.errors import UnknownAnnotation
-from torchrecorder.events import Role
+from torchrecorder.events import GradId, OpId, Role, ScopeId
 from torchrecorder.graph.recording import RecordedRun
 
 _STEP = 4
@@ -92,5 +93,30 @@ def training_memory(
         buffers=int(BUFFER_BYTES.on(recording).total()),
         gradients=sum(trained),
         optimizer=copies * sum(trained) + numbers * _STEP * len(trained),
-        saved=int(saved.total()),
+        saved=_most_at_once(recording, saved.by_node),
     )
+
+
+def _most_at_once(recording: RecordedRun, saved: Mapping[str, float]) -> int:
+    """The most bytes that are saved at once: the last backward pass that a grad node runs in
+    releases what it saved."""
+    begins = {node: _made_at(recording, node) for node in saved}
+    ends = {
+        run.run: recording.ops[run.op].index
+        for run in recording.backward_runs if run.op in recording.ops
+    }
+    last = {run.grad: run.run for run in recording.grad_runs if run.run in ends}
+    released = {node: last[GradId(node)] for node in saved if GradId(node) in last}
+    for node, run in released.items():  # what the pass itself computes again is made after its call
+        ends[run] = max(ends[run], begins[node])
+    changes = [(begins[node], 1, amount) for node, amount in saved.items()]
+    changes += [(ends[run], 2, -saved[node]) for node, run in released.items()]
+    return int(max(accumulate(amount for _, _, amount in sorted(changes)), default=0))
+
+
+def _made_at(recording: RecordedRun, node: str) -> int:
+    """The position in the run of an op or scope, or of the op that made a grad node."""
+    grad = recording.grad_nodes.get(GradId(node))
+    made = grad.owner if grad is not None else node
+    found = recording.ops.get(OpId(made or "")) or recording.scopes.get(ScopeId(made or ""))
+    return found.index if found is not None else 0
