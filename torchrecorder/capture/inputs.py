@@ -214,7 +214,8 @@ def _swap(value: Any, swapped: dict[int, Tensor]) -> Any:
     if all(found[key] is part for key, part in parts.items()):
         return value
     if isinstance(value, tuple):
-        return type(value)(found.values()) if type(value) is tuple else _named(value, found)
+        make = tuple if type(value) is tuple else getattr(value, "_make", None)
+        return value if make is None else make(found.values())  # others are not known
     other = copy.copy(value)
     for key in found:
         if isinstance(other, (list, dict)):
@@ -222,9 +223,3 @@ def _swap(value: Any, swapped: dict[int, Tensor]) -> Any:
         else:
             object.__setattr__(other, key, found[key])
     return other
-
-
-def _named(value: tuple[Any, ...], found: Mapping[int, Any]) -> Any:
-    """A named tuple with other items; tuples of other classes stay what they are."""
-    make = getattr(value, "_make", None)
-    return value if make is None else make(found.values())
