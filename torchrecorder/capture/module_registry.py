@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -15,10 +15,11 @@ from torch.nn.parameter import is_lazy
 
 from torchrecorder.capture.internals.access import USUAL_TYPES
 from torchrecorder.capture.live import StandIn, detail_of, plain_detail, stand_in
+from torchrecorder.capture.module_tree import homes_of, named_modules
 from torchrecorder.capture.modes.python_functions import positional_parameters
 from torchrecorder.capture.state.random_state import random_state_kept
 from torchrecorder.capture.tape import Tape
-from torchrecorder.capture.tensors.argument_objects import ObjectPlaces, homes_of
+from torchrecorder.capture.tensors.argument_objects import ObjectPlaces
 from torchrecorder.capture.tensors.describe import innermost
 from torchrecorder.capture.tensors.entries import Entry
 from torchrecorder.capture.tensors.tensor_table import Values
@@ -273,7 +274,9 @@ class Catalog:
             shapeless = self._shapeless.get(id(tensor)) if self._shapeless else None
             if shapeless is not None:
                 self._shape(tensor, role, shapeless, name)
-            value = shapeless or self._first_value(tensor) or values.peek(tensor)
+            first = shapeless or self._first_value(tensor)
+            first = first or values.early_reads.name(tensor, role, self._names(tensor, name))
+            value = first or values.peek(tensor)
             if value is None and self._begun:
                 value = values.alias_of_known(tensor)
             if value is None:
@@ -342,40 +345,6 @@ def _of_class(cls: type[Module]) -> ClassFacts:
         kind = ScopeKind.COMPILED
     arguments = positional_parameters(getattr(cls, "forward", None))[1:]
     return ClassFacts(cls.__name__, f"{cls.__module__}.{cls.__qualname__}", kind, arguments)
-
-
-def named_modules(
-    root: Module, name: str = "", ends_at: Callable[[Module], bool] | None = None
-) -> Iterator[tuple[str, Module]]:
-    """Every path to every module; submodules of a shared module are listed once.
-
-    Modules that *ends_at* accepts are left out, with their submodules.
-    """
-    stack: list[tuple[str, Module]] = [(name, root)]
-    seen: set[int] = set()
-    while stack:
-        path, module = stack.pop()
-        if ends_at is not None and ends_at(module):
-            continue
-        yield path, module
-        if id(module) in seen:
-            continue
-        seen.add(id(module))
-        prefix = f"{path}." if path else ""
-        for name, child in reversed(module._modules.items()):
-            if child is not None:
-                stack.append((prefix + name, child))
-
-
-def weights_of(module: Module) -> list[tuple[str, Tensor]]:
-    """The parameters and buffers that a call of *module* may read."""
-    return [
-        (f"{path}.{name}" if path else name, tensor)
-        for kind in ("_parameters", "_buffers")
-        for path, part in named_modules(module)
-        for name, tensor in getattr(part, kind).items()
-        if tensor is not None and not is_lazy(tensor)
-    ]
 
 
 def _holdings(module: Module) -> list[tuple[Role, _TensorsByName]]:

@@ -13,13 +13,18 @@ from torch import Tensor
 from torch.nn import Module, Parameter
 from torch.optim import Optimizer
 
+from torchrecorder.capture.hooks.source import first_local
 from torchrecorder.capture.module_registry import Catalog
-from torchrecorder.capture.tensors.argument_objects import IN_VARIABLES, NEAR, homes_of, places_in
-from torchrecorder.events import Role
+from torchrecorder.capture.module_tree import homes_of
+from torchrecorder.capture.tensors.argument_objects import (
+    IN_VARIABLES, NEAR, ObjectPlaces, places_in,
+)
+from torchrecorder.events import Role, ScopeKind
 
 _MOST = 100_000
 """How many places inside attributes are looked at in a run; they may change between searches."""
 
+_TRANSFER = ScopeKind.TRANSFER
 _OF_PYTORCH = frozenset(vars(Module()))
 _OF_IPYTHON = frozenset(("In", "Out"))
 
@@ -32,6 +37,7 @@ class AttributeNames:
         self.catalog = catalog
         self._left = _MOST
         self._globals: Mapping[str, Any] = {}
+        self._models, self._searched = ObjectPlaces([]), dict[str, int]()
         self._optimizer: weakref.ref[Optimizer] | None = None
         self._state: dict[int, tuple[weakref.ref[Any], str]] = {}
 
@@ -49,8 +55,8 @@ class AttributeNames:
 
     def of(self, tensor: Tensor) -> tuple[Role, str] | None:
         """The name of *tensor*, if it is an attribute of a running module, in an argument or a
-        variable of the outermost call, inside an attribute of a running module, or in the state of
-        the optimizer that ran last."""
+        variable of the outermost call, inside an attribute of a running module, in a module that is
+        moved or copied, or in the state of the optimizer that ran last."""
         running = list(self._running())
         for prefix, module in running:
             for role, held in homes_of(module):
@@ -68,8 +74,15 @@ class AttributeNames:
         if state is not None:
             return Role.CONSTANT, state
         variable = self._variable(tensor) if self._globals else None
-        role = Role.PARAMETER if isinstance(tensor, Parameter) else Role.CONSTANT
-        return (role, variable) if variable is not None else None
+        return variable or self._in_models(self._moved(), tensor)
+
+    def _moved(self) -> dict[str, Module]:
+        """The module that is moved, copied, saved or loaded, whose caller alone knows its name."""
+        frame = self.tape.stack[-1].key if self.tape.stack else None
+        if not isinstance(frame, FrameType) or self.tape.stack[-1].event.kind is not _TRANSFER:
+            return {}
+        module = first_local(frame)
+        return {"": module} if isinstance(module, Module) else {}
 
     def _of_state(self, tensor: Tensor) -> str | None:
         """The place of *tensor* in the state of the optimizer, such as ``0.weight.exp_avg``."""
@@ -91,27 +104,43 @@ class AttributeNames:
             if module is not None:
                 yield f"{opened.event.path}." if opened.event.path else "", module
 
-    def _variable(self, tensor: Tensor) -> str | None:
-        """The variable that is *tensor*, or the place of *tensor* in one."""
+    def _variable(self, tensor: Tensor) -> tuple[Role, str] | None:
+        """The variable that is *tensor*, or the place of *tensor* in one, also in its modules."""
+        role = Role.PARAMETER if isinstance(tensor, Parameter) else Role.CONSTANT
         public = {
             name: value
             for name, value in list(self._globals.items())
             if not name.startswith("_") and name not in _OF_IPYTHON
         }
-        known = (name for name, value in public.items() if value is tensor)
-        return next(known, None) or self._inside(public, tensor, IN_VARIABLES)
-
-    def _inside(
-        self, holder: Mapping[str, Any], tensor: Tensor, deepest: int = NEAR
-    ) -> str | None:
-        """The place of *tensor* in a list, dict or object that *holder* has."""
-        if self._left < 0:
-            return None
-        held = [(str(key), value) for key, value in holder.items() if key not in _OF_PYTORCH]
-        for name, found in places_in(held, deepest):
-            self._left -= 1
+        for name, value in public.items():
+            if value is tensor:
+                return role, name
+        models: dict[str, Module] = {}
+        for name, found in self._places(public, IN_VARIABLES):
             if found is tensor:
-                return name
+                return role, name
+            if isinstance(found, Module):
+                models[name] = found
+        return self._in_models(models, tensor)
+
+    def _in_models(self, models: dict[str, Module], tensor: Tensor) -> tuple[Role, str] | None:
+        """The place of *tensor* in *models*, which are searched if those before were others."""
+        searched = {name: id(module) for name, module in models.items()}
+        if searched != self._searched:
+            self._searched, self._models = searched, ObjectPlaces([], [*models.items()])
+        return self._models.of(tensor)
+
+    def _inside(self, holder: Mapping[str, Any], tensor: Tensor) -> str | None:
+        """The place of *tensor* in a list, dict or object that *holder* has."""
+        return next((name for name, item in self._places(holder, NEAR) if item is tensor), None)
+
+    def _places(
+        self, holder: Mapping[str, Any], deepest: int
+    ) -> Iterator[tuple[str, Tensor | Module]]:
+        """The places in lists, dicts and objects that *holder* has, while the run may search."""
+        held = [(str(key), value) for key, value in holder.items() if key not in _OF_PYTORCH]
+        for name, found in places_in(held, deepest) if self._left > 0 else ():
+            self._left -= 1
+            yield name, found
             if self._left < 0:
                 break
-        return None

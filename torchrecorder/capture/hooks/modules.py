@@ -40,7 +40,8 @@ from torchrecorder.capture.internals.access import (
 )
 from torchrecorder.capture.modes.arguments import named_arguments
 from torchrecorder.capture.modes.fast_paths import FastPaths
-from torchrecorder.capture.module_registry import Catalog, no_name, weights_of
+from torchrecorder.capture.module_registry import Catalog, no_name
+from torchrecorder.capture.module_tree import weights_of
 from torchrecorder.capture.scope import Called, OpenScope
 from torchrecorder.capture.tensors.alias import with_aliases, values_to_originals, with_originals
 from torchrecorder.capture.tensors.argument_objects import ObjectPlaces, tensors_in_objects

@@ -17,7 +17,7 @@ from torch.nn import Module
 
 from torch.nn.parameter import is_lazy
 
-from torchrecorder.capture.module_registry import named_modules
+from torchrecorder.capture.module_tree import named_modules
 from torchrecorder.capture.internals.access import (
     DisableTorchFunction,
     count_dispatch_modes,

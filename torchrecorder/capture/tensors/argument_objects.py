@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import types
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn import Module, Parameter
 from torch.optim import Optimizer
 
+from torchrecorder.capture.module_tree import homes_of
 from torchrecorder.events import Role
 from torchrecorder.graph.recording import RecordedRun
 
@@ -85,15 +86,6 @@ class ObjectPlaces:
 
     def _add(self, found: Tensor | Module, role: Role, name: str) -> None:
         self._found.setdefault(id(found), (weakref.ref(found), role, name))
-
-
-def homes_of(module: Module) -> tuple[tuple[Role, Mapping[str, Any]], ...]:
-    """The dicts in which *module* itself has tensors, by role."""
-    return (
-        (Role.PARAMETER, module._parameters),
-        (Role.BUFFER, module._buffers),
-        (Role.CONSTANT, vars(module)),
-    )
 
 
 def tensors_in_objects(

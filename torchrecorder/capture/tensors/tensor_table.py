@@ -33,6 +33,7 @@ from torchrecorder.capture.tensors.describe import (
     shape_of,
     version_of,
 )
+from torchrecorder.capture.tensors.early_reads import EarlyReads
 from torchrecorder.capture.tensors.entries import (
     Detached, Entry, Foreign, GradSource, around_in, forgetting,
 )
@@ -54,6 +55,8 @@ class Values:
         self._forget = forgetting(self.entries, self.aliases, tape.lose)
         self.named: dict[int, tuple[weakref.ref[Tensor], Role, tuple[str, ...]]]
         self.named = known.get("named", {})
+        self.early_reads: EarlyReads
+        self.early_reads = known.get("early_reads") or EarlyReads(tape, self.entries)
         self.search_names: Callable[[Tensor], tuple[Role, str] | None] = lambda tensor: None
         self.autograd: GradSource
         self.gradients = BackwardGradients()
@@ -119,13 +122,20 @@ class Values:
             return self.note(tensor, maker)
         found = self.search_names(tensor)
         if found is not None:
-            return self.note(tensor, None, found[0], (found[1],))
+            return self._adopt_early(tensor, found[0], (found[1],))
         if isinstance(tensor, Parameter):
-            return self.note(tensor, None, Role.PARAMETER)
+            return self._adopt_early(tensor, Role.PARAMETER)
         unseen = self.autograd.custom_backward()
         if unseen is not None:
             return self._adopt_hidden(tensor, unseen, (), recompute=True)
-        return self.note(tensor, None, Role.CONSTANT)
+        return self._adopt_early(tensor, Role.CONSTANT)
+
+    def _adopt_early(self, tensor: Tensor, role: Role, names: tuple[str, ...] = ()) -> ValueId:
+        """Add a tensor from before the run, which a module may have that is called later."""
+        place = len(self.tape.events)
+        value = self.note(tensor, None, role, names)
+        self.early_reads.add(self.entries[id(tensor)], place)
+        return value
 
     def hold(self, tensor: Tensor, role: Role, name: str) -> ValueId:
         """Add an unknown *tensor* that a module holds under this *name*."""
@@ -382,4 +392,5 @@ class Values:
         tables = self.entries, self.aliases, self.named, self.foreign, self.detached, self.storages
         for table in tables:
             table.clear()
+        self.early_reads.clear()
         self.gradients.clear()

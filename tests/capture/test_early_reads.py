@@ -1,0 +1,128 @@
+"""Parameters and buffers that a block reads before it calls their model."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import torchrecorder
+from torchrecorder.events import Role
+
+NAMES = {
+    Role.PARAMETER: ["model.0.weight", "model.0.bias", "model.1.weight", "model.1.bias"],
+    Role.BUFFER: ["model.1.running_mean", "model.1.running_var", "model.1.num_batches_tracked"],
+}
+
+
+def built() -> nn.Module:
+    """A model with parameters and buffers."""
+    return nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
+
+
+def moved(model: nn.Module) -> None:
+    """A transfer, which reads every tensor."""
+    model.to("cpu")
+
+
+def filled(model: nn.Module) -> None:
+    """Writes in place, into each tensor."""
+    with torch.no_grad():
+        for tensor in model.state_dict().values():
+            tensor.fill_(1)
+
+
+def summed(model: nn.Module) -> None:
+    """A penalty on the parameters, and their buffers beside it."""
+    for tensor in (*model.parameters(), *model.buffers()):
+        tensor.sum()
+
+
+def before_the_run(recording: torchrecorder.Recording) -> dict[Role, list[str]]:
+    """The names of tensors from before the run, by role."""
+    return {
+        role: [
+            name
+            for value in recording.values.values()
+            if value.role is role and value.producer is None
+            for name in value.names
+        ]
+        for role in NAMES
+    }
+
+
+@pytest.mark.parametrize("read", [moved, filled, summed])
+def test_a_model_names_what_was_read_before_its_call(read: Callable[[nn.Module], None]) -> None:
+    """Each module holds the first values, as if it had been known when they were read."""
+    model = built()
+    with torchrecorder.Recorder() as recorder:
+        read(model)
+        model(torch.ones(4, 3, dtype=next(model.parameters()).dtype))
+    recording = recorder.recording
+    assert before_the_run(recording) == NAMES
+    held = [
+        recording.values[slot.value]
+        for module in recording.modules.values()
+        for slot in (*module.parameters, *module.buffers)
+    ]
+    assert [value.producer for value in held] == [None] * 7
+    assert [value.trainable for value in held] == [True] * 4 + [False] * 3
+    assert not any(value.role is Role.CONSTANT for value in recording.values.values())
+
+
+def test_the_first_value_keeps_its_dtype() -> None:
+    """A name that comes later changes nothing else; a buffer is another tensor after that."""
+    model = built()
+    with torchrecorder.Recorder() as recorder:
+        model.double()
+        model(torch.ones(4, 3, dtype=torch.float64))
+    recording = recorder.recording
+    found = {value.names[0]: value for value in reversed(recording.values.values()) if value.names}
+    first = found["model.0.weight"]
+    assert (first.dtype, first.shape, first.bytes) == ("float32", (3, 3), 36)
+    buffers = found["1.running_mean"], found["model.1.running_mean"]
+    assert [(value.role, value.dtype) for value in buffers] == [
+        (Role.BUFFER, "float32"), (Role.BUFFER, "float64"),
+    ]
+
+
+@pytest.mark.parametrize("convert", [copy.deepcopy, nn.Module.state_dict, nn.Module.cpu])
+def test_a_model_that_is_copied_or_saved(convert: Callable[[nn.Module], Any]) -> None:
+    """A model that is never called has names for its tensors; only the caller knows its own."""
+    model = built()
+    with torchrecorder.Recorder() as recorder:
+        convert(model)
+    short = {role: [name.removeprefix("model.") for name in names] for role, names in NAMES.items()}
+    assert before_the_run(recorder.recording) == short
+
+
+def test_variables_of_a_script_name_the_tensors_of_a_model_that_is_not_called() -> None:
+    """With the roles that they have there; a model that is created later is found as well."""
+    lines = """
+with tr.Recorder() as recorder:
+    norms = [tensor.sum() for tensor in (*model.parameters(), *model.buffers())]
+    other = type(model)(type(model[0])(2, 2))
+    other[0].weight.sum()
+"""
+    held = {"tr": torchrecorder, "model": built()}
+    exec(compile(lines, "script.py", "exec"), held)
+    recording = held["recorder"].recording
+    assert before_the_run(recording) == NAMES
+
+
+def test_a_name_that_a_module_gives_is_better_than_that_of_a_variable() -> None:
+    """The call says what the parameter is called in the model that is drawn."""
+    lines = """
+with tr.Recorder() as recorder:
+    layer.weight.sum()
+    model(x)
+"""
+    model = built()
+    held = {"tr": torchrecorder, "layer": model[0], "model": model, "x": torch.ones(4, 3)}
+    exec(compile(lines, "script.py", "exec"), held)
+    named = before_the_run(held["recorder"].recording)[Role.PARAMETER]
+    assert named[0].endswith(".0.weight")

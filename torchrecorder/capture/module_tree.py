@@ -1,0 +1,55 @@
+"""Walks over the submodules of a module, and over the tensors that they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from torch import Tensor
+from torch.nn import Module
+from torch.nn.parameter import is_lazy
+
+from torchrecorder.events import Role
+
+
+def homes_of(module: Module) -> tuple[tuple[Role, Mapping[str, Any]], ...]:
+    """The dicts in which *module* itself has tensors, by role."""
+    return (
+        (Role.PARAMETER, module._parameters),
+        (Role.BUFFER, module._buffers),
+        (Role.CONSTANT, vars(module)),
+    )
+
+
+def named_modules(
+    root: Module, name: str = "", ends_at: Callable[[Module], bool] | None = None
+) -> Iterator[tuple[str, Module]]:
+    """Every path to every module; submodules of a shared module are listed once.
+
+    Modules that *ends_at* accepts are left out, with their submodules.
+    """
+    stack: list[tuple[str, Module]] = [(name, root)]
+    seen: set[int] = set()
+    while stack:
+        path, module = stack.pop()
+        if ends_at is not None and ends_at(module):
+            continue
+        yield path, module
+        if id(module) in seen:
+            continue
+        seen.add(id(module))
+        prefix = f"{path}." if path else ""
+        for name, child in reversed(module._modules.items()):
+            if child is not None:
+                stack.append((prefix + name, child))
+
+
+def weights_of(module: Module) -> list[tuple[str, Tensor]]:
+    """The parameters and buffers that a call of *module* may read."""
+    return [
+        (f"{path}.{name}" if path else name, tensor)
+        for kind in ("_parameters", "_buffers")
+        for path, part in named_modules(module)
+        for name, tensor in getattr(part, kind).items()
+        if tensor is not None and not is_lazy(tensor)
+    ]
