@@ -41,6 +41,7 @@ def called_inside(mode: TorchFunctionMode, args: Any, kwargs: Any) -> Any:
             TorchFunctionMode.__exit__(mode, None, None, None)
 
 
-def called(variable: str, cls: str) -> str:
-    """The name of a module that is called outside of all others: before Python 3.11 its class."""
-    return variable if sys.version_info >= (3, 11) else cls
+def called(variable: str, other: str) -> str:
+    """What a module or tensor is called if only the source of a call names it: before Python 3.11
+    *other*, such as its class."""
+    return variable if sys.version_info >= (3, 11) else other

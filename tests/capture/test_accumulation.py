@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 import torchrecorder
+from tests.callers import called
 from tests.structure import structure
 from torchrecorder.events import Role
 from torchrecorder.recording import Recording
@@ -133,7 +134,7 @@ def test_a_pass_accumulates_only_where_it_was_asked() -> None:
 
 
 def test_gradients_are_named_after_their_leaves() -> None:
-    """After a parameter, an argument whose name is known at the end, and a tensor without one."""
+    """After a parameter, an argument whose name is known at the end, a variable, and an op."""
     net, x, scale = nn.Linear(3, 1), torch.ones(2, 3, requires_grad=True), torch.ones(1)
     scale.requires_grad_()
     with torchrecorder.Recorder(net) as recorder:
@@ -144,7 +145,8 @@ def test_gradients_are_named_after_their_leaves() -> None:
         total = sum(2 * each.grad.sum() for each in leaves if each.grad is not None)
     assert torch.isfinite(torch.as_tensor(total))
     recording = recorder.recording
-    wanted = {f"{name}.grad" for name in ("weight", "bias", "input", "constant", "rand")}
+    outside = called("scale", "constant")
+    wanted = {f"{name}.grad" for name in ("weight", "bias", "input", outside, "rand")}
     read = [op for op in recording.ops.values() if op.name == "sum"][2:]
     assert {recording.values[op.inputs[0].value].names for op in read} == {(one,) for one in wanted}
     (_, second) = recording.backward_runs

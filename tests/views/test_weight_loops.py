@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.func import functional_call
 
+from tests.callers import called
 from tests.views.loops import X, loops, made, name_of, recorded, sent, squares, texts, view_of
 from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.view import BoxKind
@@ -209,7 +210,7 @@ def test_constants_of_a_loop_that_runs_once_are_in_it() -> None:
     view = view_of(recorded(net, program))
     (constant,) = [box for box in view.boxes.values() if box.kind is BoxKind.CONSTANT]
     assert constant.cluster is not None and is_block(constant.cluster)
-    assert texts(view, "constant") == ["4×3 … [2]"]
+    assert texts(view, called("mask", "constant")) == ["4×3 … [2]"]
 
 
 def test_constants_that_each_round_writes_begin_before_the_loop() -> None:

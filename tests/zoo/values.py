@@ -9,12 +9,14 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
+from tests.callers import called
 from tests.zoo.case import Cases, Run, leaf, net, parameter
 
 CASES = Cases()
 case = CASES.case
 
 OUTSIDE = torch.tensor([1.0, 2.0, 3.0])
+OUTSIDE_NAME, SHIFT_NAME = called("OUTSIDE", "const"), called("shift", "const2")
 
 
 class Pair(NamedTuple):
@@ -180,9 +182,9 @@ def number_and_back() -> Run:
 
 @case(
     "a tensor from a closure and one from the module's globals",
-    """
-    mul = mul(x, const)
-    add = add(mul, const2)
+    f"""
+    mul = mul(x, {OUTSIDE_NAME})
+    add = add(mul, {SHIFT_NAME})
     return add
     """,
 )

@@ -1,4 +1,4 @@
-"""The name by which a module is called: ``"actor"`` in ``self.actor(x)``."""
+"""The source of a call, and the name of the module in it: ``"actor"`` in ``self.actor(x)``."""
 
 from __future__ import annotations
 
@@ -18,9 +18,20 @@ _OTHERS = frozenset(("self", *vars(builtins)))
 def called_name(frame: FrameType) -> str | None:
     """The variable or attribute that is called at *frame*, from the source of its line.
 
-    None if the source is not known, if something else is called, such as an item of a list, and
-    before Python 3.11, whose code has no columns. Variables of the frame are not looked up, because
-    Python would keep their contents alive.
+    None if the source is not known, or if something else is called, such as an item of a list.
+    Variables of the frame are not looked up, because Python would keep their contents alive.
+    """
+    call = expression_at(frame)
+    called = call.func if isinstance(call, ast.Call) else None
+    if isinstance(called, ast.Name):
+        return called.id if called.id not in _OTHERS else None
+    return called.attr if isinstance(called, ast.Attribute) else None
+
+
+def expression_at(frame: FrameType) -> ast.AST | None:
+    """The expression, or the assignment with an operator, that *frame* computes now.
+
+    None if the source is not known, and before Python 3.11, whose code has no columns.
     """
     positions: Callable[[], Iterator[Any]] = getattr(frame.f_code, "co_positions", lambda: iter(()))
     place: Any = next(itertools.islice(positions(), frame.f_lasti // 2, None), None)
@@ -33,11 +44,11 @@ def called_name(frame: FrameType) -> str | None:
         return None
     encoded[-1] = encoded[-1][:end]
     encoded[0] = encoded[0][start:]
-    try:
-        call = ast.parse(b"(" + b"".join(encoded) + b")", mode="eval").body
-    except (SyntaxError, ValueError):
-        return None
-    called = call.func if isinstance(call, ast.Call) else None
-    if isinstance(called, ast.Name):
-        return called.id if called.id not in _OTHERS else None
-    return called.attr if isinstance(called, ast.Attribute) else None
+    source = b"".join(encoded)
+    for text in (b"(" + source + b")", source):  # over several lines; an assignment
+        try:
+            statement = ast.parse(text).body[0]
+        except (SyntaxError, ValueError):
+            continue
+        return statement.value if isinstance(statement, ast.Expr) else statement
+    return None

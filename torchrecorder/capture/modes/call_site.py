@@ -37,13 +37,8 @@ class CallSites:
         self._codes: list[CodeType] = []  # kept alive, so that their ids are not reused
 
     def at(self, frame: FrameType) -> Caller:
-        """A function that calls another one as if *frame* called it.
-
-        Functions of PyTorch that are written in Python call the function mode themselves; then
-        the frame of their caller is used.
-        """
-        while frame.f_code is _HANDLE and frame.f_back is not None and frame.f_back.f_back:
-            frame = frame.f_back.f_back
+        """A function that calls another one as if *frame* called it."""
+        frame = caller_of_function(frame)
         code = frame.f_code
         place = id(code), frame.f_lasti
         caller = self._callers.get(place)
@@ -56,6 +51,16 @@ class CallSites:
         """Release the globals of the user's modules."""
         self._callers.clear()
         self._codes.clear()
+
+
+def caller_of_function(frame: FrameType) -> FrameType:
+    """The frame that calls a torch function, from that in which the function mode is called.
+
+    Functions of PyTorch that are written in Python call the function mode themselves.
+    """
+    while frame.f_code is _HANDLE and frame.f_back is not None and frame.f_back.f_back:
+        frame = frame.f_back.f_back
+    return frame
 
 
 def direct(frame: FrameType) -> Caller:

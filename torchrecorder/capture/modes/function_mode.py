@@ -23,6 +23,7 @@ from torchrecorder.capture.internals.access import (
     USUAL_TYPES, DisableTorchFunction,
     count_function_modes, current_graph_task, get_frame, leave_function_mode, peek_transformations,
 )
+from torchrecorder.capture.modes.argument_names import name_constants
 from torchrecorder.capture.modes.arguments import named_arguments, sort_arguments
 from torchrecorder.capture.modes.call import Call, Written
 from torchrecorder.capture.modes.call_site import Caller, CallSites
@@ -108,6 +109,8 @@ class Calls:
             tape.inside = call.function.inside if call.function is not None else None
             call.inputs = values.slots_of(tensors)
             call.tensors = self._sources(tensors) if values.aliases else tensors
+            if values.early_reads.unnamed:
+                name_constants(values.early_reads, self.regions.sources, call, frame, args, kwargs)
             tape.inside = None
             if facts.runs_backward:
                 op = self._begin_backward(call, args, kwargs)

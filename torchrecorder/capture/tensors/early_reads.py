@@ -1,7 +1,8 @@
 """EarlyReads: tensors that the run read before it called the module that holds them.
 
 ``model.to(device)`` reads every parameter and buffer, as an initialization, a copy or a penalty on
-weights does. If the model is called later, it names the values that were read before.
+weights does. If the model is called later, it names the values that were read before. A tensor that
+no module holds is named by the source of the first call that reads it.
 """
 
 from __future__ import annotations
@@ -23,30 +24,33 @@ class EarlyReads:
     def __init__(self, tape: Tape, entries: Mapping[int, Entry]) -> None:
         self.tape = tape
         self.entries = entries
+        self.unnamed: set[int] = set()  # tensors that the current call read, by id
         self._first: dict[int, tuple[Entry, int]] = {}
 
     def add(self, entry: Entry, place: int) -> None:
         """The value of *entry* is written at *place* in the events, or soon after."""
         self._first[entry.key] = entry, place
+        if not entry.names and entry.role is Role.CONSTANT:
+            self.unnamed.add(entry.key)
 
     def name(self, tensor: Tensor, role: Role, names: tuple[str, ...]) -> ValueId | None:
-        """The first value of *tensor*, now that a module holds it, under the names that it has
-        there; None if nothing has read it."""
+        """The first value of *tensor*, which is known by these *names* from now on; None if
+        nothing has read it."""
         if not self._first:
             return None
         key = id(innermost(tensor))
-        entry, place = self._first.pop(key, (None, 0))
+        entry, place = self._first.get(key, (None, 0))
         if entry is None or entry is not self.entries.get(key):
             return None
         rows = (self.tape.events[at] for at in range(place, len(self.tape.events)))
         first = next(row for row in rows if type(row) is Value and row.producer is None)
-        if first.role is role or not first.names:
-            trainable = first.requires_grad and role is Role.PARAMETER
-            self.tape.write(first.replace(role=role, names=names, trainable=trainable))
-            if entry.value == first.id:
-                entry.role, entry.names = role, names
+        trainable = first.requires_grad and role is Role.PARAMETER
+        self.tape.write(first.replace(role=role, names=names, trainable=trainable))
+        if entry.value == first.id:
+            entry.role, entry.names = role, names
         return first.id
 
     def clear(self) -> None:
         """Forget every tensor."""
         self._first.clear()
+        self.unnamed.clear()

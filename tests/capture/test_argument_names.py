@@ -1,0 +1,180 @@
+"""Tensors of unknown origin are named by the source of the call that reads them first."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+import torchrecorder
+from torchrecorder.events import Role
+
+pytestmark = pytest.mark.skipif(sys.version_info < (3, 11), reason="code has no columns")
+
+
+def ones() -> Tensor:
+    """A tensor that only local variables hold."""
+    return torch.ones(2, 2)
+
+
+def names(function: Callable[..., object], *given: object) -> list[str]:
+    """The names of tensors of unknown origin in *function*, with "-" for one without."""
+    with torchrecorder.Recorder() as recorder:
+        function(*given)
+    values = recorder.recording.values.values()
+    return [
+        ".".join(value.names) or "-"
+        for value in values
+        if value.producer is None and value.role is Role.CONSTANT
+    ]
+
+
+def positional(x, y):
+    return F.mse_loss(x, y)
+
+
+def by_keyword(x, y):
+    return F.mse_loss(target=y, input=x)
+
+
+def optional_by_position(x, y, weight):
+    return F.mse_loss(x, y, None, None, "mean", weight)
+
+
+def out(x, y):
+    return torch.add(x, 1, out=y)
+
+
+def operators(x, y, a, b):
+    return x @ y, a == b
+
+
+def unary(x, y):
+    return -x, ~(y > 0)
+
+
+def method(x, y):
+    return x.add(
+        y
+    )
+
+
+def attribute(x):
+    return x.T
+
+
+def in_a_list(x, y):
+    return torch.cat([x, y])
+
+
+def a_list(rows):
+    return torch.stack(rows)
+
+
+def of_an_object(batch, row):
+    return batch.mask.sum(), row["x"][0].sum(), batch.rows[1].sum()
+
+
+def of_itself(self):
+    return self.mask.sum()
+
+
+def subscript(x, place):
+    return x[place]
+
+
+def written(x, place, y):
+    x[place] = y
+
+
+def in_place(x, y):
+    x += y
+
+
+def converted(x, y):
+    return float(x), y.item()
+
+
+def with_a_number(x, number):
+    return x * 2, 2 - x, x
+
+
+def condition(x, batch):
+    if x.sum():
+        pass
+    assert batch.flag
+    return 1 if not batch.other else 2
+
+
+FLAGS = SimpleNamespace(flag=torch.ones(()), other=torch.ones(()))
+BATCH = SimpleNamespace(mask=ones(), rows=[ones(), ones()])
+
+
+@pytest.mark.parametrize(
+    "function, given, wanted",
+    [
+        (positional, (ones(), ones()), ["x", "y"]),
+        (by_keyword, (ones(), ones()), ["x", "y"]),
+        (optional_by_position, (ones(), ones(), ones()), ["x", "y", "weight"]),
+        (out, (ones(), ones()), ["x", "y"]),
+        (operators, (ones(), ones(), ones(), ones()), ["x", "y", "a", "b"]),
+        (unary, (ones(), ones()), ["x", "y"]),
+        (method, (ones(), ones()), ["x", "y"]),
+        (attribute, (ones(),), ["x"]),
+        (in_a_list, (ones(), ones()), ["x", "y"]),
+        (a_list, ([ones(), ones()],), ["rows.0", "rows.1"]),
+        (of_an_object, (BATCH, {"x": [ones()]}), ["batch.mask", "row.x.0", "batch.rows.1"]),
+        (of_itself, (BATCH,), ["mask"]),
+        (subscript, (ones(), torch.tensor([0, 1])), ["x", "place"]),
+        (written, (ones(), torch.tensor([0, 1]), ones()), ["x", "place", "-"]),
+        (in_place, (ones(), ones()), ["x", "y"]),
+        (converted, (torch.ones(1), torch.ones(1)), ["x", "y"]),
+        (with_a_number, (ones(), 2), ["x"]),
+        (condition, (ones(), FLAGS), ["x", "batch.flag", "batch.other"]),
+    ],
+)
+def test_the_source_names_it(function, given, wanted) -> None:
+    """By the variable, or by the attribute or item of one, at the place of the argument."""
+    assert names(function, *given) == wanted
+
+
+def test_what_has_no_name() -> None:
+    """Several at once, a result, a private variable, an item of unknown place, a number beside."""
+    pair, _hidden, place, number = [ones(), ones()], ones(), 0, 3.0
+    assert names(lambda: torch.add(*pair)) == ["-", "-"]
+    assert names(lambda: torch.stack([*pair])) == ["-", "-"]
+    assert names(lambda: (lambda: pair[0])().sum()) == ["-"]
+    assert names(lambda: _hidden.sum()) == ["-"]
+    assert names(lambda: pair[place].sum()) == ["-"]
+    assert names(lambda item: number - item, ones()) == ["-"]
+
+
+def test_what_another_function_computes_has_no_name() -> None:
+    """The arguments of the call in the source are not those of the operation."""
+    one, two, single = torch.ones(1), torch.zeros(1), [torch.ones(1)]
+    assert names(lambda: max(one, two)) == ["-", "-"]
+    assert names(lambda: sum(single)) == ["-"]
+    assert names(lambda: one in single) == ["-", "-"]
+
+
+def test_code_of_pytorch_names_nothing() -> None:
+    """Its variables are not the user's."""
+    vectors = [ones(), ones()]
+    assert names(lambda: torch.nn.utils.parameters_to_vector(vectors)) == ["-", "-"]
+
+
+def test_the_first_name_stays() -> None:
+    """In another function it may have another."""
+
+    def inner(other: Tensor) -> Tensor:
+        return other + 1
+
+    def outer(first: Tensor) -> Tensor:
+        return first.sum() + inner(first)
+
+    assert names(outer, ones()) == ["first"]
