@@ -83,6 +83,21 @@ def test_a_recorder_serves_once():
     assert op_names(recorder.recording) == []
 
 
+def test_a_recorder_says_where_the_methods_of_its_recording_are():
+    """A name that neither has gets no advice; an error in a property keeps its own text."""
+    recorder = torchrecorder.Recorder()
+    with pytest.raises(AttributeError, match=r": recorder\.recording\.render$") as raised:
+        recorder.render
+    assert raised.value.name == "render"
+    with pytest.raises(AttributeError, match="no attribute 'rendre'$"):
+        recorder.rendre
+    with recorder:
+        pass
+    recorder._built = lambda events: events.missing
+    with pytest.raises(AttributeError, match="'tuple' object has no attribute 'missing'"):
+        recorder.recording
+
+
 class Heard(TorchFunctionMode):
     """A function mode of the user's that lists what it hears."""
 

@@ -11,7 +11,7 @@ import contextlib
 import functools
 import warnings
 from types import FrameType, TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.nn import Module
@@ -72,7 +72,8 @@ class Recorder:
             ``"critic.0.weight"`` after ``self.critic(x)``; a second one of that name is
             ``"critic_1"``. Those that are called otherwise, as ``nets["a"](x)``, have the name of
             their class, as all have before Python 3.11. With `record` and a function, those in
-            its variables and arguments have their names.
+            its variables and arguments have their names. Other tensors are named by the line
+            that reads them first, ``mask`` in ``(loss * mask).sum()``, from Python 3.11 on.
         name: Name of the recording; the model's class name if not given.
         stats: Compute mean, std, range, norm, zeros, NaNs of tensors and gradients: of all, or
             of those in a list of scopes (dotted paths, which may contain ``*``).
@@ -146,6 +147,16 @@ class Recorder:
         if self._events is not None:
             return f"<Recorder of {self._name}: done, {self.recording!r}>"
         return f"<Recorder of {self._name}: {'recording' if self._used else 'not entered yet'}>"
+
+    if not TYPE_CHECKING:  # which would take any attribute for one of these
+
+        def __getattr__(self, name: str) -> Any:
+            if hasattr(type(self), name):  # a property has failed, with an error of its own
+                return object.__getattribute__(self, name)
+            has_it = hasattr(Recording, name)
+            hint = f"; its recording has it: recorder.recording.{name}" if has_it else ""
+            text = f"{type(self).__name__!r} object has no attribute {name!r}{hint}"
+            raise AttributeError(text, name=name, obj=self)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         """The formats that a notebook shows: those of the recording, after the block."""
