@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from torchrecorder.events import OpId, ScopeId, ValueId
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels
+from torchrecorder.views.tensors import results
 from torchrecorder.views.view import Arrow, View
 
 MOST = 5
@@ -114,12 +115,3 @@ def result(recording: RecordedRun, item: str, value: ValueId | None) -> int:
     """The index of a value among the results of an op or scope; their number if it is not one."""
     found = results(recording, item)
     return found.index(value) if value in found else len(found)
-
-
-def results(recording: RecordedRun, item: str) -> tuple[ValueId, ...]:
-    """The results of an op or scope, in their order; empty for anything else."""
-    op = recording.ops.get(OpId(item))
-    if op is not None:
-        return op.outputs
-    scope = recording.scopes.get(ScopeId(item))
-    return tuple([slot.value for slot in scope.outputs]) if scope is not None else ()
