@@ -37,6 +37,7 @@ class ColorScale:
         found = {box.id: self._each(box) for box in view.boxes.values()}
         self.found = {box: item for box, item in found.items() if item is not None}
         self.low, self.high = self._ends() if ends is None else ends
+        self.logarithmic = self.annotation.logarithmic and self.low > 0
 
     def _each(self, box: Box) -> float | None:
         """The number of a box; for folded siblings the mean."""
@@ -68,10 +69,10 @@ class ColorScale:
     def share(self, number: float) -> float:
         """The position of a number on the scale, from 0 to 1."""
         low, high = self.low, self.high
-        if self.annotation.logarithmic:
+        if self.logarithmic:
             if number <= 0:
                 return 0.0
-            low, high, number = math.log(low or 1), math.log(high or 1), math.log(number)
+            low, high, number = math.log(low), math.log(high), math.log(number)
         return (number - low) / (high - low) if high > low else 1.0
 
     def lines(self, box: Box) -> tuple[Text, ...]:
@@ -105,7 +106,7 @@ class ColorScale:
         ]
 
     def _row(self, share: float, step: int) -> str:
-        if self.annotation.logarithmic and self.low > 0:
+        if self.logarithmic:
             number = self.low * (self.high / self.low) ** share
         else:
             number = self.low + (self.high - self.low) * share
