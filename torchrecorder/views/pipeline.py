@@ -151,7 +151,8 @@ class ViewOptions(Checked):
     )
     view: Literal["forward", "backward"] = option(
         "Which pass is drawn. ``\"forward\"``, or ``\"backward\"``: the autograd graph, in the "
-        "direction of the gradients. Of the other options of a view, only *depth* applies to it.",
+        "direction of the gradients. Of the other options of a view, *depth*, *max_boxes*, "
+        "*focus*, *since*, *until*, *group*, *functions* and *fold* apply to it.",
         one_of("forward", "backward"),
         default="forward",
     )
@@ -207,7 +208,8 @@ def make_view(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> V
     NamedScopes(_patterns(options.closed)).check("closed", grouped)
     part = Focus(options.focus, options.since, options.until)(grouped)
     if options.view == "backward":
-        view = backward_view(part, sys.maxsize if options.depth == OPS else options.depth)
+        depth = sys.maxsize if options.depth == OPS else options.depth
+        view = backward_view(part, depth, options.max_boxes)
         if options.fold:
             view = Fold(similar=options.fold == "similar")(view)
         return replace(view, unfolded=partial(_unfolded_backward, part, options))
