@@ -56,7 +56,7 @@ class Captions:
         self.weights = Weights(recording)
         self.differences = Differences(recording)
         self.usual = labels.usual_dtype(recording)
-        self.sent = SentCaptions(recording) if recording.communications else None
+        self.sent = SentCaptions(recording)
         self.renamed = Renaming(style.rename)
         self.composites = Composites(recording, self.renamed.cls)
         self.regions = RegionCaptions(recording)
@@ -122,7 +122,7 @@ class Captions:
         if self.style.counts:
             single = cluster.id not in self.repeated
             lines += filter(None, [self.weights.open(scope, self.drawn, single)])
-        if self.sent and self.style.details:
+        if self.style.details:
             lines += self.sent.open(scope.id, cluster.count)
         return title, *map(Text, lines)
 
@@ -139,7 +139,7 @@ class Captions:
             single = box.count < 2 and box.cluster not in self.repeated
             lines.extend(Text(line) for line in self.weights.lines(scope, box, single))
         lines.extend(Text(line) for line in self._differing(scope, box))
-        if self.sent and self.style.details:
+        if self.style.details:
             lines.extend(map(Text, self.sent.closed(scope.id, box.count)))
         if scope.failed:
             lines.extend(self._failure(scope.id))
@@ -225,7 +225,7 @@ class Captions:
         if self.style.details and not shown:
             texts = labels.filled(arguments(op.name, self._given(op, box)), width=22)
             lines.extend(Text(line) for line in texts)
-        lines.extend(map(Text, self.sent.op(op.id) if self.sent else ()))
+        lines.extend(map(Text, self.sent.op(op.id)))
         if op.failed:
             lines.extend(self._failure(op.id))
         return tuple(lines)

@@ -130,9 +130,6 @@ class BoxNumbers:
         self.view = view
         self.numbers = [numbers_of(view.recording, annotation) for annotation in annotations]
 
-    def __bool__(self) -> bool:
-        return bool(self.numbers)
-
     def lines(self, box: Box) -> tuple[Text, ...]:
         """One line per number that the box has."""
         found = (box_line(number, self.view, box) for number in self.numbers)

@@ -41,9 +41,6 @@ class GraphMarks:
         self._breaks = breaks_at(recording) if self.found else {}
         self._kernels = kernels_of(recording) if self.found else {}
 
-    def __bool__(self) -> bool:
-        return self.found
-
     def look(self, box: Box, look: Look) -> Look:
         """*look* with the outline of the graph of *box*, and marked at a graph break."""
         if self._is_break(box.id):

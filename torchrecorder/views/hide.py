@@ -73,13 +73,8 @@ def _last_of_all(view: View, hidden: Collection[str]) -> set[str]:
 
 def _filled(view: View, boxes: Iterable[str]) -> set[str | None]:
     """The clusters around some *boxes* of *view*, and None."""
-    filled: set[str | None] = {None}
-    for box in boxes:
-        around = view.boxes[box].cluster
-        while around not in filled:
-            filled.add(around)
-            around = view.clusters[around].parent if around is not None else None
-    return filled
+    homes = {view.boxes[box].cluster for box in boxes}
+    return {None, *(around for home in homes for around in view.nesting.around(home))}
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from torchrecorder.events import OpId, ScopeId, ValueId
@@ -70,13 +71,20 @@ def _of_repeats(view: View, tail: str, value: ValueId, repeats: int) -> tuple[Va
         one for one in members
         if one in recording.scopes and recording.scopes[ScopeId(one)].parent not in inside
     ]
+    found = in_each(recording, calls, value)
+    rounds, rest = divmod(len(found), repeats)  # of a fold at the tail, in each of which it is made
+    return (value,) if rest else found[found.index(value) % rounds::rounds]
+
+
+def in_each(
+    recording: RecordedRun, calls: Sequence[str], value: ValueId
+) -> tuple[ValueId, ...]:
+    """The results of *calls* in the place of *value*; only *value* if it is not one of them."""
     rows = [results(recording, call) for call in calls]
-    place = next((row.index(value) for row in rows if value in row), 0)
-    found = [row[place] for row in rows if place < len(row)]
-    if value not in found or len(found) % repeats:
+    place = next((row.index(value) for row in rows if value in row), None)
+    if place is None:
         return (value,)
-    rounds = len(found) // repeats  # of a fold at the tail, in each of which it is made
-    return tuple(found[found.index(value) % rounds::rounds])
+    return tuple([row[place] for row in rows if place < len(row)])
 
 
 def results(recording: RecordedRun, item: str) -> tuple[ValueId, ...]:
