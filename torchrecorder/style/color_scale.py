@@ -58,13 +58,10 @@ class ColorScale:
         """*look* with the colour of the box's number, or with that of the paper."""
         number = self.found.get(box.id)
         if number is None:
-            quiet = mix(look.stroke, self.theme.paper, 0.4)
-            return replace(look, fill=self.theme.paper, stroke=quiet)
-        if not math.isfinite(number):
-            wrong = self.theme.looks["failed"]
-            return replace(look, fill=wrong.fill, stroke=wrong.stroke, text=wrong.text)
-        fill = scale(self.theme.heat, self.share(number))
-        return replace(look, fill=fill, stroke=mix(fill, self.theme.ink, 0.45), text=ink(fill))
+            return self.theme.unfilled(look)
+        known = math.isfinite(number)
+        one = self._swatch(self.share(number)) if known else self.theme.looks["failed"]
+        return replace(look, fill=one.fill, stroke=one.stroke, text=one.text)
 
     def share(self, number: float) -> float:
         """The position of a number on the scale, from 0 to 1."""
