@@ -299,3 +299,18 @@ def test_ragged_sizes(dense: bool) -> None:
     assert labels.alike(sizes, 2) == f"2 × [{sizes.replace('×', ', ')}]"
     before, after = (torchrecorder.record(f, (x,)) for f in (both, lambda x: x.sin()))
     assert "-1" not in torchrecorder.compare(before, after).text()
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (["-3", "-2", "-1"], "-3 … -1"),
+        (["(:, -1)", "(:, 0)", "(:, 1)"], "(:, -1 … 1)"),
+        (["n-1", "n-2"], "n-1 … 2"),
+        (["'nearest'", "'area'"], "nearest …"),
+        (["1", "(1, 2)"], "1 …"),
+    ],
+)
+def test_the_span_of_arguments_that_differ(given: list[str], text: str) -> None:
+    """Numbers have their signs; other differences are not hidden."""
+    assert labels.span(given) == text

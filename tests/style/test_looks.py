@@ -12,6 +12,7 @@ from torchrecorder.events import OpId, ScopeKind
 from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.style.diff_colors import DiffColors
+from torchrecorder.style.figure import Look
 from torchrecorder.style.style import Style
 from torchrecorder.style.themes import THEMES, Theme
 from torchrecorder.style.merge_captions import together
@@ -210,3 +211,15 @@ def test_tooltips_of_arrows_name_the_argument() -> None:
     tooltips = {(line.tail, line.head): line.tooltip for line in figure.lines}
     assert tooltips[x, "o0"].startswith("input: 2×4") and "from" not in tooltips[x, "o0"]
     assert tooltips["o0", "o1"] == "2×4 float32\nfrom relu"
+
+
+@pytest.mark.parametrize("color", ["transparent", "/blues9/3", "red:blue"])
+def test_a_rule_may_give_any_outline_beside_a_scale(color: str) -> None:
+    """One that cannot be mixed with the paper stays as it is."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        linear(run, "fc", run.input())
+    look = Look("white", color, "red")
+    style = Style(color_by="parameters", rules=(lambda box, view, theme: look,))
+    looks = {shape.kind: shape.look for shape in draw(make_view(run.recording()), style).shapes}
+    assert looks["input"].stroke == color

@@ -78,6 +78,8 @@ def test_the_shapes_are_those_of_graphviz() -> None:
         ("red ", None),
         ("#12345", None),
         ("/blues9/10", None),
+        ("1.0 1. 1", "#ff0000"),
+        ("0.5 1.5 1", None),
         ("/nothing9/1", None),
         ("", None),
     ],

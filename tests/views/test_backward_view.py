@@ -15,7 +15,8 @@ from torchrecorder.errors import InvalidArgument, NothingFound
 from torchrecorder.export.explorer.data import page_data
 from torchrecorder.style.draw import draw
 from torchrecorder.style.style import Style
-from torchrecorder.style.themes import THEMES
+from torchrecorder.style.color import scale
+from torchrecorder.style.themes import LIGHT, THEMES
 from torchrecorder.views.backward import backward_view
 from torchrecorder.views.collapse import Collapse
 from torchrecorder.views.expand_ops import open_ops
@@ -229,3 +230,26 @@ def test_numbers_stand_on_the_boxes():
     view = make_view(stepped(), ViewOptions(depth=1, fold=False))
     said = lines(draw(view, Style(numbers=("flops", "backward_time"))))
     assert said["s1"][-2:] == ["FLOPs 1.00 kFLOP", "Backward 2.25 s"]
+
+
+@pytest.mark.parametrize("low", [0, -1])
+def test_a_range_from_zero_has_no_logarithm(low):
+    """The colours are those of the legend, in even steps."""
+    view = make_view(stepped(), ViewOptions(depth=9, fold=False))
+    figure = draw(view, Style(color_by="gradient_norm", color_range=(low, 1)))
+    assert [row.text for row in figure.legend][2] == f"{(low + 1) / 2:g}"
+    shares = {
+        shape.label[-1].text: shape.look.fill
+        for shape in figure.shapes if shape.label[-1].text.startswith("Grad norm")
+    }
+    assert shares["Grad norm 1"] == LIGHT.heat[-1]
+    assert shares["Grad norm 1e-06"] == scale(LIGHT.heat, (1e-6 - low) / (1 - low))
+
+
+def test_max_boxes_chooses_the_depth():
+    """As in the forward view."""
+    few, many = (
+        make_view(stepped(), ViewOptions(view="backward", fold=False, max_boxes=most))
+        for most in (3, 40)
+    )
+    assert len(few.boxes) < len(many.boxes)

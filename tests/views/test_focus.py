@@ -14,6 +14,7 @@ from torchrecorder.events import Role, ScopeKind, Slot
 from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.testing import Builder
+from torchrecorder.views.view import BoxKind
 
 
 def branches() -> Recording:
@@ -211,3 +212,34 @@ def test_a_frame_without_its_contents_goes_too() -> None:
         assert not any(recording.scopes[each].kind is ScopeKind.CHECKPOINT
                        for each in view.clusters)  # type: ignore[index]
         assert {each.count for each in view.clusters.values()} == ({1, 2} if fold else {1})
+
+
+def test_focus_keeps_modules_in_which_nothing_ran() -> None:
+    """As in the view of all: one may only return a number, or a weight of its own."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        with run.scope("body"):
+            with run.scope("size"):
+                pass
+            run.returns(linear(run, "fc", run.input()))
+    recording = run.recording()
+    inside = ["body.size", "body.fc", "out:0"]
+    assert boxes(view_of(recording, depth=2)) == ["x", *inside]
+    assert boxes(view_of(recording, depth=1, focus="body")) == ["0", *inside]
+
+
+def test_weights_that_were_updated_outside_are_no_inputs() -> None:
+    """They are weights of their module, as before the first step of a loop."""
+    run = Builder("loop")
+    with run.scope("loop", kind=ScopeKind.FUNCTION):
+        weight = None
+        for _ in range(3):
+            with run.scope("fc", "Linear"):
+                weight = weight or run.parameter("weight")
+                run.op("linear", run.input(), weight)
+            with run.scope("SGD", kind=ScopeKind.OPTIMIZER):
+                weight = run.op("add_", weight, writes=weight)
+    recording = run.recording()
+    drawn = view_of(recording, focus="fc", fold=False, parameters=True)
+    kinds = [box.kind for box in drawn.boxes.values()]
+    assert kinds.count(BoxKind.INPUT) == kinds.count(BoxKind.PARAMETER) == 3

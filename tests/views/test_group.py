@@ -247,3 +247,17 @@ def test_what_reads_a_weight_again_in_backward_need_not_be_in_the_group() -> Non
     found = replace(found, ops={**found.ops, last: found.ops[last].replace(recompute=True)})
     view = make_view(found, ViewOptions(group={"Part": ["mul", "weight"]}))
     assert "s:Part" in view.clusters
+
+
+def test_what_a_hidden_group_reads_from_between_its_members_has_its_readers() -> None:
+    """Although that ran, and is hidden, after the first member."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x, y = run.input("x"), run.input("y")
+        h = linear(run, "a", x)
+        with run.scope("b"):
+            h = run.op("add", h, y)
+        run.returns(linear(run, "d", linear(run, "c", h)))
+    options = {"group": {"Ends": ["a", "c"]}, "depth": 1}
+    view = view_of(run.recording(), hide=("Ends", "b"), **options)
+    assert arrows(view) == ["x -> d", "y -> d", "d -> out:0"]

@@ -8,6 +8,8 @@ from tests.figures import linear, network, regions
 from tests.views.test_fold import block, stack
 from torchrecorder.annotations.parameters import PARAMETERS
 from torchrecorder.recording import Recording
+from torchrecorder.style.captions import Captions
+from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
 from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.tree import Tree
@@ -176,3 +178,10 @@ def test_what_repeats_in_turn_lies_in_a_fold_of_blocks() -> None:
     assert {"s1", "s2", "s3", "s4"} <= set(closed["block:s1"].members)
     box = next(tree.folds())
     assert box.count == 4 and box.names[0] == "layers.0" and box.names[-1] == "layers.7"
+
+
+def test_a_block_has_no_tooltip_of_a_tensor() -> None:
+    """What its steps made is not what it is."""
+    tree = tree_of(turns(4))
+    captions = Captions(tree.view, Style())
+    assert captions.tooltip(tree.closed["block:s1"]) == ""

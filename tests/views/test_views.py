@@ -10,6 +10,7 @@ from tests.figures import arrows, boxes, clusters, linear, network, regions, vie
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import OpKind, ScopeKind
 from torchrecorder.recording import Recording
+from torchrecorder.style.draw import draw
 from torchrecorder.testing import Builder
 from torchrecorder.views.auto_depth import max_depth
 from torchrecorder.views.pipeline import ViewOptions
@@ -371,3 +372,26 @@ def test_nothing_ran() -> None:
         pass
     assert boxes(view_of(run.recording())) == ["Net"]
     assert boxes(view_of(Builder().recording())) == []
+
+
+def test_a_tensor_in_a_fold_stands_for_those_of_all_repeats() -> None:
+    """With their numbers and shapes; what leaves the fold is that of the last one alone."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        h = run.input("x")
+        for number in range(3):
+            with run.scope(str(number), "Block"):
+                h = run.op("tanh", linear(run, "fc", h), shape=(2, 4 * 2**number))
+                h = run.op("exp", h, shape=(2, 4))
+        run.op("sum", h, shape=())
+    recording = run.recording()
+    view = view_of(recording, depth="ops", tensors=True, fold="similar")
+    made = [op.outputs[0] for op in recording.ops.values()]
+    inside, last = (
+        next(box for box in view.boxes.values() if box.id == value) for value in (made[1], made[8])
+    )
+    assert inside.members == inside.instances == (made[1], made[4], made[7])
+    assert last.members == (made[8],) and not last.instances
+    assert {"2×4 … 2×16"} == {
+        text.text for shape in draw(view).shapes if shape.id == inside.id for text in shape.label
+    }

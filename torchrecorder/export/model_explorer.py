@@ -24,10 +24,10 @@ from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels
 from torchrecorder.style.captions import Captions
 from torchrecorder.style.figure import title_of
-from torchrecorder.style.merge_captions import results
 from torchrecorder.style.style import Style
 from torchrecorder.views.auto_depth import max_depth
 from torchrecorder.views.pipeline import ViewOptions, make_view
+from torchrecorder.views.tensors import results
 from torchrecorder.views.view import Arrow, Box, View
 
 COLD, HOT = "#ffffff", "#e4572e"

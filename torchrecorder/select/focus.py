@@ -28,7 +28,7 @@ from torchrecorder.events import (
 )
 from torchrecorder.graph.nodes import GradNode, Scope, Value
 from torchrecorder.graph.end_names import end_names
-from torchrecorder.graph.ops_inside import ops_inside
+from torchrecorder.graph.ops_inside import ops_inside, scopes_inside
 from torchrecorder.graph.recording import RecordedRun
 
 
@@ -66,9 +66,11 @@ class Focus:
             kept &= _before(recording, self.until)
         if self.since is not None:
             kept |= _weight_ops(recording, kept)
-        if not kept and (self.since, self.until) != (None, None):
+        alone = (self.since, self.until) == (None, None)
+        if not (kept or alone):
             raise InvalidArgument(self._nothing(recording))
-        return _Selection(recording, kept, roots).recording()
+        shown = {*scopes_inside(recording, roots)} if alone else {*roots}
+        return _Selection(recording, kept, roots, shown).recording()
 
     def _nothing(self, recording: RecordedRun) -> str:
         """The message if no op is selected."""
@@ -176,11 +178,19 @@ def _named(recording: RecordedRun, name: str) -> list[ValueId]:
 
 
 class _Selection:
-    """Builds the recording of a subset of the ops."""
+    """Builds the recording of a subset of the ops, and of the scopes *shown*, which may be empty;
+    *roots* are at the top."""
 
-    def __init__(self, recording: RecordedRun, kept: set[OpId], roots: tuple[ScopeId, ...]) -> None:
+    def __init__(
+        self,
+        recording: RecordedRun,
+        kept: set[OpId],
+        roots: tuple[ScopeId, ...],
+        shown: set[ScopeId],
+    ) -> None:
         self.whole = recording
         self.roots = roots
+        self.shown = shown
         self.ops = {op.id: op for op in recording.ops.values() if op.id in kept}
         self.made = {value for op in self.ops.values() for value in op.outputs}
         self.scopes = self._scopes()
@@ -234,8 +244,8 @@ class _Selection:
                 yield item._replace(op=item.op if item.op in self.ops else None)
 
     def _scopes(self) -> dict[ScopeId, Scope]:
-        """The scopes of the kept ops; selected scopes are at the top."""
-        inside: set[ScopeId] = set(self.roots)
+        """The scopes of the kept ops, and those that are shown; selected scopes are at the top."""
+        inside = {*self.shown}
         for op in self.ops.values():
             for scope in self.whole.within(op.scope):
                 if scope in inside:
@@ -249,7 +259,10 @@ class _Selection:
         }
 
     def _inputs(self) -> tuple[Slot, ...]:
-        """Values from outside, named as the scope's arguments or by their producer."""
+        """Values from outside, named as the scope's arguments or by their producer.
+
+        Weights and buffers that were updated outside are none: they are those of their modules.
+        """
         scopes, values = self.whole.scopes, self.whole.values
         given = {slot.value: slot.name for root in self.roots for slot in scopes[root].inputs}
         read = (slot.value for op in self.ops.values() for slot in op.inputs)
@@ -257,7 +270,10 @@ class _Selection:
             Slot(given.get(value) or self._origin(values[value]), value)
             for value in dict.fromkeys([*given, *read])
             if value not in self.made
-            and (values[value].role is Role.INPUT or values[value].producer is not None)
+            and (
+                values[value].role is Role.INPUT
+                or values[value].producer is not None and value not in self.whole.stored
+            )
         )
 
     def _origin(self, value: Value) -> str:
@@ -288,12 +304,15 @@ class _Selection:
 
     def _values(self, inputs: tuple[Slot, ...]) -> dict[ValueId, Value]:
         names = {slot.value: slot.name for slot in inputs}
-        return {
-            value.id: value.replace(role=Role.INPUT, names=(names[value.id],), producer=None)
-            if value.id in names
-            else value
-            for value in self.whole.values.values()
-        }
+        found = {**self.whole.values}
+        for item in (*names, *self.whole.stored):
+            if item in names:
+                found[item] = found[item].replace(
+                    role=Role.INPUT, names=(names[item],), producer=None
+                )
+            elif found[item].producer not in self.ops:
+                found[item] = found[item].replace(producer=None)
+        return found
 
     def _grads(self) -> dict[GradId, GradNode]:
         kept = {

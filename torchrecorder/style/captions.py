@@ -56,7 +56,7 @@ class Captions:
         self.weights = Weights(recording)
         self.differences = Differences(recording)
         self.usual = labels.usual_dtype(recording)
-        self.sent = SentCaptions(recording) if recording.communications else None
+        self.sent = SentCaptions(recording)
         self.renamed = Renaming(style.rename)
         self.composites = Composites(recording, self.renamed.cls)
         self.regions = RegionCaptions(recording)
@@ -84,7 +84,7 @@ class Captions:
     def _lines(self, box: Box) -> tuple[Text, ...]:
         if is_block(box.id):
             counted = self.weights.block(box) if self.style.counts else ""
-            return *self._block(box.names, box.count), *map(Text, filter(None, [counted]))
+            return self._block(box), *map(Text, filter(None, [counted]))
         if box.kind in (BoxKind.MODULE, BoxKind.REGION):
             return self._closed(box)
         if box.kind in (BoxKind.OP, BoxKind.HIDDEN):
@@ -94,7 +94,7 @@ class Captions:
         if box.kind is BoxKind.OUTPUT:
             return self._output(box)
         if box.kind is BoxKind.TENSOR:
-            return (Text(labels.value(self.recording.values[ValueId(box.id)], self.usual)),)
+            return (Text(self._form(box)),)
         return self._value(box)
 
     def _grad(self, grad: GradNode, box: Box) -> tuple[Text, ...]:
@@ -114,7 +114,7 @@ class Captions:
         if op is not None:
             return (Text(self._op_title(op), "title"),)
         if is_block(cluster.id):
-            return self._block(cluster.names, cluster.count)
+            return (self._block(cluster),)
         scope = self.recording.scopes[ScopeId(cluster.id)]
         title = Text(self.title(scope, cluster), "title")
         text = self._hyperparameters(scope, cluster.instances) if self.style.details else ()
@@ -122,14 +122,14 @@ class Captions:
         if self.style.counts:
             single = cluster.id not in self.repeated
             lines += filter(None, [self.weights.open(scope, self.drawn, single)])
-        if self.sent and self.style.details:
+        if self.style.details:
             lines += self.sent.open(scope.id, cluster.count)
         return title, *map(Text, lines)
 
-    def _block(self, names: tuple[str, ...], count: int) -> tuple[Text, ...]:
-        """Siblings that repeat together, or the ops of a loop."""
-        name = labels.shorten(labels.names(names) or "loop")
-        return (Text(f"{name}  ×{count}" if count > 1 else name, "title"),)
+    def _block(self, drawn: Box | Cluster) -> Text:
+        """The title of siblings that repeat together, or of the ops of a loop."""
+        name = labels.shorten(labels.names(drawn.names) or "loop")
+        return Text(name + labels.folded(drawn.count), "title")
 
     def _closed(self, box: Box) -> tuple[Text, ...]:
         scope = self.recording.scopes[ScopeId(box.id)]
@@ -139,7 +139,7 @@ class Captions:
             single = box.count < 2 and box.cluster not in self.repeated
             lines.extend(Text(line) for line in self.weights.lines(scope, box, single))
         lines.extend(Text(line) for line in self._differing(scope, box))
-        if self.sent and self.style.details:
+        if self.style.details:
             lines.extend(map(Text, self.sent.closed(scope.id, box.count)))
         if scope.failed:
             lines.extend(self._failure(scope.id))
@@ -220,13 +220,12 @@ class Captions:
         yield from map(Text, textwrap.wrap(labels.first_sentences(text, 240), 44))
 
     def _op(self, op: Op, box: Box) -> tuple[Text, ...]:
-        times = f"  ×{box.count}" if box.count > 1 else ""
-        lines = [Text(self._op_title(op) + times, "title")]
+        lines = [Text(self._op_title(op) + labels.folded(box.count), "title")]
         shown = not op.arguments or op.name in SHOWN_BY_SHAPE or self._is_shown_around(op)
         if self.style.details and not shown:
             texts = labels.filled(arguments(op.name, self._given(op, box)), width=22)
             lines.extend(Text(line) for line in texts)
-        lines.extend(map(Text, self.sent.op(op.id) if self.sent else ()))
+        lines.extend(map(Text, self.sent.op(op.id)))
         if op.failed:
             lines.extend(self._failure(op.id))
         return tuple(lines)
@@ -267,12 +266,12 @@ class Captions:
         name = self._short(self._near(value, box))
         if box.is_group:
             return Text(name, "title"), Text(f"{box.count} tensors")
-        values = [
-            self.recording.values[ValueId(instance)] for instance in box.instances or (value.id,)
-        ]
-        text = first_to_last([labels.value(value, self.usual) for value in values])
-        name += f"  ×{box.count}" if box.count > 1 else ""
-        return Text(name, "title"), Text(text)
+        return Text(name + labels.folded(box.count), "title"), Text(self._form(box))
+
+    def _form(self, box: Box) -> str:
+        """The shape of a tensor; of those of repeats that differ, the first and the last."""
+        values = map(self.recording.values.__getitem__, map(ValueId, box.instances or (box.id,)))
+        return first_to_last([labels.value(value, self.usual) for value in values])
 
     def _near(self, value: Value, box: Box) -> str:
         """A parameter's name relative to the cluster it is drawn in, or the range of several."""
@@ -293,8 +292,8 @@ class Captions:
         title = end_title("output", name)
         renamed = self.renamed.find([title, "output"])
         title = labels.shorten(title) if renamed is None else renamed
-        title += f"  ×{box.count}" if box.count > 1 else ""
-        return *labels.wrapped_at_dot(title), Text(labels.value(value, self.usual))
+        lines = labels.wrapped_at_dot(title + labels.folded(box.count))
+        return *lines, Text(labels.value(value, self.usual))
 
     def full_name(self, node: str) -> str:
         """The full name of a scope, op, value or grad node, with its path."""
@@ -324,7 +323,7 @@ class Captions:
         if grad is not None:
             return "\n".join(self.grads.tooltip(grad))
         values = [self.recording.values[ValueId(item)] for item in box.members
-                  if item in self.recording.values]
+                  if item in self.recording.values and not is_block(box.id)]
         if box.is_group:
             named = [(*value.names, value.role.value)[0] for value in values]
             return "\n".join(map("{}: {}".format, named, map(labels.value, values)))

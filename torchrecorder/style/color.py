@@ -10,7 +10,8 @@ from torchrecorder.checks import Check
 from torchrecorder.style.color_names import NAMES, SCHEMES
 
 _HEX = re.compile(r"#[0-9a-f]{3,4}|#[0-9a-f]{6}|#[0-9a-f]{8}")
-_HSV = re.compile(r"(0?\.\d+|[01](?:\.\d*)?)" + r"[\s,]+(0?\.\d+|[01](?:\.\d*)?)" * 2)
+_SHARE = r"(0?\.\d+|0\.?|1(?:\.0*)?)"
+_HSV = re.compile(_SHARE + rf"[\s,]+{_SHARE}" * 2)
 _WEIGHT = re.compile(r";(0?\.\d+|1(\.0*)?)$")
 _NOTHING = ("transparent", "none", "invis")
 
@@ -90,7 +91,9 @@ def rgb(color: str) -> tuple[int, int, int]:
 
 
 def mix(one: str, other: str, share: float) -> str:
-    """*one*, with a *share* of *other* mixed in."""
+    """*one*, with a *share* of *other* mixed in; only *one* if either is not a single colour."""
+    if not all((solid(color) or "").startswith("#") for color in (one, other)):
+        return one
     pairs = zip(rgb(one), rgb(other))
     return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in pairs)
 

@@ -37,6 +37,7 @@ class ColorScale:
         found = {box.id: self._each(box) for box in view.boxes.values()}
         self.found = {box: item for box, item in found.items() if item is not None}
         self.low, self.high = self._ends() if ends is None else ends
+        self.logarithmic = self.annotation.logarithmic and self.low > 0
 
     def _each(self, box: Box) -> float | None:
         """The number of a box; for folded siblings the mean."""
@@ -57,21 +58,18 @@ class ColorScale:
         """*look* with the colour of the box's number, or with that of the paper."""
         number = self.found.get(box.id)
         if number is None:
-            quiet = mix(look.stroke, self.theme.paper, 0.4)
-            return replace(look, fill=self.theme.paper, stroke=quiet)
-        if not math.isfinite(number):
-            wrong = self.theme.looks["failed"]
-            return replace(look, fill=wrong.fill, stroke=wrong.stroke, text=wrong.text)
-        fill = scale(self.theme.heat, self.share(number))
-        return replace(look, fill=fill, stroke=mix(fill, self.theme.ink, 0.45), text=ink(fill))
+            return self.theme.unfilled(look)
+        known = math.isfinite(number)
+        one = self._swatch(self.share(number)) if known else self.theme.looks["failed"]
+        return replace(look, fill=one.fill, stroke=one.stroke, text=one.text)
 
     def share(self, number: float) -> float:
         """The position of a number on the scale, from 0 to 1."""
         low, high = self.low, self.high
-        if self.annotation.logarithmic:
+        if self.logarithmic:
             if number <= 0:
                 return 0.0
-            low, high, number = math.log(low or 1), math.log(high or 1), math.log(number)
+            low, high, number = math.log(low), math.log(high), math.log(number)
         return (number - low) / (high - low) if high > low else 1.0
 
     def lines(self, box: Box) -> tuple[Text, ...]:
@@ -105,7 +103,7 @@ class ColorScale:
         ]
 
     def _row(self, share: float, step: int) -> str:
-        if self.annotation.logarithmic and self.low > 0:
+        if self.logarithmic:
             number = self.low * (self.high / self.low) ** share
         else:
             number = self.low + (self.high - self.low) * share
@@ -128,9 +126,6 @@ class BoxNumbers:
     def __init__(self, view: View, annotations: tuple[Union[str, Annotation], ...]) -> None:
         self.view = view
         self.numbers = [numbers_of(view.recording, annotation) for annotation in annotations]
-
-    def __bool__(self) -> bool:
-        return bool(self.numbers)
 
     def lines(self, box: Box) -> tuple[Text, ...]:
         """One line per number that the box has."""

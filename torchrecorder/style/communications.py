@@ -50,6 +50,8 @@ class SentCaptions:
     def _usual(
         self, sent: Mapping[ScopeId, list[Communication]], scope: ScopeId, count: int
     ) -> list[str]:
+        if not sent:
+            return []
         lines = [
             tuple(_lines(sent.get(sibling, ()), self.purposes))
             for sibling in self._siblings(scope, count)

@@ -132,7 +132,6 @@ def _shapes(
     numbers = BoxNumbers(
         view, tuple(number for number in style.numbers if number != style.color_by)
     )
-    more = bool(numbers or marks)
     for box in view.boxes.values():
         look, label = style.look(box, view), captions.box(box)
         if box.kind is not BoxKind.GRAD and view.is_idle(box):
@@ -141,26 +140,25 @@ def _shapes(
             label = (*label, Text(next_round(view, back)))
         if box.id in unused:
             label, look = with_readers(label, look, unused[box.id])
-        if graphs:
-            label = (*label, *graphs.lines(box))
-            look = graphs.look(box, look) if heat is None else look
+        label = (*label, *graphs.lines(box))
+        look = graphs.look(box, look) if heat is None else look
         if box.share is not None:
             look = dashed(look)
         heated = heat is not None and not failed(box.id, view)
         if heat is not None and heated:
             look, label = heat.look(box, look), (*label, *heat.lines(box))
-        if more:
-            label = (*label, *numbers.lines(box), *marks.lines(box))
-            look = marks.look(box, look, style.theme, heated=heated)
+        label = (*label, *numbers.lines(box), *marks.lines(box))
+        look = marks.look(box, look, style.theme, heated=heated)
         if box.id in round_:
             label, look = encircled(label, look, round_[box.id])
-        about = graphs.tooltip(box.members) if graphs else ()
         yield Shape(
             id=box.id,
             group=box.cluster,
             label=label,
             look=look,
-            tooltip="\n".join(filter(None, [captions.tooltip(box), *about])),
+            tooltip="\n".join(
+                filter(None, [captions.tooltip(box), *graphs.tooltip(box.members)])
+            ),
             count=box.count,
             kind=box.kind.value,
             name=captions.full_name(box.id),
@@ -219,7 +217,7 @@ def _group_look(
         look = theme.region
     if cluster.count > 1:
         look = replace(look, width=2.0)
-    if graphs and style.color_by is None:
+    if style.color_by is None:
         look = graphs.group_look(cluster, look)
     if cluster.share is not None:
         look = dashed(look)
@@ -246,7 +244,7 @@ def _lines(
         if style.edge_attributes:
             look = replace(look, attributes=style.edge_attributes)
         value, mark = same(view, arrow), marks.get(number, Mark())
-        broken = "\nacross a graph break" if graphs and graphs.crosses(arrow) else ""
+        broken = "\nacross a graph break" if graphs.crosses(arrow) else ""
         yield Line(
             tail=arrow.tail,
             head=arrow.head,
@@ -275,5 +273,4 @@ def _line_look(bundle: Bundle, theme: Theme, graphs: GraphMarks) -> Look:
     elif len(bundle.arrows) > MOST:
         look = replace(look, width=WIDE * look.width)
     broken = bundle.first.some or bundle.first.slot == GRADIENT_MESSAGE
-    look = dashed(look) if broken else look
-    return graphs.line(bundle.first, look) if graphs else look
+    return graphs.line(bundle.first, dashed(look) if broken else look)

@@ -32,9 +32,6 @@ class ErrorMarkers:
         if failure is not None and failure.backward and failure.op is not None:
             self._captions[failure.op] = "failed in backward"
 
-    def __bool__(self) -> bool:
-        return bool(self._captions)
-
     def lines(self, box: Box) -> tuple[Text, ...]:
         """The captions of a box."""
         if not self._captions:

@@ -41,9 +41,6 @@ class GraphMarks:
         self._breaks = breaks_at(recording) if self.found else {}
         self._kernels = kernels_of(recording) if self.found else {}
 
-    def __bool__(self) -> bool:
-        return self.found
-
     def look(self, box: Box, look: Look) -> Look:
         """*look* with the outline of the graph of *box*, and marked at a graph break."""
         if self._is_break(box.id):
@@ -90,10 +87,11 @@ class GraphMarks:
 
     def line(self, arrow: Arrow, look: Look) -> Look:
         """*look*, marked if *arrow* leads out of a graph."""
-        if not self.crosses(arrow):
-            return look
-        mark = self.theme.looks["failed"]
-        return replace(look, stroke=mark.stroke, dash="dashed", width=max(look.width, 1.4))
+        return self._across(look) if self.crosses(arrow) else look
+
+    def _across(self, look: Look) -> Look:
+        stroke = self.theme.looks["failed"].stroke
+        return replace(look, stroke=stroke, dash="dashed", width=max(look.width, 1.4))
 
     def crosses(self, arrow: Arrow) -> bool:
         """Whether *arrow* leads from one graph into another, or to or from Python."""
@@ -116,9 +114,7 @@ class GraphMarks:
         if any(map(self._is_break, python)):
             yield LegendEntry("breaks the graph, runs in Python", self._at_break(plain))
         if any(map(self.crosses, self.view.arrows)):
-            mark = self.theme.looks["failed"]
-            dashed = replace(plain, stroke=mark.stroke, dash="dashed", width=1.4)
-            yield LegendEntry("arrow across a graph break", dashed)
+            yield LegendEntry("arrow across a graph break", self._across(plain))
 
     @cached_property
     def _graph_of(self) -> dict[str, float]:

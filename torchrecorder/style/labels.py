@@ -21,6 +21,9 @@ DTYPES = {"bfloat16": "bf16", "float16": "f16", "float64": "f64", "complex64": "
 NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 """A number in the text of an argument."""
 
+SIGNED = re.compile(rf"(?:(?<![\w)\]])-)?{NUMBER.pattern}")
+"""A number with its sign; the one in ``n-1`` has none."""
+
 SIZES = re.compile(r"(?:\b\d+|\?)(?:×(?:\d+|\?))+")
 """The sizes in the text of a tensor."""
 
@@ -46,6 +49,11 @@ def count(number: int) -> str:
 def parameters(number: int) -> str:
     """The number of weights as text; empty for 0."""
     return f"{count(number)} params" if number > 1 else "1 param" if number else ""
+
+
+def folded(number: int) -> str:
+    """``  ×4``, after the title of a fold; empty for a single box."""
+    return f"  ×{number}" if number > 1 else ""
 
 
 @lru_cache(maxsize=4096)
@@ -148,24 +156,20 @@ def names(siblings: tuple[str, ...]) -> str:
 
 
 def span(texts: Sequence[str]) -> str:
-    """One text for several that differ in their numbers, with the range of each number.
+    """One text for several that differ in their numbers, with the range of each number; the first
+    of several that differ in other ways.
 
     Example:
-        >>> span(["(:, 0)", "(:, 1)", "(:, 2)"])
-        '(:, 0 … 2)'
+        >>> span(["(:, 0)", "(:, 1)", "(:, 2)"]), span(["'nearest'", "'area'"])
+        ('(:, 0 … 2)', 'nearest …')
     """
     first = texts[0]
     if all(text == first for text in texts):
         return first
-    numbers = [NUMBER.findall(text) for text in texts]
-    if len({len(number) for number in numbers}) > 1:
-        return f"{first} …"
-    parts, message = NUMBER.split(first), ""
-    for place, between in enumerate(parts):
-        message += between
-        if place < len(numbers[0]):
-            message += _range([number[place] for number in numbers])
-    return message
+    if len({SIGNED.sub("0", text) for text in texts}) > 1:
+        return first.strip("'\"") + " …"
+    numbers = zip(*map(SIGNED.findall, texts))
+    return SIGNED.sub(lambda found: _range(next(numbers)), first)
 
 
 @lru_cache(maxsize=4096)

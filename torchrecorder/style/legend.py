@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from torchrecorder.style.color import mix
 from torchrecorder.style.figure import LegendEntry, Look
 from torchrecorder.style.style import Style, family_of, failed
 from torchrecorder.style.themes import NAMES
@@ -51,4 +50,4 @@ def _look(name: str, kind: str, style: Style) -> Look:
     look = theme.outlined(name, kind)
     if style.color_by is None or name == "failed":
         return look
-    return replace(look, fill=theme.paper, stroke=mix(look.stroke, theme.paper, 0.4))
+    return theme.unfilled(look)

@@ -11,8 +11,9 @@ from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels
 from torchrecorder.style.captions import Captions
 from torchrecorder.style.circles import is_symbol
-from torchrecorder.style.merge_captions import first_to_last, outputs_of_repeats, same
+from torchrecorder.style.merge_captions import first_to_last, same
 from torchrecorder.views.bundles import FLOW_OF, MOST, Bundle, FlowKind, is_gradient, values_of
+from torchrecorder.views.tensors import in_each
 from torchrecorder.views.view import Arrow, BoxKind, View
 
 WITH_SHAPE = (
@@ -212,10 +213,8 @@ def _shape_of(view: View, arrow: Arrow, captions: Captions) -> str:
     value = view.given(arrow)
     if value is None:
         return ""
+    found = in_each(view.recording, view.boxes[arrow.tail].instances, value)
     values = view.recording.values
-    if not view.boxes[arrow.tail].instances:
-        return labels.value(values[value], captions.usual)
-    found = outputs_of_repeats(view, arrow, value)
     return first_to_last([labels.value(values[item], captions.usual) for item in found])
 
 

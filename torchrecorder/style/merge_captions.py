@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from torchrecorder.events import OpId, ScopeId, ValueId
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels
+from torchrecorder.views.tensors import in_each, results
 from torchrecorder.views.view import Arrow, View
 
 MOST = 5
@@ -61,17 +62,6 @@ def times(recording: RecordedRun, count: int, instances: Sequence[str]) -> str:
     return f"×{low} … {high}" if low < high == count else f"×{count}"
 
 
-def outputs_of_repeats(view: View, arrow: Arrow, value: ValueId) -> Iterator[ValueId]:
-    """The output of the tail of an arrow, in each of the repeats for which it stands."""
-    box, recording = view.boxes[arrow.tail], view.recording
-    rows = [results(recording, instance) for instance in box.instances]
-    place = next((row.index(value) for row in rows if value in row), -1)
-    if place < 0:
-        yield value
-        return
-    yield from (row[place] for row in rows if place < len(row))
-
-
 def same(view: View, arrow: Arrow) -> ValueId | None:
     """The output of the tail of an arrow; of the first repeat, if it stands for several.
 
@@ -80,8 +70,9 @@ def same(view: View, arrow: Arrow) -> ValueId | None:
     value = view.given(arrow) or arrow.value
     if value is None:
         return value
-    if view.boxes[arrow.tail].instances:
-        return next(outputs_of_repeats(view, arrow, value))
+    instances = view.boxes[arrow.tail].instances
+    if instances:
+        return in_each(view.recording, instances, value)[0]
     return _of_first(view.recording, arrow.tail, value)
 
 
@@ -114,12 +105,3 @@ def result(recording: RecordedRun, item: str, value: ValueId | None) -> int:
     """The index of a value among the results of an op or scope; their number if it is not one."""
     found = results(recording, item)
     return found.index(value) if value in found else len(found)
-
-
-def results(recording: RecordedRun, item: str) -> tuple[ValueId, ...]:
-    """The results of an op or scope, in their order; empty for anything else."""
-    op = recording.ops.get(OpId(item))
-    if op is not None:
-        return op.outputs
-    scope = recording.scopes.get(ScopeId(item))
-    return tuple([slot.value for slot in scope.outputs]) if scope is not None else ()

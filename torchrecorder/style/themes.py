@@ -78,6 +78,10 @@ class Theme:
             )
         return self._outlined[family, kind]
 
+    def unfilled(self, look: Look) -> Look:
+        """*look* of a box without the number that colours others."""
+        return replace(look, fill=self.paper, stroke=mix(look.stroke, self.paper, 0.4))
+
     @cached_property
     def update(self) -> Look:
         """Look of an arrow that carries updated weights, buffers or the state of an optimizer."""

@@ -31,7 +31,7 @@ class Weights:
         *single*: the box stands for this call only, not for all rounds of a loop."""
         count = self._count(self.all, [scope.id])
         counts = [self._count(self.all, [instance]) for instance in box.instances]
-        frozen = self._frozen(box, count) if count else ""
+        frozen = self._frozen(box.members, count) if count else ""
         if len(set(counts)) > 1:
             whole = labels.count(self._count(self.all, box.instances))
             total = f", {whole} in total" if box.count > 1 else ""
@@ -59,13 +59,11 @@ class Weights:
             inside = tuple(self.inside.scopes(scope.id))
         else:
             return call
-        count, trained = (int(one.of(inside) or 0) for one in (self.all, self.trained))
+        count = int(self.all.of(inside) or 0)
         if not count:
             return call
-        frozen = ""
-        if self.mixed and trained < count:
-            frozen = f", {_part(count, trained)}" if trained else ", frozen"
-        return ", ".join(filter(None, [labels.parameters(count) + kind + frozen, call]))
+        text = labels.parameters(count) + kind + self._frozen(inside, count)
+        return ", ".join(filter(None, [text, call]))
 
     def block(self, box: Box) -> str:
         """The parameters in a closed block of siblings, or in a fold of equal ones."""
@@ -74,9 +72,9 @@ class Weights:
         if not total:
             return ""
         if each * box.count != total:  # the rounds of a loop share some, or they differ
-            return labels.parameters(total) + self._frozen(box, total)
+            return labels.parameters(total) + self._frozen(box.members, total)
         times = f"{box.count} × " if box.count > 1 else ""
-        return times + labels.parameters(each) + self._frozen(box, each)
+        return times + labels.parameters(each) + self._frozen(box.members, each)
 
     def _is_innermost(self, scope: Scope) -> bool:
         """Whether nothing but operations and modes such as ``no_grad`` ran in it."""
@@ -113,12 +111,12 @@ class Weights:
         calls = self._calls(scope.module)
         return len(calls) > 1 and len(calls.keys() & box.members) > 1
 
-    def _frozen(self, box: Box, each: int) -> str:
+    def _frozen(self, members: Iterable[str], each: int) -> str:
         """A text about frozen parameters; empty unless the model has both frozen and trained ones.
-        Each of the siblings that *box* stands for has *each* parameters."""
+        Each of the siblings that have these *members* has *each* parameters."""
         if not self.mixed:
             return ""
-        every, trained = (int(one.of(box.members) or 0) for one in (self.all, self.trained))
+        every, trained = (int(one.of(members) or 0) for one in (self.all, self.trained))
         if trained == every:
             return ""
         if not trained:

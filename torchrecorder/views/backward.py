@@ -15,13 +15,15 @@ from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, View
 from torchrecorder.views.full_view import KIND_OF_ROLE
 
 
-def backward_view(recording: RecordedRun, depth: int | None = None) -> View:
+def backward_view(
+    recording: RecordedRun, depth: int | None = None, max_boxes: int = ENOUGH
+) -> View:
     """The autograd graph behind a run, grouped by the scopes whose forward made it.
 
     If backward ran, boxes are in the order in which they ran. Leaves, which accumulate gradients,
     are drawn as parameters or inputs. *depth* is the number of levels of scopes that are open, as
     in the forward view. One more than all also opens ops with several nodes, as groups. None
-    chooses a depth with at most about 40 boxes.
+    chooses the deepest with at most *max_boxes* boxes.
 
     Raises:
         InvalidArgument: There is no autograd graph.
@@ -35,16 +37,16 @@ def backward_view(recording: RecordedRun, depth: int | None = None) -> View:
     depths = view.nesting.depth
     deepest = max(depths.values()) + 1
     if depth is None:
-        depth = _fitting(view, depths, deepest)
+        depth = _fitting(view, depths, deepest, max_boxes)
     return Collapse(depth)(view) if depth < deepest else view
 
 
-def _fitting(view: View, depths: Mapping[str | None, int], deepest: int) -> int:
-    """The deepest depth that draws at most about 40 boxes, as forward; 1 at least."""
+def _fitting(view: View, depths: Mapping[str | None, int], deepest: int, most: int) -> int:
+    """The deepest depth that draws at most *most* boxes; 1 at least."""
     for depth in range(deepest, 1, -1):
         closed = {cluster for cluster in view.clusters if depths[cluster] == depth}
         open_ = sum(1 for box in view.boxes.values() if depths[box.cluster] < depth)
-        if len(closed) + open_ <= ENOUGH:
+        if len(closed) + open_ <= most:
             return depth
     return min(1, deepest)
 
@@ -54,6 +56,7 @@ class _Backward:
 
     def __init__(self, recording: RecordedRun) -> None:
         self.recording = recording
+        self.passes = {run.op for run in recording.backward_runs}
         self.order = {ran.grad: place for place, ran in reversed([*enumerate(recording.grad_runs)])}
         self.values = {edge: value for value, edge in reversed([*value_edges(recording)])}
         self.homes = self._homes()
@@ -81,17 +84,13 @@ class _Backward:
         for grad in self.recording.grad_nodes.values():
             if grad.owner is not None:
                 several = len(self.recording.owned.get(grad.owner, ())) > 1
-                shared = several and not self._is_pass(grad.owner)
+                shared = several and grad.owner not in self.passes  # of a double backward
                 homes[grad.id] = grad.owner if shared else grad.scope
         for grad in self.recording.grad_nodes.values():
             for edge in grad.next:
                 if edge is not None and grad.id in homes:
                     homes.setdefault(edge.grad, grad.scope)
         return homes
-
-    def _is_pass(self, op: OpId) -> bool:
-        """Whether an op is a call of backward: nodes of a double backward are not drawn in it."""
-        return any(run.op == op for run in self.recording.backward_runs)
 
     def _id(self, grad: GradNode) -> str:
         return grad.id if grad.variable is None else grad.variable

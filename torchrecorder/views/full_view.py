@@ -111,11 +111,11 @@ class _Whole:
                 yield self._source(value)
 
     def _source(self, value: ValueId) -> Box:
-        kind = KIND_OF_ROLE[self.recording.values[value].role]
+        one = self.values[value]
+        kind = KIND_OF_ROLE[self.stored.get(value, one.role)]
         around = None
         if kind is not BoxKind.INPUT:
             around = self._before(value, self.nesting.common(self._reading(value)))
-        one = self.values[value]
         if not self._rewritten.isdisjoint((*one.names, one.storage)):
             around = self._outside_modes(around)
             if kind in (BoxKind.CONSTANT, BoxKind.BUFFER) and one.storage != NO_STORAGE:

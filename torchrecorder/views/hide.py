@@ -73,13 +73,8 @@ def _last_of_all(view: View, hidden: Collection[str]) -> set[str]:
 
 def _filled(view: View, boxes: Iterable[str]) -> set[str | None]:
     """The clusters around some *boxes* of *view*, and None."""
-    filled: set[str | None] = {None}
-    for box in boxes:
-        around = view.boxes[box].cluster
-        while around not in filled:
-            filled.add(around)
-            around = view.clusters[around].parent if around is not None else None
-    return filled
+    homes = {view.boxes[box].cluster for box in boxes}
+    return {None, *(around for home in homes for around in view.nesting.around(home))}
 
 
 @dataclass(frozen=True)
@@ -362,17 +357,25 @@ def _origin(view: View, value: ValueId | None, removed: Mapping[str, None]) -> V
     return value
 
 
-def _behind(view: View, removed: dict[str, None]) -> dict[str, tuple[str, ...]]:
-    """For each hidden box, the shown boxes that feed it, also through other hidden ones."""
+def _behind(view: View, removed: Mapping[str, None]) -> Mapping[str, Mapping[str, None]]:
+    """For each hidden box, the shown boxes that feed it, also through other hidden ones.
+
+    A group of siblings may read what ran between them, in a box after its own.
+    """
     feeding: dict[str, list[str]] = {box: [] for box in removed}
     for arrow in view.arrows:
         if arrow.head in removed:
             feeding[arrow.head].append(arrow.tail)
-    behind: dict[str, tuple[str, ...]] = {}
-    for box in view.boxes:
-        if box in removed:
+    place = {box: number for number, box in enumerate(view.boxes) if box in removed}
+    later = {tail for box in place for tail in feeding[box] if place.get(tail, -1) > place[box]}
+    behind: dict[str, dict[str, None]] = {box: {} for box in place}
+    grows = True
+    while grows:
+        grows = False
+        for box in place:
             tails: dict[str, None] = {}
             for tail in feeding[box]:
-                tails.update(dict.fromkeys(behind.get(tail, ()) if tail in removed else (tail,)))
-            behind[box] = tuple(tails)
+                tails.update(behind[tail] if tail in removed else {tail: None})
+            grows |= box in later and len(tails) > len(behind[box])
+            behind[box] = tails
     return behind

@@ -33,7 +33,7 @@ from torchrecorder.views.fold.micro_batches import micro_batches
 from torchrecorder.select.focus import Focus
 from torchrecorder.views.fold.fold import Fold, repeats
 from torchrecorder.select.functions import LOOSE, WithFunctions
-from torchrecorder.select.group import GroupSiblings
+from torchrecorder.select.group import GroupSiblings, patterns
 from torchrecorder.views.hide import HideNamed, HideOps, HideStored, NamedScopes, hide_passes
 from torchrecorder.views.expand_ops import open_ops
 from torchrecorder.views.inputs import group_inputs
@@ -151,7 +151,8 @@ class ViewOptions(Checked):
     )
     view: Literal["forward", "backward"] = option(
         "Which pass is drawn. ``\"forward\"``, or ``\"backward\"``: the autograd graph, in the "
-        "direction of the gradients. Of the other options of a view, only *depth* applies to it.",
+        "direction of the gradients. Of the other options of a view, *depth*, *max_boxes*, "
+        "*focus*, *since*, *until*, *group*, *functions* and *fold* apply to it.",
         one_of("forward", "backward"),
         default="forward",
     )
@@ -203,11 +204,12 @@ def make_view(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> V
     """
     check_recording(recording)
     grouped = WithFunctions(options.functions)(GroupSiblings(options.group)(recording))
-    HideNamed(_patterns(options.hide)).check("hide", grouped)
-    NamedScopes(_patterns(options.closed)).check("closed", grouped)
+    HideNamed(patterns(options.hide)).check("hide", grouped)
+    NamedScopes(patterns(options.closed)).check("closed", grouped)
     part = Focus(options.focus, options.since, options.until)(grouped)
     if options.view == "backward":
-        view = backward_view(part, sys.maxsize if options.depth == OPS else options.depth)
+        depth = sys.maxsize if options.depth == OPS else options.depth
+        view = backward_view(part, depth, options.max_boxes)
         if options.fold:
             view = Fold(similar=options.fold == "similar")(view)
         return replace(view, unfolded=partial(_unfolded_backward, part, options))
@@ -281,8 +283,8 @@ def plan(
     """
     quiet = quiet or find_quiet(recording, options)
     choice = choice or choice_of(recording, options, quiet)
-    unwanted = HideNamed(_patterns(options.hide))
-    closed = NamedScopes(_patterns(options.closed)).scopes(recording)
+    unwanted = HideNamed(patterns(options.hide))
+    closed = NamedScopes(patterns(options.closed)).scopes(recording)
     closed |= choice.closed | unwanted.scopes(recording)
     close = Collapse(choice.depth, quiet, closed)
     steps: list[Step] = [] if options.queries else [hide_overwritten]
@@ -333,8 +335,3 @@ def find_quiet(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> 
         return is_query(op) and op.id not in needed or op.id in decided
 
     return quiet
-
-
-def _patterns(names: str | tuple[str, ...]) -> tuple[str, ...]:
-    given = names.split(",") if isinstance(names, str) else names
-    return tuple(pattern.strip() for pattern in given if pattern.strip())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from torchrecorder.events import OpId, ValueId
+from torchrecorder.events import ValueId
 from torchrecorder.views.view import Arrow, BoxKind, View
 
 DrawnEdge = tuple[str, str]
@@ -41,7 +41,6 @@ def readers(view: View, arrow: Arrow) -> Iterator[str]:
     head = view.boxes[arrow.head]
     if head.kind is BoxKind.OUTPUT:
         yield head.id
-    for member in head.members:
-        op = view.recording.ops.get(OpId(member))
-        if op is not None and any(slot.value == arrow.value for slot in op.inputs):
-            yield op.id
+    for op in dict.fromkeys(view.recording.consumers.get(arrow.value or ValueId(""), ())):
+        if view.box_of.get(op) == head.id:
+            yield op

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from torchrecorder.events import ValueId
+from torchrecorder.events import OpId, ScopeId, ValueId
+from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.view import Arrow, Box, BoxKind, View
 
 
 def show_tensors(view: View) -> View:
     """Put a box for the tensor into each arrow between two boxes that compute.
 
-    A value that is only an output gets no second box.
+    A value that is only an output gets no second box. A box in a fold stands for the tensor of each
+    repeat.
     """
     flows = _flows(view)
     arrows = [arrow for arrow in view.arrows if arrow.value not in flows]
@@ -43,12 +46,51 @@ def _boxes(view: View, flows: dict[ValueId, list[Arrow]]) -> dict[str, Box]:
         ends = (view.boxes[end] for arrow in parts for end in (arrow.tail, arrow.head))
         inner = (box.cluster for box in ends if box.kind is not BoxKind.OUTPUT)
         around = nesting.common(inner)
-        made.setdefault(parts[0].tail, []).append(
-            Box(value, BoxKind.TENSOR, around, (value,))
-        )
+        box = Box(value, BoxKind.TENSOR, around, (value,))
+        repeats = view.copies(box)
+        if repeats > 1:
+            found = _of_repeats(view, parts[0].tail, value, repeats)
+            members = tuple(item for item in found if item == value or item not in flows)
+            box = box.replace(members=members, instances=found)
+        made.setdefault(parts[0].tail, []).append(box)
+    moved = {member for row in made.values() for tensor in row for member in tensor.members}
     boxes: dict[str, Box] = {}
     for box in view.boxes.values():
-        kept = tuple(member for member in box.members if member not in flows)
+        kept = tuple(member for member in box.members if member not in moved)
         boxes[box.id] = box if len(kept) == len(box.members) else box.replace(members=kept)
         boxes.update((tensor.id, tensor) for tensor in made.get(box.id, ()))
     return boxes
+
+
+def _of_repeats(view: View, tail: str, value: ValueId, repeats: int) -> tuple[ValueId, ...]:
+    """The tensors in place of *value* that the box *tail* made in so many repeats around it; only
+    *value* if they are unknown."""
+    recording, members = view.recording, view.boxes[tail].members
+    inside = frozenset(members)
+    calls = [one for one in members if one in recording.ops] if tail in recording.ops else [
+        one for one in members
+        if one in recording.scopes and recording.scopes[ScopeId(one)].parent not in inside
+    ]
+    found = in_each(recording, calls, value)
+    rounds, rest = divmod(len(found), repeats)  # of a fold at the tail, in each of which it is made
+    return (value,) if rest else found[found.index(value) % rounds::rounds]
+
+
+def in_each(
+    recording: RecordedRun, calls: Sequence[str], value: ValueId
+) -> tuple[ValueId, ...]:
+    """The results of *calls* in the place of *value*; only *value* if it is not one of them."""
+    rows = [results(recording, call) for call in calls]
+    place = next((row.index(value) for row in rows if value in row), None)
+    if place is None:
+        return (value,)
+    return tuple([row[place] for row in rows if place < len(row)])
+
+
+def results(recording: RecordedRun, item: str) -> tuple[ValueId, ...]:
+    """The results of an op or scope, in their order; empty for anything else."""
+    op = recording.ops.get(OpId(item))
+    if op is not None:
+        return op.outputs
+    scope = recording.scopes.get(ScopeId(item))
+    return tuple([slot.value for slot in scope.outputs]) if scope is not None else ()

@@ -113,15 +113,6 @@ class Parallel:
                     return row, self.items.at[box] - self.items.at[member]
         return None
 
-    def partner(self, box: str, inside: str) -> int | None:
-        """The row of *box* that is parallel to one around *inside*."""
-        if self.pairs:
-            for _, _, member in self._seats(inside):
-                spot = self.spot(box, member)
-                if spot is not None:
-                    return spot[0]
-        return None
-
 
 def _pair(first: int, second: int) -> RowPair:
     return (first, second) if first < second else (second, first)

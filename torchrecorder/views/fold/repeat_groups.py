@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, partial
-from typing import NamedTuple
 
-from torchrecorder.events import NO_STORAGE, OpId, ScopeId, ScopeKind, ValueId
+from torchrecorder.events import NO_STORAGE, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.fold.blocks import (
-    PREFIX,
-    Readers,
-    Unit,
-    block_id,
-    blocks,
-    is_block,
-    items_of,
-    unit_of,
-)
+    Readers, Unit, block_id, blocks, is_block, items_of, unit_of,
+)  # fmt: skip
 from torchrecorder.views.bundles import FlowClassifier
 from torchrecorder.views.collapse import SOURCES
 from torchrecorder.views.fold.sibling_index import SiblingIndex
@@ -33,55 +25,22 @@ def with_block_clusters(
     items = SiblingIndex(view)
     parents: dict[str, str | None] = {}
     keys: dict[str, object] = {}
-    for around, row, found in _repeats(items, unit):
-        keys.update((row[position], key) for position, key in found.scopes)
-        for key, places in found.blocks:
-            members = [place.item(row) for place in places]
-            block = block_id(members)
-            keys[block] = key
-            parents[block] = around
-            parents.update(dict.fromkeys(members, block))
+    for around in (None, *view.clusters):
+        row = items.siblings(around)
+        units = [unit(view.recording, item) for item in row] if len(row) > 1 else []
+        keys.update((one.items[0], one.key) for one in units if one.alone)
+        for run in blocks(units, cache(partial(_readers, items, row))):
+            for part in run:
+                members = items_of(part)
+                block = block_id(members)
+                keys[block] = tuple(one.key for one in part)
+                parents[block] = around
+                parents.update(dict.fromkeys(members, block))
     if not parents:
         return items, keys
     blocked = with_parents(view, parents)
     boxes = {**blocked.boxes, **_own_sources(blocked, keys)}
     return SiblingIndex(replace(blocked, boxes=boxes), items), keys
-
-
-class _BlockPosition(NamedTuple):
-    """A sibling by its position in the row, or the block (of blocks) that starts there."""
-
-    position: int
-    levels: int
-
-    def item(self, row: Sequence[str]) -> str:
-        """The id of the sibling or block in *row*."""
-        return PREFIX * self.levels + row[self.position]
-
-
-@dataclass
-class _Repeats:
-    """The scopes and blocks of siblings in a row that may repeat, each with its fold key."""
-
-    scopes: list[tuple[int, Hashable]]
-    blocks: list[tuple[Hashable, list[_BlockPosition]]]
-
-
-def _repeats(
-    items: SiblingIndex, unit: Callable[[RecordedRun, str], Unit]
-) -> Iterator[tuple[str | None, list[str], _Repeats]]:
-    """The scopes and blocks of each cluster that may repeat, computed once for equal clusters."""
-    known: dict[Hashable, _Repeats] = {}
-    recording = items.view.recording
-    for around in (None, *items.view.clusters):
-        row = items.siblings(around)
-        if len(row) < 2:
-            continue
-        signature = _signature(recording, around, row)
-        if signature not in known:
-            units = [unit(recording, item) for item in row]
-            known[signature] = _in_row(units, cache(partial(_readers, items, row)))
-        yield around, row, known[signature]
 
 
 def _readers(items: SiblingIndex, row: Sequence[str]) -> Readers:
@@ -99,28 +58,6 @@ def _readers(items: SiblingIndex, row: Sequence[str]) -> Readers:
         item: [reader for reader in found if reader not in zeroing]
         for item, found in readers.items()
     }
-
-
-def _signature(recording: RecordedRun, around: str | None, row: Sequence[str]) -> Hashable:
-    """A key that is equal for scopes of equal structure with the same visible steps."""
-    scope = recording.scopes.get(ScopeId(around or ""))
-    steps = [recording.scopes.get(ScopeId(item)) or recording.ops.get(OpId(item)) for item in row]
-    if scope is None or None in steps:
-        return around
-    shown = tuple(step.index - scope.index for step in steps if step is not None)
-    return recording.structures[scope.id], shown
-
-
-def _in_row(units: Sequence[Unit], readers: Callable[[], Readers]) -> _Repeats:
-    places = {unit.items[0]: _BlockPosition(position, 0) for position, unit in enumerate(units)}
-    scopes = [(place, unit.key) for place, unit in enumerate(units) if unit.alone]
-    found = _Repeats(scopes, [])
-    for parts in blocks(units, readers):
-        for part in parts:
-            members = [places[item] for item in items_of(part)]
-            places[block_id(items_of(part))] = members[0]._replace(levels=members[0].levels + 1)
-            found.blocks.append((tuple(unit.key for unit in part), members))
-    return found
 
 
 def without_single_blocks(view: View, kept: Collection[str] = ()) -> View:

@@ -16,7 +16,6 @@ from torchrecorder.views.fold.blocks import (
 from torchrecorder.views.fold.equal import Equal
 from torchrecorder.views.fold.micro_batches import micro_batches
 from torchrecorder.views.fold.own_sources import FEWEST, OwnSources
-from torchrecorder.views.fold.shared_groups import every_group
 from torchrecorder.views.fold.sibling_index import SiblingIndex
 from torchrecorder.views.view import View
 
@@ -71,10 +70,7 @@ class SiblingRows:
 
     def every_group(self) -> Iterator[tuple[str, ...]]:
         """The siblings that fold in any cluster, with the inputs of their own."""
-        if isinstance(self.rule, Equal) and not self.micro_batches:
-            found = iter(every_group(self.rule.connections, self.rule.keys, self.groups))
-        else:
-            found = map(self.groups, (None, *self.view.clusters))
+        found = map(self.groups, (None, *self.view.clusters))
         return self.with_sources(chain.from_iterable(found), set())
 
     def _parts_of_batches(self, around: str | None) -> Iterator[tuple[str, ...]]:
