@@ -148,6 +148,7 @@ def test_what_has_no_name() -> None:
     pair, _hidden, place, number = [ones(), ones()], ones(), 0, 3.0
     assert names(lambda: torch.add(*pair)) == ["-", "-"]
     assert names(lambda: torch.stack([*pair])) == ["-", "-"]
+    assert names(lambda: torch.stack((lambda: pair)())) == ["-", "-"]
     assert names(lambda: (lambda: pair[0])().sum()) == ["-"]
     assert names(lambda: _hidden.sum()) == ["-"]
     assert names(lambda: pair[place].sum()) == ["-"]

@@ -47,7 +47,7 @@ def name_constants(
     *frame* is that in which the function mode was called.
     """
     frame = caller_of_function(frame)
-    is_users = sources.file(frame.f_code.co_filename) is not None and not call.facts.dispatched
+    is_users = sources.file(frame.f_code.co_filename) is not None
     expression = expression_at(frame) if is_users else None
     if expression is not None:
         unknown = [tensor for _, tensor in call.tensors if id(tensor) in early.unnamed]
@@ -123,8 +123,8 @@ def _of_operator(
         case _ if facts.name == _CONDITION:
             return node
     if not all(isinstance(item, Tensor) for item in args[:2]):  # it may be a reflected operator
-        operands = [operand for operand in operands if _dotted(operand)]
-        return operands[0] if len(operands) == 1 else None
+        named = [operand for operand in operands if _dotted(operand)]
+        return named.pop() if len(named) == 1 else None
     return dict(enumerate(operands)).get(place.position)
 
 
