@@ -228,6 +228,25 @@ def test_explore(project):
     assert f'href="_images/{page.name}"' in (out / "index.html").read_text()
 
 
+def test_options_of_one_format(project):
+    """What only a figure has does not count for its page, and defaults hold where they can."""
+    conf = (project.folder / "conf.py").read_text()
+    project.write("conf.py", conf + "torchrecorder_defaults = {'layout': 'dot'}\n")
+    page = PAGE.replace(":width: 80%", ":explore:\n       :times: no")
+    project.write("index.rst", page + "\n" + PAGE.split("See")[0].replace("2\n", "1\n").replace(
+        ":name: the-net", ":format: html"
+    ).replace("Page\n    ====", ""))
+    out = project.build()
+    assert len(list((out / "_images").glob("torchrecorder-*.html"))) == 2
+    project.build("latex")
+
+
+def test_numbers_are_measured(project):
+    """Those that a figure shows, without an option of the run."""
+    project.write("index.rst", PAGE.replace(":width: 80%", ":numbers: backward_time, flops"))
+    assert all("FLOP" in svg for svg in _svgs(project.build()))
+
+
 DARK_PAPER = "body, div.body { background: oklch(0.2 0.02 250); color: white }"
 
 

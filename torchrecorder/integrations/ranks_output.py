@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from torchrecorder.checks import check_one, whole_number
 from torchrecorder.integrations.drawing_arguments import (
     add_drawing_arguments,
     add_output_argument,
@@ -37,11 +38,11 @@ def show(make: Callable[[], Ranks], options: argparse.Namespace, doing: str) -> 
     """
     chosen = drawing_options(options)
     check(options.output or [], chosen)
+    check_one("-n", options.n, whole_number(1))
     with Progress() as progress:
         progress.now(doing)
         run = make()
-        if options.output:
-            tell(write(run, options.output, chosen, progress), options.output)
+        tell(write(run, options.output or [], chosen, progress), on_stderr=options.json)
     if options.json:
         print(json.dumps(_as_data(run), indent=2))
     elif not options.output:
