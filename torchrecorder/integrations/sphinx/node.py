@@ -42,6 +42,12 @@ def message_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
+def size_style(given: Any) -> str:
+    """The CSS of the width and height in a mapping or node; lengths without a unit are pixels."""
+    sizes = [(side, given.get(side)) for side in ("width", "height")]
+    return "; ".join(f"{side}: {size}{'px' * size.isdigit()}" for side, size in sizes if size)
+
+
 @contextmanager
 def notices_to(report: Callable[[str], None]) -> Iterator[None]:
     """Pass warnings of torchrecorder to *report*, each text once; others are shown as usual."""

@@ -14,7 +14,9 @@ from sphinx.util import logging
 
 from torchrecorder.export.exporter import write_file
 from torchrecorder.integrations.sphinx.links import aside, with_addresses, with_names
-from torchrecorder.integrations.sphinx.node import Recorded, cache_of, message_of, notices_to
+from torchrecorder.integrations.sphinx.node import (
+    Recorded, cache_of, message_of, notices_to, size_style,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -95,8 +97,7 @@ def _written(translator: Any, name: str, contents: str) -> str:
 
 def _size(node: Recorded) -> str:
     """The style attribute for the requested width and height."""
-    sizes = [(name, node[name]) for name in ("width", "height") if node[name]]
-    style = "; ".join(f"{name}: {size}{'px' * size.isdigit()}" for name, size in sizes)
+    style = size_style(node)
     return f' style="{style}"' if style else ""
 
 
