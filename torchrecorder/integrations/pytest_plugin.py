@@ -196,8 +196,8 @@ class AssertBudgets:
 
 
 def portable(recording: Recording) -> Recording:
-    """*recording* without facts that depend on the machine: source lines, versions,
-    measurements."""
+    """*recording* without facts that depend on the machine or its files: source lines, functions
+    with their files, graphs of the compiler, versions, measurements."""
     run = replace(recording.run, torch_version="", notes=(), lost=0)
     scopes = {key: scope.replace(source=None) for key, scope in recording.scopes.items()}
     ops = {key: op.replace(source=None) for key, op in recording.ops.items()}
@@ -208,6 +208,10 @@ def portable(recording: Recording) -> Recording:
         ops=MappingProxyType(ops),
         measured=MappingProxyType({}),
         statistics=(),
+        function_calls=MappingProxyType({}),
+        compiled_graphs=(),
+        graph_breaks=(),
+        fused_kernels=(),
     )
 
 
