@@ -94,6 +94,18 @@ def test_other_builders(project, builder):
     assert found
 
 
+@pytest.mark.parametrize(
+    ("builder", "suffix", "text"),
+    [("man", ".1", r"[one {a} \- b]"), ("texinfo", ".texi", "[one @{a@} - b]")],
+)
+def test_alternative_texts_are_paragraphs(project, builder, suffix, text):
+    """Each on a line of its own, in the spelling of the format."""
+    figure = ".. torchrecorder:: NETS:net\n   :shape: 1,4\n   :alt: one {a} - b\n\n"
+    project.write("index.rst", f"Page\n====\n\n{figure}{figure}")
+    (file,) = project.build(builder).glob(f"*{suffix}")
+    assert file.read_text().splitlines().count(text) == 2
+
+
 def test_code(project):
     """Code in the body makes the model; it can be shown, and changed."""
     page = """

@@ -145,19 +145,12 @@ def _tried(
         return None, f"[{node['alt']}: {message_of(error)}]"
 
 
-def _text_of(node: Recorded) -> str:
-    return f"[{node['alt']}]"
-
-
 def _text(translator: Any, node: Recorded) -> None:
-    translator.new_state(0)
-    translator.add_text(_text_of(node))
-    translator.end_state()
-    raise nodes.SkipNode
-
-
-def _plain(translator: Any, node: Recorded) -> None:
-    translator.body.append(_text_of(node))
+    """Write the alternative text as a paragraph."""
+    text = f"[{node['alt']}]"
+    paragraph = nodes.paragraph(text, text)
+    paragraph.parent = node.parent
+    paragraph.walkabout(translator)
     raise nodes.SkipNode
 
 
@@ -169,7 +162,7 @@ VISITORS: dict[str, Any] = {
     "html": (_html, _nothing_after),
     "latex": (_latex, _nothing_after),
     "text": (_text, _nothing_after),
-    "man": (_plain, _nothing_after),
-    "texinfo": (_plain, _nothing_after),
+    "man": (_text, _nothing_after),
+    "texinfo": (_text, _nothing_after),
 }
 """The functions that visit and depart the node, by format."""
