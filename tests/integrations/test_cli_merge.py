@@ -58,6 +58,17 @@ def test_lengths_are_checked_before_files_are_read(capsys: pytest.CaptureFixture
     )
 
 
+@pytest.mark.parametrize("content", [b"{}", b"{\"format\":", b"\x1f\x8b no more", b""])
+def test_damaged_files_are_named(
+    folder: Path, capsys: pytest.CaptureFixture[str], content: bytes
+) -> None:
+    """One of many, or of two."""
+    (folder / "rank2.json.gz").write_bytes(content)
+    for command in (("merge", "rank*.json.gz"), ("compare", "rank1.json.gz", "rank2.json.gz")):
+        code, _, err = run(capsys, *command)
+        assert code == 2 and err.startswith("torchrecorder: error: rank2.json.gz: "), err
+
+
 def test_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Figures are written, and their paths printed."""
     code, out, _ = run(capsys, "merge", "rank*.json.gz", "-o", "a.svg", "-o", "a.json")
