@@ -19,6 +19,8 @@ from torchrecorder.integrations.drawing_arguments import (
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.ranks.ranks import Ranks
 
+_OF_COLLECTIVES = ("order", "path", "bytes", "backward", "ranks", "waited", "last")
+
 
 def add_ranks_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments that `show` reads."""
@@ -54,26 +56,17 @@ def _as_data(run: Ranks) -> dict[str, Any]:
     """Lanes, collectives and problems as JSON data."""
     return {
         "name": run.name,
-        "ranks": list(run.ranks),
+        "ranks": run.ranks,
         "world": run.world,
-        "assumed": list(run.assumed),
+        "assumed": run.assumed,
         "lanes": [
-            {"ranks": list(lane.ranks), "differs": list(lane.differs), "slowest": lane.slowest}
+            {name: getattr(lane, name) for name in ("ranks", "differs", "slowest")}
             for lane in run.lanes
         ],
         "collectives": [
-            {
-                "name": collective.name,
-                "group": collective.group.name,
-                "order": collective.order,
-                "path": collective.path,
-                "bytes": collective.bytes,
-                "backward": collective.backward,
-                "ranks": list(collective.ranks),
-                "waited": collective.waited,
-                "last": collective.last,
-            }
-            for collective in run.collectives
+            {"name": item.name, "group": item.group.name}
+            | {name: getattr(item, name) for name in _OF_COLLECTIVES}
+            for item in run.collectives
         ],
-        "problems": list(run.problems),
+        "problems": run.problems,
     }
