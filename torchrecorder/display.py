@@ -188,7 +188,13 @@ def _figure(recording: RecordedRun, pdf: bool) -> tuple[str | None, bytes | None
         try:
             if len(view.boxes) <= _BOXES:
                 svg = Svg(timeout=left * _SHARE).export(view, style).decode()
-                _warn_if_closed(recording, whole)
+                if not whole:
+                    warnings.warn(
+                        f"{recording.name} is too large to be drawn in a notebook at its default "
+                        "depth and is drawn with fewer levels; recording.render('model.svg', "
+                        "depth=..., timeout=...) shows more",
+                        stacklevel=2,
+                    )
                 small = pdf and len(svg) <= _BEHIND
                 return svg, Pdf(timeout=left).export(view, style) if small else None
         except LayoutFailed:
@@ -208,14 +214,3 @@ def _views(recording: RecordedRun, style: Style) -> Iterator[View]:
         if fewest is None or len(view.boxes) < fewest:
             fewest = len(view.boxes)
             yield view
-
-
-def _warn_if_closed(recording: RecordedRun, whole: bool) -> None:
-    """Warn if the figure is closed further than by default."""
-    if not whole:
-        warnings.warn(
-            f"{recording.name} is too large to be drawn in a notebook at its default depth and "
-            "is drawn with fewer levels; recording.render('model.svg', depth=..., timeout=...) "
-            "shows more",
-            stacklevel=2,
-        )

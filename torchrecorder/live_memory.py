@@ -338,8 +338,5 @@ class Memory:
         return [list(column) for column in columns]
 
     def _phases(self) -> list[Phase]:
-        phases: list[Phase] = []
-        for at, moment in enumerate(self.moments):
-            if not phases or phases[-1].name != moment.phase:
-                phases.append(Phase(at, moment.phase))
-        return phases
+        names = [moment.phase for moment in self.moments]
+        return [Phase(at, name) for at, name in enumerate(names) if not at or names[at - 1] != name]

@@ -10,7 +10,7 @@ from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.annotations.registry import annotation
 from torchrecorder.checks import guess
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.export import EXPORTERS
+from torchrecorder.export import EXPORTERS, by_suffix
 from torchrecorder.export.exporter import Exporter
 from torchrecorder.option_table import Option, options_of
 from torchrecorder.style.attributes import FIELDS, by_field
@@ -68,6 +68,13 @@ def drawing(
             if old in options and str(error).startswith(f"{name} must"):
                 raise InvalidArgument(f"{old} is called {name} here: {error}") from None
         raise
+
+
+def fitting(options: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """*options* without those that only other formats have than that of a file of this *name*."""
+    own = {one.name for one in fields(by_suffix(name))}  # type: ignore[arg-type]
+    others = FORMAT.keys() - own
+    return {key: value for key, value in options.items() if key not in others}
 
 
 def shown_numbers(options: Mapping[str, Any]) -> list[Annotation]:

@@ -127,6 +127,13 @@ def test_resolution_goes_where_it_fits(folder, capsys):
     assert abs(sizes[1] - 2 * sizes[0]) <= 2
 
 
+def test_options_of_other_formats(capsys):
+    """They have no effect, and a warning says so."""
+    asked = ["--shape", "2,4", "-o", "a.svg", "-o", "b.dot", "--indent", "2", "--timeout", "9"]
+    code, _, err = run(capsys, "render", "cli_nets:Net", *asked)
+    assert (code, err) == (0, "torchrecorder: warning: --indent has no effect on .svg, .dot\n")
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

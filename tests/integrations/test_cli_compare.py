@@ -94,4 +94,12 @@ def test_numbers_are_measured_and_compared(capsys: pytest.CaptureFixture[str]) -
     code, _, error = run(capsys, "compare", "cli_nets:Net", *NET, "--number", "flop")
     assert code == 2 and "did you mean 'flops'" in error
     code, _, error = run(capsys, "compare", "cli_nets:Net", *NET, "--number", "flops=less")
-    assert code == 2 and "factors of at least 1" in error
+    assert code == 2 and "--number flops=less: the factor must be at least 1" in error
+
+
+def test_a_wrong_factor_is_refused_before_the_models_run(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """They may take long."""
+    code, _, error = run(capsys, "compare", "nothing:here", "nothing:here", "--times", "0.5")
+    assert (code, error) == (2, "torchrecorder: error: --times must be a factor above 1, not 0.5\n")

@@ -35,6 +35,54 @@ def test_inputs_that_do_not_fit(given, said, capsys):
     ))
 
 
+FAULTS = '''
+from torch import nn
+def __getattr__(name):
+    raise ImportError(f"{name} needs another package")
+class Fixed(nn.Linear):
+    def to(self, *args):
+        raise RuntimeError("cannot be moved")
+    def train(self, mode=True):
+        raise RuntimeError("cannot be switched")
+def make():
+    return Fixed(4, 2)
+def inputs():
+    raise ValueError("no data")
+'''
+FIXED = ["cli_faults:make", "--shape", "1,4"]
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "said"),
+    [
+        (["cli_faults:Lazy"], 1, "importing cli_faults:Lazy raised ImportError: Lazy needs"),
+        ([*FIXED, "--device", "cpu"], 1, "Fixed.to('cpu') raised RuntimeError: cannot be moved"),
+        ([*FIXED, "--eval"], 1, "Fixed.train(False) raised RuntimeError: cannot be switched"),
+        (["cli_faults:make", "--inputs", "cli_faults:inputs"], 1,
+         "calling cli_faults:inputs raised ValueError: no data"),
+        (["cli_nets:Net", "--shape", "9999999999,9999999"], 1, "making random inputs raised"),
+        (["cli_nets:Net", "--shape", "2,4", "--inputs", "cli_nets:batch"], 2,
+         "give either --shape or --inputs"),
+        (["./cli_nets:Net"], 2, "'./cli_nets' is not the name of a module; that of a file ends in"),
+    ],
+)  # fmt: skip
+def test_what_the_code_around_a_model_raises(folder, given, code, said, capsys):
+    """One sentence, as for the model itself."""
+    (folder / "cli_faults.py").write_text(FAULTS)
+    try:
+        found, _, err = run(capsys, "summary", *given)
+    finally:
+        sys.modules.pop("cli_faults", None)
+    assert found == code and err.startswith(f"torchrecorder: error: {said}")
+
+
+def test_seeds_that_pytorch_does_not_take(capsys):
+    """They are refused before anything runs."""
+    with pytest.raises(SystemExit):
+        run(capsys, "summary", "cli_nets:Net", "--seed", str(2**64))
+    assert "--seed: it must be a whole number from 0 to 2**64 - 1" in capsys.readouterr().err
+
+
 def test_a_traceback_is_that_of_the_cause(capsys):
     """The model's error alone, of our errors all; without being asked for, none."""
     wrong = ["summary", "cli_nets:Wrong", "--shape", "2,4"]

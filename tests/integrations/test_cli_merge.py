@@ -44,6 +44,31 @@ def test_tables_and_problems(folder: Path, capsys: pytest.CaptureFixture[str]) -
     assert code == 1 and "no recording of ranks 2–3" in out
 
 
+def test_paths_are_not_between_the_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A program can read stdout; the files are named on stderr."""
+    code, out, err = run(capsys, "merge", "rank*.json.gz", "--json", "-o", "a.svg")
+    assert code == 0 and json.loads(out)["world"] == 4 and err == "a.svg\n"
+
+
+def test_lengths_are_checked_before_files_are_read(capsys: pytest.CaptureFixture[str]) -> None:
+    """By the name of the flag."""
+    code, _, err = run(capsys, "merge", "missing.json", "-n", "0")
+    assert (code, err) == (
+        2, "torchrecorder: error: -n must be a whole number of at least 1, not 0\n"
+    )
+
+
+@pytest.mark.parametrize("content", [b"{}", b"{\"format\":", b"\x1f\x8b no more", b""])
+def test_damaged_files_are_named(
+    folder: Path, capsys: pytest.CaptureFixture[str], content: bytes
+) -> None:
+    """One of many, or of two."""
+    (folder / "rank2.json.gz").write_bytes(content)
+    for command in (("merge", "rank*.json.gz"), ("compare", "rank1.json.gz", "rank2.json.gz")):
+        code, _, err = run(capsys, *command)
+        assert code == 2 and err.startswith("torchrecorder: error: rank2.json.gz: "), err
+
+
 def test_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Figures are written, and their paths printed."""
     code, out, _ = run(capsys, "merge", "rank*.json.gz", "-o", "a.svg", "-o", "a.json")

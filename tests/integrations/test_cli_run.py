@@ -127,6 +127,43 @@ def test_variable(
     assert next(iter(recording.scopes.values())).cls == first
 
 
+def test_variables_with_properties_that_raise(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Until they are set, they hold no model."""
+    (folder / "late.py").write_text(
+        "import torch\n"
+        "class Trainer:\n"
+        "    net = None\n"
+        "    @property\n"
+        "    def model(self):\n"
+        "        if self.net is None:\n"
+        "            raise RuntimeError('not attached')\n"
+        "        return self.net\n"
+        "trainer, first, second = Trainer(), torch.nn.Linear(4, 4), torch.nn.Linear(4, 2)\n"
+        "x = first(torch.ones(1, 4))\n"
+        "trainer.net = second\n"
+        "second(x)\n"
+    )
+    code, _, err = run(capsys, "run", "late.py", "--model-var", "trainer.model", "-o", "a.json")
+    assert (code, err) == (0, "torchrecorder: a.json\n")
+    assert torchrecorder.load(folder / "a.json").outputs
+
+
+def test_scripts_that_change_the_folder(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files are where the command was called; their whole paths are printed."""
+    (folder / "moving.py").write_text(
+        "import os, torch\nos.chdir('a_package')\ntorch.nn.Linear(2, 2)(torch.ones(1, 2))\n"
+    )
+    for asked, name in ((("-o", "a.json"), "a.json"), ((), "Linear.svg")):
+        monkeypatch.chdir(folder)
+        code, _, err = run(capsys, "run", "moving.py", *asked)
+        assert (code, err) == (0, f"torchrecorder: {folder / name}\n")
+        assert (folder / name).exists()
+
+
 def test_compiled(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Graphs and breaks of the model; the script goes on as if it had been called once."""
     forward = "def forward(self, x):"

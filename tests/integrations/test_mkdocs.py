@@ -101,6 +101,14 @@ def test_figures_of_targets_and_of_code(project):
     assert list((project.folder / ".cache" / "torchrecorder").glob("*.json.gz"))
 
 
+def test_numbers_and_options_of_one_format(project):
+    """The numbers of a figure are measured; its layout does not count for its page."""
+    options = ":shape: 2,4\n:numbers: flops\n:layout: dot\n:explore:"
+    code, page, said = project.build(f"```torchrecorder\nnets.py:net\n{options}\n```\n")
+    assert code == 0 and "<details>" in page, said
+    assert all("FLOP" in svg for _, svg in figures(page))
+
+
 def test_page_in_a_frame(project):
     """``format: html`` is the page that opens and closes, whole."""
     code, page, said = project.build(
@@ -116,6 +124,7 @@ def test_page_in_a_frame(project):
         ("nets.py:other", "other"),
         ("nets.py:net\n:shape: 2,5", "shapes cannot be multiplied"),
         ("nets.py:net\n:depht: 2", "no option 'depht'"),
+        ("nets.py:net\n:set: n=2", ":arg: VALUE and :set: NAME=VALUE; :as-is: records it"),
         ("nets.py:net\n:explore: perhaps", ":explore: it must be yes or no"),
         ("nets.py:net\nprint()", "either package.module:name"),
         ("", "either package.module:name"),

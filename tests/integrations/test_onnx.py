@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 
 import pytest
 import torch
 from torch import nn
 
 import torchrecorder as tr
+from tests.work import growth
 from torchrecorder.errors import InvalidArgument, InvalidRecording
 from torchrecorder.events import Role
 from torchrecorder.graph.codec import decode, encode
@@ -156,3 +158,78 @@ def test_what_is_no_onnx_model(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(files.OnnxMissing, match=r"pip install torchrecorder\[onnx\]"):
         files.load(broken)
+
+
+def model_of(nodes, inputs, outputs, stored=()):
+    """A model of float tensors with two elements."""
+    helper, kind = pytest.importorskip("onnx").helper, 1
+    ends = [
+        [helper.make_tensor_value_info(name, kind, [2]) for name in names]
+        for names in (inputs, outputs)
+    ]
+    kept = [helper.make_tensor(name, kind, [2], [1, 2]) for name in stored]
+    return helper.make_model(helper.make_graph(nodes, "net", *ends, kept))
+
+
+def test_sizes_of_small_types():
+    """A number in the name of a type that is no size is not taken for one."""
+    onnx = pytest.importorskip("onnx")
+    kinds = [onnx.TensorProto.FLOAT8E4M3FN, onnx.TensorProto.BFLOAT16, onnx.TensorProto.BOOL]
+    nodes = [onnx.helper.make_node("Cast", ["x"], [f"y{to}"], to=to) for to in kinds]
+    recording = files.load(model_of(nodes, ["x"], []))
+    made = [recording.values[op.outputs[0]] for op in recording.ops.values()]
+    assert [(each.dtype, each.bytes) for each in made] == [
+        ("float8e4m3fn", 2), ("bfloat16", 4), ("bool", 2)
+    ]
+
+
+def test_branches_read_what_is_around_them():
+    """A condition has an edge from every value that a branch reads, also in nested ones."""
+    helper = pytest.importorskip("onnx").helper
+
+    def branch(name, *nodes):
+        return helper.make_graph(nodes, name, [], [helper.make_tensor_value_info(name, 1, [2])])
+
+    inner = {
+        "then_branch": branch("u", helper.make_node("Add", ["a", "w"], ["u"])),
+        "else_branch": branch("v", helper.make_node("Neg", ["b"], ["v"])),
+    }
+    outer = {
+        "then_branch": branch("s", helper.make_node("If", ["c"], ["s"], **inner)),
+        "else_branch": branch("t", helper.make_node("Relu", ["a"], ["t"])),
+    }
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"]), helper.make_node("Neg", ["x"], ["b"]),
+        helper.make_node("If", ["c"], ["y"], **outer),
+    ]
+    recording = files.load(model_of(nodes, ["x", "c"], ["y"], ["w"]))
+    relu, negative, condition = recording.ops.values()
+    read = [recording.values[slot.value] for slot in condition.inputs]
+    assert read[0].names == ("c",) and len(read) == 4
+    assert {each.producer or each.names for each in read[1:]} == {relu.id, negative.id, ("w",)}
+
+
+def test_outputs_that_no_node_makes():
+    """A weight may be an output of the graph."""
+    helper = pytest.importorskip("onnx").helper
+    model = model_of([helper.make_node("Relu", ["x"], ["y"])], ["x"], ["y", "w"], ["w"])
+    recording = files.load(model)
+    assert [slot.name for slot in recording.outputs] == ["y", "w"]
+    assert recording.annotations["parameters"].total() == 2
+
+
+def test_its_work_grows_with_the_graph():
+    """Modules with a weight each, which are left one after the other."""
+    helper = pytest.importorskip("onnx").helper
+
+    def loading(count):
+        nodes = [
+            helper.make_node(
+                "Add", [f"x{at}", f"layer{at}.weight"], [f"x{at + 1}"], name=f"/layer{at}/Add"
+            )
+            for at in range(count)
+        ]
+        stored = [f"layer{at}.weight" for at in range(count)]
+        return partial(files.load, model_of(nodes, ["x0"], [f"x{count}"], stored))
+
+    assert growth(loading, 50) < 2.5

@@ -72,8 +72,17 @@ def test_changed_architecture(run: Any, pytester: pytest.Pytester) -> None:
 
 def test_snapshot_is_portable(run: Any, pytester: pytest.Pytester) -> None:
     """Nothing of the machine is in a snapshot, and one that still fits is not written again."""
-    run(ASSERT.format(""), "--update-architectures")
+    body = """
+def helper(model, x):
+    return model(x)
+
+def test_it(assert_architecture):
+    assert_architecture(lambda x: helper(net(), x), torch.zeros(1, 4))
+"""
+    assert run(body, "--update-architectures")[0] == run(body)[0] == {"passed": 1}
     path = next(Path(pytester.path).rglob("test_it.json"))
+    assert "test_net.py" not in path.read_text()
+    run(ASSERT.format(""), "--update-architectures")
     text = path.read_text()
     assert str(pytester.path) not in text and "test_net.py" not in text
     assert json.loads(text)["run"]["seconds"] is None
@@ -124,12 +133,16 @@ def test_misspelt(assert_budgets):
         assert_budgets(net(), torch.zeros(1, 4), budgets={"00": {"parameters": 1}})
     with pytest.raises(KeyError, match="did you mean 'parameters'"):
         assert_budgets(net(), torch.zeros(1, 4), budgets={"": {"paramters": 1}})
-    with pytest.raises(ValueError, match="no numbers of 'backward_time'"):
-        assert_budgets(net(), torch.zeros(1, 4), budgets={"": {"backward_time": 1}})
+    with pytest.raises(ValueError, match="no numbers of 'device_time'"):
+        assert_budgets(net(), torch.zeros(1, 4), budgets={"": {"device_time": 1}})
+
+def test_measured(assert_budgets):
+    recording = assert_budgets(net(), torch.zeros(1, 4), budgets={"": {"backward_time": 1e6}})
+    assert recording.grad_runs
 """
     measured = "saved_bytes" if SAVED_TENSORS.present else "output_bytes"
     outcome, said = run(body.replace("MEASURED", measured))
-    assert outcome == {"passed": 2, "failed": 1}
+    assert outcome == {"passed": 3, "failed": 1}
     shown = [line.removeprefix("E").strip() for line in said.splitlines()]
     assert "the whole run: parameters: 58 of 57" in shown
     assert "0: parameters: 40 of 39" in shown
@@ -158,3 +171,19 @@ def test_no_line_of_torchrecorder_is_shown(run: Any, call: str) -> None:
     assert WRONG[call] in said
     assert f">       {call}" in said
     assert "torchrecorder/" not in said and "object at 0x" not in said
+
+
+def test_equal_names_in_two_classes(run: Any, pytester: pytest.Pytester) -> None:
+    """Each test has a snapshot of its own."""
+    body = "".join(
+        f"""
+class Test{width}:
+    def test_net(self, assert_architecture):
+        assert_architecture(net({width}), torch.zeros(1, 4))
+"""
+        for width in (8, 9)
+    )
+    assert run(body, "--update-architectures")[0] == {"passed": 2}
+    assert run(body)[0] == {"passed": 2}
+    written = (pytester.path / "__architectures__" / "test_net").iterdir()
+    assert sorted(each.name for each in written) == ["Test8.test_net.json", "Test9.test_net.json"]

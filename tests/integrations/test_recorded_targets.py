@@ -11,7 +11,10 @@ import torch
 from torch import nn
 
 import torchrecorder
+from torchrecorder.annotations.registry import by_name
+from torchrecorder.integrations import targets
 from torchrecorder.integrations.cli import main
+from torchrecorder.integrations.progress import Progress
 
 STEPS = """
 import torch, torchrecorder
@@ -63,3 +66,19 @@ def test_flags_without_effect(capsys, target, asked, named):
     """A warning names those that only apply to what is still to be run."""
     _, err = run(capsys, "summary", target, *asked)
     assert f"{target} is a recording: {named} no effect on it" in err
+
+
+def test_what_numbers_need_was_not_given(capsys):
+    """No warning says that a flag has no effect which only the number asks for."""
+    out, err = run(capsys, "top", "recorded_steps:step", "--by", "backward_time")
+    assert "backward" in out.casefold() and err == ""
+
+
+@pytest.mark.parametrize(("given", "taken"), [("inductor", "inductor"), (False, True)])
+def test_numbers_leave_what_was_given(monkeypatch, given, taken):
+    """A number that needs ``compiled`` is measured by ``--compiled inductor`` too."""
+    options = []
+    monkeypatch.setattr(targets, "_recorded", lambda *found: options.append(found[-1]))
+    target = targets.Target("the layer", as_is=True, compiled=given)
+    targets.measuring(target, [by_name("breaks")]).record(lambda: nn.ReLU(), Progress())
+    assert options == [{"compiled": taken}]

@@ -94,6 +94,18 @@ def test_other_builders(project, builder):
     assert found
 
 
+@pytest.mark.parametrize(
+    ("builder", "suffix", "text"),
+    [("man", ".1", r"[one {a} \- b]"), ("texinfo", ".texi", "[one @{a@} - b]")],
+)
+def test_alternative_texts_are_paragraphs(project, builder, suffix, text):
+    """Each on a line of its own, in the spelling of the format."""
+    figure = ".. torchrecorder:: NETS:net\n   :shape: 1,4\n   :alt: one {a} - b\n\n"
+    project.write("index.rst", f"Page\n====\n\n{figure}{figure}")
+    (file,) = project.build(builder).glob(f"*{suffix}")
+    assert file.read_text().splitlines().count(text) == 2
+
+
 def test_code(project):
     """Code in the body makes the model; it can be shown, and changed."""
     page = """
@@ -226,6 +238,25 @@ def test_explore(project):
     out = project.build()
     (page,) = (out / "_images").glob("torchrecorder-*.html")
     assert f'href="_images/{page.name}"' in (out / "index.html").read_text()
+
+
+def test_options_of_one_format(project):
+    """What only a figure has does not count for its page, and defaults hold where they can."""
+    conf = (project.folder / "conf.py").read_text()
+    project.write("conf.py", conf + "torchrecorder_defaults = {'layout': 'dot'}\n")
+    page = PAGE.replace(":width: 80%", ":explore:\n       :times: no")
+    project.write("index.rst", page + "\n" + PAGE.split("See")[0].replace("2\n", "1\n").replace(
+        ":name: the-net", ":format: html"
+    ).replace("Page\n    ====", ""))
+    out = project.build()
+    assert len(list((out / "_images").glob("torchrecorder-*.html"))) == 2
+    project.build("latex")
+
+
+def test_numbers_are_measured(project):
+    """Those that a figure shows, without an option of the run."""
+    project.write("index.rst", PAGE.replace(":width: 80%", ":numbers: backward_time, flops"))
+    assert all("FLOP" in svg for svg in _svgs(project.build()))
 
 
 DARK_PAPER = "body, div.body { background: oklch(0.2 0.02 250); color: white }"

@@ -19,7 +19,7 @@ WRONG = {
     "no path": ("NETS", "", 4, "write package.module:name"),
     "neither": ("", "", 4, "either package.module:name or code"),
     "both": ("NETS:net", "\n   net()", 4, "not both"),
-    "no inputs": ("NETS:net", "", 4, "--shape 1,3,224,224"),
+    "no inputs": ("NETS:net", "", 4, ":shape: 1,3,224,224 or :inputs:"),
     "a wrong shape": ("NETS:net", "   :shape: 1;x", 4, "cannot read the shape 'x'"),
     "a model that raises": ("NETS:broken", "   :shape: 1,4", 4, "mat1 and mat2"),
     "a factory that leaves": ("NETS:leaving", "", 4, "SystemExit: enough"),

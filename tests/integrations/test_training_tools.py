@@ -139,6 +139,17 @@ def test_lightning_trains_as_without_us(tmp_path):
     ]
 
 
+def test_lightning_shows_the_error_of_the_program(monkeypatch):
+    """Also of one before the training starts, or without any."""
+    monkeypatch.setattr(lightning, "_callback_class", lambda: object)
+    follow, error = lightning.callback(), ValueError("no data")
+    follow.on_exception(None, None, error)
+    follow.on_fit_start(None, model())
+    follow.on_train_batch_start(None, None, None, 0)
+    follow.on_exception(None, None, error)
+    assert follow.series.points == []
+
+
 def test_wrong_arguments_are_refused(series):
     """Before anything is written."""
     for wrong in (

@@ -147,6 +147,13 @@ def test_what_is_shown_of_a_call() -> None:
     assert op["function"] == "torch.sin" and "class" not in op
 
 
+@pytest.mark.parametrize("wrong", [None, [1], "text"])
+def test_arguments_that_no_profiler_writes(tmp_path: Path, wrong: Any) -> None:
+    """The file is no trace."""
+    with pytest.raises(InvalidArgument, match="trace.json is not a trace of torch.profiler"):
+        read(tmp_path, {**ran("a", 5), "args": wrong})
+
+
 def test_names_of_files(tmp_path: Path) -> None:
     """JSON, compressed or not."""
     recording = timed(sin=1.0)

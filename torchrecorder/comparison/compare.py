@@ -28,9 +28,7 @@ LAST = float("inf")
 PlacedChange = tuple[tuple[float, int], Change]
 
 
-FACTOR = Check(
-    "a factor above 1, such as 1.5,", lambda value: ABOVE_0.holds(value) and value > 1
-)
+FACTOR = Check("a factor above 1", lambda value: ABOVE_0.holds(value) and value > 1)
 
 
 @advised

@@ -66,7 +66,17 @@ def load(path: str | Path, *, make: type[RecordingT], limit: int) -> RecordingT:
         limit: Maximum uncompressed size in bytes.
     """
     check_one("limit", limit, whole_number(1))
-    return loads(read(path, limit), make)
+    with naming(path):
+        return loads(read(path, limit), make)
+
+
+@contextlib.contextmanager
+def naming(path: str | Path) -> Iterator[None]:
+    """Name the file in errors about what is in it."""
+    try:
+        yield
+    except InvalidRecording as error:
+        raise type(error)(f"{path}: {error}") from None
 
 
 def read(path: str | Path, limit: int) -> bytes:
@@ -81,7 +91,7 @@ def read(path: str | Path, limit: int) -> bytes:
         data = _unpacked(data, limit)
     if len(data) > limit:
         raise InvalidRecording(
-            f"{Path(path).name} holds more than {limit:,} bytes;"
+            f"the file holds more than {limit:,} bytes;"
             " if you trust it, load(path, limit=...) reads more"
         )
     return data

@@ -9,14 +9,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from torchrecorder.checks import setting
+from torchrecorder.checks import setting, warn
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.export.exporter import check_place
 from torchrecorder.export import by_suffix, known
 from torchrecorder.integrations.flags import add_flags, given_options
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.targets import Target, measuring, target_of
-from torchrecorder.options import FORMAT, OPTIONS, STYLE, VIEW, drawing, shown_numbers
+from torchrecorder.options import (
+    FORMAT, OPTIONS, STYLE, VIEW, drawing, fitting, shown_numbers,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -96,11 +98,18 @@ def outputs(options: argparse.Namespace, name: str) -> list[Path]:
 
 def check(paths: Sequence[Path], chosen: Mapping[str, Any], format: str = "") -> None:
     """Check paths and options before the model runs, which may take long."""
+    used: set[str] = set()
     for path in paths:
         name = _name(path, format)
-        drawing(by_suffix(name), **_fitting(chosen, name))
+        own = fitting(chosen, name)
+        used.update(own)
+        drawing(by_suffix(name), **own)
         if path != STDOUT:
             check_place(path)
+    unused = [f"--{OPTIONS[key].spelled}" for key in chosen if key not in used]
+    if paths and unused:
+        suffixes = dict.fromkeys(by_suffix(_name(path, format)).suffix for path in paths)
+        warn(f"{', '.join(unused)} has no effect on {', '.join(suffixes)}")
 
 
 def write(
@@ -115,11 +124,11 @@ def write(
     for path in paths:
         name = _name(path, format)
         progress.now(f"drawing {name}")
-        fitting = _fitting(chosen, name)
+        own = fitting(chosen, name)
         if path == STDOUT:
-            _to_stdout(rendered(drawn, name, **fitting))
+            _to_stdout(rendered(drawn, name, **own))
         else:
-            written.append(drawn.render(path, **fitting))
+            written.append(drawn.render(path, **own))
     return written
 
 
@@ -129,10 +138,10 @@ def rendered(drawn: Drawable, name: str, **options: Any) -> bytes:
         return drawn.render(Path(folder) / name, **options).read_bytes()
 
 
-def tell(written: Sequence[Path], requested: Sequence[Path]) -> None:
-    """Print the written paths, on stderr if stdout has a figure."""
+def tell(written: Sequence[Path], *, on_stderr: bool) -> None:
+    """Print the written paths, on stderr if something else is on stdout."""
     for path in written:
-        print(path, file=sys.stderr if STDOUT in requested else sys.stdout)
+        print(path, file=sys.stderr if on_stderr else sys.stdout)
 
 
 def _name(path: Path, format: str) -> str:
@@ -150,10 +159,3 @@ def _to_stdout(contents: bytes) -> None:
         sys.stdout.buffer.write(contents)
     else:
         sys.stdout.write(contents.decode())
-
-
-def _fitting(chosen: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Options without those of other formats, such as the resolution of a bitmap."""
-    own = type(by_suffix(name)).__dataclass_fields__  # type: ignore[attr-defined]
-    common = {*VIEW, *STYLE, *own}
-    return {key: value for key, value in chosen.items() if key in common or key not in FORMAT}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import importlib
 import importlib.util
 import sys
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -32,6 +34,17 @@ class ModelFailed(TorchRecorderError):
         self.recording = recording
 
 
+@contextlib.contextmanager
+def users_code(doing: str) -> Iterator[None]:
+    """Turn exceptions of the user's code in this block into `ModelFailed`."""
+    try:
+        yield
+    except TorchRecorderError:
+        raise
+    except Exception as error:
+        raise ModelFailed(doing, error) from error
+
+
 def _line(error: BaseException) -> str:
     """The line that raised, for exceptions without a message, such as a bare ``assert``."""
     frames = traceback.extract_tb(error.__traceback__)
@@ -44,7 +57,7 @@ def find(path: str) -> Any:
 
     Raises:
         InvalidArgument: There is no such module or name; the message suggests names.
-        ModelFailed: The module raised while it was imported.
+        ModelFailed: The module raised while it was imported or asked for the name.
     """
     place, _, name = path.rpartition(":")
     if not place or not name:
@@ -54,24 +67,27 @@ def find(path: str) -> Any:
         )
     module = _module(place)
     found: Any = module
-    for part in name.split("."):
-        if not hasattr(found, part):
-            raise InvalidArgument(_missing(place, name, module))
-        found = getattr(found, part)
+    with users_code(f"importing {path}"):  # a module may import what is asked for only then
+        for part in name.split("."):
+            if not hasattr(found, part):
+                raise InvalidArgument(_missing(place, name, module))
+            found = getattr(found, part)
     return found
 
 
 def _module(place: str) -> ModuleType:
-    if place.endswith(".py") and not Path(place).is_file():
+    is_file = place.endswith(".py")
+    if is_file and not Path(place).is_file():
         raise InvalidArgument(f"there is no file {place!r}")
-    try:
-        return _from_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{place}.".startswith(f"{error.name}."):
-            raise ModelFailed(f"importing {place}", error) from error
-        raise InvalidArgument(f"there is no module {error.name!r} to import") from error
-    except Exception as error:
-        raise ModelFailed(f"importing {place}", error) from error
+    if place.startswith(".") and not is_file:
+        raise InvalidArgument(f"{place!r} is not the name of a module; that of a file ends in .py")
+    with users_code(f"importing {place}"):
+        try:
+            return _from_file(Path(place)) if is_file else importlib.import_module(place)
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{place}.".startswith(f"{error.name}."):
+                raise
+            raise InvalidArgument(f"there is no module {error.name!r} to import") from error
 
 
 def _from_file(file: Path) -> ModuleType:

@@ -49,9 +49,12 @@ def callback(
 
         series: Series | None = None
 
+        def __init__(self) -> None:
+            super().__init__()
+            self._open = contextlib.ExitStack()
+
         def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
             self.series = Series(pl_module, every=every, scopes=scopes, histograms=histograms)
-            self._open = contextlib.ExitStack()
 
         def on_train_batch_start(
             self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int

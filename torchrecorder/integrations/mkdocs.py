@@ -21,9 +21,10 @@ from torchrecorder.graph.storage import SUFFIXES
 from torchrecorder.integrations.sphinx import options
 from torchrecorder.integrations.sphinx.alt_text import described
 from torchrecorder.integrations.sphinx.cache import Cache
-from torchrecorder.integrations.sphinx.node import message_of, notices_to
+from torchrecorder.integrations.sphinx.node import message_of, notices_to, size_style
 from torchrecorder.integrations.sphinx.request import Request
-from torchrecorder.options import drawing
+from torchrecorder.integrations.targets import measuring
+from torchrecorder.options import drawing, fitting, shown_numbers
 
 logger = logging.getLogger("mkdocs.plugins.torchrecorder")
 
@@ -67,15 +68,16 @@ def figure(
 def _figure(source: str, given: Mapping[str, str], page: Path, cache: Cache) -> str:
     path, settings, code = _parts(source, given)
     drawn, framed = options.drawing(settings), settings.get("format") == "html"
-    drawing(by_suffix(".html" if framed else ".svg"), **drawn)
+    suffix = ".html" if framed else ".svg"
+    drawing(by_suffix(suffix), **fitting(drawn, suffix))
     if path.endswith(SUFFIXES) or path.rpartition(":")[0].endswith(".py"):
         path = str(page.parent / path)
     _forget_changed()
-    name, sources = cache.recorded(Request(options.target(path, settings), code, str(page)))
+    target = measuring(options.target(path, settings), shown_numbers(drawn))
+    name, sources = cache.recorded(Request(target, code, str(page)))
     _SEEN.update((file, _changed(file)) for file in sources.files)
     alt = html.escape(settings.get("alt") or described(cache.recording(name)))
-    sizes = ((side, settings[side]) for side in ("width", "height") if side in settings)
-    size = "; ".join(f"{side}: {long}{'px' * long.isdigit()}" for side, long in sizes)
+    size = size_style(settings)
     shown = "" if framed else _pictures(cache, name, drawn, f'style="{size}" aria-label="{alt}"')
     if framed or settings.get("explore"):
         text = html.escape(cache.figure(name, ".html", drawn).read_text(encoding="utf-8"))

@@ -1,12 +1,14 @@
 """ONNX: the graph of an ONNX file as a recording.
 
 Nodes become operations, and the parts of their names, which exporters take from modules, scopes.
-Initializers become parameters. Only the graph is read, not external weights.
+Initializers become parameters. A node with subgraphs, such as ``If``, is one operation, which reads
+what they read. Only the graph is read, not external weights.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 from math import prod
 from os import PathLike
@@ -30,12 +32,7 @@ from torchrecorder.graph.nodes import Module, Op, Scope, Value
 from torchrecorder.graph.recording import RunDone, RunFacts
 from torchrecorder.recording import Recording
 
-_DTYPES = {
-    "float": "float32", "double": "float64", "float16": "float16", "bfloat16": "bfloat16",
-    "bool": "bool", "complex64": "complex64", "complex128": "complex128", "string": "string",
-    **{f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (4, 8, 16, 32, 64)},
-}
-_BYTES = {"float64": 8, "float32": 4, "complex64": 8, "complex128": 16, "bool": 1}
+_DTYPES = {"float": "float32", "double": "float64"}
 _SCOPES, _CLASSES = "pkg.torch.onnx.name_scopes", "pkg.torch.onnx.class_hierarchy"
 
 
@@ -88,12 +85,13 @@ class _EventWriter:
         self.stored = {item.name: item for item in graph.initializer}
         self.values: dict[str, ValueId] = {}
         self.forms: dict[ValueId, Value] = {}
+        self.readers = _last_readers(graph)
         self.written: list[Event] = []
         self.index = 0
         self.paths: dict[str, ModuleId] = {}
         self.classes: dict[str, str] = {}
-        self.owned: dict[str, dict[str, ValueId]] = {}
-        self.open: list[tuple[ScopeId, str, dict[ValueId, None], dict[ValueId, None]]] = []
+        self.owned: dict[str, list[Slot]] = {}
+        self.open: list[tuple[ScopeId, str, dict[ValueId, None], dict[ValueId, str]]] = []
         self.calls: dict[str, int] = {}
         self.scopes = 0
 
@@ -103,15 +101,11 @@ class _EventWriter:
         inputs = [item.name for item in self.graph.input if item.name not in self.stored]
         given = [Slot(slot, self._value(slot, Role.CONSTANT)) for slot in inputs]
         self._enter("", name)
-        later = self._readers()
         for number, node in enumerate(self.graph.node):
-            self._go_to(*_place(node), later, number)
+            self._go_to(*_place(node), number)
             self._op(node)
-        self._go_to([""], [name], later, len(self.graph.node))
-        outputs = [
-            Slot(item.name, self.values[item.name])
-            for item in self.graph.output if item.name in self.values
-        ]
+        self._go_to([""], [name], len(self.graph.node))
+        outputs = [Slot(item.name, self._read(item.name)) for item in self.graph.output]
         root = self.open.pop()[0]
         self.written.append(ScopeLeft(root, tuple(given), tuple(outputs), None, False))
         yield from self._modules()
@@ -119,16 +113,9 @@ class _EventWriter:
         note = "this is the graph of an ONNX file: nothing ran"
         yield RunDone(name, RunFacts("", "no_grad", (note,)))
 
-    def _readers(self) -> dict[str, int]:
-        """The last node that reads each value; outputs are read after all of them."""
-        last = {name: at for at, node in enumerate(self.graph.node) for name in node.input}
-        return {**last, **{item.name: len(self.graph.node) for item in self.graph.output}}
-
     # Scopes ---------------------------------------------------------------------------
 
-    def _go_to(
-        self, paths: list[str], classes: list[str], later: dict[str, int], number: int
-    ) -> None:
+    def _go_to(self, paths: list[str], classes: list[str], number: int) -> None:
         """Leave and enter scopes until those of *paths* are open."""
         common = 0
         for opened, path in zip(self.open, paths):
@@ -136,7 +123,7 @@ class _EventWriter:
                 break
             common += 1
         while len(self.open) > common:
-            self._leave(later, number)
+            self._leave(number)
         for path, cls in zip(paths[common:], classes[common:]):
             self._enter(path, cls)
 
@@ -157,11 +144,10 @@ class _EventWriter:
         self.scopes += 1
         self.open.append((scope, path, {}, {}))
 
-    def _leave(self, later: dict[str, int], number: int) -> None:
+    def _leave(self, number: int) -> None:
         scope, _, read, made = self.open.pop()
-        names = {value: name for name, value in self.values.items()}
         inputs = [value for value in read if value not in made]
-        outputs = [value for value in made if later.get(names[value], -1) >= number]
+        outputs = [value for value, name in made.items() if self.readers.get(name, -1) >= number]
         several = len(outputs) > 1
         self.written.append(
             ScopeLeft(
@@ -177,10 +163,7 @@ class _EventWriter:
 
     def _modules(self) -> Iterator[Module]:
         for path, module in self.paths.items():
-            owned = tuple(
-                Slot(name.rpartition(".")[2], value)
-                for name, value in self.owned.get(path, {}).items()
-            )
+            owned = tuple(self.owned.get(path, ()))
             cls = self.classes[path]
             yield Module(module, (path,), cls, cls, "", owned, (), False, ())
 
@@ -188,18 +171,13 @@ class _EventWriter:
 
     def _op(self, node: Any) -> None:
         op = OpId(f"o{self.index}")
-        read = []
-        for at, name in enumerate(node.input):
-            if name:
-                role = Role.PARAMETER if name in self.stored else Role.CONSTANT
-                value = self.values.get(name) or self._value(name, role)
-                read.append(Slot(str(at), value))
-                self._own(name, value)
-        made = [self._value(name, Role.INNER, op) for name in node.output if name]
+        names = enumerate(_names_read(node))
+        read = [Slot(str(at), self._read(name)) for at, name in names if name]
+        made = {self._value(name, Role.INNER, op): name for name in node.output if name}
         given = [slot.value for slot in read if self.forms[slot.value].role is not Role.PARAMETER]
         for _, _, inputs, outputs in self.open:
             inputs.update(dict.fromkeys(given))
-            outputs.update(dict.fromkeys(made))
+            outputs.update(made)
         domain = f"{node.domain}." if node.domain else "onnx."
         self.written.append(
             Op(
@@ -209,14 +187,20 @@ class _EventWriter:
             )
         )
 
-    def _own(self, name: str, value: ValueId) -> None:
-        """Assign a parameter to the module in its name, otherwise to the scope of its first
-        reader."""
-        if name not in self.stored or any(name in owned for owned in self.owned.values()):
-            return
+    def _read(self, name: str) -> ValueId:
+        """The value of this name.
+
+        A parameter belongs to the module in its name, otherwise to the scope of its first reader.
+        """
+        if name in self.values:
+            return self.values[name]
+        if name not in self.stored:
+            return self._value(name, Role.CONSTANT)
         around = [path for _, path, _, _ in self.open]
-        path = name.rpartition(".")[0]
-        self.owned.setdefault(path if path in around else around[-1], {})[name] = value
+        path, _, last = name.rpartition(".")
+        owned = self.owned.setdefault(path if path in around else around[-1], [])
+        owned.append(Slot(last, self._value(name, Role.PARAMETER)))
+        return owned[-1].value
 
     def _value(self, name: str, role: Role, producer: OpId | None = None) -> ValueId:
         value = self.values[name] = ValueId(f"v{len(self.values)}")
@@ -247,13 +231,34 @@ class _EventWriter:
         return self.index - 1
 
 
+def _names_read(node: Any) -> list[str]:
+    """The names of the values that a node reads, also in the subgraphs in its attributes."""
+    subgraphs = [graph for item in node.attribute for graph in (item.g, *item.graphs)]
+    outer = dict.fromkeys(name for graph in subgraphs for name in _outer_names(graph))
+    return [*node.input, *(name for name in outer if name not in node.input)]
+
+
+def _outer_names(graph: Any) -> Iterator[str]:
+    """The names of the values of the graph around a subgraph that are read in it."""
+    own = {item.name for item in (*graph.input, *graph.initializer)}
+    own.update(name for node in graph.node for name in node.output)
+    read = [name for node in graph.node for name in _names_read(node)]
+    yield from (name for name in (*read, *(item.name for item in graph.output)) if name not in own)
+
+
+def _last_readers(graph: Any) -> dict[str, int]:
+    """The last node that reads each value; outputs are read after all of them."""
+    last = {name: at for at, node in enumerate(graph.node) for name in _names_read(node)}
+    return {**last, **{item.name: len(graph.node) for item in graph.output}}
+
+
 def _dtype(name: str) -> str:
     return _DTYPES.get(name.lower(), name.lower())
 
 
 def _size(dtype: str) -> int:
-    bits = "".join(item for item in dtype if item.isdigit())
-    return _BYTES.get(dtype) or max(1, int(bits or 8) // 8)
+    bits = re.search(r"\d+", dtype)  # the first number: float8e4m3fn has others after it
+    return max(1, int(bits[0]) // 8) if bits else 1
 
 
 def _place(node: Any) -> tuple[list[str], list[str]]:

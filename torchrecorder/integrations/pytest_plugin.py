@@ -49,7 +49,9 @@ def assert_architecture(request: pytest.FixtureRequest) -> AssertArchitecture:
             assert_architecture(Net(), torch.zeros(1, 3, 32, 32))
     """
     folder = request.path.parent / FOLDER / request.path.stem
-    return AssertArchitecture(folder, request.node.name, bool(request.config.getoption(UPDATE)))
+    classes = [request.cls.__qualname__] if request.cls is not None else []
+    test = ".".join([*classes, request.node.name])
+    return AssertArchitecture(folder, test, bool(request.config.getoption(UPDATE)))
 
 
 @pytest.fixture
@@ -174,17 +176,15 @@ class AssertBudgets:
 
         Raises:
             AssertionError: A budget is exceeded; the message lists all that are.
-            InvalidArgument: No module has this path, or the annotation was not measured.
+            InvalidArgument: No module has this path, or the annotation cannot be measured.
+            UnknownAnnotation: No annotation has this name.
         """
         from torchrecorder.annotations.limits import BUDGETS, exceeded
+        from torchrecorder.annotations.registry import by_name, flags_for
 
         check_one("budgets", budgets, BUDGETS)
-        wanted = {name for limits in budgets.values() for name in limits}
-        measured = {
-            "flops": bool(wanted & {"flops", "backward_flops"}),
-            "saved": True if "saved_bytes" in wanted else None,
-            "memory": "peak_bytes" in wanted,
-        }
+        wanted = [by_name(name) for limits in budgets.values() for name in limits]
+        measured = dict.fromkeys(flags_for(wanted), True)
         recording = _recording(model, args, {**measured, **options})
         problems = exceeded(recording, budgets)
         if problems:
@@ -196,8 +196,8 @@ class AssertBudgets:
 
 
 def portable(recording: Recording) -> Recording:
-    """*recording* without facts that depend on the machine: source lines, versions,
-    measurements."""
+    """*recording* without facts that depend on the machine or its files: source lines, functions
+    with their files, graphs of the compiler, versions, measurements."""
     run = replace(recording.run, torch_version="", notes=(), lost=0)
     scopes = {key: scope.replace(source=None) for key, scope in recording.scopes.items()}
     ops = {key: op.replace(source=None) for key, op in recording.ops.items()}
@@ -208,6 +208,10 @@ def portable(recording: Recording) -> Recording:
         ops=MappingProxyType(ops),
         measured=MappingProxyType({}),
         statistics=(),
+        function_calls=MappingProxyType({}),
+        compiled_graphs=(),
+        graph_breaks=(),
+        fused_kernels=(),
     )
 
 

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from torchrecorder.checks import check_one, whole_number
 from torchrecorder.integrations.drawing_arguments import (
     add_drawing_arguments,
     add_output_argument,
@@ -17,6 +18,8 @@ from torchrecorder.integrations.drawing_arguments import (
 )
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.ranks.ranks import Ranks
+
+_OF_COLLECTIVES = ("order", "path", "bytes", "backward", "ranks", "waited", "last")
 
 
 def add_ranks_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,11 +40,11 @@ def show(make: Callable[[], Ranks], options: argparse.Namespace, doing: str) -> 
     """
     chosen = drawing_options(options)
     check(options.output or [], chosen)
+    check_one("-n", options.n, whole_number(1))
     with Progress() as progress:
         progress.now(doing)
         run = make()
-        if options.output:
-            tell(write(run, options.output, chosen, progress), options.output)
+        tell(write(run, options.output or [], chosen, progress), on_stderr=options.json)
     if options.json:
         print(json.dumps(_as_data(run), indent=2))
     elif not options.output:
@@ -53,26 +56,17 @@ def _as_data(run: Ranks) -> dict[str, Any]:
     """Lanes, collectives and problems as JSON data."""
     return {
         "name": run.name,
-        "ranks": list(run.ranks),
+        "ranks": run.ranks,
         "world": run.world,
-        "assumed": list(run.assumed),
+        "assumed": run.assumed,
         "lanes": [
-            {"ranks": list(lane.ranks), "differs": list(lane.differs), "slowest": lane.slowest}
+            {name: getattr(lane, name) for name in ("ranks", "differs", "slowest")}
             for lane in run.lanes
         ],
         "collectives": [
-            {
-                "name": collective.name,
-                "group": collective.group.name,
-                "order": collective.order,
-                "path": collective.path,
-                "bytes": collective.bytes,
-                "backward": collective.backward,
-                "ranks": list(collective.ranks),
-                "waited": collective.waited,
-                "last": collective.last,
-            }
-            for collective in run.collectives
+            {"name": item.name, "group": item.group.name}
+            | {name: getattr(item, name) for name in _OF_COLLECTIVES}
+            for item in run.collectives
         ],
-        "problems": list(run.problems),
+        "problems": run.problems,
     }

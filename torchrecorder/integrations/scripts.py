@@ -111,13 +111,21 @@ def _held_by(variable: str) -> Callable[[Any, FrameType | None], bool]:
             for names in (frame.f_locals, frame.f_globals):
                 found = names.get(first)
                 for part in rest:
-                    found = getattr(found, part, None)
+                    found = _attribute(found, part)
                 if found is module:
                     return True
             frame = frame.f_back
         return False
 
     return holds
+
+
+def _attribute(owner: Any, name: str) -> Any:
+    """An attribute; None without it, or while its property raises because it is not set yet."""
+    try:
+        return getattr(owner, name, None)
+    except Exception:
+        return None
 
 
 def _first(module: Any, frame: FrameType) -> bool:

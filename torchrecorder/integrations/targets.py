@@ -18,7 +18,7 @@ from torchrecorder.annotations.registry import flags_for
 from torchrecorder.checks import FLAG, TEXT, Check, literal, one_of, setting, warn, whole_number
 from torchrecorder.errors import ArgumentMismatch, InvalidArgument, TorchRecorderError
 from torchrecorder.graph.storage import SUFFIXES
-from torchrecorder.integrations.import_target import ModelFailed, find
+from torchrecorder.integrations.import_target import ModelFailed, find, users_code
 from torchrecorder.integrations.flags import add_flags, given_options
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.shapes import InputShape, parse_shape, tensors
@@ -33,6 +33,11 @@ LITERALS = Check("a value", lambda value: True, read=lambda text: (literal(text)
 SETTINGS = Check("a mapping from names", lambda value: True, read=setting, several=True)
 SHAPES = Check("shapes", lambda value: True, read=lambda text: (parse_shape(text),), several=True)
 COUNT = whole_number(1).or_none()
+SEED = Check(
+    "a whole number from 0 to 2**64 - 1",
+    lambda value: whole_number(0).holds(value) and value < 2**64,
+    read=literal,
+)
 
 
 @documented
@@ -41,6 +46,7 @@ class Target:
     """The target of a shell command or document, and how to record it."""
 
     path: str
+    measured: tuple[str, ...] = ()  # flags of `record` that were not given, but are needed
     arg: tuple[Any, ...] = option(
         "Argument of the function that creates the model.",
         LITERALS,
@@ -62,7 +68,7 @@ class Target:
     )
     seed: int | None = option(
         "Random seed, set before the model is created.",
-        whole_number(0).or_none(),
+        SEED.or_none(),
         default=None,
         placeholder="NUMBER",
     )
@@ -161,8 +167,8 @@ class Target:
                 return self._as_it_is(model, (*INPUTS, *RECORDED))
             stack.enter_context(torch.set_grad_enabled(self.grad))
             progress.now("running the model")
-            options = {name: getattr(self, name) for name in RECORDED if getattr(self, name)}
-            return _recorded(model, inputs, options)
+            given = {name: getattr(self, name) for name in RECORDED if getattr(self, name)}
+            return _recorded(model, inputs, {**dict.fromkeys(self.measured, True), **given})
 
 
 TARGET_OPTIONS = options_of(Target)
@@ -198,9 +204,8 @@ def target_of(options: argparse.Namespace, path: str | None = None) -> Target:
 
 
 def measuring(target: Target, numbers: Iterable[Annotation]) -> Target:
-    """*target*, set to measure these numbers, unless it is a saved recording."""
-    needed: dict[str, Any] = dict.fromkeys(flags_for(numbers), True)
-    return replace(target, **needed)
+    """*target*, set to measure these numbers, unless it is a recording."""
+    return replace(target, measured=tuple(sorted(flags_for(numbers))))
 
 
 def _device(name: str) -> Any:
@@ -224,10 +229,12 @@ def _model_and_inputs(
     if not isinstance(found, torch.nn.Module) and not target.as_is:
         model, inputs = _made(found, target)
     if isinstance(model, torch.nn.Module):
-        if target.device is not None:
-            model = model.to(target.device)
-        if target.train is not None:
-            model.train(target.train)
+        with users_code(f"{type(model).__name__}.to({target.device!r})"):
+            if target.device is not None:
+                model = model.to(target.device)
+        with users_code(f"{type(model).__name__}.train({target.train})"):
+            if target.train is not None:
+                model.train(target.train)
     return model, _inputs(target, model, inputs)
 
 
@@ -238,10 +245,8 @@ def _made(factory: Any, target: Target) -> tuple[Any, Any]:
             f"{target.path} is {_a(factory)}: neither a module nor a function that returns one"
         )
     check_call(factory, target.path, target.arg, target.set)
-    try:
+    with users_code(f"calling {target.path}"):
         made = factory(*target.arg, **target.set)
-    except Exception as error:
-        raise ModelFailed(f"calling {target.path}", error) from error
     model, inputs = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
     if not callable(model) and not isinstance(model, Recording):
         raise InvalidArgument(
@@ -278,11 +283,15 @@ def check_call(
 
 def _inputs(target: Target, model: Any, inputs: Any) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
     """Positional and keyword arguments of *model*; *inputs* are those that the factory returned."""
+    if target.shape and target.inputs is not None:
+        raise InvalidArgument("give either --shape or --inputs")
+    if target.shape:
+        with users_code("making random inputs"):
+            return tensors(target.shape, model, target.device)
     if target.inputs is not None:
         inputs = find(target.inputs)
-        inputs = inputs() if inspect.isroutine(inputs) else inputs
-    if target.shape:
-        return tensors(target.shape, model, target.device)
+        with users_code(f"calling {target.inputs}"):
+            inputs = inputs() if inspect.isroutine(inputs) else inputs
     if isinstance(inputs, Mapping):
         return (), {str(name): inputs[name] for name in inputs}
     if inputs is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
@@ -119,10 +118,10 @@ class _RankSampling:
         last = self.layout.world - 1
         self._record([0, last])
         if not self._represents(0, last):
-            ends = [self._end(dim) for dim in range(len(self.layout.sizes))]
+            ends = [self._source(last, [dim]) for dim in range(len(self.layout.sizes))]
             self._record(ends)
             differ = [dim for dim, end in enumerate(ends) if not self._represents(0, end)]
-            self._record(self._along(differ))
+            self._record(self._source(rank, differ) for rank in range(self.layout.world))
             if not self._represents(self._source(last, differ), last):
                 self._record(range(self.layout.world))
         else:
@@ -141,22 +140,9 @@ class _RankSampling:
     def _record(self, ranks: Iterable[int]) -> None:
         self.known.update(self.workers.run(sorted({*ranks} - {*self.known})))
 
-    def _end(self, dim: int) -> int:
-        """The rank that is last along one dimension, and first along the others."""
-        place = [0 for _ in self.layout.sizes]
-        place[dim] = self.layout.sizes[dim] - 1
-        return self.layout.rank(tuple(place)) or 0
-
-    def _along(self, dims: Iterable[int]) -> list[int]:
-        """All ranks along these dimensions that are first along the others."""
-        sizes = [
-            range(size) if dim in {*dims} else range(1)
-            for dim, size in enumerate(self.layout.sizes)
-        ]
-        return [self.layout.rank(place) or 0 for place in product(*sizes)]
-
     def _source(self, rank: int, differ: Sequence[int]) -> int:
-        """The recorded rank that *rank* is equal to, if ranks differ only along *differ*."""
+        """The rank that *rank* is equal to if ranks differ only along *differ*: the first one along
+        all other dimensions."""
         place = self.layout.place(rank)
         return self.layout.rank(
             tuple([index if dim in differ else 0 for dim, index in enumerate(place)])

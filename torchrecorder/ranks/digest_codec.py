@@ -24,10 +24,8 @@ class _Packed(NamedTuple):
 
 def encode_digest(digest: Digest) -> bytes:
     """*digest* as bytes, for `DigestDecoder.decode`."""
-    sent = digest.sent
-    columns = sent.group, sent.order, sent.peer, sent.seconds, sent.blocked
-    encode = msgspec.msgpack.encode
-    numbers = tuple([column.tobytes() for column in columns])
+    sent, encode = digest.sent, msgspec.msgpack.encode
+    numbers = tuple([column.tobytes() for column in sent[2:]])
     facts = {name: fact for name, fact in digest._asdict().items() if name not in ("rank", "sent")}
     parts = _Packed(facts, digest.rank, encode(sent.kinds), numbers)
     return zlib.compress(encode(parts), 1)
@@ -43,16 +41,9 @@ class DigestDecoder:
         """The digest that `encode_digest` encoded."""
         parts = msgspec.msgpack.decode(zlib.decompress(data), type=_Packed)
         rank = parts.rank._replace(groups=tuple(map(self._group, parts.rank.groups)))
-        group, order, peer, seconds, blocked = parts.columns
-        sent = CommunicationColumns(
-            self._kinds(parts.kinds),
-            tuple(found.name for found in rank.groups),
-            array("i", group),
-            array("i", order),
-            array("i", peer),
-            array("d", seconds),
-            array("d", blocked),
-        )
+        names = tuple(found.name for found in rank.groups)
+        columns: Any = map(array, "iiidd", parts.columns)
+        sent = CommunicationColumns(self._kinds(parts.kinds), names, *columns)
         return Digest(rank=rank, sent=sent, **parts.facts)
 
     def _group(self, group: RankGroup) -> RankGroup:

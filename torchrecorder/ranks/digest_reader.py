@@ -14,7 +14,7 @@ import msgspec
 
 from torchrecorder.events import Communication, RankGroup
 from torchrecorder.graph.recording import RunFacts
-from torchrecorder.graph.storage import loads, read
+from torchrecorder.graph.storage import loads, naming, read
 from torchrecorder.ranks.digest import Digest, Program, digest, rank_of
 from torchrecorder.ranks.sent import RANK_COLUMNS, CommunicationColumns
 from torchrecorder.recording import Recording
@@ -75,6 +75,10 @@ class DigestReader:
             InvalidArgument: The recording is not of a distributed process.
             InvalidRecording: It is not a saved recording.
         """
+        with naming(path):
+            return self._read(path)
+
+    def _read(self, path: str) -> Digest:
         data = read(path, self.limit)
         try:
             file = msgspec.json.decode(data, type=_SavedRank)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import prod
@@ -62,7 +64,7 @@ class Builder:
         self.events: list[Event] = []
         self._open: list[_BuiltScope] = []
         self._given: dict[ValueId, str] = {}
-        self._ends: dict[str, int] = {"scopes": 0, "ops": 0, "values": 0, "grads": 0, "index": 0}
+        self._numbers: defaultdict[str, Iterator[int]] = defaultdict(itertools.count)
         self._modules: dict[str, ModuleId] = {}
         self._calls: dict[str, int] = {}
         self._seen: dict[ValueId, Value] = {}
@@ -227,8 +229,7 @@ class Builder:
         return build([*self.events, RunDone(self.name, RunFacts("2.13.0", "grad"))], Recording)
 
     def _next(self, what: str) -> int:
-        self._ends[what] += 1
-        return self._ends[what] - 1
+        return next(self._numbers[what])
 
     def _passed(self, values: tuple[ValueId, ...]) -> Iterator[ValueId]:
         """The *values* that a caller passes: inputs, and results of ops."""

@@ -40,7 +40,7 @@ def slices_in(path: str | Path) -> list[Slice]:
         slices = [_slice(item) for item in on_cpu]
         slices = _with_kernels(slices, on_cpu, on_device)
         return _with_memory(slices, memory)
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise InvalidArgument(
             f"{target.name} is not a trace of torch.profiler: {error!r}"
         ) from None

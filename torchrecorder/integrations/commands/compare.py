@@ -10,6 +10,7 @@ from dataclasses import replace
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.registry import by_name
 from torchrecorder.checks import check_one, literal, whole_number
+from torchrecorder.errors import InvalidArgument
 from torchrecorder.integrations.commands.command import Command
 from torchrecorder.integrations.drawing_arguments import (
     add_drawing_arguments,
@@ -83,7 +84,7 @@ class CompareCommand(Command):
         add_drawing_arguments(parser)
 
     def run(self, options: argparse.Namespace) -> int:
-        from torchrecorder.comparison.compare import compare
+        from torchrecorder.comparison.compare import FACTOR, compare
 
         first, second = target_of(options, options.before), target_of(options, options.after)
         if first.is_saved and not second.is_saved:
@@ -91,6 +92,7 @@ class CompareCommand(Command):
         if second.is_saved and not first.is_saved:
             second = Target(second.path)
         check_one("--limit", options.limit, whole_number(0))
+        check_one("--times", options.time_factor, FACTOR.or_none())
         paths, chosen = options.output or [], drawing_options(options)
         check(paths, chosen)
         numbers = numbers_of(options.number)
@@ -114,7 +116,7 @@ def numbers_of(texts: Sequence[str]) -> dict[str, float]:
     """``["flops", "gradient_norm=2"]`` as factors by name.
 
     Raises:
-        InvalidArgument: The text after the equals sign is not a number.
+        InvalidArgument: The text after the equals sign is not a factor of at least 1.
         UnknownAnnotation: No annotation has this name.
     """
     from torchrecorder.comparison.numbers import factors
@@ -122,5 +124,8 @@ def numbers_of(texts: Sequence[str]) -> dict[str, float]:
     found: dict[str, float] = {}
     for text in texts:
         name, equals, factor = text.partition("=")
-        found.update(factors({name: literal(factor)} if equals else name))
+        try:
+            found.update(factors({name: literal(factor)} if equals else name))
+        except InvalidArgument:
+            raise InvalidArgument(f"--number {text}: the factor must be at least 1") from None
     return found

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from torchrecorder.checks import literal
-from torchrecorder.errors import InvalidArgument, TorchRecorderError
+from torchrecorder.checks import check_one, literal, whole_number
+from torchrecorder.errors import InvalidArgument
 from torchrecorder.integrations.commands.command import Command
 from torchrecorder.integrations.flags import add_flags, given_options
-from torchrecorder.integrations.import_target import ModelFailed, find
+from torchrecorder.integrations.import_target import find, users_code
 from torchrecorder.integrations.ranks_output import add_ranks_arguments, show
 from torchrecorder.integrations.targets import TARGET_OPTIONS, check_call
 from torchrecorder.planning.plan import ALL, plan
@@ -61,19 +61,16 @@ class PlanCommand(Command):
 
     def run(self, options: argparse.Namespace) -> int:
         mesh, ranks = sizes(options.mesh), numbers(options.ranks)
+        check_one("--num-workers", options.num_workers, whole_number(1).or_none())
         made = given_options(options, SHARED_OPTIONS)
         factory = ImportedFactory(options.target, made.get("arg", ()), made.get("set", {}))
 
         def planned() -> Ranks:
-            try:
+            with users_code(f"a plan of {options.target}"):
                 return plan(
                     factory, mesh, world=options.world, ranks=ranks, name=made.get("name"),
                     backward=not options.no_backward, num_workers=options.num_workers,
                 )
-            except TorchRecorderError:
-                raise
-            except Exception as error:
-                raise ModelFailed(f"a plan of {options.target}", error) from error
 
         return show(planned, options, "running the ranks")
 

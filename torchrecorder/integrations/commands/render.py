@@ -10,6 +10,7 @@ from typing import Any
 from torchrecorder.errors import TorchRecorderError
 from torchrecorder.integrations.commands.command import Command
 from torchrecorder.integrations.drawing_arguments import (
+    STDOUT,
     add_drawing_arguments,
     add_output_argument,
     check,
@@ -59,7 +60,7 @@ class RenderCommand(Command):
                     _write_what_ran(error.recording, options, chosen, progress)
                 raise
             written, paths = _write(recording, options, chosen, progress)
-        tell(written, paths)
+        tell(written, on_stderr=STDOUT in paths)
         return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -73,10 +74,14 @@ class RunCommand(Command):
         add_drawing_arguments(parser)
 
     def run(self, options: argparse.Namespace) -> int:
+        from torchrecorder.drawing import file_name
+
         script = _script(options)
         chosen = drawing_options(options)
         check(options.output or [Path("a.svg")], chosen)
-        parts = Parts.of_job((options.output or [Path(f"{Path(script.path).stem}.svg")])[0])
+        here = Path.cwd()  # the script may change it
+        beside = (options.output or [Path(f"{Path(script.path).stem}.svg")])[0]
+        parts = Parts.of_job(here / beside)
         if parts is not None:
             parts.clear()
         code, recording, failed = script.run(options.steps, _recorder_options(options, chosen))
@@ -86,7 +91,10 @@ class RunCommand(Command):
             return code or NOTHING
         if failed and recording.run.failure is None:
             print(f"torchrecorder: {FAILED_LATER}", file=sys.stderr)
-        written = _write(recording, options, chosen, parts)
+        paths = options.output or [Path(f"{file_name(recording.name)}.svg")]
+        if Path.cwd() != here:
+            paths = [here / path for path in paths]
+        written = _write(recording, paths, chosen, parts)
         return code or written
 
 
@@ -117,15 +125,9 @@ def _nothing(script: Script) -> str:
 
 
 def _write(
-    recording: Recording,
-    options: argparse.Namespace,
-    chosen: dict[str, Any],
-    parts: Parts | None,
+    recording: Recording, paths: Sequence[Path], chosen: dict[str, Any], parts: Parts | None
 ) -> int:
     """Write the recording; paths are printed on stderr, because stdout belongs to the script."""
-    from torchrecorder.drawing import file_name
-
-    paths = options.output or [Path(f"{file_name(recording.name)}.svg")]
     drawn: Drawable = recording
     try:
         if parts is not None and recording.run.rank is not None:

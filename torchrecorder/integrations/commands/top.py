@@ -13,6 +13,7 @@ from torchrecorder.annotations.registry import by_name
 from torchrecorder.annotations.results import KINDS, Ranked
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import OpId, ScopeId
+from torchrecorder.export.table.alignment import Column, table
 from torchrecorder.graph.codec import json_number
 from torchrecorder.integrations.commands.command import Command
 from torchrecorder.integrations.progress import Progress
@@ -76,8 +77,6 @@ class TopCommand(Command):
 
 
 def _listed(recording: Recording, ranked: Sequence[Ranked], annotation: Annotation) -> str:
-    from torchrecorder.export.table.alignment import Column, table
-
     columns = [Column(annotation.title, [item.text for item in ranked], right=True)]
     total = recording.annotations[annotation.name].total() if annotation.merge is sum else 0
     if total > 0:

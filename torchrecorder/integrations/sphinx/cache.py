@@ -18,8 +18,8 @@ from torchrecorder.export.exporter import write_file
 from torchrecorder.graph.storage import dumps, packed
 from torchrecorder.integrations.sphinx.request import Request
 from torchrecorder.integrations.sphinx.sources import Dependencies, digest, own_state
+from torchrecorder.options import fitting
 from torchrecorder.recording import Recording, load
-
 
 FITTED: Mapping[str, Any] = {"fit": "page", "min_fontsize": 0}
 """Default options of figures in documents: they fit a page, without a warning."""
@@ -71,7 +71,8 @@ class Cache:
         if not path.is_file():
             more: dict[str, Any] = {"finish": finish} if finish is not None else {}
             usual = FITTED if suffix in (".svg", ".pdf") and "fit" not in options else {}
-            drawing.render(self.recording(name), path, **{**usual, **options}, **more)
+            own = fitting({**usual, **options}, suffix)
+            drawing.render(self.recording(name), path, **own, **more)
         return path
 
     def _recording(self, name: str) -> Path:

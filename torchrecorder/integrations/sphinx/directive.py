@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from docutils import nodes
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
+from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.errors import TorchRecorderError
 from torchrecorder.export import by_suffix
 from torchrecorder.graph.storage import SUFFIXES
@@ -17,7 +19,8 @@ from torchrecorder.integrations.sphinx.alt_text import described
 from torchrecorder.integrations.sphinx.options import Known
 from torchrecorder.integrations.sphinx.node import Recorded, cache_of, message_of
 from torchrecorder.integrations.sphinx.request import Request
-from torchrecorder.options import drawing
+from torchrecorder.integrations.targets import measuring
+from torchrecorder.options import drawing, fitting, shown_numbers
 
 logger = logging.getLogger(__name__)
 
@@ -53,10 +56,11 @@ class TorchRecorder(SphinxDirective):  # type: ignore[misc]
         return frame
 
     def _recorded(self) -> Recorded:
-        request = self._request()
         chosen = {**self.config.torchrecorder_defaults, **options.drawing(self.options)}
+        request = self._request(shown_numbers(chosen))
         page = self.options.get("format") == "html"
-        drawing(by_suffix(".html" if page else ".svg"), **chosen)
+        suffix = ".html" if page else ".svg"
+        drawing(by_suffix(suffix), **fitting(chosen, suffix))
         cache = cache_of(self.env.doctreedir)
         name, sources = cache.recorded(request)
         for file in sources.files:
@@ -72,7 +76,8 @@ class TorchRecorder(SphinxDirective):  # type: ignore[misc]
             links={},
         )
 
-    def _request(self) -> Request:
+    def _request(self, numbers: Sequence[Annotation]) -> Request:
+        """The request for the target or code; these *numbers* are measured."""
         if bool(self.arguments) == bool(self.content):
             raise TorchRecorderError(
                 "the directive takes either package.module:name or code in its body"
@@ -81,7 +86,7 @@ class TorchRecorder(SphinxDirective):  # type: ignore[misc]
         path = self._path(self.arguments[0]) if self.arguments else ""
         file, line = self._code_place()
         return Request(
-            options.target(path, self.options),
+            measuring(options.target(path, self.options), numbers),
             code="\n".join(self.content),
             file=file if self.content else "",
             line=line if self.content else 1,

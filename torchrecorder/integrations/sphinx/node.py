@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from typing import Any
 from docutils import nodes
 
 from torchrecorder.errors import Notice, TorchRecorderError
+from torchrecorder.integrations.import_target import ModelFailed
 from torchrecorder.integrations.sphinx.cache import Cache
 
 
@@ -32,9 +34,18 @@ class Recorded(nodes.General, nodes.Inline, nodes.Element):  # type: ignore[misc
 
 
 def message_of(error: BaseException) -> str:
-    """The text of a warning about *error*."""
-    kind = "" if isinstance(error, TorchRecorderError) else f"{type(error).__name__}: "
-    return f"{kind}{error}"
+    """The text of a warning about *error*, with flags of the command line as options."""
+    if isinstance(error, ModelFailed):
+        return str(error)
+    if isinstance(error, TorchRecorderError):
+        return re.sub(r"(?<!\S)--([a-z][a-z-]*)", r":\1:", str(error))
+    return f"{type(error).__name__}: {error}"
+
+
+def size_style(given: Any) -> str:
+    """The CSS of the width and height in a mapping or node; lengths without a unit are pixels."""
+    sizes = [(side, given.get(side)) for side in ("width", "height")]
+    return "; ".join(f"{side}: {size}{'px' * size.isdigit()}" for side, size in sizes if size)
 
 
 @contextmanager

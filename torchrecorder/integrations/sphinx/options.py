@@ -11,8 +11,10 @@ from docutils.parsers.rst import directives
 from torchrecorder.checks import guess, setting
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.integrations.targets import TARGET_OPTIONS, Target
-from torchrecorder.option_table import Option
-from torchrecorder.options import FORMAT, STYLE, VIEW
+from torchrecorder.export.graphviz import Pdf, Svg
+from torchrecorder.export.html import Html
+from torchrecorder.option_table import Option, options_of
+from torchrecorder.options import STYLE, VIEW
 
 Reader = Callable[[Any], Any]
 """Turns the text of an option, None where there is none, into its value."""
@@ -45,9 +47,12 @@ RECORDED: Mapping[str, Option] = {
 }
 """Options of making and running the target, as on the command line."""
 
+_WRITTEN = {name: one for kind in (Svg, Pdf, Html) for name, one in options_of(kind).items()}
+"""Options of the formats in documents."""
+
 DRAWN: Mapping[str, Option] = {
     name: one
-    for name, one in {**VIEW, **STYLE, **FORMAT}.items()
+    for name, one in {**VIEW, **STYLE, **_WRITTEN}.items()
     if one.check.read is not None and name not in PLACED
 }
 """Options of `Recording.render` that can be written as text; ``option`` passes all others."""

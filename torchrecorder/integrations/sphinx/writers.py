@@ -14,7 +14,9 @@ from sphinx.util import logging
 
 from torchrecorder.export.exporter import write_file
 from torchrecorder.integrations.sphinx.links import aside, with_addresses, with_names
-from torchrecorder.integrations.sphinx.node import Recorded, cache_of, message_of, notices_to
+from torchrecorder.integrations.sphinx.node import (
+    Recorded, cache_of, message_of, notices_to, size_style,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -95,8 +97,7 @@ def _written(translator: Any, name: str, contents: str) -> str:
 
 def _size(node: Recorded) -> str:
     """The style attribute for the requested width and height."""
-    sizes = [(name, node[name]) for name in ("width", "height") if node[name]]
-    style = "; ".join(f"{name}: {size}{'px' * size.isdigit()}" for name, size in sizes)
+    style = size_style(node)
     return f' style="{style}"' if style else ""
 
 
@@ -144,19 +145,12 @@ def _tried(
         return None, f"[{node['alt']}: {message_of(error)}]"
 
 
-def _text_of(node: Recorded) -> str:
-    return f"[{node['alt']}]"
-
-
 def _text(translator: Any, node: Recorded) -> None:
-    translator.new_state(0)
-    translator.add_text(_text_of(node))
-    translator.end_state()
-    raise nodes.SkipNode
-
-
-def _plain(translator: Any, node: Recorded) -> None:
-    translator.body.append(_text_of(node))
+    """Write the alternative text as a paragraph."""
+    text = f"[{node['alt']}]"
+    paragraph = nodes.paragraph(text, text)
+    paragraph.parent = node.parent
+    paragraph.walkabout(translator)
     raise nodes.SkipNode
 
 
@@ -168,7 +162,7 @@ VISITORS: dict[str, Any] = {
     "html": (_html, _nothing_after),
     "latex": (_latex, _nothing_after),
     "text": (_text, _nothing_after),
-    "man": (_plain, _nothing_after),
-    "texinfo": (_plain, _nothing_after),
+    "man": (_text, _nothing_after),
+    "texinfo": (_text, _nothing_after),
 }
 """The functions that visit and depart the node, by format."""
