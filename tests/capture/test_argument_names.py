@@ -169,6 +169,17 @@ def test_code_of_pytorch_names_nothing() -> None:
     assert names(lambda: torch.nn.utils.parameters_to_vector(vectors)) == ["-", "-"]
 
 
+def test_a_parameter_has_the_name_of_its_module_alone() -> None:
+    """A loop over the parameters of a model has one variable for all of them."""
+    model = torch.nn.Linear(2, 2)
+    with torchrecorder.Recorder() as recorder:
+        for weight in model.parameters():
+            weight.sum()
+    assert [value.names for value in recorder.recording.values.values() if not value.producer] == [
+        (), (),
+    ]
+
+
 def test_the_first_name_stays() -> None:
     """In another function it may have another."""
 

@@ -11,7 +11,11 @@ import torch
 from torch import nn
 
 import torchrecorder
-from torchrecorder.events import Role
+from torchrecorder.capture.tape import Tape
+from torchrecorder.capture.tensors.early_reads import EarlyReads
+from torchrecorder.capture.tensors.entries import Entry
+from torchrecorder.events import Role, ScopeId, ScopeLeft, ValueId
+from torchrecorder.graph.nodes import Value
 
 NAMES = {
     Role.PARAMETER: ["model.0.weight", "model.0.bias", "model.1.weight", "model.1.bias"],
@@ -20,8 +24,10 @@ NAMES = {
 
 
 def built() -> nn.Module:
-    """A model with parameters and buffers."""
-    return nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
+    """A model with parameters, of which one is frozen, and buffers."""
+    model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
+    model[0].bias.requires_grad_(False)
+    return model
 
 
 def moved(model: nn.Module) -> None:
@@ -70,8 +76,41 @@ def test_a_model_names_what_was_read_before_its_call(read: Callable[[nn.Module],
         for slot in (*module.parameters, *module.buffers)
     ]
     assert [value.producer for value in held] == [None] * 7
-    assert [value.trainable for value in held] == [True] * 4 + [False] * 3
+    assert [value.trainable for value in held] == [True, False, True, True, False, False, False]
     assert not any(value.role is Role.CONSTANT for value in recording.values.values())
+
+
+def test_what_is_written_later_has_the_name_too() -> None:
+    """An update of a weight that was read before the call is still that weight."""
+    model = built()
+    with torchrecorder.Recorder() as recorder:
+        summed(model)
+        model(torch.ones(4, 3))
+        with torch.no_grad():
+            model[0].weight.mul_(2)
+            model[1].running_mean.mul_(2)
+    recording = recorder.recording
+    written = [op.outputs[0] for op in recording.ops.values() if op.name == "mul_"]
+    assert [recording.values[value].names for value in written] == [
+        ("model.0.weight",), ("model.1.running_mean",),
+    ]
+
+
+def test_other_events_of_the_time_stay_what_they_are() -> None:
+    """Another thread may write its own between the first read and its value."""
+    held = torch.ones(2)
+    entry = Entry(held, lambda entry: None)
+    entry.key, entry.value, entry.names, entry.role = id(held), ValueId("v1"), (), Role.CONSTANT
+    facts = (2,), "float32", "cpu", Role.CONSTANT, (), None, False, None, 8, "Tensor", False, 0
+    other, first = Value(ValueId("v0"), *facts), Value(ValueId("v1"), *facts)
+    tape = Tape()
+    early = EarlyReads(tape, {entry.key: entry})
+    early.add(entry, 0)
+    tape.write(ScopeLeft(ScopeId("s0"), (), (), 0.0, False))
+    tape.write(other)
+    tape.write(first)
+    assert early.name(held, Role.BUFFER, ("m.x",)) == "v1"
+    assert tape.events[1:] == [other, first, first.replace(role=Role.BUFFER, names=("m.x",))]
 
 
 def test_the_first_value_keeps_its_dtype() -> None:

@@ -112,9 +112,6 @@ class AttributeNames:
             for name, value in list(self._globals.items())
             if not name.startswith("_") and name not in _OF_IPYTHON
         }
-        for name, value in public.items():
-            if value is tensor:
-                return role, name
         models: dict[str, Module] = {}
         for name, found in self._places(public, IN_VARIABLES):
             if found is tensor:

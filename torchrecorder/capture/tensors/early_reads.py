@@ -25,32 +25,30 @@ class EarlyReads:
         self.tape = tape
         self.entries = entries
         self.unnamed: set[int] = set()  # tensors that the current call read, by id
-        self._first: dict[int, tuple[Entry, int]] = {}
+        self._first: dict[int, tuple[Entry, ValueId, int]] = {}
 
     def add(self, entry: Entry, place: int) -> None:
         """The value of *entry* is written at *place* in the events, or soon after."""
-        self._first[entry.key] = entry, place
+        self._first[entry.key] = entry, entry.value, place
         if not entry.names and entry.role is Role.CONSTANT:
             self.unnamed.add(entry.key)
 
     def name(self, tensor: Tensor, role: Role, names: tuple[str, ...]) -> ValueId | None:
         """The first value of *tensor*, which is known by these *names* from now on; None if
         nothing has read it."""
-        if not self._first:
-            return None
         key = id(innermost(tensor))
-        entry, place = self._first.get(key, (None, 0))
-        if entry is None or entry is not self.entries.get(key):
+        known = self._first.get(key)
+        if known is None or known[0] is not self.entries.get(key):
             return None
+        entry, first, place = known
         rows = (self.tape.events[at] for at in range(place, len(self.tape.events)))
-        first = next(row for row in rows if type(row) is Value and row.producer is None)
-        trainable = first.requires_grad and role is Role.PARAMETER
-        self.tape.write(first.replace(role=role, names=names, trainable=trainable))
-        if entry.value == first.id:
+        row = next(row for row in rows if type(row) is Value and row.id == first)
+        trainable = row.requires_grad and role is Role.PARAMETER
+        self.tape.write(row.replace(role=role, names=names, trainable=trainable))
+        if entry.value == first:
             entry.role, entry.names = role, names
-        return first.id
+        return first
 
     def clear(self) -> None:
         """Forget every tensor."""
         self._first.clear()
-        self.unnamed.clear()
