@@ -6,7 +6,7 @@ Variables of a running function are not looked up, because Python would keep the
 from __future__ import annotations
 
 import ast
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from torch import Tensor
@@ -34,29 +34,38 @@ class Argument(NamedTuple):
     item: int | None  # its position in a list
 
 
-def name_constants(
-    early: EarlyReads,
-    sources: Sources,
-    call: Call,
-    frame: FrameType,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> None:
-    """Name the arguments of *call* whose origin is unknown, if the user's code has names for them.
+class ArgumentNames:
+    """Names tensors of unknown origin after their places in the source of the calls."""
 
-    *frame* is that in which the function mode was called.
-    """
-    frame = caller_of_function(frame)
-    is_users = sources.file(frame.f_code.co_filename) is not None
-    expression = expression_at(frame) if is_users else None
-    if expression is not None:
-        unknown = [tensor for _, tensor in call.tensors if id(tensor) in early.unnamed]
-        for tensor in unknown:
-            place = _place(tensor, call.facts, args, kwargs)
-            name = _name(expression, place, call.facts, args) if place is not None else ""
-            if name:
-                early.name(tensor, Role.CONSTANT, (name,))
-    early.unnamed.clear()
+    def __init__(self, early: EarlyReads, sources: Sources) -> None:
+        self._early = early
+        self._sources = sources
+        self._expressions: dict[tuple[CodeType, int], ast.AST | None] = {}
+
+    def name(
+        self, call: Call, frame: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """Name the arguments of *call* that nothing has named, if the user's code does.
+
+        *frame* is that in which the function mode was called.
+        """
+        expression = self._at(caller_of_function(frame))
+        if expression is not None:
+            unknown = [item for _, item in call.tensors if id(item) in self._early.unnamed]
+            for tensor in unknown:
+                place = _place(tensor, call.facts, args, kwargs)
+                name = _name(expression, place, call.facts, args) if place is not None else ""
+                if name:
+                    self._early.name(tensor, Role.CONSTANT, (name,))
+        self._early.unnamed.clear()
+
+    def _at(self, frame: FrameType) -> ast.AST | None:
+        """The source of the call at *frame*, if that is the user's."""
+        place = frame.f_code, frame.f_lasti
+        if place not in self._expressions:
+            is_users = self._sources.file(frame.f_code.co_filename) is not None
+            self._expressions[place] = expression_at(frame) if is_users else None
+        return self._expressions[place]
 
 
 def _place(
