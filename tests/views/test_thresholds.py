@@ -76,6 +76,33 @@ def test_how_long_a_loop_folds(rounds: int, length: int, folds: bool) -> None:
     assert len(view.boxes) - 2 == (length if folds else rounds * length)
 
 
+def heads(number: int, targets: str) -> Recording:
+    """So many layers of one input, and a loss of each, with a target of its own, or of all."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x, y = run.input("x"), run.input("y")
+        made = [linear(run, f"heads.{place}", x) for place in range(number)]
+        given = [run.input(f"y.{place}") if targets == "own" else y for place in range(number)]
+        losses = [run.op("loss", *both) for both in zip(made, given)]
+        run.op("stack", *losses)
+    return run.recording()
+
+
+@pytest.mark.parametrize(
+    "number, targets, folds", [(3, "own", False), (4, "own", True), (4, "one", False)]
+)
+def test_a_loop_with_inputs_of_its_own_saves_their_boxes_too(
+    number: int, targets: str, folds: bool
+) -> None:
+    """Then the layers that it reads fold with it."""
+    recording = heads(number, targets)
+    view = view_of(recording, depth=1)
+    counts = {box.count for box in view.boxes.values() if box.id.startswith("s")}
+    assert counts == ({number} if folds else {1})
+    names = [recording.ops[box.id].name for box in view.boxes.values() if box.id in recording.ops]
+    assert names.count("loss") == (1 if folds else number)
+
+
 def pair(shared: int, own: int) -> Recording:
     """Two siblings of one class that have so many modules in common, and others of their own."""
     run = Builder("Net")

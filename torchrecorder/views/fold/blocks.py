@@ -11,7 +11,9 @@ from itertools import accumulate, groupby, product
 from math import prod
 from typing import NamedTuple
 
-from torchrecorder.events import OpId, ScopeId, ScopeKind, Slot, SourceLine, ValueId, names_gradient
+from torchrecorder.events import (
+    OpId, Role, ScopeId, ScopeKind, Slot, SourceLine, ValueId, names_gradient,
+)  # fmt: skip
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.structural_hash import (
@@ -27,6 +29,8 @@ SAVED = 6
 """Minimum number of boxes that a fold of plain siblings must save."""
 
 CONTAINERS = ("Sequential", "ModuleList", "ModuleDict")
+
+_GIVEN = Role.INPUT, Role.CONSTANT
 
 _LEVELS = 4
 """The maximum number of levels of nested loops that are found."""
@@ -81,6 +85,7 @@ class Unit(NamedTuple):
         source: The line that called it.
         pools: Whether it reduces the size of one tensor, without weights.
         loads: Whether it is a call of a data loader.
+        given: The inputs and constants that an op reads.
     """
 
     key: Hashable
@@ -90,6 +95,7 @@ class Unit(NamedTuple):
     source: SourceLine | None = None
     pools: bool = False
     loads: bool = False
+    given: frozenset[ValueId] = frozenset()
 
 
 BlockRun = tuple[tuple[Unit, ...], ...]
@@ -115,7 +121,9 @@ def unit_of(recording: RecordedRun, item: str) -> Unit:
     if op is None:
         return Unit(None, (item,))
     pools = _pools(recording, op.inputs, op.outputs)
-    return Unit(op_key(recording, op), (item,), source=op.source, pools=pools)
+    values = [recording.values[slot.value] for slot in op.inputs]
+    given = frozenset(value.id for value in values if value.role in _GIVEN)
+    return Unit(op_key(recording, op), (item,), source=op.source, pools=pools, given=given)
 
 
 def _pools(recording: RecordedRun, given: Sequence[Slot], made: Sequence[ValueId]) -> bool:
@@ -304,7 +312,14 @@ def _is_worth(row: Sequence[Unit], run: Repetition) -> bool:
     part = row[run.start : run.start + run.period]
     if any(unit.composed for unit in part):
         return True
-    return run.times > 2 and (run.times - 1) * sum(len(unit.items) for unit in part) >= SAVED
+    following = row[run.start + run.period : run.start + 2 * run.period]
+    own = _given(part) - _given(following)
+    saved = (run.times - 1) * (sum(len(unit.items) for unit in part) + len(own))
+    return run.times > 2 and saved >= SAVED
+
+
+def _given(units: Sequence[Unit]) -> frozenset[ValueId]:
+    return frozenset[ValueId]().union(*(unit.given for unit in units))
 
 
 def _collapsed(row: Sequence[Unit], found: Mapping[int, BlockRun]) -> Iterator[Unit]:
