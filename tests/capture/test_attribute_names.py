@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import pytest
 import torch
 from torch import nn
 
@@ -144,6 +145,36 @@ def test_variables_of_a_script() -> None:
     assert constants(recording) == [(), ("y",), ("batch.z",)]
     named = [one.names for one in recording.values.values() if one.role is Role.PARAMETER]
     assert named == [("weight",)]
+
+
+class Rows(torch.utils.data.Dataset[torch.Tensor]):
+    """A dataset that keeps its rows and a scale for all of them in attributes."""
+
+    def __init__(self) -> None:
+        self.rows = [torch.ones(3), torch.zeros(3)]
+        self._scale = torch.ones(3)
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, place: int) -> torch.Tensor:
+        return self.rows[place] * self._scale
+
+
+@pytest.mark.parametrize(
+    "dataset, names",
+    [
+        (Rows(), ["dataset.rows.0", "dataset", "dataset.rows.1"]),
+        ([torch.ones(3), torch.zeros(3)], ["dataset.0", "dataset.1"]),
+        (torch.utils.data.TensorDataset(torch.ones(2, 3)), ["dataset.tensors.0"]),
+    ],
+)
+def test_what_a_data_loader_reads_is_in_its_dataset(dataset: Any, names: list[str]) -> None:
+    """A function alone knows the variable of the loader, and that is not looked up."""
+    loader = torch.utils.data.DataLoader(dataset, 2)
+    with torchrecorder.Recorder() as recorder:
+        assert len(list(loader)) == 1
+    assert constants(recorder.recording) == [(name,) for name in names]
 
 
 def test_an_argument_keeps_the_name_that_the_model_gives_it() -> None:

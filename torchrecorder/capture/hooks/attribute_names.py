@@ -17,14 +17,14 @@ from torchrecorder.capture.hooks.source import first_local
 from torchrecorder.capture.module_registry import Catalog
 from torchrecorder.capture.module_tree import homes_of
 from torchrecorder.capture.tensors.argument_objects import (
-    IN_VARIABLES, NEAR, ObjectPlaces, places_in,
+    IN_VARIABLES, NEAR, ObjectPlaces, attributes, places_in,
 )
 from torchrecorder.events import Role, ScopeKind
 
 _MOST = 100_000
 """How many places inside attributes are looked at in a run; they may change between searches."""
 
-_TRANSFER = ScopeKind.TRANSFER
+_OF_OBJECTS = ScopeKind.TRANSFER, ScopeKind.DATA_LOADER
 _OF_PYTORCH = frozenset(vars(Module()))
 _OF_IPYTHON = frozenset(("In", "Out"))
 
@@ -55,8 +55,8 @@ class AttributeNames:
 
     def of(self, tensor: Tensor) -> tuple[Role, str] | None:
         """The name of *tensor*, if it is an attribute of a running module, in an argument or a
-        variable of the outermost call, inside an attribute of a running module, in a module that is
-        moved or copied, or in the state of the optimizer that ran last."""
+        variable of the outermost call, inside an attribute of a running module, in the state of the
+        optimizer that ran last, or in what a region moves, copies or loads."""
         running = list(self._running())
         for prefix, module in running:
             for role, held in homes_of(module):
@@ -74,15 +74,21 @@ class AttributeNames:
         if state is not None:
             return Role.CONSTANT, state
         variable = self._variable(tensor) if self._globals else None
-        return variable or self._in_models(self._moved(), tensor)
+        return variable or self._in_region(tensor)
 
-    def _moved(self) -> dict[str, Module]:
-        """The module that is moved, copied, saved or loaded, whose caller alone knows its name."""
+    def _in_region(self, tensor: Tensor) -> tuple[Role, str] | None:
+        """The place of *tensor* in the module that is moved, copied or saved, whose caller alone
+        knows its name, or in the dataset of the loader that runs."""
         frame = self.tape.stack[-1].key if self.tape.stack else None
-        if not isinstance(frame, FrameType) or self.tape.stack[-1].event.kind is not _TRANSFER:
-            return {}
-        module = first_local(frame)
-        return {"": module} if isinstance(module, Module) else {}
+        kind = self.tape.stack[-1].event.kind if isinstance(frame, FrameType) else None
+        if not isinstance(frame, FrameType) or kind not in _OF_OBJECTS:
+            return None
+        running = first_local(frame)
+        if isinstance(running, Module):
+            return self._in_models({"": running}, tensor)
+        held = {key.strip("_"): value for key, value in attributes(running)}
+        name = self._inside({"dataset": held.get("dataset")}, tensor)
+        return None if name is None else (Role.CONSTANT, name)
 
     def _of_state(self, tensor: Tensor) -> str | None:
         """The place of *tensor* in the state of the optimizer, such as ``0.weight.exp_avg``."""
