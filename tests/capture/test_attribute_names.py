@@ -147,6 +147,14 @@ def test_variables_of_a_script() -> None:
     assert named == [("weight",)]
 
 
+def test_places_of_other_objects_count_in_the_search(monkeypatch) -> None:
+    """A list of samples is not searched again for each of them; a plain variable is found."""
+    monkeypatch.setattr(attribute_names, "_MOST", 20)
+    rows, x = [[number] for number in range(30)], torch.ones(3)
+    recording = executed("batch['a'] + x", rows=rows, batch={"a": torch.ones(3)}, x=x)
+    assert constants(recording) == [(), ("x",)]
+
+
 class Rows(torch.utils.data.Dataset[torch.Tensor]):
     """A dataset that keeps its rows and a scale for all of them in attributes."""
 

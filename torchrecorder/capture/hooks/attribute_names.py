@@ -17,7 +17,7 @@ from torchrecorder.capture.hooks.source import first_local
 from torchrecorder.capture.module_registry import Catalog
 from torchrecorder.capture.module_tree import homes_of
 from torchrecorder.capture.tensors.argument_objects import (
-    IN_VARIABLES, NEAR, ObjectPlaces, attributes, places_in,
+    IN_VARIABLES, NEAR, ObjectPlaces, attributes, every_place, has_place, places_in,
 )
 from torchrecorder.events import Role, ScopeKind
 
@@ -25,6 +25,7 @@ _MOST = 100_000
 """How many places inside attributes are looked at in a run; they may change between searches."""
 
 _OF_OBJECTS = ScopeKind.TRANSFER, ScopeKind.DATA_LOADER
+_DATASET = "dataset"
 _OF_PYTORCH = frozenset(vars(Module()))
 _OF_IPYTHON = frozenset(("In", "Out"))
 
@@ -37,7 +38,7 @@ class AttributeNames:
         self.catalog = catalog
         self._left = _MOST
         self._globals: Mapping[str, Any] = {}
-        self._models, self._searched = ObjectPlaces([]), dict[str, int]()
+        self._models, self._region = _Searched(), _Searched()
         self._optimizer: weakref.ref[Optimizer] | None = None
         self._state: dict[int, tuple[weakref.ref[Any], str]] = {}
 
@@ -85,10 +86,9 @@ class AttributeNames:
             return None
         running = first_local(frame)
         if isinstance(running, Module):
-            return self._in_models({"": running}, tensor)
+            return self._region.of(tensor, {"": running})
         held = {key.strip("_"): value for key, value in attributes(running)}
-        name = self._inside({"dataset": held.get("dataset")}, tensor)
-        return None if name is None else (Role.CONSTANT, name)
+        return self._region.of(tensor, {_DATASET: held.get(_DATASET)})
 
     def _of_state(self, tensor: Tensor) -> str | None:
         """The place of *tensor* in the state of the optimizer, such as ``0.weight.exp_avg``."""
@@ -118,20 +118,16 @@ class AttributeNames:
             for name, value in list(self._globals.items())
             if not name.startswith("_") and name not in _OF_IPYTHON
         }
+        for name, value in public.items():
+            if value is tensor:  # also when the run has searched enough
+                return role, name
         models: dict[str, Module] = {}
         for name, found in self._places(public, IN_VARIABLES):
             if found is tensor:
                 return role, name
             if isinstance(found, Module):
                 models[name] = found
-        return self._in_models(models, tensor)
-
-    def _in_models(self, models: dict[str, Module], tensor: Tensor) -> tuple[Role, str] | None:
-        """The place of *tensor* in *models*, which are searched if those before were others."""
-        searched = {name: id(module) for name, module in models.items()}
-        if searched != self._searched:
-            self._searched, self._models = searched, ObjectPlaces([], [*models.items()])
-        return self._models.of(tensor)
+        return self._models.of(tensor, models)
 
     def _inside(self, holder: Mapping[str, Any], tensor: Tensor) -> str | None:
         """The place of *tensor* in a list, dict or object that *holder* has."""
@@ -142,8 +138,24 @@ class AttributeNames:
     ) -> Iterator[tuple[str, Tensor | Module]]:
         """The places in lists, dicts and objects that *holder* has, while the run may search."""
         held = [(str(key), value) for key, value in holder.items() if key not in _OF_PYTORCH]
-        for name, found in places_in(held, deepest) if self._left > 0 else ():
+        for name, found in every_place(held, deepest) if self._left > 0 else ():
             self._left -= 1
-            yield name, found
+            if has_place(found):
+                yield name, found
             if self._left < 0:
                 break
+
+
+class _Searched:
+    """The places in objects, which are searched again only if those before were others."""
+
+    def __init__(self) -> None:
+        self._objects: dict[str, int] = {}
+        self._places = ObjectPlaces([])
+
+    def of(self, tensor: Tensor, objects: Mapping[str, Any]) -> tuple[Role, str] | None:
+        """The role and the place of *tensor* in *objects*, by name."""
+        now = {name: id(item) for name, item in objects.items()}
+        if now != self._objects:
+            self._objects, self._places = now, ObjectPlaces([], [*objects.items()])
+        return self._places.of(tensor)

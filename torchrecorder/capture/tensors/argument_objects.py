@@ -114,17 +114,27 @@ def takes_part(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 
 def places_in(arguments: Named, deepest: int) -> Iterator[tuple[str, Tensor | Module]]:
     """Every tensor and module in *arguments*, breadth first, with its shortest place."""
+    return ((name, found) for name, found in every_place(arguments, deepest) if has_place(found))
+
+
+def every_place(arguments: Named, deepest: int) -> Iterator[tuple[str, Any]]:
+    """What `places_in` looks at: containers and objects too."""
     queue = [(name, value, 0) for name, value in arguments]
     seen: set[int] = set()
     for place, (name, found, depth) in enumerate(queue):  # grows while it is read
-        if _is_a(found, (Tensor, Module)):
-            yield name, found
-        elif id(found) not in seen and depth < deepest and len(queue) < _MOST:
+        yield name, found
+        is_open = not has_place(found) and id(found) not in seen
+        if is_open and depth < deepest and len(queue) < _MOST:
             seen.add(id(found))
             queue.extend(
                 (_joined(name, key, value), value, depth + 1) for key, value in _parts(found)
             )
         queue[place] = ("", None, 0)
+
+
+def has_place(found: Any) -> bool:
+    """Whether it is a tensor or module, and so is not searched."""
+    return _is_a(found, (Tensor, Module))
 
 
 def _is_a(found: Any, classes: Any) -> bool:
