@@ -148,11 +148,15 @@ def test_variables_of_a_script() -> None:
 
 
 def test_places_of_other_objects_count_in_the_search(monkeypatch) -> None:
-    """A list of samples is not searched again for each of them; a plain variable is found."""
+    """A list of samples is not searched again for each of them; a plain variable is found, and
+    models that were found before."""
     monkeypatch.setattr(attribute_names, "_MOST", 20)
-    rows, x = [[number] for number in range(30)], torch.ones(3)
-    recording = executed("batch['a'] + x", rows=rows, batch={"a": torch.ones(3)}, x=x)
-    assert constants(recording) == [(), ("x",)]
+    held = {"net": nn.Linear(3, 3), "rows": [[number] for number in range(30)], "x": torch.ones(3)}
+    line = "x + net.weight + batch['a'] + x + net.bias"
+    recording = executed(line, **held, batch={"a": torch.ones(3)})
+    assert constants(recording) == [("x",), ()]
+    named = [one.names for one in recording.values.values() if one.role is Role.PARAMETER]
+    assert named == [("net.weight",), ("net.bias",)]
 
 
 class Rows(torch.utils.data.Dataset[torch.Tensor]):

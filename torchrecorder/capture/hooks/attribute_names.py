@@ -154,8 +154,9 @@ class _Searched:
         self._places = ObjectPlaces([])
 
     def of(self, tensor: Tensor, objects: Mapping[str, Any]) -> tuple[Role, str] | None:
-        """The role and the place of *tensor* in *objects*, by name."""
+        """The role and the place of *tensor* in *objects*, by name; if there are none, in those
+        before."""
         now = {name: id(item) for name, item in objects.items()}
-        if now != self._objects:
+        if now and now != self._objects:
             self._objects, self._places = now, ObjectPlaces([], [*objects.items()])
         return self._places.of(tensor)
