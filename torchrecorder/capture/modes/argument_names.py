@@ -6,7 +6,8 @@ Variables of a running function are not looked up, because Python would keep the
 from __future__ import annotations
 
 import ast
-from types import FrameType
+import builtins
+from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from torch import Tensor
@@ -18,9 +19,9 @@ from torchrecorder.capture.modes.call import Call
 from torchrecorder.capture.modes.call_site import caller_of_function
 from torchrecorder.capture.modes.op_schema import FunctionFacts
 from torchrecorder.capture.tensors.early_reads import EarlyReads
-from torchrecorder.events import Role
 
 _METHOD = "torch.Tensor."
+_ITER = Tensor.__iter__.__code__
 _SUBSCRIPTS = "getitem", "setitem"
 _CONDITION = "bool()"
 _CONTAINS = ast.In, ast.NotIn
@@ -34,29 +35,60 @@ class Argument(NamedTuple):
     item: int | None  # its position in a list
 
 
-def name_constants(
-    early: EarlyReads,
-    sources: Sources,
-    call: Call,
-    frame: FrameType,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> None:
-    """Name the arguments of *call* whose origin is unknown, if the user's code has names for them.
+class ArgumentNames:
+    """Names arguments of unknown origin, if the user's code has names for them."""
 
-    *frame* is that in which the function mode was called.
-    """
-    frame = caller_of_function(frame)
-    is_users = sources.file(frame.f_code.co_filename) is not None and not call.facts.dispatched
-    expression = expression_at(frame) if is_users else None
-    if expression is not None:
-        unknown = [tensor for _, tensor in call.tensors if id(tensor) in early.unnamed]
-        for tensor in unknown:
-            place = _place(tensor, call.facts, args, kwargs)
-            name = _name(expression, place, call.facts, args) if place is not None else ""
+    def __init__(self, early: EarlyReads, sources: Sources) -> None:
+        self.early = early
+        self.sources = sources
+        self._expressions: dict[tuple[int, int], ast.AST | None] = {}
+        self._codes: list[CodeType] = []  # kept alive, so that their ids are not reused
+
+    def find(
+        self, call: Call, frame: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """Name the arguments of *call*; the function mode was called in *frame*."""
+        unnamed = self.early.unnamed
+        unknown = {id(tensor): tensor for _, tensor in call.tensors if id(tensor) in unnamed}
+        if not unknown or call.facts.dispatched:
+            return
+        frame = caller_of_function(frame)
+        iterates = frame.f_code is _ITER and frame.f_back is not None
+        frame = frame.f_back if iterates and frame.f_back is not None else frame
+        expression = self._expression(frame)
+        if expression is None:
+            return
+        for key, tensor in unknown.items():
+            if iterates:
+                name = _dotted(_iterated(expression))
+            else:
+                place = _place(tensor, call.facts, args, kwargs)
+                name = _name(expression, place, call.facts, args, kwargs) if place else ""
             if name:
-                early.name(tensor, Role.CONSTANT, (name,))
-    early.unnamed.clear()
+                self.early.name(tensor, unnamed[key], (name,))
+
+    def _expression(self, frame: FrameType) -> ast.AST | None:
+        """What the user's code computes in *frame*."""
+        place = id(frame.f_code), frame.f_lasti
+        if place not in self._expressions:
+            self._codes.append(frame.f_code)
+            is_users = self.sources.file(frame.f_code.co_filename) is not None
+            self._expressions[place] = expression_at(frame) if is_users else None
+        return self._expressions[place]
+
+
+def _iterated(node: ast.AST) -> ast.AST | None:
+    """What ``for row in rows``, ``enumerate(rows)`` or ``[row for row in rows]`` takes apart."""
+    match node:
+        case ast.For():
+            return node.iter
+        case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+            return node.generators[0].iter if len(node.generators) == 1 else None
+        case ast.Call(func=ast.Name(id=name), args=[only], keywords=[]):
+            return only if hasattr(builtins, name) else None
+        case ast.Name() | ast.Attribute() | ast.Subscript():  # since Python 3.12
+            return node
+    return None
 
 
 def _place(
@@ -74,11 +106,17 @@ def _place(
     return None
 
 
-def _name(node: ast.AST, place: Argument, facts: FunctionFacts, args: tuple[Any, ...]) -> str:
+def _name(
+    node: ast.AST,
+    place: Argument,
+    facts: FunctionFacts,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> str:
     """The variable, or the attribute or item of one, that is the argument at *place*."""
     if isinstance(node, (ast.If, ast.While, ast.IfExp, ast.Assert)):
         node = node.test
-    found = _of_call(node, place, facts) or _of_operator(node, place, facts, args)
+    found = _of_call(node, place, facts, args, kwargs) or _of_operator(node, place, facts, args)
     if place.item is None:
         return _dotted(found)
     if isinstance(found, (ast.List, ast.Tuple)):
@@ -87,7 +125,13 @@ def _name(node: ast.AST, place: Argument, facts: FunctionFacts, args: tuple[Any,
     return name and f"{name}.{place.item}"
 
 
-def _of_call(call: ast.AST, place: Argument, facts: FunctionFacts) -> ast.AST | None:
+def _of_call(
+    call: ast.AST,
+    place: Argument,
+    facts: FunctionFacts,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> ast.AST | None:
     """The argument at *place*, if the call is one of this function: ``max(a, b)`` compares them."""
     called = call.func if isinstance(call, ast.Call) else None
     name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", None)
@@ -97,9 +141,16 @@ def _of_call(call: ast.AST, place: Argument, facts: FunctionFacts) -> ast.AST | 
         if keyword.arg == place.name:
             return keyword.value
     given = [*call.args]
-    if facts.qualname.startswith(_METHOD) and isinstance(called, ast.Attribute):
-        given.insert(0, called.value)
+    has_fewer = len(given) < len(args) or len(call.keywords) < len(kwargs)
+    if facts.qualname.startswith(_METHOD) and isinstance(called, ast.Attribute) and has_fewer:
+        if _dotted(called.value).split(".")[-1] not in _classes(args):  # torch.Tensor.norm(x)
+            given.insert(0, called.value)
     return dict(enumerate(given)).get(place.position) if _is_plain(given) else None
+
+
+def _classes(args: tuple[Any, ...]) -> list[str]:
+    """The names of the classes of the first argument."""
+    return [cls.__name__ for cls in type(args[0]).__mro__] if args else []
 
 
 def _of_operator(

@@ -23,7 +23,7 @@ from torchrecorder.capture.internals.access import (
     USUAL_TYPES, DisableTorchFunction,
     count_function_modes, current_graph_task, get_frame, leave_function_mode, peek_transformations,
 )
-from torchrecorder.capture.modes.argument_names import name_constants
+from torchrecorder.capture.modes.argument_names import ArgumentNames
 from torchrecorder.capture.modes.arguments import named_arguments, sort_arguments
 from torchrecorder.capture.modes.call import Call, Written
 from torchrecorder.capture.modes.call_site import Caller, CallSites
@@ -47,6 +47,7 @@ class Calls:
         self.autograd = backward.autograd
         self.values = backward.autograd.values
         self.sites = CallSites()
+        self.names = ArgumentNames(self.values.early_reads, regions.sources)
         self.caller_at: Callable[[FrameType], Caller] = self.sites.at
 
     def around(
@@ -110,7 +111,7 @@ class Calls:
             call.inputs = values.slots_of(tensors)
             call.tensors = self._sources(tensors) if values.aliases else tensors
             if values.early_reads.unnamed:
-                name_constants(values.early_reads, self.regions.sources, call, frame, args, kwargs)
+                self.names.find(call, frame, args, kwargs)
             tape.inside = None
             if facts.runs_backward:
                 op = self._begin_backward(call, args, kwargs)

@@ -2,7 +2,7 @@
 
 ``model.to(device)`` reads every parameter and buffer, as an initialization, a copy or a penalty on
 weights does. If the model is called later, it names the values that were read before. A tensor that
-no module holds is named by the source of the first call that reads it.
+no module holds is named by the source of the first call that reads it and has a name for it.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ class EarlyReads:
     def __init__(self, tape: Tape, entries: Mapping[int, Entry]) -> None:
         self.tape = tape
         self.entries = entries
-        self.unnamed: set[int] = set()  # tensors that the current call read, by id
+        self.unnamed: dict[int, Role] = {}  # tensors without a name, by id
         self._first: dict[int, tuple[Entry, int]] = {}
 
     def add(self, entry: Entry, place: int) -> None:
         """The value of *entry* is written at *place* in the events, or soon after."""
         self._first[entry.key] = entry, place
-        if not entry.names and entry.role is Role.CONSTANT:
-            self.unnamed.add(entry.key)
+        if not entry.names:
+            self.unnamed[entry.key] = entry.role
 
     def name(self, tensor: Tensor, role: Role, names: tuple[str, ...]) -> ValueId | None:
         """The first value of *tensor*, which is known by these *names* from now on; None if
@@ -39,6 +39,7 @@ class EarlyReads:
         if not self._first:
             return None
         key = id(innermost(tensor))
+        self.unnamed.pop(key, None)
         entry, place = self._first.get(key, (None, 0))
         if entry is None or entry is not self.entries.get(key):
             return None
