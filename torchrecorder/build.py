@@ -32,6 +32,7 @@ from torchrecorder.events import (
     OpId,
     Role,
     ScopeId,
+    ScopeKind,
     ScopeLeft,
     Shard,
     Slot,
@@ -309,7 +310,8 @@ class _TableBuilder:
         """The inputs and outputs of the run; inputs get their role and name.
 
         These are the arguments and results of the outermost calls; modes such as ``no_grad`` do not
-        count as calls, nor do those that backward repeats.
+        count as calls, nor do those that backward repeats, nor a step of an optimizer, which may
+        call a closure.
         """
         inputs: dict[ValueId, Slot] = {}
         outputs: list[Slot] = []
@@ -317,7 +319,7 @@ class _TableBuilder:
         for scope in self.scopes.values():
             if scope.parent not in around or scope.recompute:
                 continue
-            if scope.kind in MODES:
+            if scope.kind in (*MODES, ScopeKind.OPTIMIZER):
                 around.add(scope.id)
             outputs.extend(scope.outputs)
             for slot in scope.inputs:
