@@ -220,3 +220,13 @@ def test_the_first_name_stays() -> None:
         return first.sum() + inner(first)
 
     assert names(outer, ones()) == ["first"]
+
+
+def test_a_line_that_calls_several_parameters_by_one_name_names_none() -> None:
+    """As a loop over the weights of a model that does not run; others keep theirs."""
+    scale, net = torch.nn.Parameter(ones()), torch.nn.Linear(2, 2)
+    with torchrecorder.Recorder() as recorder:
+        (lambda: [weight.sum() for weight in [*net.parameters(), scale]])()
+        (lambda: scale * torch.ones(()))()
+    found = [value.names for value in recorder.recording.values.values() if value.trainable]
+    assert found == [(), (), ()]

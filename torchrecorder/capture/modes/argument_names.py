@@ -58,14 +58,14 @@ class ArgumentNames:
         expression = self._expression(frame)
         if expression is None:
             return
-        for key, tensor in unknown.items():
+        for tensor in unknown.values():
             if iterates:
                 name = _dotted(_iterated(expression))
             else:
                 place = _place(tensor, call.facts, args, kwargs)
                 name = _name(expression, place, call.facts, args, kwargs) if place else ""
             if name:
-                self.early.name(tensor, unnamed[key], (name,))
+                self.early.name_by_line(tensor, name)
 
     def _expression(self, frame: FrameType) -> ast.AST | None:
         """What the user's code computes in *frame*."""

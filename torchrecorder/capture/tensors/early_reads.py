@@ -26,6 +26,7 @@ class EarlyReads:
         self.entries = entries
         self.unnamed: dict[int, Role] = {}  # tensors without a name, by id
         self._first: dict[int, tuple[Entry, int]] = {}
+        self._parameters: dict[str, Entry] = {}  # the first that a line gave this name
 
     def add(self, entry: Entry, place: int) -> None:
         """The value of *entry* is written at *place* in the events, or soon after."""
@@ -51,7 +52,23 @@ class EarlyReads:
             entry.role, entry.names = role, names
         return first.id
 
+    def name_by_line(self, tensor: Tensor, name: str) -> None:
+        """A line calls *tensor* by this *name*. If it calls several parameters so, as that of a
+        loop over all weights, they have none: the name of a parameter tells it from others.
+        """
+        key = id(tensor)
+        role, entry = self.unnamed[key], self._first[key][0]
+        other = self._parameters.setdefault(name, entry) if role is Role.PARAMETER else entry
+        if other is entry:
+            self.name(tensor, role, (name,))
+            return
+        del self.unnamed[key]
+        first = other()
+        if first is not None and other.names == (name,):
+            self.name(first, role, ())
+
     def clear(self) -> None:
         """Forget every tensor."""
         self._first.clear()
         self.unnamed.clear()
+        self._parameters.clear()
