@@ -14,7 +14,6 @@ from typing import Any, Union
 from torchrecorder.events import (
     BYTES_PEAK,
     GRAD_SUFFIX,
-    MODES,
     NO_STORAGE,
     STORED,
     Allocation,
@@ -32,11 +31,11 @@ from torchrecorder.events import (
     OpId,
     Role,
     ScopeId,
-    ScopeKind,
     ScopeLeft,
     Shard,
     Slot,
     Statistics,
+    TRANSPARENT,
     ValueId,
 )
 from torchrecorder.graph.boundaries import Boundaries
@@ -319,7 +318,7 @@ class _TableBuilder:
         for scope in self.scopes.values():
             if scope.parent not in around or scope.recompute:
                 continue
-            if scope.kind in (*MODES, ScopeKind.OPTIMIZER):
+            if scope.kind in TRANSPARENT:
                 around.add(scope.id)
             outputs.extend(scope.outputs)
             for slot in scope.inputs:

@@ -136,14 +136,22 @@ def test_a_step_with_a_closure_holds_the_model():
     assert structure(recording) == []
 
 
-def test_a_closure_gives_the_run_its_inputs():
-    """What the closure of an optimizer gives to the model, as without one."""
+def test_a_closure_gives_the_run_its_inputs_and_outputs():
+    """What it gives to the model, and what that returns and nothing reads, as without a closure."""
     model, batch = _model(), torch.ones(2, 3)
-    optimizer = torch.optim.LBFGS(model.parameters(), max_iter=1)
+    optimizer = torch.optim.SGD(model.parameters())
+
+    def closure():
+        model(batch)
+        return model(batch).sum()
+
     with torchrecorder.Recorder(model) as recorder:
-        optimizer.step(lambda: model(batch).sum())
+        optimizer.step(closure)
     recording = recorder.recording
     assert [recording.values[slot.value].role for slot in recording.inputs] == [Role.INPUT]
+    assert len(recording.outputs) == 2
+    shapes = torchrecorder.figure(recording, depth=0, fold=False).shapes
+    assert [shape.kind for shape in shapes].count("output") == 1
 
 
 def test_a_step_that_raises_ends():
