@@ -345,7 +345,7 @@ class ModuleScopes:
             for _, tensor in tensors
             if self.values.peek(tensor) is None
             and (scripted or node_behind(tensor) is None)
-            and id(tensor) not in self.values.named
+            and self.values.name_of(tensor) is None
             and self.values.search_names(tensor) is None
         ]
         if unknown:

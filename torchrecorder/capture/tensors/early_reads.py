@@ -58,6 +58,9 @@ class EarlyReads:
         """
         key = id(tensor)
         role, entry = self.unnamed[key], self._first[key][0]
+        if entry is not self.entries.get(key):  # of a tensor that is gone
+            del self.unnamed[key]
+            return
         other = self._parameters.setdefault(name, entry) if role is Role.PARAMETER else entry
         if other is entry:
             self.name(tensor, role, (name,))
