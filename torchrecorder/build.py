@@ -14,7 +14,6 @@ from typing import Any, Union
 from torchrecorder.events import (
     BYTES_PEAK,
     GRAD_SUFFIX,
-    MODES,
     NO_STORAGE,
     STORED,
     Allocation,
@@ -36,6 +35,7 @@ from torchrecorder.events import (
     Shard,
     Slot,
     Statistics,
+    TRANSPARENT,
     ValueId,
 )
 from torchrecorder.graph.boundaries import Boundaries
@@ -309,7 +309,8 @@ class _TableBuilder:
         """The inputs and outputs of the run; inputs get their role and name.
 
         These are the arguments and results of the outermost calls; modes such as ``no_grad`` do not
-        count as calls, nor do those that backward repeats.
+        count as calls, nor do those that backward repeats, nor a step of an optimizer, which may
+        call a closure.
         """
         inputs: dict[ValueId, Slot] = {}
         outputs: list[Slot] = []
@@ -317,7 +318,7 @@ class _TableBuilder:
         for scope in self.scopes.values():
             if scope.parent not in around or scope.recompute:
                 continue
-            if scope.kind in MODES:
+            if scope.kind in TRANSPARENT:
                 around.add(scope.id)
             outputs.extend(scope.outputs)
             for slot in scope.inputs:

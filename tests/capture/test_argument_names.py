@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import OrderedDict
 from collections.abc import Callable
 from types import SimpleNamespace
 
@@ -104,6 +105,26 @@ def with_a_number(x, number):
     return x * 2, 2 - x, x
 
 
+def iterated(x, y, z):
+    for row in x:
+        pass
+    return [*enumerate(y)], [row for row in z]
+
+
+def of_a_class(x, y, z):
+    import operator
+
+    return torch.Tensor.norm(x), operator.mul(y, z)
+
+
+def with_more_by_position(x):
+    return x.norm(2)
+
+
+def only_later(rows):
+    return torch.stack([row for row in rows]), rows[0] + 1
+
+
 def condition(x, batch):
     if x.sum():
         pass
@@ -135,6 +156,10 @@ BATCH = SimpleNamespace(mask=ones(), rows=[ones(), ones()])
         (in_place, (ones(), ones()), ["x", "y"]),
         (converted, (torch.ones(1), torch.ones(1)), ["x", "y"]),
         (with_a_number, (ones(), 2), ["x"]),
+        (iterated, (ones(), ones(), ones()), ["x", "y", "z"]),
+        (of_a_class, (ones(), ones(), ones()), ["x", "y", "z"]),
+        (with_more_by_position, (ones(),), ["x"]),
+        (only_later, ([ones(), ones()],), ["rows.0", "-"]),
         (condition, (ones(), FLAGS), ["x", "batch.flag", "batch.other"]),
     ],
 )
@@ -153,6 +178,23 @@ def test_what_has_no_name() -> None:
     assert names(lambda: _hidden.sum()) == ["-"]
     assert names(lambda: pair[place].sum()) == ["-"]
     assert names(lambda item: number - item, ones()) == ["-"]
+
+
+def test_what_is_iterated_has_no_name_if_it_may_be_another() -> None:
+    """One of several that are iterated together, rows of rows, what a function iterates."""
+    one, two, cube = ones(), ones(), torch.ones(2, 2, 2)
+    assert names(lambda: [*zip(one, two)]) == ["-", "-"]
+    assert names(lambda rows: [item for row in rows for item in row], [cube]) == ["-"]
+    assert names(lambda: OrderedDict(one)) == ["-"]
+
+
+def test_a_parameter_of_no_module() -> None:
+    """One that only an object of the user holds, as the temperature of a loss."""
+    scale = torch.nn.Parameter(torch.ones(()))
+    with torchrecorder.Recorder() as recorder:
+        (lambda self: (ones() / self.temperature).sum())(SimpleNamespace(temperature=scale))
+    found = [value for value in recorder.recording.values.values() if value.trainable]
+    assert [(value.names, value.role) for value in found] == [(("temperature",), Role.PARAMETER)]
 
 
 def test_what_another_function_computes_has_no_name() -> None:
@@ -190,3 +232,13 @@ def test_the_first_name_stays() -> None:
         return first.sum() + inner(first)
 
     assert names(outer, ones()) == ["first"]
+
+
+def test_a_line_that_calls_several_parameters_by_one_name_names_none() -> None:
+    """As a loop over the weights of a model that does not run; others keep theirs."""
+    scale, net = torch.nn.Parameter(ones()), torch.nn.Linear(2, 2)
+    with torchrecorder.Recorder() as recorder:
+        (lambda: [weight.sum() for weight in [*net.parameters(), scale]])()
+        (lambda: scale * torch.ones(()))()
+    found = [value.names for value in recorder.recording.values.values() if value.trainable]
+    assert found == [(), (), ()]

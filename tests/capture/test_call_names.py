@@ -11,6 +11,7 @@ from torch import nn
 
 import torchrecorder
 from torchrecorder import Recorder
+from torchrecorder.events import ScopeKind
 
 pytestmark = pytest.mark.skipif(sys.version_info < (3, 11), reason="code has no columns")
 
@@ -44,6 +45,30 @@ def test_lines_of_any_form():
         [heads(each) for each in X]
         apply(X)
     assert text and paths(recorder) == ["größe", *3 * ["heads"], "last"]
+
+
+class OwnCall(nn.Linear):
+    """Its class has a ``__call__``, and functions between that and PyTorch's."""
+
+    @torch.no_grad()
+    def __call__(self, *given):
+        call = super().__call__
+
+        def inner(*each):
+            return call(*each)
+
+        return inner(*given)
+
+
+def test_a_call_of_its_own():
+    """The name is that in the program, not that in the class."""
+    encoder, plain = OwnCall(4, 4), net()
+    with Recorder() as recorder:
+        encoder(plain(X))
+    scopes = recorder.recording.scopes.values()
+    assert [scope.path for scope in scopes if scope.kind is ScopeKind.MODULE][::3] == [
+        "plain", "encoder",
+    ]
 
 
 def test_names_of_parameters():

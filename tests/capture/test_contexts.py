@@ -83,6 +83,17 @@ def test_a_recorder_serves_once():
     assert op_names(recorder.recording) == []
 
 
+def test_a_block_that_does_not_run_cannot_be_left():
+    """One that was not entered, and one that was left before."""
+    recorder = torchrecorder.Recorder()
+    with pytest.raises(RecorderInUse, match="was never entered"):
+        recorder.__exit__(None, None, None)
+    with recorder:
+        pass
+    with pytest.raises(RecorderInUse, match="has ended"):
+        recorder.__exit__(None, None, None)
+
+
 def test_a_recorder_says_where_the_methods_of_its_recording_are():
     """A name that neither has gets no advice; an error in a property keeps its own text."""
     recorder = torchrecorder.Recorder()

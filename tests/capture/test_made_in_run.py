@@ -102,6 +102,20 @@ class Wrapper(nn.Module):
         return self.extra(self.module(x))
 
 
+def test_names_in_models_that_a_function_creates_one_after_another():
+    """Also where the weights of one have the memory of those of one that is gone."""
+
+    def trial():
+        model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
+        model(torch.ones(2, 3)).sum().backward()
+        return names_of(model, "model")
+
+    with torchrecorder.Recorder() as recorder:
+        wanted = {name.replace("model", f"model_{number}" if number else "model")
+                  for number in range(6) for name in trial()}
+    assert stored_names(recorder.recording) == wanted
+
+
 def test_a_wrapper_of_the_recorded_model():
     """The names in the model stay as they are, and its count is its own."""
     model, x = Net(), torch.ones(2, 3)

@@ -14,7 +14,7 @@ from torch import nn
 from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
 import torchrecorder
-from torchrecorder.events import ScopeKind
+from torchrecorder.events import Role, ScopeKind
 
 from tests.structure import structure
 from tests.capture.joined_ranks import TASKS
@@ -134,6 +134,24 @@ def test_a_step_with_a_closure_holds_the_model():
     assert len(calls) > 1
     assert {each.parent for each in calls} == {step.id}
     assert structure(recording) == []
+
+
+def test_a_closure_gives_the_run_its_inputs_and_outputs():
+    """What it gives to the model, and what that returns and nothing reads, as without a closure."""
+    model, batch = _model(), torch.ones(2, 3)
+    optimizer = torch.optim.SGD(model.parameters())
+
+    def closure():
+        model(batch)
+        return model(batch).sum()
+
+    with torchrecorder.Recorder(model) as recorder:
+        optimizer.step(closure)
+    recording = recorder.recording
+    assert [recording.values[slot.value].role for slot in recording.inputs] == [Role.INPUT]
+    assert len(recording.outputs) == 2
+    shapes = torchrecorder.figure(recording, depth=0, fold=False).shapes
+    assert [shape.kind for shape in shapes].count("output") == 1
 
 
 def test_a_step_that_raises_ends():

@@ -113,6 +113,34 @@ def test_figures_and_tables_show_the_function(tmp_path: Path) -> None:
         assert "in target()" in text and "in look()" in text
 
 
+def boxes(program: Callable[[], object]) -> list[list[str]]:
+    """The lines on the closed boxes of modes in the figure of *program*."""
+    with torchrecorder.Recorder() as recorder:
+        program()
+    figure = torchrecorder.figure(recorder.recording, depth=0, counts=False, shapes=False)
+    found = [[line.text for line in shape.label] for shape in figure.shapes]
+    return [lines for lines in found if lines[0].startswith("no_grad")]
+
+
+def test_a_closed_mode_names_the_modules_that_it_calls() -> None:
+    """Those of a teacher, say; not if they are many, or differ between its repeats."""
+    teacher, critic, nets, x = linear, nn.Tanh(), [nn.Linear(4, 4), nn.Linear(4, 4)], torch.ones(4)
+
+    def program() -> None:
+        with torch.no_grad():
+            y = critic(teacher(x))
+        for net in nets:
+            with torch.no_grad():
+                y = net(y)
+        target(y)
+
+    assert boxes(program) == [
+        ["no_grad", "calls teacher, critic"],
+        ["no_grad  ×2", "Linear"],
+        ["no_grad", "in target()", "calls teacher: Linear"],
+    ]
+
+
 class Doubled(torch.autograd.Function):
     """Has a forward that is the whole of its region."""
 

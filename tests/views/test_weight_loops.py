@@ -65,6 +65,23 @@ def test_copies_in_each_round_are_counted_for_one_round() -> None:
     assert sent(view, "state_dict") == ["8 tensors"]
 
 
+def test_copies_that_are_read_together_are_counted_for_one_model() -> None:
+    """Averages over several models: each gives all of its weights, in an argument of its own."""
+    net = made()
+
+    def program() -> None:
+        states = []
+        for _ in range(3):
+            net(X).sum()
+            states.append(net.state_dict())
+        together = {key: torch.stack([each[key] for each in states]) for key in states[0]}
+        net.load_state_dict({key: each.mean(0) for key, each in together.items()})
+
+    view = view_of(recorded(net, program))
+    assert (["stack"], 8) in loops(view)
+    assert sent(view, "state_dict") == ["8 tensors"]
+
+
 def test_parts_of_one_vector_are_a_loop() -> None:
     """Of all weights in a row, where each part has other bounds and becomes another shape."""
     net = made()

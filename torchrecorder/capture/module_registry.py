@@ -124,11 +124,11 @@ class Catalog:
         for name, tensor in held.items():
             if isinstance(tensor, Tensor):
                 tensor = innermost(tensor)
-                full, known = prefix + name, named.get(id(tensor))
+                full, known = prefix + name, self.values.name_of(tensor)
                 if known is None:
                     named[id(tensor)] = weakref.ref(tensor), role, (full,)
-                elif len(known[2]) < _MOST_NAMES and full not in known[2]:
-                    named[id(tensor)] = *known[:2], (*known[2], full)
+                elif len(known[1]) < _MOST_NAMES and full not in known[1]:
+                    named[id(tensor)] = named[id(tensor)][0], known[0], (*known[1], full)
 
     def _new(self, module: Module) -> CatalogEntry:
         cls = type(module)
@@ -321,8 +321,8 @@ class Catalog:
 
     def _names(self, tensor: Tensor, name: str) -> tuple[str, ...]:
         """The names of a parameter or buffer, which its module calls *name*."""
-        known = self.values.named.get(id(tensor))
-        return known[2] if known is not None and known[0]() is tensor else (name,)
+        known = self.values.name_of(tensor)
+        return known[1] if known is not None else (name,)
 
     def _shape(self, tensor: Tensor, role: Role, value: ValueId, name: str) -> None:
         """Record a lazy parameter again, now that it has a shape."""

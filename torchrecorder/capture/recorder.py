@@ -200,10 +200,13 @@ class Recorder:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        assert self._exit is not None
+        if self._running is None:
+            state = "has ended" if self._used else "was never entered"
+            raise RecorderInUse(f"the with block of this recorder {state}")
         self._tape.pause()
         self._tape.ignores_calls = True  # PyTorch runs hooks that existed when a module was called
         with self._tape.losing("end"):
+            assert self._exit is not None
             self._exit.close()
         if self._second is not None and error is None:
             known = {key: entry.module for key, entry in self._instruments.catalog.entries.items()}

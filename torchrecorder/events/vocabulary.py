@@ -53,6 +53,9 @@ CALLED = (ScopeKind.MODULE, ScopeKind.FUNCTION)
 MODES = (ScopeKind.NO_GRAD, ScopeKind.ENABLE_GRAD, ScopeKind.INFERENCE_MODE, ScopeKind.AUTOCAST)
 """Regions that set a mode for the ops in them; empty ones are not shown."""
 
+TRANSPARENT = (*MODES, ScopeKind.OPTIMIZER)
+"""Regions whose calls of modules are the program's own, as those of a closure in an optimizer."""
+
 FUNCTION = "function"
 """The class of scopes that are calls of Python functions."""
 

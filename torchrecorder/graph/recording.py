@@ -240,7 +240,7 @@ class RecordedRun:
         return MappingProxyType({
             one.id: roles[one.names[0]]
             for one in values
-            if one.names and one.names[0] in roles and one.role is not Role.INPUT
+            if one.names and one.names[0] in roles and one.role not in (Role.INPUT, Role.CONSTANT)
         })
 
     @cached_property

@@ -185,7 +185,7 @@ class Captions:
             return
         texts = self._hyperparameters(scope, box.instances)
         if scope.module is None:
-            texts = self.regions.shared(scope, box.members)
+            texts = self.regions.closed(scope, box.members)
         yield from labels.filled(texts, width=26) if texts else self._combined(scope, box.instances)
 
     def _combined(self, scope: Scope, instances: tuple[str, ...]) -> Iterator[str]:

@@ -176,7 +176,15 @@ def _read_by_repeats(view: View, bundle: Bundle) -> Sequence[ValueId]:
     arguments = {arrow.slot for arrow in bundle.arrows}
     same_arguments = [slot for slot in slots if slot.name in arguments]
     read = {slot.value for slot in same_arguments or slots}
-    return sorted(read, key=partial(_made_at, view.recording))[:len(read) // copies]
+    copies = min(copies, len({_call_of(view.recording, made, item) for item in read}))
+    return sorted(read, key=partial(_made_at, view.recording))[:len(read) // max(copies, 1)]
+
+
+def _call_of(recording: RecordedRun, members: Collection[str], item: ValueId) -> str | None:
+    """The outermost call among *members* that made a value."""
+    op = recording.ops.get(OpId(recording.values[item].producer or ""))
+    around = (op.id, *recording.within(op.scope)) if op is not None else ()
+    return next((each for each in reversed(around) if each in members), None)
 
 
 def _made_at(recording: RecordedRun, value: ValueId) -> tuple[int, int]:

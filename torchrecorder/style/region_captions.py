@@ -18,7 +18,7 @@ REGIONS = frozenset((
 """Regions whose title is their kind, not a name."""
 
 MOST = 2
-"""The maximum number of modules named for an optimizer."""
+"""The maximum number of modules named for an optimizer or a mode."""
 
 
 class RegionCaptions:
@@ -46,13 +46,27 @@ class RegionCaptions:
         call = self._calls.filled_by(scope.id)
         return (f"in {call.called}()",) if call is not None else ()
 
-    def shared(self, scope: Scope, members: Iterable[str]) -> tuple[str, ...]:
-        """The same, without what other optimizers among *members* do not have."""
-        if scope.kind is not ScopeKind.OPTIMIZER:
+    def closed(self, scope: Scope, members: Iterable[str]) -> tuple[str, ...]:
+        """The same for a box, with the modules that are called in a mode; without what other
+        regions among *members* do not have.
+        """
+        is_mode = scope.kind in MODES
+        if not is_mode and scope.kind is not ScopeKind.OPTIMIZER:
             return self.details(scope)
+        own = self._called if is_mode else self.details
         scopes = (self.recording.scopes.get(ScopeId(member)) for member in members)
-        found = {self.details(one) for one in scopes if one and one.kind is scope.kind}
-        return self.details(scope) if len(found) < 2 else ()
+        found = {own(one) for one in scopes if one and one.kind is scope.kind}
+        texts = self.details(scope) if is_mode else ()
+        return (*texts, *own(scope)) if len(found) < 2 else texts
+
+    def _called(self, mode: Scope) -> tuple[str, ...]:
+        """The modules that a *mode* calls, if they are few."""
+        inside = self.recording.children[mode.id]
+        calls = [one for one in inside if isinstance(one, Scope) and one.kind is ScopeKind.MODULE]
+        names = {one.name or one.cls: one.cls for one in calls}
+        texts = [name if len(names) > 1 or name == cls else f"{name}: {cls}"
+                 for name, cls in names.items()]
+        return (f"calls {', '.join(texts)}",) if 0 < len(names) <= MOST else ()
 
 
 def region_title(scope: Scope) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from torchrecorder.events import MODES, FunctionId, ScopeId, ValueId
+from torchrecorder.events import MODES, TRANSPARENT, FunctionId, ScopeId, ValueId
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.hide import without
@@ -56,7 +56,8 @@ def read_later(
     for scope in recording.scopes.values():
         grouped = FunctionId(scope.id) in recording.function_calls  # which the program calls
         outermost = roots[scope.parent] is None and scope.kind not in MODES and not grouped
-        roots[scope.id] = scope.id if outermost else roots[scope.parent]
+        is_root = outermost and scope.kind not in TRANSPARENT
+        roots[scope.id] = scope.id if is_root else roots[scope.parent]
         if outermost:
             made_in.update((slot.value, (scope.id, scope.index)) for slot in scope.outputs)
     backwards, found = drawn_backwards(recording), set[ValueId]()

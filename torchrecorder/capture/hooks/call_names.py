@@ -10,9 +10,29 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
+from torch.nn import Module
+
+from torchrecorder.capture.internals.module_calls import caller_of_own_call, has_own_call
+from torchrecorder.events import SourceLine
 
 _OTHERS = frozenset(("self", *vars(builtins)))
 """Names that say nothing of a module, or are those of functions that call it, as ``map`` does."""
+
+
+def name_of_call(
+    module: Module, frame: FrameType | None, source: SourceLine | None
+) -> str | None:
+    """The name of *module* where *frame* calls it, if that is the program's own code, at *source*.
+
+    A ``__call__`` of its class calls that of PyTorch by another name.
+    """
+    if frame is None or source is None:
+        return None
+    if (frame.f_lineno, frame.f_code.co_name) != (source.line, source.function):
+        return None
+    cls = type(module)
+    caller = caller_of_own_call(cls, frame) if has_own_call(cls) else frame
+    return called_name(caller) if caller is not None else None
 
 
 def called_name(frame: FrameType) -> str | None:

@@ -23,7 +23,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.utils.hooks import RemovableHandle
 
 from torchrecorder.capture.hooks.attribute_names import AttributeNames
-from torchrecorder.capture.hooks.call_names import called_name
+from torchrecorder.capture.hooks.call_names import name_of_call
 from torchrecorder.capture.hooks.deferred_exit import DeferredExits, DeferredExit
 from torchrecorder.capture.hooks.direct_calls import DirectCalls
 from torchrecorder.capture.hooks.other_threads import OtherThreads
@@ -49,7 +49,7 @@ from torchrecorder.capture.tensors.describe import node_behind, tensors_in
 from torchrecorder.capture.tensors.entries import Foreign
 from torchrecorder.capture.tensors.variables import positional_names, variables_of
 from torchrecorder.events import (
-    FUNCTION, OpId, ScopeKind, ScopeLeft, Slot, SourceLine, ValueId, made,
+    FUNCTION, OpId, ScopeKind, ScopeLeft, Slot, ValueId, made,
 )  # fmt: skip
 
 NamedTensors = list[tuple[str, Tensor]]  # each with its place in what holds it
@@ -173,7 +173,7 @@ class ModuleScopes:
         around = self.regions.function
         self.tape.inside = around.inside if around is not None else None
         inner = bool(self.open) and self.open[-1][1].event.kind is not ScopeKind.FUNCTION
-        name = no_name if inner else functools.partial(_name_at, outside, source)
+        name = no_name if inner else functools.partial(name_of_call, module, outside, source)
         entry = self.catalog.find(module, name)
         found = _arguments(args, entry.arguments)
         kwargs = frame.f_locals.get("kwargs")  # global pre-hooks get no kwargs
@@ -345,7 +345,7 @@ class ModuleScopes:
             for _, tensor in tensors
             if self.values.peek(tensor) is None
             and (scripted or node_behind(tensor) is None)
-            and id(tensor) not in self.values.named
+            and self.values.name_of(tensor) is None
             and self.values.search_names(tensor) is None
         ]
         if unknown:
@@ -377,14 +377,6 @@ def _remove(handle: RemovableHandle) -> None:
     """Remove a global hook, and its ``with_kwargs`` mark, which torch 2.13 does not remove."""
     handle.remove()
     forget_keyword_mark(handle.id)
-
-
-def _name_at(frame: FrameType | None, source: SourceLine | None) -> str | None:
-    """The name of what is called at *frame*, if that is the program's own code, at *source*."""
-    if frame is None or source is None:
-        return None
-    own = (frame.f_lineno, frame.f_code.co_name) == (source.line, source.function)
-    return called_name(frame) if own else None
 
 
 def _arguments(args: tuple[Any, ...], names: tuple[str, ...]) -> NamedTensors:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from types import CodeType
+import itertools
+from collections.abc import Iterator
+from types import CodeType, FrameType
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from torch.nn import Module
@@ -18,6 +21,9 @@ CALLERS = frozenset(
 
 _CALLS = frozenset(("__call__", CALL_CODE.co_name, WRAPPED_CALL_CODE.co_name))
 
+_MOST_BETWEEN = 10
+"""Maximum number of functions between a ``__call__`` and that of PyTorch."""
+
 _known: WeakKeyDictionary[type[Module], bool] = WeakKeyDictionary()
 
 
@@ -25,6 +31,39 @@ def has_own_call(cls: type[Module]) -> bool:
     """Whether such a module overrides the ``__call__`` of PyTorch."""
     owner = next(base for base in cls.__mro__ if "__call__" in vars(base))
     return owner.__module__.partition(".")[0] != "torch"
+
+
+def caller_of_own_call(cls: type[Module], frame: FrameType) -> FrameType | None:
+    """The frame that calls the ``__call__`` of *cls*, if *frame* is inside of that.
+
+    *frame* itself if it is not; None if no frame of Python does.
+    """
+    own = {id(code) for base in _own_classes(cls) for code in _codes(vars(base).get("__call__"))}
+    found: FrameType | None = frame
+    for _ in range(_MOST_BETWEEN):
+        if found is None or id(found.f_code) in own:
+            break
+        found = found.f_back
+    else:
+        return frame
+    while found is not None and id(found.f_code) in own:
+        found = found.f_back
+    return found
+
+
+def _own_classes(cls: type[Module]) -> Iterator[type]:
+    """*cls* and its bases, without those of PyTorch and what follows them."""
+    return itertools.takewhile(
+        lambda base: base.__module__.partition(".")[0] != "torch", cls.__mro__
+    )
+
+
+def _codes(function: Any) -> Iterator[CodeType]:
+    """The code of *function*, and of all functions that it wraps."""
+    for _ in range(_MOST_BETWEEN):
+        if hasattr(function, "__code__"):
+            yield function.__code__
+        function = getattr(function, "__wrapped__", None)
 
 
 def runs_hooks(cls: type[Module]) -> bool:
@@ -39,9 +78,7 @@ def runs_hooks(cls: type[Module]) -> bool:
 
 
 def _reaches_hooks(cls: type[Module]) -> bool:
-    for base in cls.__mro__:
-        if base.__module__.partition(".")[0] == "torch":
-            break
+    for base in _own_classes(cls):
         own = vars(base).get("__call__")
         code = getattr(inspect.unwrap(own), "__code__", None) if own is not None else None
         if code is not None and _CALLS.isdisjoint(names_in(code)):

@@ -6,7 +6,8 @@ Variables of a running function are not looked up, because Python would keep the
 from __future__ import annotations
 
 import ast
-from types import CodeType, FrameType
+import builtins
+from types import CodeType, FrameType, ModuleType
 from typing import Any, NamedTuple
 
 from torch import Tensor
@@ -18,9 +19,9 @@ from torchrecorder.capture.modes.call import Call
 from torchrecorder.capture.modes.call_site import caller_of_function
 from torchrecorder.capture.modes.op_schema import FunctionFacts
 from torchrecorder.capture.tensors.early_reads import EarlyReads
-from torchrecorder.events import Role
 
 _METHOD = "torch.Tensor."
+_ITER = Tensor.__iter__.__code__
 _SUBSCRIPTS = "getitem", "setitem"
 _CONDITION = "bool()"
 _CONTAINS = ast.In, ast.NotIn
@@ -34,47 +35,75 @@ class Argument(NamedTuple):
     item: int | None  # its position in a list
 
 
+class Called(NamedTuple):
+    """A call of a torch function, and the global variables of the code that calls it."""
+
+    facts: FunctionFacts
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    variables: dict[str, Any]
+
+
 class ArgumentNames:
-    """Names tensors of unknown origin after their places in the source of the calls."""
+    """Names arguments of unknown origin, if the user's code has names for them."""
 
     def __init__(self, early: EarlyReads, sources: Sources) -> None:
-        self._early = early
-        self._sources = sources
+        self.early = early
+        self.sources = sources
         self._expressions: dict[tuple[CodeType, int], ast.AST | None] = {}
 
-    def name(
+    def find(
         self, call: Call, frame: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        """Name the arguments of *call* that nothing has named, if the user's code does.
+        """Name the arguments of *call*; the function mode was called in *frame*."""
+        unknown = [tensor for _, tensor in call.tensors if id(tensor) in self.early.unnamed]
+        if not unknown:
+            return
+        frame = caller_of_function(frame)
+        iterates = frame.f_code is _ITER and frame.f_back is not None
+        frame = frame.f_back if iterates and frame.f_back is not None else frame
+        expression = self._expression(frame)
+        if expression is None:
+            return
+        called = Called(call.facts, args, kwargs, frame.f_globals)
+        for tensor in {id(tensor): tensor for tensor in unknown}.values():
+            if iterates:
+                name = _dotted(_iterated(expression))
+            else:
+                place = _place(tensor, called)
+                name = _name(expression, place, called) if place is not None else ""
+            if name:
+                self.early.name_by_line(tensor, name)
 
-        *frame* is that in which the function mode was called.
-        """
-        expression = self._at(caller_of_function(frame))
-        if expression is not None:
-            unknown = [item for _, item in call.tensors if id(item) in self._early.unnamed]
-            for tensor in unknown:
-                place = _place(tensor, call.facts, args, kwargs)
-                name = _name(expression, place, call.facts, args) if place is not None else ""
-                if name:
-                    self._early.name(tensor, Role.CONSTANT, (name,))
-        self._early.unnamed.clear()
-
-    def _at(self, frame: FrameType) -> ast.AST | None:
-        """The source of the call at *frame*, if that is the user's."""
+    def _expression(self, frame: FrameType) -> ast.AST | None:
+        """What the user's code computes in *frame*."""
         place = frame.f_code, frame.f_lasti
         if place not in self._expressions:
-            is_users = self._sources.file(frame.f_code.co_filename) is not None
+            is_users = self.sources.file(frame.f_code.co_filename) is not None
             self._expressions[place] = expression_at(frame) if is_users else None
         return self._expressions[place]
 
 
-def _place(
-    tensor: Tensor, facts: FunctionFacts, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Argument | None:
-    names = facts.names_of(args)
-    given = [(name, value) for name, value in named_arguments(args, names)] + [*kwargs.items()]
+def _iterated(node: ast.AST) -> ast.AST | None:
+    """What ``for row in rows``, ``enumerate(rows)`` or ``[row for row in rows]`` takes apart."""
+    match node:
+        case ast.For():
+            return node.iter
+        case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+            return node.generators[0].iter if len(node.generators) == 1 else None
+        case ast.Call(func=ast.Name(id=name), args=[only], keywords=[]):
+            return only if hasattr(builtins, name) else None
+        case ast.Name() | ast.Attribute() | ast.Subscript():  # since Python 3.12
+            return node
+    return None
+
+
+def _place(tensor: Tensor, called: Called) -> Argument | None:
+    names = called.facts.names_of(called.args)
+    given = [*named_arguments(called.args, names), *called.kwargs.items()]
     for number, (name, value) in enumerate(given):
-        position = number if number < len(args) else names.index(name) if name in names else -1
+        known = names.index(name) if name in names else -1
+        position = number if number < len(called.args) else known
         if value is tensor:
             return Argument(position, name, None)
         for item, part in enumerate(value if isinstance(value, (list, tuple)) else ()):
@@ -83,11 +112,11 @@ def _place(
     return None
 
 
-def _name(node: ast.AST, place: Argument, facts: FunctionFacts, args: tuple[Any, ...]) -> str:
+def _name(node: ast.AST, place: Argument, called: Called) -> str:
     """The variable, or the attribute or item of one, that is the argument at *place*."""
     if isinstance(node, (ast.If, ast.While, ast.IfExp, ast.Assert)):
         node = node.test
-    found = _of_call(node, place, facts) or _of_operator(node, place, facts, args)
+    found = _of_call(node, place, called) or _of_operator(node, place, called)
     if place.item is None:
         return _dotted(found)
     if isinstance(found, (ast.List, ast.Tuple)):
@@ -96,32 +125,42 @@ def _name(node: ast.AST, place: Argument, facts: FunctionFacts, args: tuple[Any,
     return name and f"{name}.{place.item}"
 
 
-def _of_call(call: ast.AST, place: Argument, facts: FunctionFacts) -> ast.AST | None:
+def _of_call(node: ast.AST, place: Argument, called: Called) -> ast.AST | None:
     """The argument at *place*, if the call is one of this function: ``max(a, b)`` compares them."""
-    called = call.func if isinstance(call, ast.Call) else None
-    name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", None)
-    if not isinstance(call, ast.Call) or name != facts.name.removesuffix("()"):
+    function = node.func if isinstance(node, ast.Call) else None
+    name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", None)
+    if not isinstance(node, ast.Call) or name != called.facts.name.removesuffix("()"):
         return None
-    for keyword in call.keywords:
+    for keyword in node.keywords:
         if keyword.arg == place.name:
             return keyword.value
-    given = [*call.args]
-    if facts.qualname.startswith(_METHOD) and isinstance(called, ast.Attribute):
-        given.insert(0, called.value)
+    given = [*node.args]
+    if isinstance(function, ast.Attribute) and _is_method(node, function.value, called):
+        given.insert(0, function.value)
     return dict(enumerate(given)).get(place.position) if _is_plain(given) else None
 
 
-def _of_operator(
-    node: ast.AST, place: Argument, facts: FunctionFacts, args: tuple[Any, ...]
-) -> ast.AST | None:
+def _is_method(node: ast.Call, receiver: ast.AST, called: Called) -> bool:
+    """Whether a method of a tensor is called on *receiver*, which is no module and no class, as
+    that of ``np.sum(x)`` and ``torch.Tensor.norm(x)``."""
+    has_fewer = len(node.args) < len(called.args) or len(node.keywords) < len(called.kwargs)
+    first, *others = _dotted(receiver).split(".")
+    owner = called.variables.get(first)
+    for part in others:
+        owner = vars(owner).get(part) if isinstance(owner, ModuleType) else None
+    is_method = called.facts.qualname.startswith(_METHOD)
+    return is_method and has_fewer and not isinstance(owner, (ModuleType, type))
+
+
+def _of_operator(node: ast.AST, place: Argument, called: Called) -> ast.AST | None:
     """The operand at *place*."""
     operands: list[ast.expr] = []
     match node:
         case ast.UnaryOp():
             return node.operand
-        case ast.Attribute() if facts.attribute:
+        case ast.Attribute() if called.facts.attribute:
             return node.value
-        case ast.Subscript() if facts.name in _SUBSCRIPTS:
+        case ast.Subscript() if called.facts.name in _SUBSCRIPTS:
             return dict(enumerate((node.value, node.slice))).get(place.position)
         case ast.BinOp():
             operands = [node.left, node.right]
@@ -129,9 +168,11 @@ def _of_operator(
             operands = [node.target, node.value]
         case ast.Compare(ops=[kind], comparators=[right]) if not isinstance(kind, _CONTAINS):
             operands = [node.left, right]
-        case _ if facts.name == _CONDITION:
+        case _ if called.facts.name == _CONDITION:
             return node
-    if not all(isinstance(item, Tensor) for item in args[:2]):  # it may be a reflected operator
+    if len(called.args) != len(operands):  # as for ``array * x``, which converts x
+        return None
+    if not all(isinstance(item, Tensor) for item in called.args):  # it may be reflected
         named = [operand for operand in operands if _dotted(operand)]
         return named.pop() if len(named) == 1 else None
     return dict(enumerate(operands)).get(place.position)

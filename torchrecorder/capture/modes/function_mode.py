@@ -46,8 +46,8 @@ class Calls:
         self.tape = backward.tape
         self.autograd = backward.autograd
         self.values = backward.autograd.values
-        self.names = ArgumentNames(self.values.early_reads, regions.sources)
         self.sites = CallSites()
+        self.names = ArgumentNames(self.values.early_reads, regions.sources)
         self.caller_at: Callable[[FrameType], Caller] = self.sites.at
 
     def around(
@@ -111,7 +111,7 @@ class Calls:
             call.inputs = values.slots_of(tensors)
             call.tensors = self._sources(tensors) if values.aliases else tensors
             if values.early_reads.unnamed:
-                self.names.name(call, frame, args, kwargs)
+                self.names.find(call, frame, args, kwargs)
             tape.inside = None
             if facts.runs_backward:
                 op = self._begin_backward(call, args, kwargs)

@@ -100,9 +100,9 @@ class Values:
 
     def _adopt(self, tensor: Tensor) -> ValueId:
         """Add an unknown tensor, from before the run or from unseen code."""
-        known = self.named.get(id(tensor))
-        if known is not None and known[0]() is tensor:
-            return self.note(tensor, None, known[1], known[2])
+        known = self.name_of(tensor)
+        if known is not None:
+            return self.note(tensor, None, *known)
         if is_wrapped(tensor):
             return self.read(innermost(tensor))
         foreign = self.foreign.pop(id(tensor), None)
@@ -139,14 +139,19 @@ class Values:
 
     def hold(self, tensor: Tensor, role: Role, name: str) -> ValueId:
         """Add an unknown *tensor* that a module holds under this *name*."""
-        known = self.named.get(id(tensor))
-        if known is not None and known[0]() is tensor:
-            return self.note(tensor, None, role, known[2])
+        known = self.name_of(tensor)
+        if known is not None:
+            return self.note(tensor, None, role, known[1])
         if is_wrapped(tensor):
             inside = innermost(tensor)
             return self.peek(inside) or self.hold(inside, role, name)
         alias = self.alias_of_known(tensor)
         return self.note(tensor, None, role, (name,)) if alias is None else alias
+
+    def name_of(self, tensor: Tensor) -> tuple[Role, tuple[str, ...]] | None:
+        """The role and names that a module gave *tensor*; None if none did."""
+        known = self.named.get(id(tensor))
+        return known[1:] if known is not None and known[0]() is tensor else None
 
     def alias_of_known(self, tensor: Tensor) -> ValueId | None:
         """Add an unknown *tensor* that has the memory of a known one; None if it has not."""
@@ -187,10 +192,7 @@ class Values:
 
     def slots_of(self, tensors: list[tuple[str, Tensor]]) -> tuple[Slot, ...]:
         """The current values of named tensors, as slots."""
-        slots = []
-        for name, tensor in tensors:
-            slots.append(made(Slot, (name, self.read(tensor))))
-        return tuple(slots)
+        return tuple([made(Slot, (name, self.read(tensor))) for name, tensor in tensors])
 
     def _read_written(self, tensor: Tensor, entry: Entry) -> ValueId:
         """The value of *tensor* after writes to other aliases of its memory."""
