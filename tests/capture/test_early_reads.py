@@ -11,16 +11,24 @@ import torch
 from torch import nn
 
 import torchrecorder
+from tests.callers import called
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.early_reads import EarlyReads
 from torchrecorder.capture.tensors.entries import Entry
 from torchrecorder.events import Role, ScopeId, ScopeLeft, ValueId
 from torchrecorder.graph.nodes import Value
 
-NAMES = {
-    Role.PARAMETER: ["model.0.weight", "model.0.bias", "model.1.weight", "model.1.bias"],
-    Role.BUFFER: ["model.1.running_mean", "model.1.running_var", "model.1.num_batches_tracked"],
+SHORT = {
+    Role.PARAMETER: ["0.weight", "0.bias", "1.weight", "1.bias"],
+    Role.BUFFER: ["1.running_mean", "1.running_var", "1.num_batches_tracked"],
 }
+MODEL = called("model", "Sequential")
+"""What a call in a function calls the model."""
+
+
+def full(model: str = MODEL) -> dict[Role, list[str]]:
+    """The names of all tensors of a model of this name."""
+    return {role: [f"{model}.{name}" for name in names] for role, names in SHORT.items()}
 
 
 def built() -> nn.Module:
@@ -57,7 +65,7 @@ def before_the_run(recording: torchrecorder.Recording) -> dict[Role, list[str]]:
             if value.role is role and value.producer is None
             for name in value.names
         ]
-        for role in NAMES
+        for role in SHORT
     }
 
 
@@ -69,7 +77,7 @@ def test_a_model_names_what_was_read_before_its_call(read: Callable[[nn.Module],
         read(model)
         model(torch.ones(4, 3, dtype=next(model.parameters()).dtype))
     recording = recorder.recording
-    assert before_the_run(recording) == NAMES
+    assert before_the_run(recording) == full()
     held = [
         recording.values[slot.value]
         for module in recording.modules.values()
@@ -92,7 +100,7 @@ def test_what_is_written_later_has_the_name_too() -> None:
     recording = recorder.recording
     written = [op.outputs[0] for op in recording.ops.values() if op.name == "mul_"]
     assert [recording.values[value].names for value in written] == [
-        ("model.0.weight",), ("model.1.running_mean",),
+        (f"{MODEL}.0.weight",), (f"{MODEL}.1.running_mean",),
     ]
 
 
@@ -121,9 +129,9 @@ def test_the_first_value_keeps_its_dtype() -> None:
         model(torch.ones(4, 3, dtype=torch.float64))
     recording = recorder.recording
     found = {value.names[0]: value for value in reversed(recording.values.values()) if value.names}
-    first = found["model.0.weight"]
+    first = found[f"{MODEL}.0.weight"]
     assert (first.dtype, first.shape, first.bytes) == ("float32", (3, 3), 36)
-    buffers = found["1.running_mean"], found["model.1.running_mean"]
+    buffers = found["1.running_mean"], found[f"{MODEL}.1.running_mean"]
     assert [(value.role, value.dtype) for value in buffers] == [
         (Role.BUFFER, "float32"), (Role.BUFFER, "float64"),
     ]
@@ -135,8 +143,7 @@ def test_a_model_that_is_copied_or_saved(convert: Callable[[nn.Module], Any]) ->
     model = built()
     with torchrecorder.Recorder() as recorder:
         convert(model)
-    short = {role: [name.removeprefix("model.") for name in names] for role, names in NAMES.items()}
-    assert before_the_run(recorder.recording) == short
+    assert before_the_run(recorder.recording) == SHORT
 
 
 def test_variables_of_a_script_name_the_tensors_of_a_model_that_is_not_called() -> None:
@@ -150,7 +157,7 @@ with tr.Recorder() as recorder:
     held = {"tr": torchrecorder, "model": built()}
     exec(compile(lines, "script.py", "exec"), held)
     recording = held["recorder"].recording
-    assert before_the_run(recording) == NAMES
+    assert before_the_run(recording) == full("model")
 
 
 def test_a_name_that_a_module_gives_is_better_than_that_of_a_variable() -> None:
