@@ -23,7 +23,7 @@ NEAR = 20.0
 """Points between a horizontal line and a box below which a mark does not fit between them."""
 
 STRIP = 100.0
-"""Height in points of the horizontal strips by which lines are indexed."""
+"""Height in points of the horizontal strips by which lines and boxes are indexed."""
 
 Rectangle = tuple[float, float, float, float]
 """Left, top, right and bottom."""
@@ -95,12 +95,13 @@ class _Obstacles:
 
     def _is_crossed(self, room: Rectangle) -> bool:
         """Whether a line or outline crosses *room*."""
-        strips = range(int(room[1] // STRIP), int(room[3] // STRIP) + 1)
-        near = {piece for strip in strips for piece in self._strips.get(strip, ())}
+        strips = _strips(room[1], room[3])
+        near = {piece for strip in strips for piece in self._segments.get(strip, ())}
+        boxes = {box for strip in strips for box in self._boxes.get(strip, ())}
         return any(self._meets(piece, room) for piece in near) or any(
             max(room[0], left) < min(room[2], right) and max(room[1], top) < min(room[3], bottom)
             and not (left < room[0] and room[2] < right and top < room[1] and room[3] < bottom)
-            for left, top, right, bottom in self.outlines
+            for left, top, right, bottom in boxes
         )
 
     def _meets(self, piece: tuple[int, int], room: Rectangle) -> bool:
@@ -109,14 +110,28 @@ class _Obstacles:
         return across and max(room[1], min(y, other_y)) <= min(room[3], max(y, other_y))
 
     @cached_property
-    def _strips(self) -> dict[int, list[tuple[int, int]]]:
+    def _segments(self) -> dict[int, list[tuple[int, int]]]:
         """The segments of lines in each strip, as the index of the line and of the segment."""
         found: dict[int, list[tuple[int, int]]] = {}
         for number, route in enumerate(self.routes):
             for place, ((_, y), (_, other)) in enumerate(zip(route, route[1:])):
-                for strip in range(int(min(y, other) // STRIP), int(max(y, other) // STRIP) + 1):
+                for strip in _strips(min(y, other), max(y, other)):
                     found.setdefault(strip, []).append((number, place))
         return found
+
+    @cached_property
+    def _boxes(self) -> dict[int, list[Rectangle]]:
+        """The outlines in each strip."""
+        found: dict[int, list[Rectangle]] = {}
+        for outline in self.outlines:
+            for strip in _strips(outline[1], outline[3]):
+                found.setdefault(strip, []).append(outline)
+        return found
+
+
+def _strips(top: float, bottom: float) -> range:
+    """The strips that an extent along the y axis is in."""
+    return range(int(top // STRIP), int(bottom // STRIP) + 1)
 
 
 def _is_left(
