@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.export.test_legends_and_marks import half
-from torchrecorder.export.head_marks import ASIDE, NEAR, head_marks
+from torchrecorder.export.head_marks import ASIDE, HIGH, NEAR, head_marks
 from torchrecorder.export.legend import SMALL
 from torchrecorder.style.figure import Figure, Line, Look
 
@@ -86,6 +86,20 @@ def test_level_tips(direction: Any) -> None:
         x, height = found[number].at
         assert x + sign * half(name) == pytest.approx(50 - sign * 2)
         assert height == pytest.approx(y - 10.0 * SMALL * 0.7) and found[number].text == name
+
+
+@pytest.mark.parametrize("room", [-0.01, 0.01])
+def test_level_tips_that_are_close(room: float) -> None:
+    """Inner marks would cover the line above them; the last one is below its line instead."""
+    high, low = 10.0 * SMALL * HIGH + room, 10.0 * SMALL * 0.7
+    lines = [("h", [(0.0, seat * high), (50.0, seat * high)], name, 2 - seat) for seat, name in
+             enumerate(["a", "inner", "b"])]  # fmt: skip
+    found = marks(*lines, direction="LR")
+    levels = {mark.text: mark.at[1] for mark in found.values()}
+    if room < 0:
+        assert levels == pytest.approx({"a": -low, "b": 2 * high + low})
+    else:
+        assert levels == pytest.approx({"a": -low, "inner": high - low, "b": 2 * high - low})
 
 
 def test_diagonal_tips() -> None:

@@ -132,3 +132,18 @@ def test_lines_begin_at_the_slanted_side_of_an_input(
         "  .map(([x, y]) => [-1, 1].map(by =>"
         "   outline.isPointInFill({ x: x - box.x + by * ahead, y: y - box.y }))); }", ahead)
     assert where == [[True, False]]
+
+
+def test_marks_of_lines_from_left_to_right_do_not_cover_each_other(visit: Visiting) -> None:
+    """Between lines that are close there is no room: the last mark is below, and inner ones are
+    left out."""
+    def joined(x: torch.Tensor) -> torch.Tensor:
+        """Three tensors in another order than that of their boxes."""
+        first, second = x.relu(), x.exp()
+        return torch.cat([first * second, second, first])
+
+    seen = visit(torchrecorder.record(joined, torch.ones(2)), direction="LR", shapes=False)
+    rows = seen.page.evaluate(
+        "page.stage.picture().lines.filter(line => line.mark)"
+        ".map(({ mark, points }) => [points.at(-1)[1], mark[2] - points.at(-1)[1]])")
+    assert sorted(rows)[0][1] < 0 < sorted(rows)[-1][1] and len(rows) == 2

@@ -19,6 +19,10 @@ ASIDE = 3.5
 BACK = 5.0
 """Points from the tip of a line back to the middle of its mark."""
 
+HIGH = 1.15
+"""The height of a mark above a horizontal line, with the free space around it, as a multiple of its
+font size."""
+
 NEAR = 20.0
 """Points between a horizontal line and a box below which a mark does not fit between them."""
 
@@ -63,10 +67,13 @@ def head_marks(
         for seat, (number, text) in enumerate(zip(numbers, texts)):
             if text:
                 beside = [routes[other] for other in leaving[figure.lines[number].tail]]
-                left = upright and _is_left(seat, tips, beside, routes[number][-1])
+                if upright:
+                    other = _is_left(seat, tips, beside, routes[number][-1])
+                else:
+                    other = _is_below(figure, seat, tips)
                 if upright and " = " in text:
-                    text, left = obstacles.clear(figure, text, number, left)
-                found[number] = HeadMark(text, _spot(figure, text, routes[number], left))
+                    text, other = obstacles.clear(figure, text, number, other)
+                found[number] = HeadMark(text, _spot(figure, text, routes[number], other))
     return found
 
 
@@ -154,6 +161,19 @@ def _is_left(
     return right and not any(min(piece) < tip[0] - ASIDE for piece in level)
 
 
+def _is_below(figure: Figure, seat: int, tips: Sequence[float]) -> bool:
+    """Whether a mark is placed below a horizontal arrow: the last one, close to the one above it.
+
+    *seat* is its index among the *tips* of all that enter the box, from top to bottom.
+    """
+    return 0 < seat == len(tips) - 1 and tips[seat] - tips[seat - 1] < _height(figure)
+
+
+def _height(figure: Figure) -> float:
+    """The height of a mark with the free space around it, in points."""
+    return figure.fontsize * SMALL * HIGH
+
+
 def _in_order(lines: Sequence[Line]) -> bool:
     places = [line.place for line in lines if line.place >= 0]
     return places == sorted(places)
@@ -163,31 +183,37 @@ def _texts(
     figure: Figure, lines: Sequence[Line], tips: Sequence[float], upright: bool
 ) -> Iterator[str]:
     """The text of each mark: the name of the argument; its number if lines are too close for names;
-    none if they are too close for numbers."""
-    if _fit(figure, [line.mark for line in lines], tips, upright):
-        yield from (line.mark for line in lines)
+    none if they are too close for numbers, which are as high as names."""
+    names = [line.mark for line in lines]
+    if _fit(figure, names, tips, upright):
+        yield from names
         return
     numbers = [str(line.place + 1) if line.place >= 0 and line.mark else "" for line in lines]
-    fit = _fit(figure, numbers, tips, upright)
+    shown, fit = (numbers, _fit(figure, numbers, tips, True)) if upright else (names, False)
     for seat, line in enumerate(lines):
         outer = seat in (0, len(lines) - 1)
-        yield line.mark if line.place < 0 else numbers[seat] if fit or outer else ""
+        yield line.mark if line.place < 0 else shown[seat] if fit or outer else ""
 
 
 def _fit(figure: Figure, texts: Sequence[str], tips: Sequence[float], upright: bool) -> bool:
-    """Whether each of the inner marks fits between its line and the next one."""
+    """Whether each of the inner marks fits between its line and the next one; beside a vertical
+    line, above a horizontal one."""
+    inner = range(1, len(texts) - 1)
+    if not upright:
+        return all(tips[seat] - tips[seat - 1] >= _height(figure) for seat in inner if texts[seat])
     return all(
         text_width(texts[seat], figure.fontsize * SMALL) <= tips[seat + 1] - tips[seat] - ASIDE
-        for seat in (range(1, len(texts) - 1) if upright else ())
+        for seat in inner
     )
 
 
-def _spot(figure: Figure, text: str, route: Sequence[PlanePoint], left: bool) -> PlanePoint:
-    """The centre of a mark: beside a vertical line, above a horizontal one."""
+def _spot(figure: Figure, text: str, route: Sequence[PlanePoint], other: bool) -> PlanePoint:
+    """The centre of a mark: right of a vertical line, above a horizontal one, or on the *other*
+    side."""
     (before_x, before_y), (x, y) = route[-2], route[-1]
     half = text_width(text, figure.fontsize * SMALL) / 2
     if abs(y - before_y) > abs(x - before_x):
         back = BACK if y > before_y else -BACK
-        return x + (-1 if left else 1) * (ASIDE + half), y - back
+        return x + (-1 if other else 1) * (ASIDE + half), y - back
     back = half + 2 if x > before_x else -half - 2
-    return x - back, y - figure.fontsize * SMALL * 0.7
+    return x - back, y + (1 if other else -1) * figure.fontsize * SMALL * 0.7
