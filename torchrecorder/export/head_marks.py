@@ -24,7 +24,8 @@ HIGH = 1.15
 font size."""
 
 NEAR = 20.0
-"""Points between a horizontal line and a box below which a mark does not fit between them."""
+"""Points between a horizontal line and a box, or another line, below which a mark does not fit
+between them."""
 
 STRIP = 100.0
 """Height in points of the horizontal strips by which lines and boxes are indexed."""
@@ -66,11 +67,11 @@ def head_marks(
             texts = [line.mark if line.place < 0 else "" for line in shown]
         for seat, (number, text) in enumerate(zip(numbers, texts)):
             if text:
-                beside = [routes[other] for other in leaving[figure.lines[number].tail]]
+                beside = [routes[each] for each in leaving[figure.lines[number].tail]]
                 if upright:
                     other = _is_left(seat, tips, beside, routes[number][-1])
                 else:
-                    other = _is_below(figure, seat, tips)
+                    other = 0 < seat == len(tips) - 1 and tips[seat] - tips[seat - 1] < NEAR
                 if upright and " = " in text:
                     text, other = obstacles.clear(figure, text, number, other)
                 found[number] = HeadMark(text, _spot(figure, text, routes[number], other))
@@ -161,19 +162,6 @@ def _is_left(
     return right and not any(min(piece) < tip[0] - ASIDE for piece in level)
 
 
-def _is_below(figure: Figure, seat: int, tips: Sequence[float]) -> bool:
-    """Whether a mark is placed below a horizontal arrow: the last one, close to the one above it.
-
-    *seat* is its index among the *tips* of all that enter the box, from top to bottom.
-    """
-    return 0 < seat == len(tips) - 1 and tips[seat] - tips[seat - 1] < _height(figure)
-
-
-def _height(figure: Figure) -> float:
-    """The height of a mark with the free space around it, in points."""
-    return figure.fontsize * SMALL * HIGH
-
-
 def _in_order(lines: Sequence[Line]) -> bool:
     places = [line.place for line in lines if line.place >= 0]
     return places == sorted(places)
@@ -200,7 +188,8 @@ def _fit(figure: Figure, texts: Sequence[str], tips: Sequence[float], upright: b
     line, above a horizontal one."""
     inner = range(1, len(texts) - 1)
     if not upright:
-        return all(tips[seat] - tips[seat - 1] >= _height(figure) for seat in inner if texts[seat])
+        high = figure.fontsize * SMALL * HIGH
+        return all(tips[seat] - tips[seat - 1] >= high for seat in inner if texts[seat])
     return all(
         text_width(texts[seat], figure.fontsize * SMALL) <= tips[seat + 1] - tips[seat] - ASIDE
         for seat in inner

@@ -41,9 +41,8 @@ const createArgumentMarks = model => {
     return x > before[0] ? [x - 2, middle, "end"] : [x + 2, middle, "start"];
   }
 
-  // Whether the mark of a horizontal line has room above it.
-  const hasRoom = (index, order) =>
-    !index || endOf(order[index]) - endOf(order[index - 1]) >= size * HIGH;
+  // The distance of a line from the one before it at the same box.
+  const roomBefore = (index, order) => endOf(order[index]) - endOf(order[index - 1]);
 
   // Whether a mark is left of an arrowhead: if that is away from other lines and its own line.
   function isLeftOf(index, order, beside) {
@@ -67,9 +66,9 @@ const createArgumentMarks = model => {
     const numberOf = line =>
       (argumentOf(line) >= 0 && nameOf(line) ? String(argumentOf(line) + 1) : "");
     const isInner = index => index && index < order.length - 1;
-    const roomBeside = index => endOf(order[index + 1]) - endOf(order[index]) - ASIDE;
     const fits = textOf => order.every((line, index) => !isInner(index) || (isVertical
-      ? widthOf(textOf(line)) <= roomBeside(index) : !textOf(line) || hasRoom(index, order)));
+      ? widthOf(textOf(line)) <= roomBefore(index + 1, order) - ASIDE
+      : !textOf(line) || roomBefore(index, order) >= size * HIGH));
     const allNames = fits(nameOf), withInner = allNames || fits(numberOf);
     const texts = order.map((line, index) => {
       if (argumentOf(line) < 0) return nameOf(line);
@@ -78,7 +77,7 @@ const createArgumentMarks = model => {
     });
     order.forEach((line, index) => {
       const isOther = texts[index] && (isVertical ? isLeftOf(index, order, leaving.get(line.tail))
-        : index === order.length - 1 && !hasRoom(index, order));
+        : index && index === order.length - 1 && roomBefore(index, order) < NEAR);
       line.mark = texts[index] ? [texts[index], ...positionOf(line, isOther)] : null;
     });
   }
