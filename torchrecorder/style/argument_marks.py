@@ -64,7 +64,7 @@ def argument_marks(view: View, drawn: Sequence[Bundle]) -> dict[int, Mark]:
             entering.setdefault(bundle.first.head, []).append(number)
     found: dict[int, Mark] = {}
     for head, numbers in entering.items():
-        arguments = _Arguments(*_name_and_slots(view, head))
+        arguments = _MarkedArguments(*_name_and_slots(view, head))
         unordered = arguments.name in COMMUTATIVE or len(numbers) < 2
         if not arguments.index or unordered and arguments.index.keys().isdisjoint(ROLES):
             continue
@@ -95,7 +95,7 @@ def attends(scope: Scope) -> bool:
 def mark_into(scope: Scope, arrow: Arrow) -> Mark:
     """The mark of *arrow* where it enters the closed *scope*, for any reader inside."""
     bundle = _into(scope, Bundle((arrow,), FlowKind.TENSOR))
-    return _Arguments(scope.cls, scope.inputs).mark(bundle)
+    return _MarkedArguments(scope.cls, scope.inputs).mark(bundle)
 
 
 def _into(scope: Scope, bundle: Bundle) -> Bundle:
@@ -111,7 +111,7 @@ def _into(scope: Scope, bundle: Bundle) -> Bundle:
     )
 
 
-class _Arguments:
+class _MarkedArguments:
     """The arguments of an op or module *name*; *slots* has their names and values."""
 
     def __init__(self, name: str, slots: Sequence[Slot]) -> None:
