@@ -114,6 +114,20 @@ def test_one_point_is_a_dot() -> None:
     assert not list(flat.iter(f"{NAMESPACE}circle"))
 
 
+@pytest.mark.parametrize("height", [1e17, -1e30, 1e-15, 0.0])
+def test_a_number_that_stays_the_same_is_in_the_middle(height: float) -> None:
+    """However large it is, as in a run that diverged."""
+    for steps in ((1,), (1, 2)):
+        ((first, *rest),) = curves(drawn({"a": [(step, height) for step in steps]}))
+        assert {y for _, y in (first, *rest)} == {(TOP + BASE) / 2}
+
+
+def test_small_numbers_that_differ_have_lines_that_rise() -> None:
+    """What counts is their difference relative to their size."""
+    ((first, last),) = curves(drawn({"a": [(1, 1e-15), (2, 2e-15)]}))
+    assert (first[1], last[1]) == (BASE, TOP)
+
+
 def test_colours_go_from_the_first_to_the_last() -> None:
     """Each line has its own, and its name has the same."""
     root = drawn({name: [(0, 1.0), (1, number)] for number, name in enumerate("abc")})

@@ -118,3 +118,12 @@ def test_names_that_xml_does_not_allow(tmp_path: Path, suffix: str) -> None:
         assert write_chart(chart, tmp_path / f"a.{suffix}").stat().st_size > 100
     page = write_page("T", [line, area], [name], tmp_path / "p.html").read_text("utf-8")
     assert "<p>a\ufffd \ufffd</p>" in page and "\x01" not in page
+
+
+def test_charts_are_written_as_figures_are(tmp_path: Path) -> None:
+    """With the same messages, and the same bytes on every system."""
+    for write in (lambda path: write_chart(CHART, path), lambda path: write_page("", [], [], path)):
+        with pytest.raises(FileNotFoundError, match="cannot write: there is no folder"):
+            write(tmp_path / "nowhere" / "a.html")
+    page = write_page("Training", [CHART], [], tmp_path / "a.html").read_bytes()
+    assert b"\r" not in page and page.endswith(b"</html>\n")

@@ -262,6 +262,24 @@ def test_items_and_lines_that_are_placed() -> None:
     assert placed.upright and not Placed.lay_out(replace(figure, direction="LR"), None, 5).upright
 
 
+@pytest.mark.parametrize("direction", ["LR", "RL"])
+def test_lines_begin_at_the_slanted_side_of_an_input(direction: Any) -> None:
+    """Those of a horizontal flow leave that side; between it and the line would be a gap."""
+    leaning = Shape("a", None, WIDE, replace(LOOK, outline="parallelogram"), kind="input")
+    shapes = leaning, *(Shape(name, None, WIDE, LOOK) for name in "bc")
+    lines = tuple(Line("a", name, "", LOOK, value=name) for name in "bc")
+    figure = Figure("f", shapes, (), lines, direction)
+    (outline,) = (spots(part) for part in parts(figure, "node")[0].iter(f"{SVG}polygon"))
+    upper_left, upper_right, lower_right, lower_left = outline
+    side = (upper_right, lower_right) if direction == "LR" else (upper_left, lower_left)
+    placed = Placed.lay_out(figure, None, 5)
+    begins = [points[0] for points in placed.routes()]
+    assert len({*begins}) == 2
+    for x, y in begins:
+        (top_x, top_y), (end_x, end_y) = side
+        assert x == pytest.approx(top_x + (end_x - top_x) * (y - top_y) / (end_y - top_y), abs=0.1)
+
+
 def test_short_lines_have_short_tips() -> None:
     """A bit of the line is always seen."""
     tip, curve = arrow([(0.0, 0.0), (0.0, 5.0)])

@@ -17,7 +17,9 @@ from torchrecorder.export.nested import Placed
 from torchrecorder.recording import Recording
 from torchrecorder.style.argument_marks import COMMUTATIVE, argument_marks
 from torchrecorder.style.draw import draw
+from torchrecorder.style.figure import Figure, Line
 from torchrecorder.style.style import Style
+from torchrecorder.testing import Builder
 from torchrecorder.views.bundles import bundles
 from torchrecorder.views.pipeline import ViewOptions, make_view
 
@@ -156,3 +158,27 @@ def test_the_first_argument_needs_no_number_beside_one_with_a_name(
     entering = sorted((arguments.index(bundle.first.slot), number)
                       for number, bundle in enumerate(drawn) if bundle.first.head == last.id)
     assert [found[number].text for _, number in entering] == marks
+
+
+def test_marks_of_an_op_with_very_many_arguments() -> None:
+    """The names of its arguments are compared once, not for each of them."""
+    run = Builder("Wide")
+    with run.scope("Wide"):
+        x = run.input("x")
+        run.op("stack", *(run.op("relu", x) for _ in range(40_000)))
+    view = make_view(run.recording(), ViewOptions(depth="ops", fold=False))
+    drawn = bundles(view)
+    marks = argument_marks(view, drawn).items()
+    shown = {int(drawn[item].first.slot): mark.text for item, mark in marks}
+    assert shown == {place: str(place + 1) for place in range(40_000)}
+
+
+def test_long_marks_are_compared_only_with_boxes_near_them() -> None:
+    """A figure may have thousands of attentions below each other."""
+    count, look = 40_000, Style().theme.line
+    lines = tuple(Line(str(at), str(at + 1), "", look, mark="key = value") for at in range(count))
+    figure = Figure("Chain", (), (), lines)
+    ways = [[(50.0, 60.0 * at + 20.0), (50.0, 60.0 * at + 60.0)] for at in range(count)]
+    boxes = [(0.0, 60.0 * at, 100.0, 60.0 * at + 20.0) for at in range(count)]
+    marks = head_marks(figure, ways, boxes)
+    assert {mark.text for mark in marks.values()} == {"key = value"} and len(marks) == count

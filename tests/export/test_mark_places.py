@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.export.test_legends_and_marks import half
-from torchrecorder.export.head_marks import ASIDE, NEAR, head_marks
+from torchrecorder.export.head_marks import ASIDE, HIGH, NEAR, head_marks
 from torchrecorder.export.legend import SMALL
 from torchrecorder.style.figure import Figure, Line, Look
 
@@ -86,6 +86,29 @@ def test_level_tips(direction: Any) -> None:
         x, height = found[number].at
         assert x + sign * half(name) == pytest.approx(50 - sign * 2)
         assert height == pytest.approx(y - 10.0 * SMALL * 0.7) and found[number].text == name
+
+
+@pytest.mark.parametrize("room", [-0.01, 0.01])
+def test_level_tips_that_are_close(room: float) -> None:
+    """Inner marks need room below the line above them; the last one is below its line."""
+    high, low = 10.0 * SMALL * HIGH + room, 10.0 * SMALL * 0.7
+    lines = [("h", [(0.0, seat * high), (50.0, seat * high)], name, 2 - seat) for seat, name in
+             enumerate(["a", "inner", "b"])]  # fmt: skip
+    found = marks(*lines, direction="LR")
+    levels = {mark.text: mark.at[1] for mark in found.values()}
+    if room < 0:
+        assert levels == pytest.approx({"a": -low, "b": 2 * high + low})
+    else:
+        assert levels == pytest.approx({"a": -low, "inner": high - low, "b": 2 * high + low})
+
+
+@pytest.mark.parametrize("room", [-0.01, 0.0])
+def test_the_last_of_level_tips_is_below_one_that_is_near(room: float) -> None:
+    """Else above its line, as the first one is."""
+    lines = [("h", [(0.0, y), (50.0, y)], name, 1 - n) for n, (name, y) in
+             enumerate([("a", 0.0), ("b", NEAR + room)])]  # fmt: skip
+    _, last = marks(*lines, direction="LR").values()
+    assert last.at[1] == pytest.approx(NEAR + room + (0.7 if room else -0.7) * 10.0 * SMALL)
 
 
 def test_diagonal_tips() -> None:

@@ -273,6 +273,23 @@ def test_the_size_that_is_too_large_is_that_of_the_picture():
     assert [round(side / 1000) for side in said] == pytest.approx(size, abs=2)
 
 
+@pytest.mark.parametrize("page", ["21600,100,1", "18000,18000,1,0,0"])
+def test_a_page_too_large_for_a_bitmap_is_reported(page):
+    """The size of a page is that of its bitmap, however small the graph on it is."""
+    attributes = {"viewport": page, "dpi": "144"}
+    with pytest.raises(LayoutFailed, match=r"would have (43200 × 200|36000 × 36000) pixels"):
+        engine.run(PAIR, "png", attributes=attributes)
+
+
+@pytest.mark.parametrize("page", ["100,50,0.01", "7200", "wide"])
+def test_a_bitmap_of_a_large_graph_on_a_small_page(page):
+    """Only the size of the page counts; a text that Graphviz cannot read is no size of a page."""
+    node = "digraph { n [shape=box, fixedsize=true, width=300, height=3] }"
+    attributes = {"viewport": page, "dpi": "144" if "," in page else "96"}
+    picture = engine.run(node, "png", attributes=attributes)
+    assert picture.startswith(b"\x89PNG")
+
+
 def test_long_chain():
     """Depth alone is no trouble: Graphviz does not recurse over it."""
     chain = "digraph {" + "".join(f"n{i}->n{i + 1};" for i in range(19_999)) + "}"

@@ -11,7 +11,8 @@ import torch
 
 import torchrecorder
 from tests.export.test_head_marks import recorded
-from tests.page.browser import Visit
+from tests.figures import network
+from tests.page.browser import Visit, Visiting
 from tests.views.test_bundles import step
 from torchrecorder.views.bundles import FlowKind, bundles
 from torchrecorder.views.pipeline import ViewOptions, make_view
@@ -114,3 +115,35 @@ def test_arrowheads_are_at_the_ends_of_lines(program: Any, tmp_path: Path) -> No
     assert all(bare == goes_on for bare, goes_on in ends)
     assert {bare for bare, _ in ends} == {True, False}
     seen.window.close()
+
+
+@pytest.mark.parametrize("direction, ahead", [("LR", 1), ("RL", -1)])
+def test_lines_begin_at_the_slanted_side_of_an_input(
+    visit: Visiting, direction: str, ahead: int
+) -> None:
+    """Those of a horizontal flow leave that side; between it and the line would be a gap."""
+    seen = visit(network(), direction=direction, depth=1)
+    where = seen.page.evaluate(
+        "ahead => { const { all, kind } = page.model, item = all.find(of => kind(of) === 'input');"
+        " const box = page.stage.frame(item);"
+        " const outline = document.querySelector(`#box-${item} path`);"
+        " return page.stage.picture().lines.filter(line => line.tail === item)"
+        "  .map(line => line.d.match(/-?[\\d.]+/g).map(Number))"
+        "  .map(([x, y]) => [-1, 1].map(by =>"
+        "   outline.isPointInFill({ x: x - box.x + by * ahead, y: y - box.y }))); }", ahead)
+    assert where == [[True, False]]
+
+
+def test_marks_of_lines_from_left_to_right_do_not_cover_each_other(visit: Visiting) -> None:
+    """Between lines that are close there is no room: the last mark is below, and inner ones are
+    left out."""
+    def joined(x: torch.Tensor) -> torch.Tensor:
+        """Three tensors in another order than that of their boxes."""
+        first, second = x.relu(), x.exp()
+        return torch.cat([first * second, second, first])
+
+    seen = visit(torchrecorder.record(joined, torch.ones(2)), direction="LR", shapes=False)
+    rows = seen.page.evaluate(
+        "page.stage.picture().lines.filter(line => line.mark)"
+        ".map(({ mark, points }) => [points.at(-1)[1], mark[2] - points.at(-1)[1]])")
+    assert sorted(rows)[0][1] < 0 < sorted(rows)[-1][1] and len(rows) == 2

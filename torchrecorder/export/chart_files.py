@@ -12,6 +12,7 @@ from xml.sax.saxutils import escape
 
 from torchrecorder.checks import path_of
 from torchrecorder.errors import UnknownFormat
+from torchrecorder.export.exporter import write_file
 from torchrecorder.graph.flat import printable
 from torchrecorder.layout import engine
 
@@ -28,6 +29,7 @@ def write_chart(svg: str, path: str | Path) -> Path:
     Raises:
         UnknownFormat: The suffix is another one.
         LayoutFailed: Graphviz did not write it.
+        OSError: The file cannot be written.
     """
     target = path_of(path)
     suffix = target.suffix.lower()
@@ -36,7 +38,7 @@ def write_chart(svg: str, path: str | Path) -> Path:
             f"a chart is written as {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}, "
             f"not as {target.name!r}"
         )
-    target.write_bytes(_in_format(svg, suffix))
+    write_file(target, _in_format(svg, suffix))
     return target
 
 
@@ -45,11 +47,12 @@ def write_page(title: str, svgs: Iterable[str], notes: Iterable[str], path: str 
 
     Raises:
         UnknownFormat: The suffix is not ``.html``.
+        OSError: The file cannot be written.
     """
     target = path_of(path)
     if target.suffix.lower() != ".html":
         raise UnknownFormat(f"a page is written as .html, not as {target.name!r}")
-    target.write_text(_page(title, svgs, notes), encoding="utf-8")
+    write_file(target, _page(title, svgs, notes))
     return target
 
 

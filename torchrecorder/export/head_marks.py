@@ -19,11 +19,16 @@ ASIDE = 3.5
 BACK = 5.0
 """Points from the tip of a line back to the middle of its mark."""
 
+HIGH = 1.15
+"""The height of a mark above a horizontal line, with the free space around it, as a multiple of its
+font size."""
+
 NEAR = 20.0
-"""Points between a horizontal line and a box below which a mark does not fit between them."""
+"""Points between a horizontal line and a box, or another line, below which a mark does not fit
+between them."""
 
 STRIP = 100.0
-"""Height in points of the horizontal strips by which lines are indexed."""
+"""Height in points of the horizontal strips by which lines and boxes are indexed."""
 
 Rectangle = tuple[float, float, float, float]
 """Left, top, right and bottom."""
@@ -62,11 +67,14 @@ def head_marks(
             texts = [line.mark if line.place < 0 else "" for line in shown]
         for seat, (number, text) in enumerate(zip(numbers, texts)):
             if text:
-                beside = [routes[other] for other in leaving[figure.lines[number].tail]]
-                left = upright and _is_left(seat, tips, beside, routes[number][-1])
+                beside = [routes[each] for each in leaving[figure.lines[number].tail]]
+                if upright:
+                    other = _is_left(seat, tips, beside, routes[number][-1])
+                else:
+                    other = 0 < seat == len(tips) - 1 and tips[seat] - tips[seat - 1] < NEAR
                 if upright and " = " in text:
-                    text, left = obstacles.clear(figure, text, number, left)
-                found[number] = HeadMark(text, _spot(figure, text, routes[number], left))
+                    text, other = obstacles.clear(figure, text, number, other)
+                found[number] = HeadMark(text, _spot(figure, text, routes[number], other))
     return found
 
 
@@ -95,12 +103,13 @@ class _Obstacles:
 
     def _is_crossed(self, room: Rectangle) -> bool:
         """Whether a line or outline crosses *room*."""
-        strips = range(int(room[1] // STRIP), int(room[3] // STRIP) + 1)
-        near = {piece for strip in strips for piece in self._strips.get(strip, ())}
+        strips = _strips(room[1], room[3])
+        near = {piece for strip in strips for piece in self._segments.get(strip, ())}
+        boxes = {box for strip in strips for box in self._boxes.get(strip, ())}
         return any(self._meets(piece, room) for piece in near) or any(
             max(room[0], left) < min(room[2], right) and max(room[1], top) < min(room[3], bottom)
             and not (left < room[0] and room[2] < right and top < room[1] and room[3] < bottom)
-            for left, top, right, bottom in self.outlines
+            for left, top, right, bottom in boxes
         )
 
     def _meets(self, piece: tuple[int, int], room: Rectangle) -> bool:
@@ -109,14 +118,28 @@ class _Obstacles:
         return across and max(room[1], min(y, other_y)) <= min(room[3], max(y, other_y))
 
     @cached_property
-    def _strips(self) -> dict[int, list[tuple[int, int]]]:
+    def _segments(self) -> dict[int, list[tuple[int, int]]]:
         """The segments of lines in each strip, as the index of the line and of the segment."""
         found: dict[int, list[tuple[int, int]]] = {}
         for number, route in enumerate(self.routes):
             for place, ((_, y), (_, other)) in enumerate(zip(route, route[1:])):
-                for strip in range(int(min(y, other) // STRIP), int(max(y, other) // STRIP) + 1):
+                for strip in _strips(min(y, other), max(y, other)):
                     found.setdefault(strip, []).append((number, place))
         return found
+
+    @cached_property
+    def _boxes(self) -> dict[int, list[Rectangle]]:
+        """The outlines in each strip."""
+        found: dict[int, list[Rectangle]] = {}
+        for outline in self.outlines:
+            for strip in _strips(outline[1], outline[3]):
+                found.setdefault(strip, []).append(outline)
+        return found
+
+
+def _strips(top: float, bottom: float) -> range:
+    """The strips that an extent along the y axis is in."""
+    return range(int(top // STRIP), int(bottom // STRIP) + 1)
 
 
 def _is_left(
@@ -148,31 +171,38 @@ def _texts(
     figure: Figure, lines: Sequence[Line], tips: Sequence[float], upright: bool
 ) -> Iterator[str]:
     """The text of each mark: the name of the argument; its number if lines are too close for names;
-    none if they are too close for numbers."""
-    if _fit(figure, [line.mark for line in lines], tips, upright):
-        yield from (line.mark for line in lines)
+    none if they are too close for numbers, which are as high as names."""
+    names = [line.mark for line in lines]
+    if _fit(figure, names, tips, upright):
+        yield from names
         return
     numbers = [str(line.place + 1) if line.place >= 0 and line.mark else "" for line in lines]
-    fit = _fit(figure, numbers, tips, upright)
+    shown, fit = (numbers, _fit(figure, numbers, tips, True)) if upright else (names, False)
     for seat, line in enumerate(lines):
         outer = seat in (0, len(lines) - 1)
-        yield line.mark if line.place < 0 else numbers[seat] if fit or outer else ""
+        yield line.mark if line.place < 0 else shown[seat] if fit or outer else ""
 
 
 def _fit(figure: Figure, texts: Sequence[str], tips: Sequence[float], upright: bool) -> bool:
-    """Whether each of the inner marks fits between its line and the next one."""
+    """Whether each of the inner marks fits between its line and the next one; beside a vertical
+    line, above a horizontal one."""
+    inner = range(1, len(texts) - 1)
+    if not upright:
+        high = figure.fontsize * SMALL * HIGH
+        return all(tips[seat] - tips[seat - 1] >= high for seat in inner if texts[seat])
     return all(
         text_width(texts[seat], figure.fontsize * SMALL) <= tips[seat + 1] - tips[seat] - ASIDE
-        for seat in (range(1, len(texts) - 1) if upright else ())
+        for seat in inner
     )
 
 
-def _spot(figure: Figure, text: str, route: Sequence[PlanePoint], left: bool) -> PlanePoint:
-    """The centre of a mark: beside a vertical line, above a horizontal one."""
+def _spot(figure: Figure, text: str, route: Sequence[PlanePoint], other: bool) -> PlanePoint:
+    """The centre of a mark: right of a vertical line, above a horizontal one, or on the *other*
+    side."""
     (before_x, before_y), (x, y) = route[-2], route[-1]
     half = text_width(text, figure.fontsize * SMALL) / 2
     if abs(y - before_y) > abs(x - before_x):
         back = BACK if y > before_y else -BACK
-        return x + (-1 if left else 1) * (ASIDE + half), y - back
+        return x + (-1 if other else 1) * (ASIDE + half), y - back
     back = half + 2 if x > before_x else -half - 2
-    return x - back, y - figure.fontsize * SMALL * 0.7
+    return x - back, y + (1 if other else -1) * figure.fontsize * SMALL * 0.7

@@ -43,8 +43,10 @@ class LineChart:
         heights = [self._height(number) for line in self.drawn.values() for _, number in line]
         self.first, self.last = min(steps), max(steps)
         self.low, self.high = min(heights, default=0.0), max(heights, default=1.0)
-        if self.high - self.low < 1e-12:
-            self.low, self.high = self.low - 0.5, self.high + 0.5
+        size = max(abs(self.low), abs(self.high))
+        if self.high - self.low <= 1e-12 * size:
+            margin = max(0.5, 1e-3 * size)  # a smaller one would be lost beside a large number
+            self.low, self.high = self.low - margin, self.high + margin
 
     def _shows(self, number: float) -> bool:
         return math.isfinite(number) and (number > 0 or not self.logarithmic)

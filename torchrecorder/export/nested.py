@@ -57,6 +57,9 @@ INSIDE, TURN = 4.5, 9.0
 Its head points along the border: lines into the group may pass right beside it.
 """
 
+SLANT = 0.2
+"""How far a slanted side of a parallelogram leans, as a share of the width."""
+
 LEANING = 1.5, 10.0
 """Minimum width of a parallelogram, as a multiple of the width of its label and more points: a
 wide one has flat sides."""
@@ -90,14 +93,14 @@ class Placed(NamedTuple):
         links: The lines.
         picture: The positions of boxes, groups and lines.
         upright: Whether the flow runs down or up.
-        circles: Ids of the boxes that are circles.
+        outline_of: The outline of each box, by its id.
     """
 
     items: tuple[Item, ...]
     links: list[Link]
     picture: Picture
     upright: bool
-    circles: frozenset[str]
+    outline_of: Mapping[str, str]
 
     @classmethod
     def lay_out(cls, figure: Figure, sheet: Sheet | None, timeout: float) -> Placed:
@@ -109,8 +112,8 @@ class Placed(NamedTuple):
         ]
         planned = plan(items, links, figure.direction, timeout=timeout)
         picture = place(planned, sheet=sheet, side_by_side=True)
-        circles = (shape.id for shape in figure.shapes if shape.look.outline == "circle")
-        return cls(items, links, picture, figure.direction in ("TB", "BT"), frozenset(circles))
+        outline_of = {shape.id: shape.look.outline for shape in figure.shapes}
+        return cls(items, links, picture, figure.direction in ("TB", "BT"), outline_of)
 
     def boxes(self) -> dict[str, Drawn]:
         """Each box and open group by its id."""
@@ -129,14 +132,24 @@ class Placed(NamedTuple):
 
     def _whole(self, carried: Sequence[tuple[int, str]]) -> list[tuple[PlanePoint, ...]]:
         """All corners of each line."""
-        boxes = self.boxes()
-        circles = {
-            number: boxes[head]
-            for number, link in enumerate(self.links)
-            if (head := self.items[link.head].id) in self.circles
-        }
+        boxes, circles = self.boxes(), dict[int, Drawn]()
         routes = [tuple(points) for points in whole(self.picture, self.links)]
+        for number, link in enumerate(self.links):
+            tail, head = self.items[link.tail].id, self.items[link.head].id
+            if not self.upright and self.outline_of.get(tail) == "parallelogram":
+                routes[number] = _from_slanted_side(routes[number], boxes[tail])
+            if self.outline_of.get(head) == "circle":
+                circles[number] = boxes[head]
         return side_entries(routes, carried, circles, self.picture.boxes, self.upright)
+
+
+def _from_slanted_side(route: Sequence[PlanePoint], box: Drawn) -> tuple[PlanePoint, ...]:
+    """The *route* of a line that leaves the left or right side of a parallelogram."""
+    (x, y), *rest = route
+    share = (y - box.y) / box.height
+    if x > box.x + box.width / 2:
+        return ((x - SLANT * box.width * share, y), *rest)
+    return ((x + SLANT * box.width * (1 - share), y), *rest)
 
 
 def closed_size(shape: Shape, figure: Figure, outputs: Text | None) -> tuple[float, float]:

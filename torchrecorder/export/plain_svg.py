@@ -16,7 +16,8 @@ from torchrecorder.export import legend
 from torchrecorder.export.dot import font_family, in_two, node_name, output_labels
 from torchrecorder.export.head_marks import HeadMark, head_marks
 from torchrecorder.export.legend import SMALL
-from torchrecorder.export.nested import AGAIN, PAD, Placed, arrow, legend_corner, loop_route
+from torchrecorder.export.nested import AGAIN, PAD, SLANT, Placed
+from torchrecorder.export.nested import arrow, legend_corner, loop_route
 from torchrecorder.graph.flat import printable
 from torchrecorder.layout.measure import line_height, text_size
 from torchrecorder.layout.layered import Drawn
@@ -40,7 +41,7 @@ POLYGONS: Mapping[str, Sequence[PlanePoint]] = {
     "octagon": (
         (0.29, 0), (0.71, 0), (1, 0.29), (1, 0.71), (0.71, 1), (0.29, 1), (0, 0.71), (0, 0.29),
     ),
-    "parallelogram": ((0.2, 0), (1, 0), (0.8, 1), (0, 1)),
+    "parallelogram": ((SLANT, 0), (1, 0), (1 - SLANT, 1), (0, 1)),
 }
 """Corners of outlines, as shares of width and height."""
 
@@ -261,7 +262,7 @@ def _again(look: Look, box: Bounds) -> Iterator[str]:
     if look.outline != "parallelogram":
         yield from _outline(look, (left + gap, top + gap, width - AGAIN, height - AGAIN))
         return
-    lean = POLYGONS[look.outline][0][0] * width
+    lean = SLANT * width
     near, far = (gap * math.hypot(1.0, lean / height) + lean * at
                  for at in (gap / height, 1 - gap / height))
     corners = [

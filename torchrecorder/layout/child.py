@@ -132,10 +132,15 @@ def _rendered(graphviz: Any, context: Any, graph: Any, fmt: bytes) -> tuple[int,
 
 def _too_large(graphviz: Any, context: Any, graph: Any) -> bytes:
     """``width height`` in pixels if a bitmap of *graph* would be too large, else nothing."""
-    plain = _rendered(graphviz, context, graph, b"plain")[1]
-    scale, width, height = (float(part) for part in plain.split(None, 4)[1:4])
+    try:  # on a page, whose size is given
+        page = (graphviz.agget(graph, b"viewport") or b"").split(b",")[:2]
+        width, height = (float(side) / 72 for side in page)
+    except ValueError:
+        plain = _rendered(graphviz, context, graph, b"plain")[1]
+        scale, *sides = (float(part) for part in plain.split(None, 4)[1:4])
+        width, height = (side * scale + _PAD for side in sides)
     dpi = float(graphviz.agget(graph, b"dpi") or 0) or _USUAL_DPI
-    across, down = ((side * scale + _PAD) * dpi for side in (width, height))
+    across, down = width * dpi, height * dpi
     if max(across, down) > SIDE or across * down > AREA:
         return b"%d %d" % (across, down)
     return b""

@@ -64,13 +64,13 @@ def argument_marks(view: View, drawn: Sequence[Bundle]) -> dict[int, Mark]:
             entering.setdefault(bundle.first.head, []).append(number)
     found: dict[int, Mark] = {}
     for head, numbers in entering.items():
-        name, slots = _arguments(view, head)
-        unordered = name in COMMUTATIVE or len(numbers) < 2
-        if not slots or unordered and not any(slot.name in ROLES for slot in slots):
+        arguments = _MarkedArguments(*_name_and_slots(view, head))
+        unordered = arguments.name in COMMUTATIVE or len(numbers) < 2
+        if not arguments.index or unordered and arguments.index.keys().isdisjoint(ROLES):
             continue
         scope = view.recording.scopes.get(ScopeId(head))
         into = [drawn[item] if scope is None else _into(scope, drawn[item]) for item in numbers]
-        marks = {number: _mark(name, slots, item) for number, item in zip(numbers, into)}
+        marks = {number: arguments.mark(item) for number, item in zip(numbers, into)}
         ordered = [item for item, mark in marks.items() if mark.place >= 0]
         arrows = (drawn[item].first for item in ordered)
         if unordered or len({(arrow.tail, arrow.value) for arrow in arrows}) < 2:
@@ -79,7 +79,7 @@ def argument_marks(view: View, drawn: Sequence[Bundle]) -> dict[int, Mark]:
     return found
 
 
-def _arguments(view: View, head: str) -> tuple[str, tuple[Slot, ...]]:
+def _name_and_slots(view: View, head: str) -> tuple[str, tuple[Slot, ...]]:
     """The name and the arguments of an op, or of a module that takes query, key and value."""
     op, scope = view.recording.ops.get(OpId(head)), view.recording.scopes.get(ScopeId(head))
     if op is not None:
@@ -94,7 +94,8 @@ def attends(scope: Scope) -> bool:
 
 def mark_into(scope: Scope, arrow: Arrow) -> Mark:
     """The mark of *arrow* where it enters the closed *scope*, for any reader inside."""
-    return _mark(scope.cls, scope.inputs, _into(scope, Bundle((arrow,), FlowKind.TENSOR)))
+    bundle = _into(scope, Bundle((arrow,), FlowKind.TENSOR))
+    return _MarkedArguments(scope.cls, scope.inputs).mark(bundle)
 
 
 def _into(scope: Scope, bundle: Bundle) -> Bundle:
@@ -110,23 +111,38 @@ def _into(scope: Scope, bundle: Bundle) -> Bundle:
     )
 
 
-def _mark(name: str, slots: Sequence[Slot], bundle: Bundle) -> Mark:
-    """The mark of the line of *bundle* into an op or module *name* with arguments *slots*."""
-    arrow = bundle.first
-    taken = dict.fromkeys(arrow.slot for arrow in bundle.arrows)
-    taken.update({slot.name: None for slot in slots if slot.value == arrow.value})
-    roles = [role for role in ROLES if role in taken]
-    if len(roles) > 1:
-        return Mark(" = ".join(roles))
-    names = [slot.name for slot in slots]
-    if len(bundle.arrows) > 1 or arrow.slot not in names:
-        return Mark()
-    place = names.index(arrow.slot)
-    ends = [_own_name(slot) for slot in names]
-    names = ends if len({*ends}) == len(ends) else names
-    if place == 0 and names[0] not in SHORT and name != "where" and SHORT.keys() & {*names}:
-        return Mark("", place)
-    return Mark(_text(name, names[place], place), place)
+class _MarkedArguments:
+    """The arguments of an op or module *name*; *slots* has their names and values."""
+
+    def __init__(self, name: str, slots: Sequence[Slot]) -> None:
+        self.name = name
+        names = [slot.name for slot in slots]
+        ends = [_own_name(slot) for slot in names]
+        self.names = ends if len({*ends}) == len(ends) else names
+        self.is_first_plain = (
+            name != "where"
+            and not SHORT.keys().isdisjoint(self.names)
+            and self.names[0] not in SHORT
+        )
+        self.index: dict[str, int] = {}
+        self.of_value: dict[ValueId | None, list[str]] = {}
+        for place, slot in enumerate(slots):
+            self.index.setdefault(slot.name, place)
+            self.of_value.setdefault(slot.value, []).append(slot.name)
+
+    def mark(self, bundle: Bundle) -> Mark:
+        """The mark of the line of *bundle* into the op or module."""
+        arrow = bundle.first
+        taken = {item.slot for item in bundle.arrows}.union(self.of_value.get(arrow.value, ()))
+        roles = [role for role in ROLES if role in taken]
+        if len(roles) > 1:
+            return Mark(" = ".join(roles))
+        place = self.index.get(arrow.slot)
+        if len(bundle.arrows) > 1 or place is None:
+            return Mark()
+        if place == 0 and self.is_first_plain:
+            return Mark("", place)
+        return Mark(_text(self.name, self.names[place], place), place)
 
 
 def _own_name(slot: str) -> str:

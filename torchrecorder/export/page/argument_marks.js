@@ -3,7 +3,7 @@
 "use strict";
 
 const createArgumentMarks = model => {
-  const ASIDE = 3.5, BACK = 5, NEAR = 20, LETTER_WIDTH = 0.55, SMALL = 0.8;
+  const ASIDE = 3.5, BACK = 5, NEAR = 20, LETTER_WIDTH = 0.55, SMALL = 0.8, HIGH = 1.15;
   const { consumers } = model.data.tensors, size = model.data.fontsize * SMALL;
   let isVertical = true, axis = 0;
 
@@ -29,19 +29,24 @@ const createArgumentMarks = model => {
 
   const widthOf = text => text.length * size * LETTER_WIDTH;
 
-  // The position and the anchor of a mark.
-  function positionOf(line, isLeft) {
+  // The position and the anchor of a mark: right of a vertical line, above a horizontal one, or on
+  // the other side.
+  function positionOf(line, isOther) {
     const [before, [x, y]] = line.points.slice(-2);
     if (isVertical) {
-      const [side, anchor] = isLeft ? [x - ASIDE, "end"] : [x + ASIDE, "start"];
+      const [side, anchor] = isOther ? [x - ASIDE, "end"] : [x + ASIDE, "start"];
       return [side, y + (y > before[1] ? -BACK : BACK), anchor];
     }
-    return x > before[0] ? [x - 2, y - size * 0.7, "end"] : [x + 2, y - size * 0.7, "start"];
+    const middle = y + (isOther ? 0.7 : -0.7) * size;
+    return x > before[0] ? [x - 2, middle, "end"] : [x + 2, middle, "start"];
   }
+
+  // The distance of a line from the one before it at the same box.
+  const roomBefore = (index, order) => endOf(order[index]) - endOf(order[index - 1]);
 
   // Whether a mark is left of an arrowhead: if that is away from other lines and its own line.
   function isLeftOf(index, order, beside) {
-    if (!isVertical || order.length > 1) return isVertical && !index;
+    if (order.length > 1) return !index;
     const { points } = order[0], [x, y] = points.at(-1), level = [];
     for (const other of beside) {
       other.points.slice(1).forEach(([right, end], index) => {
@@ -61,17 +66,19 @@ const createArgumentMarks = model => {
     const numberOf = line =>
       (argumentOf(line) >= 0 && nameOf(line) ? String(argumentOf(line) + 1) : "");
     const isInner = index => index && index < order.length - 1;
-    const fits = textOf => order.every((line, index) => !isVertical || !isInner(index) ||
-      widthOf(textOf(line)) <= endOf(order[index + 1]) - endOf(order[index]) - ASIDE);
-    const withNames = fits(nameOf), withInner = withNames || fits(numberOf);
+    const fits = textOf => order.every((line, index) => !isInner(index) || (isVertical
+      ? widthOf(textOf(line)) <= roomBefore(index + 1, order) - ASIDE
+      : !textOf(line) || roomBefore(index, order) >= size * HIGH));
+    const allNames = fits(nameOf), withInner = allNames || fits(numberOf);
     const texts = order.map((line, index) => {
       if (argumentOf(line) < 0) return nameOf(line);
       if (isSorted || !withInner && isInner(index)) return "";
-      return withNames ? nameOf(line) : numberOf(line);
+      return allNames || !isVertical ? nameOf(line) : numberOf(line);
     });
     order.forEach((line, index) => {
-      const isLeft = texts[index] && isLeftOf(index, order, leaving.get(line.tail));
-      line.mark = texts[index] ? [texts[index], ...positionOf(line, isLeft)] : null;
+      const isOther = texts[index] && (isVertical ? isLeftOf(index, order, leaving.get(line.tail))
+        : index && index === order.length - 1 && roomBefore(index, order) < NEAR);
+      line.mark = texts[index] ? [texts[index], ...positionOf(line, isOther)] : null;
     });
   }
 

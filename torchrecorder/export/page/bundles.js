@@ -31,7 +31,22 @@ const createBundles = model => {
     return kept;
   }
 
-  function bundled(lines, isOpen, direction) {
+  // Lines of a horizontal flow leave the slanted sides of inputs; they begin at the outline.
+  function fromSlantedSides({ boxes, lines }, direction) {
+    const isSlanted = ({ item, hidden }) =>
+      !hidden && model.look(item, false).light.outline === "parallelogram";
+    const slanted = new Map(boxes.filter(isSlanted).map(box => [box.item, box]));
+    for (const line of slanted.size ? lines : []) {
+      const box = slanted.get(line.tail), [x, y] = line.points[0];
+      if (!box) continue;
+      const lean = shapes.lean(box.w), share = (y - box.y) / box.h;
+      line.begin = [direction === "LR" ? x - lean * share : x + lean * (1 - share), y];
+    }
+  }
+
+  function bundled(part, isOpen, direction) {
+    const { lines } = part;
+    if (isHorizontal(direction)) fromSlantedSides(part, direction);
     for (const line of lines) line.count = countOf(line);
     const isAlone = line => line.enters || line.exits || isOpen(line.tail) || isOpen(line.head);
     const groups = Map.groupBy(lines, line =>
@@ -44,7 +59,7 @@ const createBundles = model => {
   function of(picture, open, direction) {
     const isOpen = item => open.has(item);
     const parts = picture.parts.map(part => withLines(
-      { area: part.area, boxes: part.boxes }, () => bundled(part.lines, isOpen, direction)));
+      { area: part.area, boxes: part.boxes }, () => bundled(part, isOpen, direction)));
     const { width, height, boxes } = picture;
     return withLines({ width, height, parts, boxes }, () => parts.flatMap(part => part.lines));
   }

@@ -161,7 +161,8 @@ const createLayout = (data, children = childrenOf(data.items.parent)) => {
   }
 
   // A visible line; one that leaves its scope, or continues in an open one, has no arrowhead. Its
-  // points are computed on demand, because most lines are outside the window.
+  // points are computed on demand, because most lines are outside the window. `begin`, if it is set,
+  // is where the outline of its box is, instead of the first point.
   class Line {
     #path; #move; #points = null; #d = null;
 
@@ -194,7 +195,7 @@ const createLayout = (data, children = childrenOf(data.items.parent)) => {
     }
 
     get d() {
-      this.#d ??= pathData(this.points);
+      this.#d ??= pathData(this.begin ? [this.begin, ...this.points.slice(1)] : this.points);
       return this.#d;
     }
 

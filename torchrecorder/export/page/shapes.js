@@ -34,10 +34,10 @@ const shapes = (() => {
       join("M", w - ear, 0, "V", ear, "H", w);
   }
 
-  function parallelogram(w, h) {
-    const lean = Math.min(14, w / 4);
-    return polygon([[lean, 0], [w, 0], [w - lean, h], [0, h]]);
-  }
+  // How far the sides of a parallelogram lean.
+  const lean = w => Math.min(14, w / 4);
+
+  const parallelogram = (w, h) => polygon([[lean(w), 0], [w, 0], [w - lean(w), h], [0, h]]);
 
   function octagon(w, h) {
     const cut = Math.min(8, w / 4, h / 3);
@@ -113,7 +113,7 @@ const shapes = (() => {
   }
 
   return {
-    fontSize, textWidth, LINE_HEIGHT, LETTER_WIDTH, outline, lid, arrowhead, textRows, clipped,
+    fontSize, textWidth, LINE_HEIGHT, LETTER_WIDTH, outline, lid, lean, arrowhead, textRows, clipped,
     isLineIn, distance, DASHES, FOLD_INSET,
   };
 })();

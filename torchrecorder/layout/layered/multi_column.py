@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import accumulate, chain
+from math import inf
 from typing import NamedTuple
 
 from torchrecorder.layout.layered.constants import BEFORE, PAD, TRACK
@@ -99,6 +100,7 @@ class _MultiColumn:
         self.turns: dict[int, _ColumnExit] = {}
         for trunk, paths in by_trunk(scope):
             self._follow(trunk, paths)
+        self.downward = sorted(self._downward())
         self.parts = [list(self._parts(path)) for path in scope.paths]
         self.track = self._tracks()
         self.channels = [self._channel(column) for column in range(len(cuts) + 1)]
@@ -174,11 +176,10 @@ class _MultiColumn:
         for turn in sorted(turns, key=lambda turn: (-turn.across, turn.trunk)):
             found[turn.trunk] = used.get(turn.level, 0)
             used[turn.level] = found[turn.trunk] + 1
-        self.growth = {
-            level: TRACK * count
-            for level, count in sorted(used.items())
-            if level > self.levels[0] and level not in self.cuts
-        }
+        self.grown = [
+            level for level in sorted(used) if level > self.levels[0] and level not in self.cuts
+        ]
+        self.growth = [0.0, *accumulate(TRACK * used[level] for level in self.grown)]
         return found
 
     def _channel(self, column: int) -> list[int]:
@@ -226,6 +227,13 @@ class _MultiColumn:
             yield here, until(points, turn.at)
             yield end, self._straight(path.trunk, since(points, self.cuts[end - 1]))
 
+    def _downward(self) -> Iterator[tuple[float, ...]]:
+        """The segments that run along the flow: position, begin, end and trunk."""
+        for path in self.scope.paths:
+            for (ax, ay), (bx, by) in zip(path.points, path.points[1:]):
+                if ax == bx and ay < by:
+                    yield ax, ay, by, path.trunk
+
     def _straight(self, trunk: int, points: list[PlanePoint]) -> list[PlanePoint]:
         """The corners from the start of a column to a box: straight down if that is free."""
         (_, begin), (across, end) = points[0], points[-1]
@@ -233,11 +241,11 @@ class _MultiColumn:
             if begin < frame.end and frame.along < end - SAME:
                 if frame.across - CLEAR < across < frame.across + frame.width + CLEAR:
                     return points
-        for path in self.scope.paths:
-            for (ax, ay), (bx, by) in zip(path.points, path.points[1:]):
-                if path.trunk != trunk and ax == bx and abs(ax - across) < CLEAR:
-                    if max(ay, begin) < min(by, end):
-                        return points
+        first = bisect_right(self.downward, (across - CLEAR, inf))
+        last = bisect_left(self.downward, (across + CLEAR,))
+        for _, low, high, other in self.downward[first:last]:
+            if other != trunk and max(low, begin) < min(high, end):
+                return points
         return [(across, begin), (across, end)]
 
     def _above(self) -> None:
@@ -283,8 +291,9 @@ class _MultiColumn:
     def _moved(self, column: int, level: float) -> float:
         """The new position along the flow of *level* in a column."""
         start = self.cuts[column - 1] if column else 0.0
-        grown = (more for at, more in self.growth.items() if start < at < level)
-        return level + self.along[column] + sum(grown)
+        first = bisect_right(self.grown, start)
+        last = max(first, bisect_left(self.grown, level))
+        return level + self.along[column] + (self.growth[last] - self.growth[first])
 
     def composed(self) -> Composed:
         """The scope in its columns."""
