@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 import torchrecorder
+from tests.callers import called
 from torchrecorder.events import MODES
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style.region_captions import RegionCaptions
@@ -135,9 +136,9 @@ def test_a_closed_mode_names_the_modules_that_it_calls() -> None:
         target(y)
 
     assert boxes(program) == [
-        ["no_grad", "calls teacher, critic"],
-        ["no_grad  ×2", "Linear"],
-        ["no_grad", "in target()", "calls teacher: Linear"],
+        ["no_grad", called("calls teacher, critic", "calls Linear, Tanh")],
+        ["no_grad  ×2", called("Linear", "calls Linear")],
+        ["no_grad", "in target()", called("calls teacher: Linear", "calls Linear")],
     ]
 
 
