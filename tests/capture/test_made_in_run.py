@@ -108,11 +108,12 @@ def test_names_in_models_that_a_function_creates_one_after_another():
     def trial():
         model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
         model(torch.ones(2, 3)).sum().backward()
-        return names_of(model, "model")
+        return names_of(model, name)
 
+    name = called("model", "Sequential")
     with torchrecorder.Recorder() as recorder:
-        wanted = {name.replace("model", f"model_{number}" if number else "model")
-                  for number in range(6) for name in trial()}
+        wanted = {one.replace(name, f"{name}_{number}" if number else name)
+                  for number in range(6) for one in trial()}
     assert stored_names(recorder.recording) == wanted
 
 
