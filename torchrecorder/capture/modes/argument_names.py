@@ -35,7 +35,7 @@ class Argument(NamedTuple):
     item: int | None  # its position in a list
 
 
-class Called(NamedTuple):
+class CallInSource(NamedTuple):
     """A call of a torch function, and the global variables of the code that calls it."""
 
     facts: FunctionFacts
@@ -65,7 +65,7 @@ class ArgumentNames:
         expression = self._expression(frame)
         if expression is None:
             return
-        called = Called(call.facts, args, kwargs, frame.f_globals)
+        called = CallInSource(call.facts, args, kwargs, frame.f_globals)
         for tensor in {id(tensor): tensor for tensor in unknown}.values():
             if iterates:
                 name = _dotted(_iterated(expression))
@@ -98,7 +98,7 @@ def _iterated(node: ast.AST) -> ast.AST | None:
     return None
 
 
-def _place(tensor: Tensor, called: Called) -> Argument | None:
+def _place(tensor: Tensor, called: CallInSource) -> Argument | None:
     names = called.facts.names_of(called.args)
     given = [*named_arguments(called.args, names), *called.kwargs.items()]
     for number, (name, value) in enumerate(given):
@@ -112,7 +112,7 @@ def _place(tensor: Tensor, called: Called) -> Argument | None:
     return None
 
 
-def _name(node: ast.AST, place: Argument, called: Called) -> str:
+def _name(node: ast.AST, place: Argument, called: CallInSource) -> str:
     """The variable, or the attribute or item of one, that is the argument at *place*."""
     if isinstance(node, (ast.If, ast.While, ast.IfExp, ast.Assert)):
         node = node.test
@@ -125,7 +125,7 @@ def _name(node: ast.AST, place: Argument, called: Called) -> str:
     return name and f"{name}.{place.item}"
 
 
-def _of_call(node: ast.AST, place: Argument, called: Called) -> ast.AST | None:
+def _of_call(node: ast.AST, place: Argument, called: CallInSource) -> ast.AST | None:
     """The argument at *place*, if the call is one of this function: ``max(a, b)`` compares them."""
     function = node.func if isinstance(node, ast.Call) else None
     name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", None)
@@ -140,7 +140,7 @@ def _of_call(node: ast.AST, place: Argument, called: Called) -> ast.AST | None:
     return dict(enumerate(given)).get(place.position) if _is_plain(given) else None
 
 
-def _is_method(node: ast.Call, receiver: ast.AST, called: Called) -> bool:
+def _is_method(node: ast.Call, receiver: ast.AST, called: CallInSource) -> bool:
     """Whether a method of a tensor is called on *receiver*, which is no module and no class, as
     that of ``np.sum(x)`` and ``torch.Tensor.norm(x)``."""
     has_fewer = len(node.args) < len(called.args) or len(node.keywords) < len(called.kwargs)
@@ -152,7 +152,7 @@ def _is_method(node: ast.Call, receiver: ast.AST, called: Called) -> bool:
     return is_method and has_fewer and not isinstance(owner, (ModuleType, type))
 
 
-def _of_operator(node: ast.AST, place: Argument, called: Called) -> ast.AST | None:
+def _of_operator(node: ast.AST, place: Argument, called: CallInSource) -> ast.AST | None:
     """The operand at *place*."""
     operands: list[ast.expr] = []
     match node:
