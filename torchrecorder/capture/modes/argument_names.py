@@ -56,17 +56,18 @@ class ArgumentNames:
         self, call: Call, frame: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
         """Name the arguments of *call*; the function mode was called in *frame*."""
-        unknown = [tensor for _, tensor in call.tensors if id(tensor) in self.early.unnamed]
+        unnamed = self.early.unnamed
+        unknown = {id(tensor): tensor for _, tensor in call.tensors if id(tensor) in unnamed}
         if not unknown:
             return
         frame = caller_of_function(frame)
-        iterates = frame.f_code is _ITER and frame.f_back is not None
-        frame = frame.f_back if iterates and frame.f_back is not None else frame
+        iterates = frame.f_code is _ITER
+        frame = frame.f_back or frame if iterates else frame
         expression = self._expression(frame)
         if expression is None:
             return
         called = CallInSource(call.facts, args, kwargs, frame.f_globals)
-        for tensor in {id(tensor): tensor for tensor in unknown}.values():
+        for tensor in unknown.values():
             if iterates:
                 name = _dotted(_iterated(expression))
             else:
