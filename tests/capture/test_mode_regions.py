@@ -259,7 +259,8 @@ def blocks(random: Random, depth: int = 0) -> Block:
 def run_in(block: Block, around: tuple[tuple[bool, int], ...], seen: dict[str, Any]) -> None:
     """Run a block; note the blocks around each operation, and whether it has gradients."""
     on, *inside = block
-    with torch.enable_grad() if on else torch.no_grad():
+    switch = torch.enable_grad if on else torch.no_grad
+    with switch() if len(inside) % 2 else torch.set_grad_enabled(on):
         here = (*around, (on, len(seen)))
         for item in inside:
             if item is None:
@@ -311,3 +312,33 @@ def test_a_block_inside_another_that_raises_ends() -> None:
              for op in recording.ops.values()}
     assert kinds["exp"] == ["enable_grad", "no_grad"]
     assert kinds["sin"] == kinds["cos"] == ["no_grad"]
+
+
+@torch.set_grad_enabled(True)
+def tan_with_gradients(x: torch.Tensor) -> torch.Tensor:
+    return x.tan()
+
+
+def test_set_grad_enabled_switches_before_its_block_begins() -> None:
+    """The block, or that of a decorated function, is inside of the one around; a call without a
+    block ends it."""
+    with torchrecorder.Recorder() as recorder:
+        with torch.no_grad():
+            x = torch.ones(2).sin()
+            with torch.set_grad_enabled(True):
+                x.exp()
+            tan_with_gradients(x.cos())
+            x.log()
+        torch.set_grad_enabled(False)
+        x.neg()
+        torch.set_grad_enabled(True)
+        x.abs()
+    recording = recorder.recording
+    around = {op.name: [recording.scopes[scope].kind.value for scope in recording.within(op.scope)]
+              for op in recording.ops.values()}
+    inside = ["enable_grad", "no_grad"]
+    assert [around[name] for name in ("sin", "exp", "tan", "cos", "log", "neg", "abs")] == [
+        ["no_grad"], inside, inside, ["no_grad"], ["no_grad"], ["no_grad"], []
+    ]  # fmt: skip
+    regions = [scope.kind.value for scope in recording.scopes.values()]
+    assert regions == ["no_grad", "enable_grad", "enable_grad", "no_grad"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import dis
 import itertools
 import linecache
 from collections.abc import Callable, Iterator
@@ -17,6 +18,14 @@ from torchrecorder.events import SourceLine
 
 _OTHERS = frozenset(("self", *vars(builtins)))
 """Names that say nothing of a module, or are those of functions that call it, as ``map`` does."""
+
+
+_ENTERS = {dis.opmap[name] for name in ("SETUP_WITH", "BEFORE_WITH", "LOAD_SPECIAL")
+           if name in dis.opmap}
+"""The instructions that enter a ``with`` block, in the versions of Python."""
+
+_CACHE = dis.opmap.get("CACHE", -1)
+"""What follows an instruction to speed it up."""
 
 
 def name_of_call(
@@ -72,3 +81,10 @@ def expression_at(frame: FrameType) -> ast.AST | None:
             continue
         return statement.value if isinstance(statement, ast.Expr) else statement
     return None
+
+
+def enters_result(frame: FrameType) -> bool:
+    """Whether a ``with`` block begins with what the call that *frame* runs will return."""
+    following = frame.f_code.co_code[frame.f_lasti + 2 :: 2]
+    instructions = (code for code in following if code != _CACHE)
+    return any(code in _ENTERS for code in itertools.islice(instructions, 2))

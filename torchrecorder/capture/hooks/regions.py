@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from torchrecorder.capture.hooks.call_names import enters_result
 from torchrecorder.capture.hooks.custom_functions import class_of
 from torchrecorder.capture.hooks.deferred_exit import DeferredExits
 from torchrecorder.capture.hooks.direct_calls import DirectCalls
@@ -43,6 +44,7 @@ class ModeState(NamedTuple):
 
 _grad = torch.is_grad_enabled
 _inference = torch.is_inference_mode_enabled
+_GRAD_SWITCH = torch.set_grad_enabled
 _USUAL = {grad: ModeState(grad, False, "") for grad in (True, False)}
 
 
@@ -235,9 +237,18 @@ class Regions:
 
 
 def _begins_block(frame: FrameType) -> bool:
-    """Whether PyTorch's ``no_grad`` or the like is entered in *frame*, or in the one around it."""
+    """Whether PyTorch's ``no_grad`` or the like is entered in *frame*, or in the one around it.
+
+    ``set_grad_enabled`` switches when it is made, before its block is entered.
+    """
     around = frame.f_back
-    return "__enter__" in (frame.f_code.co_name, around and around.f_code.co_name)
+    if around is None:
+        return False
+    made = frame.f_code is _GRAD_SWITCH.__init__.__code__
+    maker = around.f_back if around.f_code is _GRAD_SWITCH.clone.__code__ else around
+    if made and maker is not None and enters_result(maker):
+        return True
+    return "__enter__" in (frame.f_code.co_name, around.f_code.co_name)
 
 
 def _name_of(region: Region) -> str:
