@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -187,6 +189,20 @@ def test_figures_with_links_are_other_figures(tmp_path):
         plain, linked = cache.figure("net", ".dot", {}), cache.figure("net", ".dot", {}, finish)
         assert plain != linked and len(calls) == 1
     assert "33" in linked.read_text() and "33" not in plain.read_text()
+
+
+def test_figures_that_no_build_uses_are_removed(tmp_path):
+    """After some days, if the cache has a limit; each use counts, not only the first."""
+    recording = torchrecorder.record(torch.nn.Linear(2, 2), torch.ones(1, 2))
+    torchrecorder.save(recording, tmp_path / "net.json.gz")
+    unlimited, limited = Cache(tmp_path), Cache(tmp_path, days=30)
+    for kept, cache in ((True, unlimited), (False, limited)):
+        unused, used = (cache.figure("net", ".dot", {"depth": depth}) for depth in (1, 2))
+        for path in (unused, used):
+            os.utime(path, (time.time() - 31 * 24 * 3600,) * 2)
+        cache.figure("net", ".dot", {"depth": 2})
+        cache.figure("net", ".dot", {"depth": 3 + kept})
+        assert (unused.is_file(), used.is_file()) == (kept, True)
 
 
 def test_names_are_looked_up_in_other_projects_too():

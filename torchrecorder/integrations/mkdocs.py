@@ -32,6 +32,9 @@ _STATIC = Path(options.__file__).with_name("static")
 _MARK = "<style data-torchrecorder>"
 _TARGET = re.compile(rf"[\w./\\-]+:[\w.]+|\S+({'|'.join(map(re.escape, SUFFIXES))})")
 _OPTION = re.compile(r":(?P<name>[\w-]+):(?P<text>.*(?:\n[ \t]+\S.*)*)\n?")
+_DAYS = 30
+"""How long a figure is kept that no build uses."""
+
 _SEEN: dict[str, int] = {}
 """Modification times of the sources of the figures."""
 
@@ -55,7 +58,7 @@ def figure(
 
     try:
         with notices_to(report):
-            shown = _figure(source, given, page, Cache(root / ".cache" / "torchrecorder"))
+            shown = _figure(source, given, page, Cache(root / ".cache" / "torchrecorder", _DAYS))
     except (Exception, SystemExit) as error:  # any exception: the model is the user's
         report(message_of(error))
         note = html.escape(message_of(error)).replace("\n", "<br>")

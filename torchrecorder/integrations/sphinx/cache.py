@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import functools
 import json
+import os
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -26,10 +28,15 @@ FITTED: Mapping[str, Any] = {"fit": "page", "min_fontsize": 0}
 
 
 class Cache:
-    """Recordings and figures in *folder*."""
+    """Recordings and figures in *folder*.
 
-    def __init__(self, folder: Path) -> None:
+    If each build uses all that is still needed, files that none used for *days* are removed when a
+    new figure is written. Sphinx does not: it keeps documents that did not change.
+    """
+
+    def __init__(self, folder: Path, days: float | None = None) -> None:
         self.folder = folder
+        self.days = days
         folder.mkdir(parents=True, exist_ok=True)
 
     def recorded(self, request: Request) -> tuple[str, Dependencies]:
@@ -42,7 +49,8 @@ class Cache:
         sources = _read(listed)
         if sources is not None:
             name = digest(request.identity(), sources.state())
-            if self._recording(name).is_file():
+            if _is_there(self._recording(name)):
+                _is_there(listed)
                 return name, sources
         recording, sources = request.run()
         name = digest(request.identity(), sources.state())
@@ -68,15 +76,34 @@ class Cache:
         """
         key = repr((sorted(options.items()), suffix, finish is not None))
         path = self.folder / f"{digest(name, key, own_state())}{suffix}"
-        if not path.is_file():
+        if not _is_there(path):
             more: dict[str, Any] = {"finish": finish} if finish is not None else {}
             usual = FITTED if suffix in (".svg", ".pdf") and "fit" not in options else {}
             own = fitting({**usual, **options}, suffix)
             drawing.render(self.recording(name), path, **own, **more)
+            if self.days is not None:
+                self._remove_unused(time.time() - self.days * 24 * 3600)
         return path
+
+    def _remove_unused(self, since: float) -> None:
+        for path in self.folder.iterdir():
+            try:
+                if path.stat().st_mtime < since:
+                    path.unlink()
+            except OSError:  # another process has removed it, or reads it
+                continue
 
     def _recording(self, name: str) -> Path:
         return self.folder / f"{name}.json.gz"
+
+
+def _is_there(path: Path) -> bool:
+    """Whether a file is in the cache, which notes as its time that it was used now."""
+    try:
+        os.utime(path)
+    except OSError:
+        return path.is_file()  # it may belong to another user
+    return True
 
 
 def _read(listed: Path) -> Dependencies | None:
