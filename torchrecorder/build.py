@@ -306,7 +306,8 @@ class _TableBuilder:
         }
 
     def _ends(self) -> tuple[tuple[Slot, ...], tuple[Slot, ...]]:
-        """The inputs and outputs of the run; inputs get their role and name.
+        """The inputs and outputs of the run; inputs get their role, and the name of the argument
+        unless they are known by another.
 
         These are the arguments and results of the outermost calls; modes such as ``no_grad`` do not
         count as calls, nor do those that backward repeats, nor a step of an optimizer, which may
@@ -326,8 +327,9 @@ class _TableBuilder:
                 if value is None or slot.value in inputs:
                     continue
                 if value.role in (Role.CONSTANT, Role.INPUT):
-                    inputs[slot.value] = slot
-                    self.values[slot.value] = value.replace(role=Role.INPUT, names=(slot.name,))
+                    names = value.names or (slot.name,)
+                    inputs[slot.value] = Slot(names[0], slot.value)
+                    self.values[slot.value] = value.replace(role=Role.INPUT, names=names)
         for value in self.values.values():  # those inside objects are known once they are read
             if value.role is Role.INPUT and value.id not in inputs:
                 inputs[value.id] = Slot(value.names[0], value.id)

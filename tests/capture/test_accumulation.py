@@ -146,7 +146,7 @@ def test_gradients_are_named_after_their_leaves() -> None:
     assert torch.isfinite(torch.as_tensor(total))
     recording = recorder.recording
     outside = called("scale", "constant")
-    wanted = {f"{name}.grad" for name in ("weight", "bias", "input", outside, "rand")}
+    wanted = {f"{name}.grad" for name in ("weight", "bias", called("x", "input"), outside, "rand")}
     read = [op for op in recording.ops.values() if op.name == "sum"][2:]
     assert {recording.values[op.inputs[0].value].names for op in read} == {(one,) for one in wanted}
     (_, second) = recording.backward_runs

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 import torchrecorder
 from torchrecorder.events import Role
@@ -242,3 +242,63 @@ def test_a_line_that_calls_several_parameters_by_one_name_names_none() -> None:
         (lambda: scale * torch.ones(()))()
     found = [value.names for value in recorder.recording.values.values() if value.trainable]
     assert found == [(), (), ()]
+
+
+class Both(nn.Module):
+    """Its arguments are not called as the variables of its callers."""
+
+    def forward(self, one: Tensor | list[Tensor], other: Tensor | None = None) -> Tensor:
+        first = one if isinstance(one, Tensor) else one[0]
+        return first * 2 if other is None else first + other
+
+
+def inputs(function: Callable[[], object]) -> list[str]:
+    """The names of the inputs of a block that runs *function*."""
+    with torchrecorder.Recorder() as recorder:
+        function()
+    recording = recorder.recording
+    names = [slot.name for slot in recording.inputs]
+    assert names == [".".join(recording.values[slot.value].names) for slot in recording.inputs]
+    return names
+
+
+def test_inputs_of_modules_have_the_names_of_the_call() -> None:
+    """Those of `forward` if it has none: for what a call computes, for each of several arguments,
+    and where a builtin calls the module."""
+    model, real, fake = Both(), ones(), ones()
+    batch, held = {"image": ones(), "label": ones()}, SimpleNamespace(x=ones())
+    pair, both, listed = [ones(), ones()], (ones(), ones()), [ones(), ones()]
+    given: list[tuple[Callable[[], object], list[str]]] = [
+        (lambda: model(real, fake), ["real", "fake"]),
+        (lambda: model(other=fake, one=real), ["fake", "real"]),
+        (lambda: (model(real), model(fake), model(real)), ["real", "fake"]),
+        (lambda: model(batch["image"], batch["label"]), ["batch.image", "batch.label"]),
+        (lambda: model(held.x), ["held.x"]),
+        (lambda: model(pair), ["pair.0", "pair.1"]),
+        (lambda: [model(item) for item in listed], ["item", "item"]),
+        (lambda: model(*both), ["one", "other"]),
+        (lambda: model(**{"one": real}), ["one"]),
+        (lambda: model(torch.from_numpy(real.numpy())), ["one"]),
+        (lambda: list(map(model, [fake])), ["one"]),
+        (lambda: [*map(model, (real,), (fake,))], ["one", "other"]),
+        (lambda: (real.sum(), model(real)), ["real"]),
+        (lambda: (model(real), real.sum()), ["real"]),
+    ]
+    for function, wanted in given:
+        assert inputs(function) == wanted
+
+
+def test_inputs_of_a_recorded_model_have_the_names_of_its_arguments() -> None:
+    """Also if the program has other names for them, which hooks, or a global variable, could
+    give."""
+    model, real = Both(), ones()
+    model.register_forward_pre_hook(lambda module, args: (args[0] + 1,))
+    recording = torchrecorder.record(model, real)
+    assert [slot.name for slot in recording.inputs] == ["one"]
+    recording = torchrecorder.record(Both(), HELD_BY_A_GLOBAL)
+    assert [slot.name for slot in recording.inputs] == ["one"]
+    recording = torchrecorder.record(lambda value: Both()(value), HELD_BY_A_GLOBAL)
+    assert [slot.name for slot in recording.inputs] == ["value"]
+
+
+HELD_BY_A_GLOBAL = ones()

@@ -189,9 +189,9 @@ def test_what_a_data_loader_reads_is_in_its_dataset(dataset: Any, names: list[st
     assert constants(recorder.recording) == [(name,) for name in names]
 
 
-def test_an_argument_keeps_the_name_that_the_model_gives_it() -> None:
+def test_a_variable_of_the_script_is_an_input_by_its_name() -> None:
     recording = executed("model(images)", model=nn.Linear(3, 3), images=torch.ones(3))
-    assert [slot.name for slot in recording.inputs] == ["input"]
+    assert [slot.name for slot in recording.inputs] == ["images"]
 
 
 def stepped(model: nn.Module, optimizer: torch.optim.Optimizer) -> torchrecorder.Recording:

@@ -63,7 +63,7 @@ class Instruments:
         calls = Calls(self.regions, self.backward)
         self.functions = FunctionCalls(calls, opens=not extras.compiled)
         fast = FastPaths(tape, self.functions)
-        self.modules = ModuleScopes(self.regions, self.catalog, fast)
+        self.modules = ModuleScopes(self.regions, self.catalog, fast, calls.names)
         self.running = Running(tape, self.backward)
 
     def __enter__(self) -> Instruments:

@@ -38,6 +38,7 @@ from torchrecorder.capture.internals.access import (
     get_frame,
     has_own_hooks,
 )
+from torchrecorder.capture.modes.argument_names import ArgumentNames
 from torchrecorder.capture.modes.arguments import named_arguments
 from torchrecorder.capture.modes.fast_paths import FastPaths
 from torchrecorder.capture.module_registry import Catalog, no_name
@@ -58,7 +59,9 @@ NamedTensors = list[tuple[str, Tensor]]  # each with its place in what holds it
 class ModuleScopes:
     """Records every call of a module in this thread."""
 
-    def __init__(self, regions: Regions, catalog: Catalog, fast: FastPaths) -> None:
+    def __init__(
+        self, regions: Regions, catalog: Catalog, fast: FastPaths, arguments: ArgumentNames
+    ) -> None:
         self.fast = fast
         self.tape = catalog.tape
         self.values = catalog.values
@@ -72,6 +75,7 @@ class ModuleScopes:
         self.direct = regions.direct = DirectCalls(regions.sources, catalog)
         self.names = AttributeNames(catalog)
         self.values.search_names = self.names.of
+        self.arguments = arguments
 
     def __enter__(self) -> ModuleScopes:
         with ExitStack() as stack:
@@ -180,9 +184,12 @@ class ModuleScopes:
         kwargs = kwargs if type(kwargs) is dict else {}
         found += tensors_in(kwargs)
         if not self.open:
-            named = named_arguments(args, entry.arguments)
-            self.catalog.places = ObjectPlaces([*named, *kwargs.items()])
+            given = [*named_arguments(args, entry.arguments), *kwargs.items()]
+            called = self.arguments.of_module(outside, args, given)
+            self.catalog.places = ObjectPlaces(given if called is None else called)
         inputs = self.values.slots_of(found)  # what unseen code made of them ran before the call
+        if not self.open:
+            self.values.early_reads.pass_in(found, called)
         self.tape.inside = None
         opened = self.direct.open(entry, module, source, self.regions.state)
         self.regions.began(opened.scope)
@@ -233,6 +240,7 @@ class ModuleScopes:
         self.catalog.places = ObjectPlaces(given, variables_of(function))
         found = [*_arguments(args, names), *tensors_in(kwargs)]
         self._take_in(opened, found, self.values.slots_of(found))
+        self.values.early_reads.pass_in(found, None)
 
     def _leave(
         self,

@@ -18,6 +18,7 @@ from torchrecorder.capture.modes.arguments import named_arguments
 from torchrecorder.capture.modes.call import Call
 from torchrecorder.capture.modes.call_site import caller_of_function
 from torchrecorder.capture.modes.op_schema import FunctionFacts
+from torchrecorder.capture.tensors.argument_objects import Named
 from torchrecorder.capture.tensors.early_reads import EarlyReads
 
 _METHOD = "torch.Tensor."
@@ -75,6 +76,29 @@ class ArgumentNames:
                 name = _name(expression, place, called) if place is not None else ""
             if name:
                 self.early.name_by_line(tensor, name)
+
+    def of_module(
+        self, frame: FrameType | None, args: tuple[Any, ...], named: Named
+    ) -> Named | None:
+        """The arguments of a module that *frame* calls, by their names there: objects without one
+        have that in *named*, and tensors are left out. None if it is no code of the user."""
+        if frame is None or self.sources.file(frame.f_code.co_filename) is None:
+            return None
+        called = self._in_call(frame, [name for name, _ in named[len(args):]], len(args))
+        found = zip(map(_dotted, called), named)
+        return [(name or own, value) for name, (own, value) in found
+                if name or not isinstance(value, Tensor)]
+
+    def _in_call(self, frame: FrameType, keywords: list[str], number: int) -> list[ast.AST | None]:
+        """The arguments in the source of a call with this *number* of positional ones, and these
+        *keywords*."""
+        node = self._expression(frame)
+        if isinstance(node, ast.Call) and _is_plain(node.args) and len(node.args) == number:
+            by_name = {keyword.arg: keyword.value for keyword in node.keywords}
+            is_builtin = isinstance(node.func, ast.Name) and hasattr(builtins, node.func.id)
+            if by_name.keys() == {*keywords} and not is_builtin:  # as ``map`` is, which calls it
+                return [*node.args, *map(by_name.get, keywords)]
+        return [None] * (number + len(keywords))
 
     def _expression(self, frame: FrameType) -> ast.AST | None:
         """What the user's code computes in *frame*."""

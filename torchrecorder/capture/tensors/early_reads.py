@@ -8,6 +8,7 @@ no module holds is named by the source of the first call that reads it and has a
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from torch import Tensor
 
@@ -68,6 +69,20 @@ class EarlyReads:
         first = other()
         if first is not None and other.names == (name,):
             self.name(first, role, ())
+
+    def pass_in(
+        self, tensors: list[tuple[str, Tensor]], called: list[tuple[str, Any]] | None
+    ) -> None:
+        """These are arguments of an outermost call, which names those without a name; all of them
+        if it is not the program that *called* them something there."""
+        for name, value in called or ():
+            if id(value) in self.unnamed:
+                self.name_by_line(value, name)
+        for _, tensor in tensors:
+            self.unnamed.pop(id(tensor), None)
+            entry = self.entries.get(id(tensor)) if called is None else None
+            if entry is not None and entry.role is Role.CONSTANT and entry.names:
+                self.name(tensor, entry.role, ())
 
     def clear(self) -> None:
         """Forget every tensor."""

@@ -88,7 +88,7 @@ class Cache:
     def _remove_unused(self, since: float) -> None:
         for path in self.folder.iterdir():
             try:
-                if path.stat().st_mtime < since:
+                if path.stat().st_atime < since:
                     path.unlink()
             except OSError:  # another process has removed it, or reads it
                 continue
@@ -98,9 +98,9 @@ class Cache:
 
 
 def _is_there(path: Path) -> bool:
-    """Whether a file is in the cache, which notes as its time that it was used now."""
+    """Whether a file is in the cache; its time of access says that it was used now."""
     try:
-        os.utime(path)
+        os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
     except OSError:
         return path.is_file()  # it may belong to another user
     return True
