@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections import OrderedDict
 from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -247,8 +249,8 @@ def test_a_line_that_calls_several_parameters_by_one_name_names_none() -> None:
 class Both(nn.Module):
     """Its arguments are not called as the variables of its callers."""
 
-    def forward(self, one: Tensor | list[Tensor], other: Tensor | None = None) -> Tensor:
-        first = one if isinstance(one, Tensor) else one[0]
+    def forward(self, one: Any, other: Tensor | None = None) -> Tensor:
+        first = one[0] if isinstance(one, list) else getattr(one, "x", one)
         return first * 2 if other is None else first + other
 
 
@@ -276,7 +278,12 @@ def test_inputs_of_modules_have_the_names_of_the_call() -> None:
         (lambda: model(held.x), ["held.x"]),
         (lambda: model(pair), ["pair.0", "pair.1"]),
         (lambda: [model(item) for item in listed], ["item", "item"]),
+        (lambda: model(held), ["held.x"]),
+        (lambda: model(*[held], other=real), ["other", "one.x"]),
         (lambda: model(*both), ["one", "other"]),
+        (lambda: functools.partial(model, real)(fake), ["one", "other"]),
+        (lambda: functools.partial(model, other=real)(fake), ["fake", "other"]),
+        (lambda: functools.reduce(model, pair), ["one", "other"]),
         (lambda: model(**{"one": real}), ["one"]),
         (lambda: model(torch.from_numpy(real.numpy())), ["one"]),
         (lambda: list(map(model, [fake])), ["one"]),
@@ -297,7 +304,7 @@ def test_inputs_of_a_recorded_model_have_the_names_of_its_arguments() -> None:
     assert [slot.name for slot in recording.inputs] == ["one"]
     recording = torchrecorder.record(Both(), HELD_BY_A_GLOBAL)
     assert [slot.name for slot in recording.inputs] == ["one"]
-    recording = torchrecorder.record(lambda value: Both()(value), HELD_BY_A_GLOBAL)
+    recording = torchrecorder.record(lambda value: value * HELD_BY_A_GLOBAL, HELD_BY_A_GLOBAL)
     assert [slot.name for slot in recording.inputs] == ["value"]
 
 

@@ -184,12 +184,12 @@ class ModuleScopes:
         kwargs = kwargs if type(kwargs) is dict else {}
         found += tensors_in(kwargs)
         if not self.open:
-            given = [*named_arguments(args, entry.arguments), *kwargs.items()]
-            called = self.arguments.of_module(outside, args, given)
-            self.catalog.places = ObjectPlaces(given if called is None else called)
+            named = [*named_arguments(args, entry.arguments), *kwargs.items()]
+            given = self.arguments.of_module(outside, args, named)
+            self.catalog.places = ObjectPlaces(given)
         inputs = self.values.slots_of(found)  # what unseen code made of them ran before the call
         if not self.open:
-            self.values.early_reads.pass_in(found, called)
+            self.values.early_reads.name_inputs(found, given)
         self.tape.inside = None
         opened = self.direct.open(entry, module, source, self.regions.state)
         self.regions.began(opened.scope)
@@ -240,7 +240,7 @@ class ModuleScopes:
         self.catalog.places = ObjectPlaces(given, variables_of(function))
         found = [*_arguments(args, names), *tensors_in(kwargs)]
         self._take_in(opened, found, self.values.slots_of(found))
-        self.values.early_reads.pass_in(found, None)
+        self.values.early_reads.name_inputs(found, None)
 
     def _leave(
         self,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from types import CodeType, FrameType, ModuleType
+from types import BuiltinFunctionType, CodeType, FrameType, ModuleType
 from typing import Any, NamedTuple
 
 from torch import Tensor
@@ -77,26 +77,24 @@ class ArgumentNames:
             if name:
                 self.early.name_by_line(tensor, name)
 
-    def of_module(
-        self, frame: FrameType | None, args: tuple[Any, ...], named: Named
-    ) -> Named | None:
+    def of_module(self, frame: FrameType | None, args: tuple[Any, ...], named: Named) -> Named:
         """The arguments of a module that *frame* calls, by their names there: objects without one
-        have that in *named*, and tensors are left out. None if it is no code of the user."""
-        if frame is None or self.sources.file(frame.f_code.co_filename) is None:
-            return None
+        have that in *named*, and tensors are left out."""
         called = self._in_call(frame, [name for name, _ in named[len(args):]], len(args))
         found = zip(map(_dotted, called), named)
         return [(name or own, value) for name, (own, value) in found
                 if name or not isinstance(value, Tensor)]
 
-    def _in_call(self, frame: FrameType, keywords: list[str], number: int) -> list[ast.AST | None]:
+    def _in_call(
+        self, frame: FrameType | None, keywords: list[str], number: int
+    ) -> list[ast.AST | None]:
         """The arguments in the source of a call with this *number* of positional ones, and these
-        *keywords*."""
-        node = self._expression(frame)
-        if isinstance(node, ast.Call) and _is_plain(node.args) and len(node.args) == number:
-            by_name = {keyword.arg: keyword.value for keyword in node.keywords}
-            is_builtin = isinstance(node.func, ast.Name) and hasattr(builtins, node.func.id)
-            if by_name.keys() == {*keywords} and not is_builtin:  # as ``map`` is, which calls it
+        *keywords*; None for those that are not there."""
+        node = self._expression(frame) if frame is not None else None
+        if frame is not None and isinstance(node, ast.Call) and _is_plain(node.args):
+            is_builtin = isinstance(_known(node.func, frame.f_globals), BuiltinFunctionType | type)
+            if len(node.args) == number and not is_builtin:  # as ``map`` is, which calls it
+                by_name = {keyword.arg: keyword.value for keyword in node.keywords}
                 return [*node.args, *map(by_name.get, keywords)]
         return [None] * (number + len(keywords))
 
@@ -169,12 +167,18 @@ def _is_method(node: ast.Call, receiver: ast.AST, called: CallInSource) -> bool:
     """Whether a method of a tensor is called on *receiver*, which is no module and no class, as
     that of ``np.sum(x)`` and ``torch.Tensor.norm(x)``."""
     has_fewer = len(node.args) < len(called.args) or len(node.keywords) < len(called.kwargs)
-    first, *others = _dotted(receiver).split(".")
-    owner = called.variables.get(first)
-    for part in others:
-        owner = vars(owner).get(part) if isinstance(owner, ModuleType) else None
     is_method = called.facts.qualname.startswith(_METHOD)
+    owner = _known(receiver, called.variables)
     return is_method and has_fewer and not isinstance(owner, (ModuleType, type))
+
+
+def _known(node: ast.AST, variables: dict[str, Any]) -> Any:
+    """The builtin, or the global variable or content of an imported module, that *node* names."""
+    first, *others = _dotted(node).split(".")
+    found = variables.get(first, getattr(builtins, first, None))
+    for part in others:
+        found = vars(found).get(part) if isinstance(found, ModuleType) else None
+    return found
 
 
 def _of_operator(node: ast.AST, place: Argument, called: CallInSource) -> ast.AST | None:

@@ -70,18 +70,18 @@ class EarlyReads:
         if first is not None and other.names == (name,):
             self.name(first, role, ())
 
-    def pass_in(
+    def name_inputs(
         self, tensors: list[tuple[str, Tensor]], called: list[tuple[str, Any]] | None
     ) -> None:
-        """These are arguments of an outermost call, which names those without a name; all of them
-        if it is not the program that *called* them something there."""
+        """Name arguments of an outermost call by what the program *called* them there. `forward`
+        names those without a name; and all, if the recorder itself calls the model."""
         for name, value in called or ():
             if id(value) in self.unnamed:
                 self.name_by_line(value, name)
         for _, tensor in tensors:
             self.unnamed.pop(id(tensor), None)
             entry = self.entries.get(id(tensor)) if called is None else None
-            if entry is not None and entry.role is Role.CONSTANT and entry.names:
+            if entry is not None and entry.role is Role.CONSTANT:
                 self.name(tensor, entry.role, ())
 
     def clear(self) -> None:
