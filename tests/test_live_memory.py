@@ -250,8 +250,13 @@ def test_without_it_the_message_names_the_argument():
     with pytest.raises(UnknownAnnotation, match="memory=True"):
         network().memory.peak
     assert repr(network().memory) == "<Memory of Net: not recorded>"
-    with pytest.raises(InvalidArgument, match="at must be"):
-        tr.record(nn.ReLU(), torch.ones(1), memory=True).memory.held(at=-1)
+    memory = tr.record(nn.ReLU(), torch.ones(1), memory=True).memory
+    for at in (-1, len(memory.moments)):
+        with pytest.raises(InvalidArgument, match="at must be"):
+            memory.held(at=at)
+        with pytest.raises(InvalidArgument, match="at must be"):
+            memory.by_kind(at)
+    assert memory.held(at=len(memory.moments) - 1)
 
 
 def test_charts_in_each_format(tmp_path):

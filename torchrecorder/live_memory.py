@@ -16,7 +16,7 @@ from torchrecorder.annotations.places import op_in_words, op_name, scope_name
 from torchrecorder.annotations.registry import unmeasured
 from torchrecorder.checks import takes, whole_number
 from torchrecorder.console import encodable
-from torchrecorder.errors import UnknownAnnotation
+from torchrecorder.errors import InvalidArgument, UnknownAnnotation
 from torchrecorder.events import (
     GRAD_SUFFIX, STORED, Allocation, GradId, OpId, Role, ScopeId, ScopeKind,
 )
@@ -182,6 +182,9 @@ class Memory:
         Args:
             at: The index of the moment; the peak if not given.
             n: The maximum number that is listed; by default all.
+
+        Raises:
+            InvalidArgument: There is no such moment.
         """
         found = [self._held(item) for item in self._at(at)]
         return sorted(found, key=lambda item: -item.bytes)[:n]
@@ -194,6 +197,9 @@ class Memory:
         ``gradients`` (of parameters), ``inputs``, ``others`` (from before the run),
         ``activations`` (made in forward) and ``backward`` (made in backward, other than gradients
         of parameters).
+
+        Raises:
+            InvalidArgument: There is no such moment.
         """
         found = dict.fromkeys(KINDS, 0)
         for item in self._at(at):
@@ -205,7 +211,10 @@ class Memory:
         return [moment._asdict() for moment in self.moments]
 
     def _at(self, at: int | None) -> Iterator[Allocation]:
-        number = self._times[self.peak_at if at is None else min(at, len(self._times) - 1)]
+        last = len(self._times) - 1
+        if at is not None and at > last:
+            raise InvalidArgument(f"at must be one of the moments 0 to {last}, not {at}")
+        number = self._times[self.peak_at if at is None else at]
         for allocation in self._allocations:
             if allocation.begin <= number and (allocation.end is None or allocation.end > number):
                 yield allocation
