@@ -186,7 +186,8 @@ def test_what_is_iterated_has_no_name_if_it_may_be_another() -> None:
     """One of several that are iterated together, rows of rows, what a function iterates."""
     one, two, cube = ones(), ones(), torch.ones(2, 2, 2)
     assert names(lambda: [*zip(one, two)]) == ["-", "-"]
-    assert names(lambda rows: [item for row in rows for item in row], [cube]) == ["-"]
+    inner = "row" if sys.version_info >= (3, 13) else "-"  # older code has no place for it
+    assert names(lambda rows: [item for row in rows for item in row], [cube]) == [inner]
     assert names(lambda: OrderedDict(one)) == ["-"]
 
 

@@ -116,7 +116,7 @@ def _iterated(node: ast.AST) -> ast.AST | None:
             return node.generators[0].iter if len(node.generators) == 1 else None
         case ast.Call(func=ast.Name(id=name), args=[only], keywords=[]):
             return only if hasattr(builtins, name) else None
-        case ast.Name() | ast.Attribute() | ast.Subscript():  # since Python 3.12
+        case ast.Name() | ast.Attribute() | ast.Subscript():  # since Python 3.13
             return node
     return None
 
