@@ -231,3 +231,45 @@ def test_the_state_is_of_the_optimizer_that_steps() -> None:
     found = {names[0] for names in constants(recorder.recording) if names}
     assert {"0.weight.momentum_buffer", "0.bias.momentum_buffer"} < found
     assert {"1.weight.sum", "1.bias.sum", "1.weight.step", "1.bias.step"} < found
+
+
+def weights(recording: torchrecorder.Recording) -> list[str]:
+    """The names of the parameters."""
+    values = recording.values.values()
+    return [".".join(one.names) for one in values if one.role is Role.PARAMETER]
+
+
+class Flow(nn.Module):
+    """Its program calls a method that is not `forward`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(3, 3) for _ in range(2))
+
+    def density(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_modules_are_named_by_the_model_of_the_script_that_has_them() -> None:
+    """Also if the program calls them by another name; one with a variable of its own has that."""
+    flow, x = Flow(), torch.ones(3)
+    recording = executed("flow.density(x)", flow=flow, x=x)
+    assert [scope.path for scope in recording.scopes.values()] == ["flow.layers.0", "flow.layers.1"]
+    assert set(weights(recording)) == {f"flow.layers.{number}.{name}" for number in range(2)
+                                       for name in ("weight", "bias")}
+    head = flow.layers[1]
+    recording = executed("flow.layers[0](head(x))", flow=flow, head=head, x=x)
+    assert [scope.path for scope in recording.scopes.values()] == ["head", "flow.layers.0"]
+    recording = executed("other(x)", other=nn.Linear(3, 3), x=x, flow=flow)
+    assert [scope.path for scope in recording.scopes.values()] == ["other"]
+
+
+def test_variables_of_a_script_name_modules_that_a_library_calls() -> None:
+    """As ``functional_call`` does."""
+    net = nn.Linear(3, 3)
+    line = "torch.func.functional_call(net, dict(net.named_parameters()), (x,))"
+    recording = executed(line, net=net, x=torch.ones(3))
+    assert [scope.path for scope in recording.scopes.values()] == ["net"]
+    assert weights(recording) == ["net.weight", "net.bias"]

@@ -138,13 +138,18 @@ def test_the_recorded_model_has_no_name():
     assert paths(recorder) == ["", "loss"]
 
 
-def test_a_call_by_pytorch_gives_no_name():
-    """There, the name is that of a parameter of PyTorch's."""
-    block = net()
+def test_a_call_by_pytorch_has_the_name_of_its_argument():
+    """There, the name is that of a parameter of PyTorch's. Only the first argument is known."""
+    block, other = net(), net()
+    pair = [net()]
     with Recorder() as recorder:
         torch.utils.checkpoint.checkpoint(block, X, use_reentrant=False)
+        torch.func.functional_call(other, {}, X)
+        torch.func.functional_call(pair[0], {}, (X,))
+        torch.vmap(net())(X)
     scopes = recorder.recording.scopes.values()
-    assert [scope.path for scope in scopes if scope.cls == "Sequential"] == ["Sequential"]
+    found = [scope.path for scope in scopes if scope.cls == "Sequential"]
+    assert found == ["block", "other", "Sequential", "Sequential_1"]
 
 
 def test_a_call_by_a_builtin_function_gives_no_name():

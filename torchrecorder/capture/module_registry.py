@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import Module
+from torch.nn import Module, Parameter
 from torch.nn.parameter import is_lazy
 
-from torchrecorder.capture.internals.access import USUAL_TYPES
+from torchrecorder.capture.internals.access import USUAL_TYPES, is_wrapped
 from torchrecorder.capture.live import StandIn, detail_of, plain_detail, stand_in
 from torchrecorder.capture.module_tree import homes_of, named_modules
 from torchrecorder.capture.modes.python_functions import positional_parameters
@@ -141,24 +141,34 @@ class Catalog:
         self.numbers[entry.module] = entry
         return entry
 
-    def find(self, module: Module, name: Callable[[], str | None] = no_name) -> CatalogEntry:
-        """The entry of *module*, added if it is new; then *name* finds what it is called there."""
-        entry = self.entries.get(id(module))
-        if entry is not None and entry.ref() is module:
-            if entry.stated:
-                self._take_new(entry, module)
+    def find(
+        self, module: Module, name: Callable[[], tuple[Module, str] | None] = no_name
+    ) -> CatalogEntry:
+        """The entry of *module*, added if it is new; then *name* finds what the program calls it,
+        or a model with it inside."""
+        entry = self._known(module)
+        if entry is not None and entry.stated:
+            self._take_new(entry, module)
+            return entry
+        in_construction = self._in_construction()
+        if entry is not None and (entry.names or in_construction):
             return entry
         place = self.places.of(module)
-        found = name() if place is None else place[1]
-        if found is None and module._modules:
-            found = type(module).__name__
+        found = name() if place is None else (module, place[1])
+        if found is None and module._modules and not in_construction:
+            found = module, type(module).__name__
         if found is not None:
-            self._enter_all(module, self._numbered(found))
+            self._enter_all(found[0], self._numbered(found[1]))
             return self.entries[id(module)]
-        entry = self._new(module)
-        if not _waits(module):
+        entry = entry or self._new(module)
+        if not in_construction and not _waits(module):
             self._state(entry, module)
         return entry
+
+    def _in_construction(self) -> bool:
+        """Whether a module is being made: it may hold those that are called, and then names them.
+        """
+        return any(opened.event.kind is ScopeKind.CONSTRUCTION for opened in self.tape.stack)
 
     def _is_given(self, module: Module) -> bool:
         entry = self._known(module)
@@ -218,7 +228,7 @@ class Catalog:
     def complete(self, module: Module) -> None:
         """Record a module whose parameters were initialized in its first call."""
         entry = self.entries.get(id(module))
-        if entry is not None and not entry.stated:
+        if entry is not None and not entry.stated and not self._in_construction():
             self._state(entry, module)
 
     def finish(self) -> None:
@@ -271,6 +281,8 @@ class Catalog:
         for name, tensor in held.items():
             if not isinstance(tensor, Tensor) or _is_lazy(tensor):
                 continue
+            if is_wrapped(tensor) and isinstance(inside := innermost(tensor), Parameter):
+                tensor = inside  # as in ``functional_call`` under ``torch.func.grad``
             shapeless = self._shapeless.get(id(tensor)) if self._shapeless else None
             if shapeless is not None:
                 self._shape(tensor, role, shapeless, name)

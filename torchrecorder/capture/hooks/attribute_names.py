@@ -13,13 +13,14 @@ from torch import Tensor
 from torch.nn import Module, Parameter
 from torch.optim import Optimizer
 
+from torchrecorder.capture.hooks.call_names import name_of_call
 from torchrecorder.capture.hooks.source import first_local
 from torchrecorder.capture.module_registry import Catalog
 from torchrecorder.capture.module_tree import homes_of
 from torchrecorder.capture.tensors.argument_objects import (
     IN_VARIABLES, NEAR, ObjectPlaces, attributes, every_place, has_place, places_in,
 )
-from torchrecorder.events import Role, ScopeKind
+from torchrecorder.events import Role, ScopeKind, SourceLine
 
 _MOST = 100_000
 """How many places inside attributes are looked at in a run; they may change between searches."""
@@ -113,11 +114,7 @@ class AttributeNames:
     def _variable(self, tensor: Tensor) -> tuple[Role, str] | None:
         """The variable that is *tensor*, or the place of *tensor* in one, also in its modules."""
         role = Role.PARAMETER if isinstance(tensor, Parameter) else Role.CONSTANT
-        public = {
-            name: value
-            for name, value in list(self._globals.items())
-            if not name.startswith("_") and name not in _OF_IPYTHON
-        }
+        public = self._public()
         for name, value in public.items():
             if value is tensor:  # also when the run has searched enough
                 return role, name
@@ -128,6 +125,33 @@ class AttributeNames:
             if isinstance(found, Module):
                 models[name] = found
         return self._models.of(tensor, models)
+
+    def _public(self) -> dict[str, Any]:
+        """The variables of the script in which the recorder was entered."""
+        return {
+            name: value
+            for name, value in list(self._globals.items())
+            if not name.startswith("_") and name not in _OF_IPYTHON
+        }
+
+    def of_module(
+        self, module: Module, frame: FrameType | None, source: SourceLine | None
+    ) -> tuple[Module, str] | None:
+        """The name of *module* where *frame* calls it, or a model in a variable of the script, with
+        the name of that, which has it inside."""
+        called = name_of_call(module, frame, source)
+        models = {
+            name: value for name, value in self._public().items() if isinstance(value, Module)
+        }
+        named = [name for name, model in models.items() if model is module]
+        if named:
+            return module, called if called in named else named[0]
+        for name, model in models.items() if self._left > 0 else ():
+            inside = {id(item) for item in Module.modules(model)}
+            self._left -= len(inside)
+            if id(module) in inside:
+                return model, name
+        return (module, called) if called is not None else None
 
     def _inside(self, holder: Mapping[str, Any], tensor: Tensor) -> str | None:
         """The place of *tensor* in a list, dict or object that *holder* has."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from torch.nn import Module
 
+from torchrecorder.capture.hooks.source import first_local
 from torchrecorder.capture.internals.module_calls import caller_of_own_call, has_own_call
 from torchrecorder.events import SourceLine
 
@@ -37,11 +38,30 @@ def name_of_call(
     """
     if frame is None or source is None:
         return None
-    if (frame.f_lineno, frame.f_code.co_name) != (source.line, source.function):
-        return None
+    if not _is_at(frame, source):
+        return _passed_name(module, frame, source)
     cls = type(module)
     caller = caller_of_own_call(cls, frame) if has_own_call(cls) else frame
     return called_name(caller) if caller is not None else None
+
+
+def _is_at(frame: FrameType, source: SourceLine) -> bool:
+    return (frame.f_lineno, frame.f_code.co_name) == (source.line, source.function)
+
+
+def _passed_name(module: Module, frame: FrameType, source: SourceLine) -> str | None:
+    """The name of *module* where the program passes it as the first argument to a function that
+    calls it, such as ``functional_call``."""
+    function, caller = frame, frame.f_back
+    while caller is not None and not _is_at(caller, source):
+        function, caller = caller, caller.f_back
+    first = first_local(function) if caller is not None else None
+    first = first[0] if type(first) is tuple and first else first  # a decorator of the function
+    if caller is None or first is not module:
+        return None
+    call = expression_at(caller)
+    passed = call.args[0] if isinstance(call, ast.Call) and call.args else None
+    return _last_name(passed)
 
 
 def called_name(frame: FrameType) -> str | None:
@@ -51,10 +71,14 @@ def called_name(frame: FrameType) -> str | None:
     Variables of the frame are not looked up, because Python would keep their contents alive.
     """
     call = expression_at(frame)
-    called = call.func if isinstance(call, ast.Call) else None
-    if isinstance(called, ast.Name):
-        return called.id if called.id not in _OTHERS else None
-    return called.attr if isinstance(called, ast.Attribute) else None
+    return _last_name(call.func) if isinstance(call, ast.Call) else None
+
+
+def _last_name(node: ast.AST | None) -> str | None:
+    """The name of a variable or attribute."""
+    if isinstance(node, ast.Name):
+        return node.id if node.id not in _OTHERS else None
+    return node.attr if isinstance(node, ast.Attribute) else None
 
 
 def expression_at(frame: FrameType) -> ast.AST | None:

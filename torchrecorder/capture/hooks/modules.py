@@ -23,7 +23,6 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.utils.hooks import RemovableHandle
 
 from torchrecorder.capture.hooks.attribute_names import AttributeNames
-from torchrecorder.capture.hooks.call_names import name_of_call
 from torchrecorder.capture.hooks.deferred_exit import DeferredExits, DeferredExit
 from torchrecorder.capture.hooks.direct_calls import DirectCalls
 from torchrecorder.capture.hooks.other_threads import OtherThreads
@@ -177,8 +176,8 @@ class ModuleScopes:
         around = self.regions.function
         self.tape.inside = around.inside if around is not None else None
         inner = bool(self.open) and self.open[-1][1].event.kind is not ScopeKind.FUNCTION
-        name = no_name if inner else functools.partial(name_of_call, module, outside, source)
-        entry = self.catalog.find(module, name)
+        name = functools.partial(self.names.of_module, module, outside, source)
+        entry = self.catalog.find(module, no_name if inner else name)
         found = _arguments(args, entry.arguments)
         kwargs = frame.f_locals.get("kwargs")  # global pre-hooks get no kwargs
         kwargs = kwargs if type(kwargs) is dict else {}

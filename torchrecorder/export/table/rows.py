@@ -172,8 +172,9 @@ class _TableRows:
     def _about(self, module: Module) -> Iterator[str]:
         """Notes on the parameters of a module itself."""
         held = (slot.value for slot in module.parameters)
-        # The run itself made the weights that ``functional_call`` puts in a module.
-        own = {value: None for value in held if self.recording.values[value].producer is None}
+        rows = (self.recording.values[value] for value in held)
+        # Those that ``functional_call`` puts in a module are tensors that the run itself computed.
+        own = {row.id: None for row in rows if row.producer is None or row.kind == "Parameter"}
         if any(value in self.owned.tied for value in own):
             yield "tied"
         if own and not any(self.recording.values[value].trainable for value in own):
