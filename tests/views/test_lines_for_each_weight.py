@@ -128,9 +128,11 @@ def test_a_line_of_several_modules_is_no_loop() -> None:
 
 
 def test_other_lines_for_other_weights_are_no_loop() -> None:
+    net = nn.Bilinear(3, 3, 4)
+    net.third = nn.Parameter(torch.ones(2))
+    recording = recorded(net, lambda: (net.weight.exp(), net.bias.exp(), net.third.exp()))
+    assert len(recording.weight_loops) == 3  # one line
     net = nn.Linear(3, 4)
-    recording = recorded(net, lambda: (net(X), net.weight.exp(), net.bias.exp()))
-    assert len(recording.weight_loops) == 2  # one line
 
     def program() -> torch.Tensor:
         one = net.weight.exp()
@@ -157,3 +159,14 @@ def test_a_parameter_that_is_read_with_each_weight_is_drawn() -> None:
     assert view.recording.values[ValueId(box)].names == ("size",)
     assert {name_of(view, arrow.head) for arrow in view.arrows if arrow.tail == box} == {"mul"}
     assert (["mul", "sub"], 8) in loops(view)
+
+
+def test_two_weights_are_drawn() -> None:
+    """Two rounds of a line do not fold: each would be without an input."""
+    net = nn.Linear(3, 3)
+    view = view_of(recorded(net, lambda: (net(X), [*squares(net)])))
+    assert not loops(view)
+    readers = [arrow.head for arrow in view.arrows if view.boxes[arrow.tail].kind
+               is BoxKind.PARAMETER]
+    names = [view.recording.ops[head].name for head in readers]
+    assert sorted(names) == ["linear", "linear", "pow", "pow"]

@@ -8,6 +8,9 @@ from torchrecorder.events import NO_STORAGE, OpId, Role, ValueId, names_gradient
 from torchrecorder.graph.nodes import Value
 from torchrecorder.graph.relations import Relations
 
+FEWEST = 3
+"""The minimum number of weights."""
+
 
 def bookkeeping(recording: Relations) -> frozenset[OpId]:
     """The ops that read and write nothing but buffers, such as a count of batches."""
@@ -26,7 +29,8 @@ def weight_loops(recording: Relations) -> frozenset[OpId]:
 
     They read weights, gradients, state that the run writes, such as averages, what such ops have
     made of them, and constants, such as a mask: the square of each weight, a copy of each, or the
-    sum over all. A line that reads the same weight in each round of a training loop is none.
+    sum over all. A line that reads the same weight in each round of a training loop is none, nor
+    one of two rounds, which do not fold.
     """
     ops, values = recording.ops, recording.values
     lines: dict[object, dict[OpId, object]] = {}
@@ -36,7 +40,7 @@ def weight_loops(recording: Relations) -> frozenset[OpId]:
             shapes = [values[value].shape for value in op.outputs]
             line = lines.setdefault((op.scope, op.source, op.qualname), {})
             line[name] = read, tuple(shapes)
-    loops = [line for line in lines.values() if len(set(line.values())) > 1]
+    loops = [line for line in lines.values() if len(set(line.values())) >= FEWEST]
     return frozenset(name for line in loops for name in line)
 
 
