@@ -90,12 +90,22 @@ def test_several_of_one_name():
 
 
 def test_without_a_name():
-    """An item of a list has the name of its class, if that has modules in it, and else none."""
+    """An item with a computed key has the name of its class, if that has modules in it, and else
+    none."""
     nets = {"a": net(), "b": nn.Tanh()}
+    with Recorder() as recorder:
+        for key in nets:
+            nets[key](X)
+    assert paths(recorder) == ["Sequential", ""]
+
+
+def test_items_have_the_names_of_their_places():
+    nets, layers = {"a": net(), "b": nn.Tanh()}, [nn.Tanh(), [nn.Tanh()]]
     with Recorder() as recorder:
         nets["a"](X)
         nets["b"](X)
-    assert paths(recorder) == ["Sequential", ""]
+        layers[1][0](layers[0](X))
+    assert paths(recorder) == ["nets.a", "nets.b", "layers.0", "layers.1.0"]
 
 
 def test_without_source():
@@ -149,7 +159,35 @@ def test_a_call_by_pytorch_has_the_name_of_its_argument():
         torch.vmap(net())(X)
     scopes = recorder.recording.scopes.values()
     found = [scope.path for scope in scopes if scope.cls == "Sequential"]
-    assert found == ["block", "other", "Sequential", "Sequential_1"]
+    assert found == ["block", "other", "pair.0", "Sequential"]
+
+
+class Generator(nn.Module):
+    """A library could have it: its method runs it."""
+
+    def forward(self, x):
+        return x * 2
+
+
+held = {}
+exec(compile("def generate(self, x):\n    return self(x)", torch.__file__, "exec"), held)
+Generator.generate = held["generate"]  # its code is not the program's
+Generator.decorated = torch.no_grad()(Generator.generate)
+
+
+def test_a_method_of_a_library_is_of_the_model_that_has_it():
+    """Also with a decorator, whose function has all arguments as one."""
+    first, second = Generator(), Generator()
+    models = {"third": Generator()}
+    program = torch.compile(net(), backend="eager")
+    with Recorder() as recorder:
+        first.generate(X)
+        second.decorated(X)
+        models["third"].generate(X)
+        program(X)
+    found = [scope.path for scope in recorder.recording.scopes.values() if scope.cls in
+             ("Generator", "OptimizedModule")]
+    assert found == ["first", "second", "models.third", "program"]
 
 
 def test_a_call_by_a_builtin_function_gives_no_name():

@@ -51,23 +51,31 @@ def _is_at(frame: FrameType, source: SourceLine) -> bool:
 
 def _passed_name(module: Module, frame: FrameType, source: SourceLine) -> str | None:
     """The name of *module* where the program passes it as the first argument to a function that
-    calls it, such as ``functional_call``."""
+    calls it, such as ``functional_call``, or runs a method of it, such as ``generate``."""
     function, caller = frame, frame.f_back
     while caller is not None and not _is_at(caller, source):
         function, caller = caller, caller.f_back
-    first = first_local(function) if caller is not None else None
-    first = first[0] if type(first) is tuple and first else first  # a decorator of the function
-    if caller is None or first is not module:
+    given = first_local(function) if caller is not None else None
+    call = expression_at(caller) if caller is not None else None
+    if not isinstance(call, ast.Call):
         return None
-    call = expression_at(caller)
-    passed = call.args[0] if isinstance(call, ast.Call) and call.args else None
-    return _last_name(passed)
+    method = function.f_code.co_varnames[:1] == ("self",)
+    if type(given) is tuple and given:  # a decorator of the function
+        method, given = len(given) > len(call.args), given[0]
+    if given is not module:
+        return None
+    if not method:
+        return _last_name(call.args[0]) if call.args else None
+    called = call.func
+    if isinstance(called, ast.Attribute) and hasattr(type(module), called.attr):
+        called = called.value
+    return _last_name(called)
 
 
 def called_name(frame: FrameType) -> str | None:
-    """The variable or attribute that is called at *frame*, from the source of its line.
+    """The variable, attribute or item that is called at *frame*, from the source of its line.
 
-    None if the source is not known, or if something else is called, such as an item of a list.
+    None if the source is not known, or if something else is called, such as what a call returns.
     Variables of the frame are not looked up, because Python would keep their contents alive.
     """
     call = expression_at(frame)
@@ -75,7 +83,10 @@ def called_name(frame: FrameType) -> str | None:
 
 
 def _last_name(node: ast.AST | None) -> str | None:
-    """The name of a variable or attribute."""
+    """The name of a variable or attribute, or of an item of it: ``models.small``."""
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+        name = _last_name(node.value)
+        return f"{name}.{node.slice.value}" if name else None
     if isinstance(node, ast.Name):
         return node.id if node.id not in _OTHERS else None
     return node.attr if isinstance(node, ast.Attribute) else None
