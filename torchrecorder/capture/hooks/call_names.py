@@ -84,9 +84,9 @@ def called_name(frame: FrameType) -> str | None:
 
 def _last_name(node: ast.AST | None) -> str | None:
     """The name of a variable or attribute, or of an item of it: ``models.small``."""
-    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-        name = _last_name(node.value)
-        return f"{name}.{node.slice.value}" if name else None
+    if isinstance(node, ast.Subscript):
+        name, key = _last_name(node.value), getattr(node.slice, "value", None)
+        return f"{name}.{key}" if name and isinstance(key, (int, str)) else None
     if isinstance(node, ast.Name):
         return node.id if node.id not in _OTHERS else None
     return node.attr if isinstance(node, ast.Attribute) else None
