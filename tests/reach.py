@@ -91,10 +91,12 @@ def _flow(recording: Recording) -> nx.MultiDiGraph:
 
 
 def _reached(recording: Recording, outputs: list[ValueId]) -> set[str]:
-    """The leaves that the recorded grad nodes lead to, by value and by name."""
+    """The leaves that the recorded grad nodes lead to, by value and by name; a parameter that the
+    run made has the name of the one that it replaces."""
     variables = [each.variable for each in _behind(recording, outputs)]
     values = [recording.values[each] for each in variables if each is not None]
-    return {each.id for each in values}.union(*(each.names for each in values))
+    given = (each.names for each in values if each.producer is None)
+    return {each.id for each in values}.union(*given)
 
 
 def _behind(recording: Recording, outputs: list[ValueId]) -> list[GradNode]:

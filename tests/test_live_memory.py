@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
 import torchrecorder as tr
+from tests.callers import called
 from tests.figures import network
 from torchrecorder.errors import InvalidArgument, UnknownAnnotation, UnknownFormat
 from torchrecorder.export.area_chart import AreaChart, Phase
@@ -327,7 +328,8 @@ def test_weights_of_a_model_that_is_made_while_it_is_recorded():
     assert kinds["parameters"] == sum(each.nbytes for each in model.parameters())
     assert kinds["buffers"] == sum(each.nbytes for each in model.buffers())
     held = {item.name: item.kind for item in memory.held(last)}
-    names = {f"Sequential.{name}" for name, _ in model.named_parameters()}
+    root = called("made.0", "Sequential")
+    names = {f"{root}.{name}" for name, _ in model.named_parameters()}
     assert {name for name, kind in held.items() if kind == "parameters"} == names
     assert kinds["gradients"] == kinds["parameters"]
 

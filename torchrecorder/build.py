@@ -282,18 +282,26 @@ class _TableBuilder:
     def _find_results(self) -> None:
         """The results of calls that returned unobserved: what is read outside of them.
 
-        Where nothing is, it is what their last op made. Buffers that they updated have a name, and
-        are no results.
+        Where nothing is, it is what the last op or call in them made. Buffers that they updated
+        have a name, and are no results.
         """
         found = Boundaries(self, self.unseen)
-        last = {op.scope: op for op in self.ops.values()}
-        for scope in self.unseen:
+        steps: list[Op | Scope] = [*self.ops.values(), *self.scopes.values()]
+        last: dict[ScopeId | None, Op | Scope] = {}
+        for step in sorted(steps, key=lambda step: step.index):
+            last[step.scope if isinstance(step, Op) else step.parent] = step
+        for scope in self.unseen:  # in the order of their ends: the innermost first
             results = [slot.value for slot in found.outputs(scope)]
             results = [value for value in results if not self.values[value].names]
             if not results and scope in last:
-                results = [*last[scope].outputs]
+                results = self._made_by(last[scope])
             slots = tuple(Slot(str(place), value) for place, value in enumerate(results))
             self.scopes[scope] = self.scopes[scope].replace(outputs=slots)
+
+    def _made_by(self, step: Op | Scope) -> list[ValueId]:
+        if isinstance(step, Op):
+            return [*step.outputs]
+        return [slot.value for slot in self.scopes[step.id].outputs]
 
     def _called_modules(self) -> dict[ModuleId, Module]:
         calls: dict[ModuleId, list[ScopeId]] = {module: [] for module in self.modules}

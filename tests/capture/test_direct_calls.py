@@ -257,3 +257,27 @@ def test_a_block_inside_another_does_not_end_it() -> None:
     assert tree(recorder.recording) == [
         "no_grad", "  sin", "  cos", "  enable_grad", "    exp", "  tan", "no_grad", "  sin",
     ]  # fmt: skip
+
+
+class Headed(nn.Module):
+    """Its last step is the call of a layer, which may be direct, too."""
+
+    def __init__(self, head: str) -> None:
+        super().__init__()
+        self.body, self.head = nn.Linear(3, 4), nn.Linear(4, 2)
+        self.called = head
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return getattr(self.head, self.called)(self.body(x).tanh())
+
+
+@pytest.mark.parametrize("head", ["__call__", "forward"])
+def test_a_result_that_nothing_reads_is_that_of_the_last_step(head: str) -> None:
+    """Also if that is the call of a layer."""
+    model = Headed(head)
+    with Recorder(model) as recorder:
+        model.forward(torch.ones(5, 3))
+    recording = recorder.recording
+    shapes = {scope.name: [recording.values[slot.value].shape for slot in scope.outputs]
+              for scope in recording.scopes.values()}
+    assert shapes == {"Headed": [(5, 2)], "body": [(5, 4)], "head": [(5, 2)]}

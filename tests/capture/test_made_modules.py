@@ -91,3 +91,30 @@ def test_tied_weights_are_noted() -> None:
         model[1].weight = model[0].weight
         model(X)
     assert recorder.recording.summary().count("tied") == 2
+
+
+class Pooled(nn.Module):
+    """Its parameter is made of what an operation returns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seed = nn.Parameter(torch.randn(4, 1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x @ self.seed
+
+
+def test_a_parameter_belongs_to_the_construction_of_its_module() -> None:
+    """Not to what reads it first."""
+    held = torch.ones(4, 1)
+    with torchrecorder.Recorder() as recorder:
+        model, other = Pooled(), nn.Linear(1, 1)
+        other.weight = nn.Parameter(held * 2)
+        model(X)
+    recording = recorder.recording
+    made = {op.outputs[0]: op.scope for op in recording.ops.values() if op.name == "alias"}
+    seed = next(value for value in recording.values.values() if "seed" in str(value.names))
+    assert recording.scopes[made[seed.id]].name == "Pooled.__init__"
+    assert [*made.values()][-1] is None  # after both constructions
+    assert all(value.requires_grad for value in recording.values.values()
+               if value.role is Role.PARAMETER)

@@ -114,10 +114,10 @@ def plain_dict() -> Run:
     """
     construction LayerNorm.__init__:
         empty = empty()
-        empty2 = empty()
         alias = alias(empty)
-        fill_! = fill_(alias)
+        empty2 = empty()
         alias2 = alias(empty2)
+        fill_! = fill_(alias)
         zero_! = zero_(alias2)
         return
     LayerNorm:

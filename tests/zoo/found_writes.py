@@ -156,8 +156,8 @@ def buffer_resized() -> Run:
     """
     detach = detach(fc.weight)
     mul = mul(detach)
+    alias = alias(mul)
     fc:
-        alias = alias(mul)
         linear = linear(x, alias, fc.bias)
         return linear
     return linear

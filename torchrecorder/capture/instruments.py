@@ -22,6 +22,7 @@ from torchrecorder.capture.hooks.kernel_launches import KernelLaunches
 from torchrecorder.capture.hooks.modules import ModuleScopes
 from torchrecorder.capture.hooks.optimizer import OptimizerSteps
 from torchrecorder.capture.hooks.regions import Regions
+from torchrecorder.capture.hooks.registrations import Registrations
 from torchrecorder.capture.hooks.source import Sources
 from torchrecorder.capture.internals.access import SEES_SAVED_TENSORS
 from torchrecorder.capture.modes.fast_paths import FastPaths
@@ -81,6 +82,7 @@ class Instruments:
             self.modules.others,
             self.modules,
             steps,
+            Registrations(self.regions, self.values),
             CompiledOps(self.functions, self.modules, steps),
             ThreadsStarted(tape, self.autograd.expect_foreign_nodes),
         )

@@ -320,6 +320,7 @@ class Catalog:
                 if tensor.is_leaf:
                     paths = (f"{path}.{name}" if path else name for path in entry.names)
                     known.names = tuple(paths) or (name,)
+                    known.requires_grad = tensor.requires_grad
                     values.record_again(tensor, known, None)
 
     def _keep(self, tensor: Tensor, role: Role, name: str) -> None:
