@@ -219,3 +219,32 @@ def test_rounds_of_which_python_reads_a_number_of_one_have_one_line() -> None:
                 run.op("item", h, outputs=0)
             h = run.op("relu", h)
     assert titles(run.recording())[1:] == [(1, "step (Step)  ×4"), (2, "fc (Linear)")]
+
+
+class Noted(torch.nn.Module):
+    """One of its layers gets no gradient, one is frozen, and two share a weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.aux, self.head = (torch.nn.Linear(4, 4, bias=False) for _ in range(3))
+        self.fixed = torch.nn.Linear(4, 4).requires_grad_(False)
+        self.head.weight = self.body.weight
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        hidden = self.fixed(self.body(x))
+        self.aux(hidden.detach())
+        return self.head(hidden)
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_notes_on_weights_stay_when_training_steps_fold(steps: int) -> None:
+    """They are those of the first call of each module."""
+    model = Noted()
+    with torchrecorder.Recorder(model) as recorder:
+        for _ in range(steps):
+            model(torch.ones(2, 4)).sum().backward()
+            model.zero_grad()
+    rows = folded(recorder.recording, every_row(recorder.recording))
+    notes = {row.title.split()[0]: row.notes for row in rows if "Linear" in row.title}
+    assert notes == {"body": ("tied",), "aux": ("no gradient",), "head": ("tied",),
+                     "fixed": ("frozen",)}

@@ -128,7 +128,8 @@ def record(
         backward: Run the backward pass too, from every output that requires grad, with
             gradients of ones (an output named ``loss`` alone, if there is one).
         fake: Run on fake tensors: shapes only, no compute, no memory, no times.
-        restore: Restore buffers, gradients and random state after the run.
+        restore: Restore buffers, gradients and random state after the run; if *model* is a
+            function, only random state.
         repeat: Number of further runs, only to measure times: the recording has the medians.
         warmup: Number of unmeasured runs before those; 1 if *repeat* is more than 1.
         stats: Compute statistics of tensors and gradients: of all, or of those in a list of

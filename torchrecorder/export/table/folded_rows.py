@@ -117,12 +117,18 @@ class _Folded:
             if scope is None or scope.kind not in REGIONS:  # titles of regions have no name
                 title = f"{labels.names(names)}{title.removeprefix(_short(title))}"
             title = f"{title}  {number}"
-        of_all = [self.listed[self.place[instance]].notes for instance in node.instances]
+        first = (instance for instance in node.instances if self._is_first_call(instance))
+        of_all = [self.listed[self.place[instance]].notes for instance in first]
         own = (note for note in row.notes if not note.startswith("call "))
         shared = (note for note in own if all(note in notes for notes in of_all))
         notes = (*shared, *self._notes(node))
         last = self.listed[self.place[node.instances[-1]]] if self.tree.rows.similar else None
         return replace(row, title=title, ids=tuple(node.instances), notes=notes, last=last)
+
+    def _is_first_call(self, instance: str) -> bool:
+        """Whether it is no later call of a module: notes on its weights are those of the first."""
+        scope = self.recording.scopes.get(ScopeId(instance))
+        return scope is None or scope.call == 0
 
     def _block(self, node: FoldNode) -> FoldNode | None:
         """The repeated block around a node, unless the node repeats inside the block."""
