@@ -117,12 +117,13 @@ class _Folded:
             if scope is None or scope.kind not in REGIONS:  # titles of regions have no name
                 title = f"{labels.names(names)}{title.removeprefix(_short(title))}"
             title = f"{title}  {number}"
-        first = (instance for instance in node.instances if self._is_first_call(instance))
-        of_all = [self.listed[self.place[instance]].notes for instance in first]
+        places = [self.place[item] for item in node.instances if item in self.place]
+        first = (place for place in places if self._is_first_call(self.listed[place].ids[0]))
+        of_all = [self.listed[place].notes for place in first]
         own = (note for note in row.notes if not note.startswith("call "))
         shared = (note for note in own if all(note in notes for notes in of_all))
         notes = (*shared, *self._notes(node))
-        last = self.listed[self.place[node.instances[-1]]] if self.tree.rows.similar else None
+        last = self.listed[places[-1]] if self.tree.rows.similar else None
         return replace(row, title=title, ids=tuple(node.instances), notes=notes, last=last)
 
     def _is_first_call(self, instance: str) -> bool:
