@@ -170,3 +170,13 @@ def test_two_weights_are_drawn() -> None:
                is BoxKind.PARAMETER]
     names = [view.recording.ops[head].name for head in readers]
     assert sorted(names) == ["linear", "linear", "pow", "pow"]
+
+
+def test_weights_are_drawn_if_nothing_folds() -> None:
+    net = made()
+    recording = recorded(nn.Tanh(), lambda: torch.stack([*squares(net)]))
+    view = torchrecorder.view(recording, fold=False)
+    weights = {box.id for box in view.boxes.values() if box.kind is BoxKind.PARAMETER}
+    read = {arrow.head for arrow in view.arrows if arrow.tail in weights}
+    squared = {op.id for op in recording.ops.values() if op.name == "pow"}
+    assert len(squared) == 8 and read == squared

@@ -179,9 +179,11 @@ class HideStored:
             inputs of an optimizer's step, whose box represents them, of ``torch.autograd.grad``,
             and outside of modules those of lines that run for each weight, except what all of their
             ops read.
+        folded: Whether such lines fold; if they do not, what they read stays.
     """
 
     everywhere: bool = False
+    folded: bool = True
 
     def __call__(self, view: View) -> View:
         steps = training_steps(view.recording)
@@ -212,7 +214,8 @@ class HideStored:
             for arrow in (view.arrows if kept else ())
             if arrow.head not in kept and view.boxes[arrow.head].kind not in STORED_KINDS
         }
-        silent |= set(_for_each_weight(view.recording))
+        silent |= {run.op for run in view.recording.backward_runs}
+        silent |= set(_for_each_weight(view.recording)) if self.folded else set()
         common = _common_to_weights(view.recording)
         return {
             arrow.tail
@@ -226,8 +229,7 @@ class HideStored:
 
 
 def _for_each_weight(recording: RecordedRun) -> Iterator[OpId]:
-    """The backward passes, and outside of modules the ops of lines that run for each weight."""
-    yield from (run.op for run in recording.backward_runs)
+    """The ops of lines that run for each weight, outside of modules."""
     ops = recording.ops
     around = {ops[op].scope for op in recording.weight_loops}
     outside = {scope for scope in around if not is_in_module(recording, scope)}

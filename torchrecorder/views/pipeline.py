@@ -217,17 +217,19 @@ def make_view(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> V
     return replace(_steps(start, options), unfolded=partial(_unfolded, start, options))
 
 
-def _steps(start: View, options: ViewOptions) -> View:
-    """The view for *options*; with fewer open scopes if unfolded repeats make too many boxes."""
+def _steps(start: View, options: ViewOptions, *, fold: bool = True) -> View:
+    """The view for *options*; with fewer open scopes if unfolded repeats make too many boxes.
+    Without *fold*, what would fold is left as it is."""
     recording = start.recording
     quiet = find_quiet(recording, options)
     choice = choice_of(recording, options, quiet)
-    view = _through(start, plan(recording, options, choice, quiet))
+    view = _through(start, plan(recording, options, choice, quiet, fold=fold))
     if choice.plain is not None and _drawn(view) > options.max_boxes:
-        view = _through(start, plan(recording, options, choice.plain, quiet))
+        view = _through(start, plan(recording, options, choice.plain, quiet, fold=fold))
     if options.depth is None and _drawn(view) > options.max_boxes * TOO_MANY:
         unfolded = choice_of(recording, replace(options, fold=False), quiet)
-        less = _through(start, plan(recording, options, unfolded.plain or unfolded, quiet))
+        choice = unfolded.plain or unfolded
+        less = _through(start, plan(recording, options, choice, quiet, fold=fold))
         view = min(view, less, key=_drawn)
     return view
 
@@ -253,7 +255,7 @@ def _unfolded(start: View, options: ViewOptions) -> Unfolded:
     """Everything that can be opened in the view with these *options*; *start* is the view of the
     whole run."""
     depth = max_depth(start.recording)
-    view = _steps(start, replace(options, depth=depth, fold=False))
+    view = _steps(start, replace(options, depth=depth), fold=False)
     view, groups, similar = _repeats(view, options)
     whole_view, inside = joined_outputs(view, groups), members(view, members(start))
     if options.fold:
@@ -272,6 +274,8 @@ def plan(
     options: ViewOptions = ViewOptions(),
     choice: DepthChoice | None = None,
     quiet: Quiet | None = None,
+    *,
+    fold: bool = True,
 ) -> list[Step]:
     """The steps that make the view of *recording*, in order.
 
@@ -280,6 +284,7 @@ def plan(
         options: The options of the view.
         choice: The depth and closed scopes; by default chosen by size.
         quiet: The condition under which an op is not shown, if known.
+        fold: Whether the last steps are there, which fold what *options* ask for.
     """
     quiet = quiet or find_quiet(recording, options)
     choice = choice or choice_of(recording, options, quiet)
@@ -294,10 +299,10 @@ def plan(
     if not options.passes:
         steps.append(hide_passes)
     if not options.parameters:
-        steps.append(HideStored(everywhere=options.parameters is False))
+        steps.append(HideStored(options.parameters is False, bool(options.fold)))
     if options.grad_nodes:
         steps.append(open_ops)
-    if options.fold:
+    if options.fold and fold:
         steps += [Fold(similar=options.fold == "similar"), group_outputs, group_inputs]
     if options.tensors:
         steps.append(show_tensors)
