@@ -1,4 +1,5 @@
-"""Own sources: inputs and constants of which each of several siblings reads its own.
+"""Own sources: inputs, constants, and what operations make of nothing, of which each of several
+siblings reads its own.
 
 Each call in ``for x in batches: model(x)`` has an input of its own, as each table of embeddings of
 a recommender has. If the siblings fold, so do these. In the next epoch, others read them again.
@@ -10,6 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 
 from torchrecorder.events import OpId, ValueId
 from torchrecorder.graph.structural_hash import without_numbers
+from torchrecorder.views.fold.blocks import op_key
 from torchrecorder.views.fold.sibling_index import SiblingIndex
 from torchrecorder.views.view import Arrow, BoxKind
 
@@ -28,13 +30,13 @@ class OwnSources:
         self._known: dict[str, Mapping[str, Hashable]] = {}
 
     def of(self, item: str) -> Mapping[str, Hashable]:
-        """The boxes of inputs and constants outside of *item* that it reads, each with what its
-        counterparts of other siblings have in common with it."""
+        """The boxes of sources outside of *item* that it reads, each with what its counterparts of
+        other siblings have in common with it."""
         if item not in self._known:
             items, start = self.items, self.items.at[item]
             heads: dict[str, list[tuple[int, str]]] = {}
             for arrow in self.into(item):
-                if items.view.boxes[arrow.tail].kind in GIVEN:
+                if self._is_source(arrow.tail):
                     entry = items.at[arrow.head] - start, arrow.slot
                     heads.setdefault(arrow.tail, []).append(entry)
             self._known[item] = {
@@ -42,9 +44,18 @@ class OwnSources:
             }
         return self._known[item]
 
+    def _is_source(self, box: str) -> bool:
+        """Whether nothing leads to *box*: an input, a constant, or what an op makes of nothing."""
+        drawn = self.items.view.boxes[box]
+        return drawn.kind in GIVEN or drawn.kind is BoxKind.OP and not self.items.entering.get(box)
+
     def _form(self, box: str) -> Hashable:
-        """What is said of the tensors of *box*, with their name without numbers."""
-        drawn, value = self.items.view.boxes[box], self.items.view.recording.values[ValueId(box)]
+        """What is said of the operation or the tensors of *box*, with names without numbers."""
+        drawn, recording = self.items.view.boxes[box], self.items.view.recording
+        op = recording.ops.get(OpId(box))
+        if op is not None:
+            return op_key(recording, op), op.source
+        value = recording.values[ValueId(box)]
         name = without_numbers(value.names[0]) if value.names else ""
         return (
             drawn.kind, drawn.count, value.shape, value.dtype, value.device, value.kind,

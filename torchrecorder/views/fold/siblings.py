@@ -52,17 +52,26 @@ class SiblingRows:
     def with_sources(
         self, groups: Iterable[tuple[str, ...]], grouped: set[str]
     ) -> Iterator[tuple[str, ...]]:
-        """Each group of siblings, and the groups of inputs that each of them has of its own.
+        """Each group of siblings, and the groups of sources that each of them has of its own.
 
-        *grouped* are inputs that are in a group; those of later groups are added.
+        *grouped* is what is in a group; that of later groups is added.
         """
         own = self._own_sources()
         for group in groups:
+            grouped.update(group)
             yield group
             for sources in own.read_alike(group) if own else ():
-                if grouped.isdisjoint(sources):
+                if grouped.isdisjoint(self._within(sources, group[0])):
                     grouped.update(sources)
                     yield sources
+
+    def _within(self, sources: Iterable[str], sibling: str) -> Iterator[str]:
+        """The *sources*, and the clusters around them that are not around *sibling*."""
+        nesting, parent = self.view.nesting, self.items.parent
+        outside = {*nesting.around(parent[sibling])}
+        for source in sources:
+            yield source
+            yield from (item for item in nesting.around(parent[source]) if item not in outside)
 
     def _own_sources(self) -> OwnSources | None:
         """The inputs that equal siblings have of their own; similar ones have none."""
