@@ -132,13 +132,13 @@ class Calls(nn.Module):
 
 
 def test_self_and_modules_inside_others():
-    """A module is not called ``self``; inside others it has the name of its attribute or class."""
+    """A module is not called ``self``; inside others it has the name of its place there."""
     calls = Calls()
     with Recorder() as recorder:
         calls.step()
     assert paths(recorder) == ["Calls"]
     inside = [scope.path for scope in recorder.recording.scopes.values()][1:3]
-    assert inside == ["Calls.inner", "Sequential"]
+    assert inside == ["Calls.inner", "Calls.others.0"]
 
 
 def test_the_recorded_model_has_no_name():

@@ -72,11 +72,11 @@ def thousand_operations() -> Run:
 @case(
     "modules kept in a plain list, where PyTorch does not look",
     """
-    Linear:
-        linear = linear(x, weight, bias)
+    kept.0:
+        linear = linear(x, kept.0.weight, kept.0.bias)
         return linear
-    Linear:
-        linear2 = linear(linear, weight, bias)
+    kept.1:
+        linear2 = linear(linear, kept.1.weight, kept.1.bias)
         return linear2
     return linear2
     """,
@@ -93,7 +93,7 @@ def plain_list() -> Run:
 @case(
     "modules kept in a plain dict, beside a registered child",
     """
-    Tanh:
+    kept.act:
         tanh = tanh(x)
         return tanh
     fc:

@@ -153,9 +153,17 @@ class AttributeNames:
                 return model, name
         return (module, called) if called is not None else None
 
-    def _inside(self, holder: Mapping[str, Any], tensor: Tensor) -> str | None:
-        """The place of *tensor* in a list, dict or object that *holder* has."""
-        return next((name for name, item in self._places(holder, NEAR) if item is tensor), None)
+    def inner(self, module: Module) -> tuple[Module, str] | None:
+        """The place of *module* in a list, dict or object of a running module: ``heads.a``."""
+        for prefix, running in self._running():
+            inside = self._inside(vars(running), module)
+            if inside is not None:
+                return module, prefix + inside
+        return None
+
+    def _inside(self, holder: Mapping[str, Any], wanted: Tensor | Module) -> str | None:
+        """The place of *wanted* in a list, dict or object that *holder* has."""
+        return next((name for name, item in self._places(holder, NEAR) if item is wanted), None)
 
     def _places(
         self, holder: Mapping[str, Any], deepest: int

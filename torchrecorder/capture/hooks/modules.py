@@ -40,7 +40,7 @@ from torchrecorder.capture.internals.access import (
 from torchrecorder.capture.modes.argument_names import ArgumentNames
 from torchrecorder.capture.modes.arguments import named_arguments
 from torchrecorder.capture.modes.fast_paths import FastPaths
-from torchrecorder.capture.module_registry import Catalog, no_name
+from torchrecorder.capture.module_registry import Catalog
 from torchrecorder.capture.module_tree import weights_of
 from torchrecorder.capture.scope import Called, OpenScope
 from torchrecorder.capture.tensors.alias import with_aliases, values_to_originals, with_originals
@@ -176,8 +176,10 @@ class ModuleScopes:
         around = self.regions.function
         self.tape.inside = around.inside if around is not None else None
         inner = bool(self.open) and self.open[-1][1].event.kind is not ScopeKind.FUNCTION
-        name = functools.partial(self.names.of_module, module, outside, source)
-        entry = self.catalog.find(module, no_name if inner else name)
+        name = functools.partial(self.names.inner, module)
+        if not inner:
+            name = functools.partial(self.names.of_module, module, outside, source)
+        entry = self.catalog.find(module, name)
         found = _arguments(args, entry.arguments)
         kwargs = frame.f_locals.get("kwargs")  # global pre-hooks get no kwargs
         kwargs = kwargs if type(kwargs) is dict else {}
