@@ -16,18 +16,18 @@ from __future__ import annotations
 import bisect
 import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
 from torch import Tensor
 from torch.autograd.function import BackwardCFunction
-from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.utils.hooks import RemovableHandle
 
-from torchrecorder.build import Event
 from torchrecorder.capture.autograd.walk import AutogradWalk
+from torchrecorder.capture.hooks.failing_node import home, node_of_check
+from torchrecorder.capture.hooks.graph_behind import behind, creates_graph, roots
 from torchrecorder.capture.internals.access import (
     ACCUMULATION,
     DisableTorchFunction,
@@ -40,8 +40,8 @@ from torchrecorder.capture.internals.engine import COMPILED_BACKWARD
 from torchrecorder.capture.observer import Given
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.describe import device_name, dtype_facts, shape_of
-from torchrecorder.events import GradId, GradNodeMade, Gradient, OpId, ScopeId
-from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun
+from torchrecorder.events import GradId, GradNodeMade, Gradient, OpId
+from torchrecorder.graph.nodes import BackwardRun, GradRun
 
 
 class BackwardRuns:
@@ -60,7 +60,7 @@ class BackwardRuns:
         if peek_transformations() is not None:
             return []  # torch.func runs its own graphs behind wrappers
         with DisableTorchFunction():
-            return [*_behind(_roots(args, kwargs))]
+            return [*behind(roots(args, kwargs))]
 
     def begin(
         self, op: OpId, nodes: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -68,7 +68,7 @@ class BackwardRuns:
         """A call of ``backward()`` or ``grad()`` begins: put hooks on all *nodes* behind its
         roots."""
         number = next(self.tape.backward_runs)
-        run = _RunningPass(self, number, op, bool(_create_graph(args, kwargs)))
+        run = _RunningPass(self, number, op, bool(creates_graph(args, kwargs)))
         self.running.append(run)
         self.autograd.values.gradients.begin(op, self.tape.next_value.count)
         with DisableTorchFunction():
@@ -83,7 +83,9 @@ class BackwardRuns:
         """The call raised: record the node that was running."""
         if not self.running or self.running[-1].op != op:
             return
-        grad = self.running[-1].last_started()
+        run = self.running[-1]
+        grad = run.failing_node(error)
+        run.failing = grad
         self.end(op, None)
         if grad is not None:
             owner, scope = home(grad, self.tape.events)
@@ -95,7 +97,7 @@ class BackwardRuns:
         """The call returned after so many *seconds*; None if it raised."""
         if self.running and self.running[-1].op == op:
             run, failed = self.running[-1], seconds is None
-            run.leave(failed=failed)
+            run.leave()
             self.running.pop()
             if not self.running:
                 self._leave_engine()
@@ -184,6 +186,7 @@ class _RunningPass:
         self.order = 0
         self.open: dict[_NodeHooks, None] = {}  # started and not ended, in the order of starting
         self.latest: dict[int, _NodeHooks] = {}  # the last node that began, by thread
+        self.failing: GradId | None = None
         self._handles: list[RemovableHandle] = []
 
     def listen(self, grad: GradId, node: Any) -> None:
@@ -227,16 +230,20 @@ class _RunningPass:
         self._handles.clear()
 
     def last_started(self) -> GradId | None:
-        """The node that was running when the pass failed."""
+        """The node that began last and has not ended."""
         return next((item.grad for item in reversed(self.open)), None)
 
-    def leave(self, *, failed: bool) -> None:
+    def failing_node(self, error: BaseException) -> GradId | None:
+        """The node in which the pass failed with *error*, or after which a check failed."""
+        latest = [item.grad for item in self.latest.values()]
+        return node_of_check(error, latest, self.tape.events) or self.last_started()
+
+    def leave(self) -> None:
         """Remove the hooks; nodes that are still running failed, or are accumulations."""
         self.remove_hooks()
         now = self.tape.time()
-        failing = next(reversed(self.open), None) if failed else None
         for listener in dict.fromkeys([*self.open, *self.latest.values()]):
-            listener.close(listener.ended or now, failed=listener is failing)
+            listener.close(listener.ended or now, failed=listener.grad == self.failing)
         if self.create_graph:
             self.runs.makes("")
 
@@ -342,47 +349,3 @@ class _NodeHooks:
         run = self.run
         ran = GradRun(self.grad, run.number, self.order, seconds, self.given, self.gave, failed)
         run.tape.write(ran)
-
-
-def home(grad: GradId, events: Sequence[Event]) -> tuple[OpId | None, ScopeId | None]:
-    """The op and scope that created *grad*; for an accumulation, those of its first source."""
-    source: tuple[OpId | None, ScopeId | None] = (None, None)
-    for event in events:
-        if not isinstance(event, GradNode):
-            continue
-        if event.id == grad and event.owner is not None:
-            return event.owner, event.scope
-        if source[0] is None and any(edge and edge.grad == grad for edge in event.next):
-            source = (event.owner, event.scope)
-    return source
-
-
-def _create_graph(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The argument ``create_graph``; both functions are recorded with keyword arguments."""
-    return kwargs.get("create_graph", args[3] if len(args) > 3 else False)
-
-
-def _roots(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-    """The nodes from which the pass starts."""
-    found = args[0] if args else kwargs.get("tensors", kwargs.get("outputs", ()))
-    edges = [found] if isinstance(found, (Tensor, GradientEdge)) else found
-    nodes = []
-    for edge in edges if isinstance(edges, (tuple, list)) else ():
-        if isinstance(edge, Tensor) and edge.requires_grad:
-            nodes.append(edge.grad_fn or get_gradient_edge(edge).node)
-        elif isinstance(edge, GradientEdge):
-            nodes.append(edge.node)
-    return nodes
-
-
-def _behind(roots: Sequence[Any]) -> Iterator[Any]:
-    """*roots* and every node behind them, once, without recursion."""
-    seen: set[Any] = set()
-    stack = list(reversed(roots))
-    while stack:
-        node = stack.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        yield node
-        stack.extend(parent for parent, _ in reversed(node.next_functions) if parent is not None)
