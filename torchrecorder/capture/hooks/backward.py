@@ -26,8 +26,9 @@ from torch.autograd.function import BackwardCFunction
 from torch.utils.hooks import RemovableHandle
 
 from torchrecorder.capture.autograd.walk import AutogradWalk
-from torchrecorder.capture.hooks.failing_node import home, node_of_check
-from torchrecorder.capture.hooks.graph_behind import behind, creates_graph, roots
+from torchrecorder.capture.hooks.engine_calls import EngineCall, failed_call
+from torchrecorder.capture.hooks.failing_node import NextNode, home, node_of_check
+from torchrecorder.capture.hooks.graph_behind import behind, creates_graph, roots, wanted
 from torchrecorder.capture.internals.access import (
     ACCUMULATION,
     DisableTorchFunction,
@@ -69,6 +70,7 @@ class BackwardRuns:
         roots."""
         number = next(self.tape.backward_runs)
         run = _RunningPass(self, number, op, bool(creates_graph(args, kwargs)))
+        run.graph = roots(args, kwargs), wanted(args, kwargs)
         self.running.append(run)
         self.autograd.values.gradients.begin(op, self.tape.next_value.count)
         with DisableTorchFunction():
@@ -80,17 +82,18 @@ class BackwardRuns:
                         observer.node_met(grad, node)
 
     def fail(self, op: OpId, error: BaseException) -> None:
-        """The call raised: record the node that was running."""
+        """The call raised: record the node to which the failure belongs."""
         if not self.running or self.running[-1].op != op:
             return
         run = self.running[-1]
-        grad = run.failing_node(error)
-        run.failing = grad
+        with DisableTorchFunction():
+            call = failed_call(error)
+            run.failing = grad = run.failing_node(error, call)
         self.end(op, None)
         if grad is not None:
             owner, scope = home(grad, self.tape.events)
             self.tape.fail_backward(error, grad, owner, scope)
-        elif self.tape.failed == (id(error), type(error)):  # in the hook of a tensor, between nodes
+        elif call or self.tape.failed == (id(error), type(error)):  # in a hook between nodes
             self.tape.fail_backward(error, None, op, None)
 
     def end(self, op: OpId, seconds: float | None) -> None:
@@ -186,6 +189,7 @@ class _RunningPass:
         self.order = 0
         self.open: dict[_NodeHooks, None] = {}  # started and not ended, in the order of starting
         self.latest: dict[int, _NodeHooks] = {}  # the last node that began, by thread
+        self.graph: tuple[list[Any], list[Any]] = [], []  # its roots, and the nodes asked for
         self.failing: GradId | None = None
         self._handles: list[RemovableHandle] = []
 
@@ -196,12 +200,12 @@ class _RunningPass:
         name = node.name()
         self.compiled = self.compiled or name == COMPILED_BACKWARD
         if name == ACCUMULATION:
-            return
-        if takes_post_hook(node):
+            listener.end_is_unseen = True
+        elif takes_post_hook(node):
             self._handles.append(node.register_hook(listener.after))
             listener.unpacks = not isinstance(node, BackwardCFunction)
         else:
-            listener.has_no_post_hook = True
+            listener.has_no_post_hook = listener.end_is_unseen = True
 
     def is_alone(self, here: int) -> bool:
         """Whether no node is running in another thread than *here*; ends of some are not seen."""
@@ -228,15 +232,26 @@ class _RunningPass:
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
+        self.graph = [], []
 
     def last_started(self) -> GradId | None:
         """The node that began last and has not ended."""
         return next((item.grad for item in reversed(self.open)), None)
 
-    def failing_node(self, error: BaseException) -> GradId | None:
-        """The node in which the pass failed with *error*, or after which a check failed."""
-        latest = [item.grad for item in self.latest.values()]
-        return node_of_check(error, latest, self.tape.events) or self.last_started()
+    def failing_node(self, error: BaseException, call: EngineCall | None) -> GradId | None:
+        """The node in which the pass failed with *error*, after which a check failed, or before
+        which a hook did: the *call* of the engine."""
+        events, last = self.tape.events, next(reversed(self.open), None)
+        met = {item.grad for item in (*self.open, *self.latest.values())}
+        found = node_of_check(error, met, events)
+        if found is not None or call is None:
+            return found or self.last_started()
+        if last is not None and (call.is_in_node or not last.end_is_unseen):
+            return last.grad
+        runs = (item for item in events if isinstance(item, GradRun))
+        met |= {item.grad for item in runs if item.run == self.number}
+        following = NextNode(*self.graph, self.runs.autograd.known_as, met)
+        return following.with_hook(call, self.last_started())
 
     def leave(self) -> None:
         """Remove the hooks; nodes that are still running failed, or are accumulations."""
@@ -259,6 +274,7 @@ class _NodeHooks:
     run: _RunningPass
     grad: GradId
     has_no_post_hook: bool = False
+    end_is_unseen: bool = False
     unpacks: bool = False
     thread: int = 0
     order: int = 0

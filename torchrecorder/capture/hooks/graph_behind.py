@@ -20,6 +20,11 @@ def roots(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
     return nodes_of(args[0] if args else kwargs.get("tensors", kwargs.get("outputs", ())))
 
 
+def wanted(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """The nodes of ``inputs``, whose gradients were asked for; empty for all."""
+    return nodes_of(kwargs.get("inputs", args[1] if len(args) > 1 else ()))
+
+
 def nodes_of(found: Any) -> list[Any]:
     """The nodes of one or several tensors or edges."""
     edges = [found] if isinstance(found, (Tensor, GradientEdge)) else found
