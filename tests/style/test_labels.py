@@ -182,6 +182,24 @@ def test_arguments_of_ops() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "given", "text"),
+    [
+        ("split_size", "4", "split size 4"),
+        ("split_size", "(4, 4, 1)", "split sizes 4, 4, 1"),
+        ("split_size_or_sections", "4", "split size 4"),
+        ("split_size_or_sections", "(2, 2)", "split size 2"),
+        ("split_sizes", "(512, 512, 64)", "sizes 512, 512, 64"),
+        ("sections", "3", "sections 3"),
+        ("sections", "(4, 8)", "at 4, 8"),
+        ("sections", "(4,)", "at 4"),
+    ],
+)
+def test_sizes_of_pieces_are_no_shape(name: str, given: str, text: str) -> None:
+    """A list of them is written as one, and in few letters if it is long."""
+    assert arguments("split", ((name, given), ("dim", "1"))) == (text, "dim 1")
+
+
+@pytest.mark.parametrize(
     ("op", "name", "said"),
     [
         ("gt", "other", "> 2"),
