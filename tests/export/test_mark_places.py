@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.export.test_legends_and_marks import half
-from torchrecorder.export.head_marks import ASIDE, HIGH, NEAR, head_marks
+from torchrecorder.export.head_marks import ASIDE, HIGH, NEAR, SPARE, head_marks
 from torchrecorder.export.legend import SMALL
 from torchrecorder.style.figure import Figure, Line, Look
 
@@ -139,7 +139,7 @@ def test_no_numbers_where_these_have_no_room(room: float) -> None:
     assert texts == (["4", "1"] if room < 0 else ["4", "3", "2", "1"])
     (head, way, *_), *rest = lines[1:]
     texts = [mark.text for mark in marks(lines[0], (head, way, "key = value", -1), *rest).values()]
-    assert texts == ["4", "k = v", *(["1"] if room < 0 else ["2", "1"])]
+    assert texts == ["4", "kv", *(["1"] if room < 0 else ["2", "1"])]
 
 
 def test_marks_that_are_no_arguments_take_no_number() -> None:
@@ -172,7 +172,10 @@ def test_which_lines_are_named(places: tuple[int, int], shown: str) -> None:
 
 
 BOTH, SHORTER = "query = key = value", "q = k = v"
-FAR, CLOSE = half(BOTH) * 2, half(SHORTER) * 2
+LETTERS, SHORTEST = "q k v", "qkv"
+FAR, CLOSE, NEARER, NEAREST = (
+    half(text) * 2 + SPARE for text in (BOTH, SHORTER, LETTERS, SHORTEST)
+)
 
 
 @pytest.mark.parametrize(
@@ -185,7 +188,9 @@ FAR, CLOSE = half(BOTH) * 2, half(SHORTER) * 2
         ([-20.0, ASIDE + FAR - 1], SHORTER, False),
         ([-ASIDE - FAR - 1, 20.0], BOTH, True),
         ([-ASIDE - CLOSE - 1, 20.0], SHORTER, True),
-        ([-ASIDE - CLOSE + 1, ASIDE + CLOSE - 1], SHORTER, False),
+        ([-ASIDE - CLOSE + 1, ASIDE + CLOSE - 1], LETTERS, False),
+        ([-ASIDE - NEARER + 1, ASIDE + NEARER - 1], SHORTEST, False),
+        ([-ASIDE - NEAREST + 1, ASIDE + NEAREST - 1], SHORTEST, False),
     ],
 )
 def test_a_long_mark_crosses_no_line(aside: list[float], text: str, left: bool) -> None:
@@ -212,9 +217,26 @@ def test_a_long_mark_crosses_no_outline() -> None:
     assert text_with((320.0, 60.0, 360.0, 90.0)) == (BOTH, True)
     assert text_with((260.0, 60.0, 300 + FAR, 900.0)) == (SHORTER, False)
     for level in ((0.0, 75.0, 900.0, 900.0), (0.0, 0.0, 900.0, 75.0)):
-        assert text_with(level) == (SHORTER, False)
+        assert text_with(level) == (SHORTEST, False)
     assert text_with((305.0, 0.0, 900.0, 900.0)) == (BOTH, True)
     assert text_with((0.0, 0.0, 295.0, 900.0)) == (BOTH, False)
+
+
+@pytest.mark.parametrize(
+    ("room", "text"),
+    [(FAR, BOTH), (FAR - 1, SHORTER), (CLOSE - 1, LETTERS), (NEARER - 1, SHORTEST)],
+)
+@pytest.mark.parametrize("direction", ["LR", "RL"])
+def test_a_long_mark_fits_between_two_boxes(direction: Any, room: float, text: str) -> None:
+    """Beside each other: above the line, in shorter words the nearer they are."""
+    drawn = Line("tail", "head", "", LOOK, mark=BOTH, place=-1)
+    figure = Figure("f", (), (), (drawn,), direction)
+    gap = 2 + room + 0.1
+    start, tip = (300 - gap, 300.0) if direction == "LR" else (360 + gap, 360.0)
+    left = start - 60 if direction == "LR" else start
+    outlines = [(left, 60.0, left + 60, 100.0), (300.0, 60.0, 360.0, 100.0)]
+    (found,) = head_marks(figure, [[(start, 80.0), (tip, 80.0)]], outlines).values()
+    assert found.text == text and found.at[1] < 80
 
 
 def beside(height: float, down: float = 0.0) -> bool:

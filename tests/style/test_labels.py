@@ -182,6 +182,24 @@ def test_arguments_of_ops() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "given", "text"),
+    [
+        ("split_size", "4", "split size 4"),
+        ("split_size", "(4, 4, 1)", "split sizes 4, 4, 1"),
+        ("split_size_or_sections", "4", "split size 4"),
+        ("split_size_or_sections", "(2, 2)", "split size 2"),
+        ("split_sizes", "(512, 512, 64)", "sizes 512, 512, 64"),
+        ("sections", "3", "sections 3"),
+        ("sections", "(4, 8)", "at 4, 8"),
+        ("sections", "(4,)", "at 4"),
+    ],
+)
+def test_sizes_of_pieces_are_no_shape(name: str, given: str, text: str) -> None:
+    """A list of them is written as one, and in few letters if it is long."""
+    assert arguments("split", ((name, given), ("dim", "1"))) == (text, "dim 1")
+
+
+@pytest.mark.parametrize(
     ("op", "name", "said"),
     [
         ("gt", "other", "> 2"),
@@ -211,6 +229,9 @@ def test_numbers_show_what_they_are_for(op: str, name: str, said: str) -> None:
         (("layers.0", "layers.1", "layers.31"), "layers.0 … layers.31"),
         (("encoder_layer_0", "encoder_layer_1", "encoder_layer_11"), "encoder_layer_0 … 11"),
         (("cell", "cell", "cell"), "cell"),
+        (("net", "net_1", "net"), "net, net_1"),
+        (("generator", "critic", "generator", "critic"), "generator, critic"),
+        (("net", "net_1", "net_2", "net"), "net … net_2"),
         (("first", "second", "third"), "first … third"),
         (("0.weight.exp_avg", "0.bias.exp_avg"), "*.exp_avg"),
         (("0.weight", "1.weight", "11.weight"), "0.weight … 11.weight"),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from torchrecorder.build import Event
+from torchrecorder.capture.failure_words import describe
 from torchrecorder.checks import Check, check_one
-from torchrecorder.events import GradId, OpKind, ScopeId, ScopeKind, SourceLine, ValueId
-from torchrecorder.graph.nodes import GradNode, GradRun, Op, Scope, Value
+from torchrecorder.events import SourceLine
 from torchrecorder.graph.recording import Failure
 from torchrecorder.recording import Recording
 
@@ -20,7 +20,6 @@ _LATE = (
     "; kernels of CUDA report errors late, so that an earlier operation may be the one that "
     f"failed: with {_BLOCKING}=1 in the environment, it is the one that is named"
 )
-_CALLS = ScopeKind.MODULE, ScopeKind.FUNCTION, ScopeKind.SCRIPTED
 
 
 def explain(
@@ -77,77 +76,3 @@ def recording_of(error: BaseException) -> Recording | None:
     check_one("error", error, ERROR)
     recorder = getattr(error, _ATTRIBUTE, None)
     return None if recorder is None else recorder.recording
-
-
-def describe(failure: Failure, events: Sequence[Event], raised: SourceLine | None = None) -> str:
-    """*while running `encoder.layer.3` (Attention), op `matmul` at model.py:57, inputs ...*"""
-    scopes: dict[ScopeId, Scope] = {}
-    op = None
-    values: dict[ValueId, Value] = {}
-    for event in events:
-        if isinstance(event, Scope):
-            scopes[event.id] = event
-        elif isinstance(event, Op) and event.id == failure.op:
-            op = event
-        elif isinstance(event, Value):
-            values[event.id] = event
-    scope = scopes.get(failure.scope) if failure.scope is not None else None
-    if scope is None and op is None:
-        return ""
-    raises = op is not None and op.kind is OpKind.CALLED and op.seconds is None
-    in_hook = failure.backward and (raises or failure.grad is None)
-    parts = [] if in_hook and raises else list(_describe_scopes(scope, scopes))
-    if op is not None:
-        parts.append(f"op `{op.name}`")
-    called = op.source if op is not None else scope.source if scope is not None else None
-    source = called if failure.backward else raised or called
-    if source is not None:
-        parts.append(f"at {source.file}:{source.line}")
-    if op is not None and op.inputs:
-        parts.append(f"inputs {', '.join(_describe_inputs(op, values))}")
-    doing = "while running "
-    if failure.backward:
-        place = f" raised at {raised.file}:{raised.line}," if raised is not None else ""
-        node = _describe_node(failure.grad, events) if failure.grad is not None else ""
-        doing = f"in backward, while running {node},{place} made by "
-        if in_hook:
-            doing = f"in backward, in a hook{node and ' of '}{node},{place} "
-    return f"torchrecorder: {doing}" + ", ".join(parts)
-
-
-def _describe_scopes(scope: Scope | None, scopes: Mapping[ScopeId, Scope]) -> Iterator[str]:
-    """The module that was running, then the regions inside it, such as a custom function."""
-    regions: list[str] = []
-    while scope is not None and scope.kind not in _CALLS:
-        name = f" `{scope.cls}`" if scope.cls and scope.cls != scope.name else ""
-        if scope.kind is ScopeKind.CUSTOM_FUNCTION:
-            name = f" `{scope.name}`"
-        regions.append(f"{scope.kind.value}{name}")
-        scope = scopes.get(scope.parent) if scope.parent is not None else None
-    if scope is not None:
-        yield f"`{scope.path or scope.name}` ({scope.cls})"
-    yield from reversed(regions)
-
-
-def _describe_inputs(op: Op, values: Mapping[ValueId, Value]) -> Iterator[str]:
-    """*weight float32[8, 4]*, each with its device if these differ."""
-    read = [(slot.name, values.get(slot.value)) for slot in op.inputs]
-    several = len({value.device for _, value in read if value is not None}) > 1
-    for name, value in read:
-        device = f" on {value.device}" if several and value is not None else ""
-        yield f"{name} {value.dtype}{list(value.shape)}{device}" if value is not None else name
-
-
-def _describe_node(grad: GradId, events: Sequence[Event]) -> str:
-    """*`AddmmBackward0`, given gradients float32[2, 8]*"""
-    name, given = "", "nothing"
-    for event in events:
-        if isinstance(event, GradNode) and event.id == grad:
-            name = event.name
-        elif isinstance(event, GradRun) and event.grad == grad:
-            forms = [
-                "none" if item is None else f"{item.dtype}{list(item.shape)}"
-                for item in event.given
-            ]
-            given = ", ".join(forms) or given
-    return f"`{name}`, given gradients {given}"

@@ -160,6 +160,11 @@ class _Comparer:
             yield ChangeKind.RETIMED, f"{_milliseconds(old)} → {_milliseconds(new)}"
 
     def _returned(self, old: Scope, new: Scope) -> Iterator[str]:
+        """Other results; not those of a module that was replaced, and whose contents are not
+        listed."""
+        has_parts = _has_scopes(self.before, old) or _has_scopes(self.after, new)
+        if old.cls != new.cls and not has_parts:
+            return
         for slot, twin in by_name(old.outputs, new.outputs):
             if not self.edge_match.same(slot, twin, new.id):
                 yield self.edge_match.instead("returns", slot, twin, old.id, new.id)
@@ -252,7 +257,7 @@ class _Comparer:
         """Whether changes inside this scope have their own lines."""
         if around is None:
             return True
-        inner = any(isinstance(child, Scope) for child in recording.children[around])
+        inner = _has_scopes(recording, recording.scopes[around])
         return around in scopes and (around not in self.replaced or inner)
 
     def _removed_places(self) -> Mapping[str, float]:
@@ -326,6 +331,10 @@ def _alone(kind: ChangeKind, node: str, where: str, text: str = "") -> Change:
     """The change of a node that only one recording has."""
     before, after = (None, node) if kind is ChangeKind.ADDED else (node, None)
     return Change(kind, before, after, where, text)
+
+
+def _has_scopes(recording: RecordedRun, scope: Scope) -> bool:
+    return any(isinstance(child, Scope) for child in recording.children[scope.id])
 
 
 def _devices(recording: RecordedRun) -> str:

@@ -65,16 +65,38 @@ class DisplayNames:
 
     def result(self, value: ValueId, reader: ScopeId | None) -> str:
         """Its name, or that of the outermost module that returns it to *reader*."""
-        found = self.recording.values[value]
-        if found.producer is None:
+        giver = self._giver(value, reader)
+        if giver is None:
             return self.value(value)
-        around, name = set(self.recording.within(reader)), self.op(found.producer)
-        for inner in self.recording.within(self.recording.ops[found.producer].scope):
+        return self.op(giver.id) if isinstance(giver, Op) else self.scope(giver.id)
+
+    def full_result(self, value: ValueId, reader: ScopeId | None) -> str:
+        """*result 2 of lstm (LSTM)*: which result it is, with the class of the module."""
+        giver = self._giver(value, reader)
+        if giver is None:
+            return self.value(value)
+        if isinstance(giver, Op):
+            name = self._numbered(giver) if giver.scope == reader else self.op(giver.id)
+            given = list(giver.outputs)
+        else:
+            name = self.scope_title(giver.id)
+            given = list(dict.fromkeys(slot.value for slot in giver.outputs))
+        several = len(given) > 1 and value in given
+        return f"result {given.index(value) + 1} of {name}" if several else name
+
+    def _giver(self, value: ValueId, reader: ScopeId | None) -> Op | Scope | None:
+        """The outermost module that returns a tensor to *reader*, or the op that made it."""
+        producer = self.recording.values[value].producer
+        if producer is None:
+            return None
+        giver: Op | Scope = self.recording.ops[producer]
+        around = set(self.recording.within(reader))
+        for inner in self.recording.within(self.recording.ops[producer].scope):
             scope = self.recording.scopes[inner]
             if inner in around or not any(slot.value == value for slot in scope.outputs):
                 break
-            name = self.scope(inner) if scope.kind is ScopeKind.MODULE else name
-        return name
+            giver = scope if scope.kind is ScopeKind.MODULE else giver
+        return giver
 
     def scope_title(self, scope: ScopeId) -> str:
         """Its name, and its class."""

@@ -65,8 +65,14 @@ class EdgeMatch:
         before: ScopeId | None,
         after: ScopeId | None,
     ) -> str:
+        """What a reader reads, and what it read before; in full if both have the same name."""
         returned = self.new_names.result(new.value, after) if new is not None else "nothing"
         former = self.old_names.result(old.value, before) if old is not None else "nothing"
+        if old is not None and new is not None and returned == former:
+            returned = self.new_names.full_result(new.value, after)
+            former = self.old_names.full_result(old.value, before)
+        if returned == former:
+            return f"{verb} {returned}, but another one"
         return f"{verb} {returned}, not {former}"
 
 

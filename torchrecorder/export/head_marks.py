@@ -19,6 +19,9 @@ ASIDE = 3.5
 BACK = 5.0
 """Points from the tip of a line back to the middle of its mark."""
 
+SPARE = 1.5
+"""Points left and right of a long mark that are free as well."""
+
 HIGH = 1.15
 """The height of a mark above a horizontal line, with the free space around it, as a multiple of its
 font size."""
@@ -72,7 +75,7 @@ def head_marks(
                     other = _is_left(seat, tips, beside, routes[number][-1])
                 else:
                     other = 0 < seat == len(tips) - 1 and tips[seat] - tips[seat - 1] < NEAR
-                if upright and " = " in text:
+                if " = " in text:
                     text, other = obstacles.clear(figure, text, number, other)
                 found[number] = HeadMark(text, _spot(figure, text, routes[number], other))
     return found
@@ -87,19 +90,20 @@ class _Obstacles:
         self.routes = routes
         self.outlines = outlines
 
-    def clear(self, figure: Figure, text: str, number: int, left: bool) -> tuple[str, bool]:
+    def clear(self, figure: Figure, text: str, number: int, other: bool) -> tuple[str, bool]:
         """A text and a side for a mark of line *number*: the first that crosses nothing.
 
-        *text* and the side *left* come first, then the other side, then short names.
+        *text* and the side *other* come first, then the opposite side, then shorter texts.
         """
-        short = " = ".join(SHORT.get(name, name) for name in text.split(" = "))
-        for written, side in product((text, short), (left, not left)):
+        names = [SHORT.get(name, name) for name in text.split(" = ")]
+        texts = (text, " = ".join(names), " ".join(names), "".join(names))
+        for written, side in product(texts, (other, not other)):
             x, y = _spot(figure, written, self.routes[number], side)
-            half = text_width(written, figure.fontsize * SMALL) / 2
+            half = text_width(written, figure.fontsize * SMALL) / 2 + SPARE
             high = figure.fontsize * SMALL / 2
             if not self._is_crossed((x - half, y - high, x + half, y + high)):
                 return written, side
-        return short, left
+        return texts[-1], other
 
     def _is_crossed(self, room: Rectangle) -> bool:
         """Whether a line or outline crosses *room*."""

@@ -91,7 +91,7 @@ POOL = {"1": "kernel_size", "2": "stride", "3": "padding"}
 PLAIN = frozenset(
     """
     other exponent equation indices index start end step size sizes dims dim0 dim1
-    split_size_or_sections chunks diagonal repeats t data
+    chunks diagonal repeats t data
     """.split()
 )
 """Arguments of ops that need no name."""
@@ -100,8 +100,17 @@ SIDES = frozenset("stride padding dilation output_padding scale_factor size shap
 """Arguments with one number per dimension; several numbers in others, such as ``dim``, are
 lists."""
 
+PIECES = {
+    **dict.fromkeys(("split_size", "split_sizes", "split_size_or_sections"), "split size"),
+    **dict.fromkeys(("sections", "indices_or_sections", "tensor_indices_or_sections"), "sections"),
+}
+"""Arguments with the size or the number of pieces, or with a list of sizes or of places to cut."""
+
 SIZES = ("in_features", "in_channels", "nx")
 TO_SIZES = ("out_features", "out_channels", "nf")
+
+LONGEST = 20
+"""The most letters of an argument of an op that is shown."""
 
 DECIMAL = re.compile(r"\d+\.\d{3,}(?:e[-+]?\d+)?")
 """A number with many digits."""
@@ -142,7 +151,7 @@ def arguments(op: str, given: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
     elif sign and len(plain) == 1:
         plain = [f"{sign} {plain[0]}"]
     message = map(_rounded, (*plain, *_worded(op, named)))
-    return tuple(text for text in message if text and len(text) <= 20)[:4]
+    return tuple(text for text in message if text and len(text) <= LONGEST)[:4]
 
 
 def _number(scalar: re.Match[str]) -> str:
@@ -210,6 +219,8 @@ def _short_text(cls: str, name: str, text: str, kernel: str) -> str:
     usual, plain = USUAL.get(name, ""), unify(text, "×" if sized else ", ")
     if name in NEVER or plain in (*usual.split(), "None", "False"):
         return ""
+    if name in PIECES:
+        return _pieces(PIECES[name], text)
     if name == "kernel_size":
         return kernel
     if name == "output_size":
@@ -218,6 +229,16 @@ def _short_text(cls: str, name: str, text: str, kernel: str) -> str:
         return name.replace("_", " ")
     shown = size(text) if name == "output_size" else plain
     return SAID[name].format(shown) if name in SAID else f"{name.replace('_', ' ')} {shown}"
+
+
+def _pieces(title: str, text: str) -> str:
+    """*split size 4*, *split sizes 4, 4, 1* or, in few letters, *sizes 512, 512, 64*; for places
+    to cut, *at 4, 8*."""
+    if title == "sections" and text.startswith("("):
+        return f"at {text.strip('(,)')}"
+    plain = unify(text, ", ")
+    full = f"{title}s {plain}" if "," in plain else f"{title} {plain}"
+    return full if len(full) <= LONGEST else f"sizes {plain}"
 
 
 def _kernel(cls: str, text: str) -> str:

@@ -141,6 +141,7 @@ def names(siblings: tuple[str, ...]) -> str:
 
     Those that have only their last part in common, in different places, are ``*.exp_avg``.
     """
+    siblings = tuple(dict.fromkeys(siblings))
     first, last = (*siblings[:1], *siblings[-1:]) if siblings else ("", "")
     if first == last:
         return first

@@ -16,18 +16,19 @@ from __future__ import annotations
 import bisect
 import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
 from torch import Tensor
 from torch.autograd.function import BackwardCFunction
-from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.utils.hooks import RemovableHandle
 
-from torchrecorder.build import Event
 from torchrecorder.capture.autograd.walk import AutogradWalk
+from torchrecorder.capture.hooks.engine_calls import EngineCall, failed_call
+from torchrecorder.capture.hooks.failing_node import NextNode, home, node_of_check
+from torchrecorder.capture.hooks.graph_behind import behind, creates_graph, roots, wanted
 from torchrecorder.capture.internals.access import (
     ACCUMULATION,
     DisableTorchFunction,
@@ -40,8 +41,8 @@ from torchrecorder.capture.internals.engine import COMPILED_BACKWARD
 from torchrecorder.capture.observer import Given
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.describe import device_name, dtype_facts, shape_of
-from torchrecorder.events import GradId, GradNodeMade, Gradient, OpId, ScopeId
-from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun
+from torchrecorder.events import GradId, GradNodeMade, Gradient, OpId
+from torchrecorder.graph.nodes import BackwardRun, GradRun
 
 
 class BackwardRuns:
@@ -60,7 +61,7 @@ class BackwardRuns:
         if peek_transformations() is not None:
             return []  # torch.func runs its own graphs behind wrappers
         with DisableTorchFunction():
-            return [*_behind(_roots(args, kwargs))]
+            return [*behind(roots(args, kwargs))]
 
     def begin(
         self, op: OpId, nodes: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -68,7 +69,8 @@ class BackwardRuns:
         """A call of ``backward()`` or ``grad()`` begins: put hooks on all *nodes* behind its
         roots."""
         number = next(self.tape.backward_runs)
-        run = _RunningPass(self, number, op, bool(_create_graph(args, kwargs)))
+        run = _RunningPass(self, number, op, bool(creates_graph(args, kwargs)))
+        run.graph = roots(args, kwargs), wanted(args, kwargs)
         self.running.append(run)
         self.autograd.values.gradients.begin(op, self.tape.next_value.count)
         with DisableTorchFunction():
@@ -80,22 +82,25 @@ class BackwardRuns:
                         observer.node_met(grad, node)
 
     def fail(self, op: OpId, error: BaseException) -> None:
-        """The call raised: record the node that was running."""
+        """The call raised: record the node to which the failure belongs."""
         if not self.running or self.running[-1].op != op:
             return
-        grad = self.running[-1].last_started()
+        run = self.running[-1]
+        with DisableTorchFunction():
+            call = failed_call(error)
+            run.failing = grad = run.failing_node(error, call)
         self.end(op, None)
         if grad is not None:
             owner, scope = home(grad, self.tape.events)
             self.tape.fail_backward(error, grad, owner, scope)
-        elif self.tape.failed == (id(error), type(error)):  # in the hook of a tensor, between nodes
+        elif call or self.tape.failed == (id(error), type(error)):  # in a hook between nodes
             self.tape.fail_backward(error, None, op, None)
 
     def end(self, op: OpId, seconds: float | None) -> None:
         """The call returned after so many *seconds*; None if it raised."""
         if self.running and self.running[-1].op == op:
             run, failed = self.running[-1], seconds is None
-            run.leave(failed=failed)
+            run.leave()
             self.running.pop()
             if not self.running:
                 self._leave_engine()
@@ -184,6 +189,8 @@ class _RunningPass:
         self.order = 0
         self.open: dict[_NodeHooks, None] = {}  # started and not ended, in the order of starting
         self.latest: dict[int, _NodeHooks] = {}  # the last node that began, by thread
+        self.graph: tuple[list[Any], list[Any]] = [], []  # its roots, and the nodes asked for
+        self.failing: GradId | None = None
         self._handles: list[RemovableHandle] = []
 
     def listen(self, grad: GradId, node: Any) -> None:
@@ -193,12 +200,12 @@ class _RunningPass:
         name = node.name()
         self.compiled = self.compiled or name == COMPILED_BACKWARD
         if name == ACCUMULATION:
-            return
-        if takes_post_hook(node):
+            listener.end_is_unseen = True
+        elif takes_post_hook(node):
             self._handles.append(node.register_hook(listener.after))
             listener.unpacks = not isinstance(node, BackwardCFunction)
         else:
-            listener.has_no_post_hook = True
+            listener.has_no_post_hook = listener.end_is_unseen = True
 
     def is_alone(self, here: int) -> bool:
         """Whether no node is running in another thread than *here*; ends of some are not seen."""
@@ -225,18 +232,33 @@ class _RunningPass:
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
+        self.graph = [], []
 
     def last_started(self) -> GradId | None:
-        """The node that was running when the pass failed."""
+        """The node that began last and has not ended."""
         return next((item.grad for item in reversed(self.open)), None)
 
-    def leave(self, *, failed: bool) -> None:
+    def failing_node(self, error: BaseException, call: EngineCall | None) -> GradId | None:
+        """The node in which the pass failed with *error*, after which a check failed, or before
+        which a hook did: the *call* of the engine."""
+        events, last = self.tape.events, next(reversed(self.open), None)
+        met = {item.grad for item in (*self.open, *self.latest.values())}
+        found = node_of_check(error, met, events)
+        if found is not None or call is None:
+            return found or self.last_started()
+        if last is not None and (call.is_in_node or not last.end_is_unseen):
+            return last.grad
+        runs = (item for item in events if isinstance(item, GradRun))
+        met |= {item.grad for item in runs if item.run == self.number}
+        following = NextNode(*self.graph, self.runs.autograd.known_as, met)
+        return following.with_hook(call, self.last_started())
+
+    def leave(self) -> None:
         """Remove the hooks; nodes that are still running failed, or are accumulations."""
         self.remove_hooks()
         now = self.tape.time()
-        failing = next(reversed(self.open), None) if failed else None
         for listener in dict.fromkeys([*self.open, *self.latest.values()]):
-            listener.close(listener.ended or now, failed=listener is failing)
+            listener.close(listener.ended or now, failed=listener.grad == self.failing)
         if self.create_graph:
             self.runs.makes("")
 
@@ -252,6 +274,7 @@ class _NodeHooks:
     run: _RunningPass
     grad: GradId
     has_no_post_hook: bool = False
+    end_is_unseen: bool = False
     unpacks: bool = False
     thread: int = 0
     order: int = 0
@@ -342,47 +365,3 @@ class _NodeHooks:
         run = self.run
         ran = GradRun(self.grad, run.number, self.order, seconds, self.given, self.gave, failed)
         run.tape.write(ran)
-
-
-def home(grad: GradId, events: Sequence[Event]) -> tuple[OpId | None, ScopeId | None]:
-    """The op and scope that created *grad*; for an accumulation, those of its first source."""
-    source: tuple[OpId | None, ScopeId | None] = (None, None)
-    for event in events:
-        if not isinstance(event, GradNode):
-            continue
-        if event.id == grad and event.owner is not None:
-            return event.owner, event.scope
-        if source[0] is None and any(edge and edge.grad == grad for edge in event.next):
-            source = (event.owner, event.scope)
-    return source
-
-
-def _create_graph(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The argument ``create_graph``; both functions are recorded with keyword arguments."""
-    return kwargs.get("create_graph", args[3] if len(args) > 3 else False)
-
-
-def _roots(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-    """The nodes from which the pass starts."""
-    found = args[0] if args else kwargs.get("tensors", kwargs.get("outputs", ()))
-    edges = [found] if isinstance(found, (Tensor, GradientEdge)) else found
-    nodes = []
-    for edge in edges if isinstance(edges, (tuple, list)) else ():
-        if isinstance(edge, Tensor) and edge.requires_grad:
-            nodes.append(edge.grad_fn or get_gradient_edge(edge).node)
-        elif isinstance(edge, GradientEdge):
-            nodes.append(edge.node)
-    return nodes
-
-
-def _behind(roots: Sequence[Any]) -> Iterator[Any]:
-    """*roots* and every node behind them, once, without recursion."""
-    seen: set[Any] = set()
-    stack = list(reversed(roots))
-    while stack:
-        node = stack.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        yield node
-        stack.extend(parent for parent, _ in reversed(node.next_functions) if parent is not None)

@@ -38,6 +38,7 @@ from torchrecorder.capture.internals.access import (
     compiled_codes,
     pipeline_functions,
 )
+from torchrecorder.capture.internals.engine import ENGINE_CODE
 from torchrecorder.capture.internals.module_calls import CALLERS, runs_hooks
 from torchrecorder.capture.internals.table import (
     AVERAGING,
@@ -49,7 +50,6 @@ from torchrecorder.capture.internals.table import (
 from torchrecorder.events import OF_WEIGHTS, ScopeKind, SourceLine
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
-_AUTOGRAD = os.path.join(_TORCH, "autograd", "")
 OURS = str(Path(os.path.abspath(__file__)).parents[2]) + os.sep
 """The folder of this package."""
 
@@ -271,7 +271,7 @@ class Sources:
                 found = None  # frames outside the command line did not raise
             elif isinstance(place, str) and counts:
                 found = SourceLine(place, traceback.tb_lineno, code.co_name)
-            counts = counts or code.co_filename.startswith(_AUTOGRAD)
+            counts = counts or code is ENGINE_CODE
             traceback = traceback.tb_next
         return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator
+from types import CodeType
 from typing import Any
 
 import torch
@@ -35,6 +36,9 @@ _PATH = ENGINE_CALLS.paths[0]
 
 run_engine: Any = find(_PATH)
 """Runs a backward pass; None if PyTorch has no such function."""
+
+ENGINE_CODE: CodeType | None = getattr(run_engine, "__code__", None)
+"""The code of the last function in Python before the engine: what it calls is in the pass."""
 
 
 @contextlib.contextmanager

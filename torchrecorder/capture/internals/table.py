@@ -102,6 +102,7 @@ ENGINE_CALLS = Internal(
     "operations in hooks of tensors, parameters and modules while a backward pass runs",
     "these are not recorded, and what they compute is a constant",
     ("torch.autograd.graph._engine_run_backward",),
+    attributes=("_backward_hooks", "_post_accumulate_grad_hooks"),
 )
 CUSTOM_FUNCTIONS = Internal(
     "custom autograd functions",

@@ -1,0 +1,79 @@
+"""Lines about other wiring name two different things, or are left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import torchrecorder
+from tests.comparison.test_compare import lines, stack
+from torchrecorder.recording import Recording
+from torchrecorder.testing import Builder
+
+
+def test_a_module_that_was_replaced_returns_something_else() -> None:
+    """This says no more than that it was replaced, also if another module follows it."""
+    before, after = stack("Linear", "ReLU"), stack("Linear", "GELU", "Linear")
+    assert lines(before, after)[0] == "replaced body.1 ReLU → GELU"
+    assert [line for line in lines(before, after) if "body.1 returns" in line] == []
+
+
+class Takes(nn.Module):
+    """Reads one of the results of a module or an op."""
+
+    def __init__(self, makes: Any, number: int) -> None:
+        super().__init__()
+        self.makes, self.number = makes, number
+        self.fc = nn.Linear(4, 2)
+
+    def forward(self, x: Tensor) -> Any:
+        """Run."""
+        made = self.makes(x)
+        return self.fc([*made[:1], *made[1]][self.number])
+
+
+class Gives(nn.Module):
+    """Gives one of the results of an op, between two modules."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Run."""
+        return torch.split(x, 1)[self.number]
+
+
+def _of(model: nn.Module) -> Recording:
+    return torchrecorder.record(model, torch.ones(2, 4))
+
+
+def test_another_result_of_the_same_module() -> None:
+    """Both have its name, so that the line says which result it is."""
+    before, after = (_of(Takes(nn.LSTM(4, 4), number)) for number in (0, 1))
+    text = "rewired fc reads result 2 of makes (LSTM), not result 1 of makes (LSTM)"
+    assert lines(before, after)[0] == text
+
+
+def test_another_result_of_the_only_operation_of_a_module() -> None:
+    """The operation has the name of the module elsewhere, but not in its own line."""
+    before, after = (_of(nn.Sequential(Gives(number), nn.ReLU())) for number in (0, 1))
+    text = "rewired 0 returns result 2 of split, not result 1 of split"
+    assert lines(before, after)[0] == text
+
+
+def test_another_tensor_with_the_same_name() -> None:
+    """Nothing tells the two apart."""
+
+    def run(first: bool) -> Recording:
+        builder = Builder("Net")
+        with builder.scope("Net"):
+            one, other = builder.constant(), builder.constant()
+            builder.op("exp", one)
+            builder.op("abs", other)
+            builder.op("sin", one if first else other)
+        return builder.recording()
+
+    assert lines(run(True), run(False)) == ["rewired sin reads a constant, but another one"]
