@@ -348,3 +348,12 @@ def test_memory_that_is_written_in_place_is_allocated_once() -> None:
         y = run()
     sizes = sorted(item.bytes for item in recorder.recording.allocations)
     assert sizes == [400, 4000] and y[0] == 3.0
+
+
+def test_copies_that_are_kept_are_no_memory_of_the_program() -> None:
+    model, x = nn.Sequential(nn.Linear(8, 8), nn.ReLU()), torch.ones(4, 8)
+    peaks = {
+        tr.record(model, x, memory=True, backward=True, keep=keep).memory.peak
+        for keep in ((), ("*",))
+    }
+    assert len(peaks) == 1

@@ -272,3 +272,17 @@ def test_weights_of_two_models_with_one_name():
     listed = every_row(recorder.recording)
     first, second = (row.notes for row in listed if "call 1 of 2" in row.notes)
     assert first == ("call 1 of 2", "no gradient") and second == ("call 1 of 2",)
+
+
+@pytest.mark.parametrize("assigned", [True, False])
+def test_a_gradient_that_the_program_sets_is_one(assigned: bool) -> None:
+    """If an optimizer uses it; ``torch.autograd.grad`` alone sets none."""
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with tr.Recorder(model) as recorder:
+        gradients = torch.autograd.grad(model(torch.ones(3, 4)).mean(), [*model.parameters()])
+        for weight, gradient in zip(model.parameters(), gradients):
+            weight.grad = gradient * 2 if assigned else None
+        optimizer.step()
+    why = recorder.recording.why_no_gradient("weight")
+    assert (why is None) is assigned

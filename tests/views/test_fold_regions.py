@@ -204,3 +204,32 @@ def test_an_outermost_checkpoint_is_one():
         checkpoint(nn.Sequential(nn.Linear(4, 4)), torch.rand(2, 4), use_reentrant=False)
     (shape,) = draw(make_view(recorder.recording, ViewOptions(depth=0)), Style()).shapes[-1:]
     assert shape.label[0].text == "checkpoint"
+
+
+def test_modes_give_a_loop_no_name() -> None:
+    """The modules in them do."""
+    weight, x, teacher = torch.ones(4, 1, requires_grad=True), torch.ones(8, 4), nn.Linear(4, 1)
+
+    def steps(called: bool) -> torchrecorder.Recording:
+        with torchrecorder.Recorder() as recorder:
+            for _ in range(4):
+                ((x @ weight).square().mean() * 2).backward()
+                with torch.no_grad():
+                    weight.sub_(teacher(x).mean() if called else weight.grad)
+        return recorder.recording
+
+    titles = [group.label[0].text for group in torchrecorder.figure(steps(False)).groups]
+    assert titles == ["loop  ×4", "no_grad"]
+    titles = [group.label[0].text for group in torchrecorder.figure(steps(True)).groups]
+    assert f"{called('teacher', 'Linear')}  ×4" in titles
+
+
+def test_a_construction_that_runs_a_module_stays_closed() -> None:
+    """As spectral_norm does."""
+    with torchrecorder.Recorder() as recorder:
+        model = nn.Sequential(nn.utils.parametrizations.spectral_norm(nn.Linear(4, 4)), nn.ReLU())
+        model(torch.ones(2, 4))
+    view = torchrecorder.view(recorder.recording)
+    made = [scope.id for scope in recorder.recording.scopes.values()
+            if scope.kind.value == "construction"]
+    assert made and not set(made) & set(view.clusters)

@@ -148,7 +148,7 @@ class Tape:
     # Position ----------------------------------------------------------------
 
     def is_elsewhere(self) -> bool:
-        """Whether another thread, or another task of this thread, is running."""
+        """Whether another thread, another task of this thread, or a tracer is running."""
         here = threading.get_ident()
         if here != self.thread:
             return here != self.engine or not self.has_modes()

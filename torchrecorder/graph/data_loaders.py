@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from torchrecorder.events import ScopeId, ScopeKind, ValueId
+from torchrecorder.events import OF_WEIGHTS, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.relations import Tables
 
@@ -13,7 +13,7 @@ def calls_of_kind(scopes: Mapping[ScopeId, Scope], *kinds: ScopeKind) -> dict[Sc
     """For each scope in an outermost one of these *kinds* that runs no module, that scope.
 
     Itself included. Inside of one that runs a module, such as the step of an optimizer that is
-    given a closure, there may be others.
+    given a closure, there may be others. What is made, moved or loaded may be run for that.
     """
     if not any(scope.kind in kinds for scope in scopes.values()):
         return {}
@@ -27,7 +27,7 @@ def calls_of_kind(scopes: Mapping[ScopeId, Scope], *kinds: ScopeKind) -> dict[Sc
     for scope in scopes.values():
         if scope.parent in found:
             found[scope.id] = found[scope.parent]
-        elif scope.kind in kinds and scope.id not in running:
+        elif scope.kind in kinds and (scope.id not in running or scope.kind in OF_WEIGHTS):
             found[scope.id] = scope.id
     return found
 

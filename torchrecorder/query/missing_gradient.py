@@ -220,7 +220,7 @@ class _GradientSearch:
         text = f"autograd is left in {op_in_words(self.recording, OpId(first.id))}{more}"
         return self._because("left autograd", f"{text}: {why_left(self.recording, first)}", cuts)
 
-    def _not_propagated(self) -> MissingGradient:
+    def _not_propagated(self) -> MissingGradient | None:
         """The reason if autograd leads from the loss to it: the grad node that returned no
         gradient."""
         grads, ops = self.recording.grad_nodes, self.recording.ops
@@ -242,10 +242,22 @@ class _GradientSearch:
             return self._because("not propagated", f"the run failed before: {failure.message}")
         called = {ops[run.op].name for run in self.recording.backward_runs}
         if called == {"grad"}:
+            if self._is_updated():
+                return None  # the program has set it
             text = "torch.autograd.grad() returns gradients and does not set .grad"
         else:
             text = "the backward pass computed the gradients of other tensors only (inputs=)"
         return self._because("not propagated", text)
+
+    def _is_updated(self) -> bool:
+        """Whether a step of an optimizer writes it: it does so only if there is a gradient."""
+        scopes, values = self.recording.scopes, self.recording.values
+        written = (
+            values[value] for op in self.recording.ops.values() for value in op.writes
+            if any(scopes[item].kind is ScopeKind.OPTIMIZER
+                   for item in self.recording.within(op.scope))
+        )
+        return any(item.storage == self.value.storage for item in written)
 
 
 def why_left(recording: RecordedRun, op: Op) -> str:

@@ -11,7 +11,7 @@ def training_steps(recording: RecordedRun) -> frozenset[str]:
     """Calls of data loaders, steps of optimizers, clipping, zeroing, averaging, gradient scalers,
     and regions that create, move, copy or load the weights of a model; with all scopes in them.
 
-    Those that run a module, such as steps of LBFGS, are left out.
+    Others that run a module, such as steps of LBFGS, are left out.
     """
     return frozenset(calls_of_kind(recording.scopes, *TRAINING))
 

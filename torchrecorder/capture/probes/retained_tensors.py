@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from torchrecorder.capture.autograd.walk import AutogradWalk
-from torchrecorder.capture.internals.access import DisableTorchFunction
+from torchrecorder.capture.internals.access import DisableTorchFunction, without_dispatch_modes
 from torchrecorder.capture.observer import Given, Observer
 from torchrecorder.capture.probes.statistics import Choice, chooses, patterns_of
 from torchrecorder.capture.scope import OpenScope
@@ -88,7 +88,7 @@ class TensorsKept(Observer):
 
 
 def _copy_into(made: _CallTensors, name: str, tensor: Tensor) -> None:
-    with DisableTorchFunction(), torch.no_grad():
+    with DisableTorchFunction(), torch.no_grad(), without_dispatch_modes():
         made[name] = tensor.detach().clone()
 
 

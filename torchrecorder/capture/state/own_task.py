@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 from contextvars import ContextVar
 
+from torchrecorder.capture.internals.access import is_tracing
+
 _recorded: ContextVar[tuple[object, ...]] = ContextVar("torchrecorder_recorded", default=())
 """The marks of the recorders that this task belongs to."""
 
@@ -51,7 +53,10 @@ class OwnTask:
         return self.mark is _CUT
 
     def is_left(self) -> bool:
-        """Whether another task is running."""
+        """Whether another task is running, or ``torch.jit.trace`` a function: what the recorder
+        reads of tensors would be traced, too."""
+        if is_tracing():
+            return True
         if self.mark is None or self.mark in _recorded.get():
             return False
         self.others_ran = True

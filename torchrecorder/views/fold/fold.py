@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from dataclasses import dataclass, replace
 from typing import Any
 
-from torchrecorder.events import OpId, ScopeId, ValueId
+from torchrecorder.events import MODES, OpId, ScopeId, ValueId
 from torchrecorder.graph.align import aligned
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
@@ -114,12 +114,13 @@ def names_of(
 def _scopes_in(
     recording: RecordedRun, block: str, children: Callable[[str], Iterable[str]]
 ) -> Iterator[Scope]:
-    """The scopes in a block, and in the blocks inside it."""
+    """The scopes in a block, and in the blocks and modes inside it: ``no_grad`` names no loop."""
     for item in children(block):
-        if is_block(item):
+        scope = recording.scopes.get(ScopeId(item))
+        if is_block(item) or scope is not None and scope.kind in MODES:
             yield from _scopes_in(recording, item, children)
-        elif item in recording.scopes:
-            yield recording.scopes[ScopeId(item)]
+        elif scope is not None:
+            yield scope
 
 
 def _names(steps: Sequence[Scope | Op]) -> tuple[str, ...]:
