@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from torchrecorder.events import BYTES_OF_GRADIENT, STORED, Gradient, ModuleId, ScopeId, ValueId
+from torchrecorder.events import (
+    BYTES_OF_GRADIENT, MODES, STORED, Gradient, ModuleId, OpId, ScopeId, ScopeKind, ValueId,
+)
 from torchrecorder.graph.nodes import Module, Value
 from torchrecorder.graph.recording import RecordedRun
+
+FUNCTIONS = (ScopeKind.FUNCTION, ScopeKind.CHECKPOINT, *MODES)
+"""Scopes that have no weights of their own."""
 
 
 def without_former(recording: RecordedRun, members: Sequence[str]) -> Sequence[str]:
@@ -56,7 +61,8 @@ class ParameterOwners:
         return owned
 
     def within(self, members: Iterable[str]) -> dict[str, None]:
-        """*members*, with the parameters and buffers of all modules and scopes among them.
+        """*members*, with the parameters and buffers of all modules and scopes among them, and
+        those that functions and modes among them read outside of modules.
 
         Nodes that only a former run had are left out, unless there are no others.
         """
@@ -66,7 +72,22 @@ class ParameterOwners:
             if module not in covered:
                 covered.update(self.modules(module))
                 found.update(dict.fromkeys(map(str, self.by_module(module))))
+        found.update(dict.fromkeys(self._read_by_functions([*found])))
         return found
+
+    def _read_by_functions(self, members: Sequence[str]) -> Iterator[str]:
+        """What the ops in functions and modes read that are in no module among *members*."""
+        recording, inside = self.recording, {*members}
+        for op in filter(None, (recording.ops.get(OpId(member)) for member in members)):
+            around = [*map(recording.scopes.__getitem__, recording.within(op.scope))]
+            if not around or around[0].id not in inside:
+                continue
+            outer = next((scope for scope in around if scope.kind not in FUNCTIONS), None)
+            if outer is None or outer.id not in inside:
+                yield from (
+                    slot.value for slot in op.inputs
+                    if recording.values[slot.value].role in STORED
+                )
 
     def _module(self, member: str) -> ModuleId | None:
         """The module that a scope is a call of, or the module itself."""

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 
 from torchrecorder.annotations.annotation import Numbers
 from torchrecorder.annotations.scope_members import ScopeMembers
+from torchrecorder.annotations.parameter_owners import FUNCTIONS
 from torchrecorder.annotations.parameters import PARAMETERS, TRAINABLE
 from torchrecorder.events import MODES, ModuleId, ScopeId
 from torchrecorder.graph.nodes import Scope
+from torchrecorder.graph.ops_inside import ops_inside
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels
 from torchrecorder.views.view import Box
@@ -129,8 +131,15 @@ class Weights:
 
     def _count(self, numbers: Numbers, scopes: Iterable[str]) -> int:
         """The number of weights in scopes; tied ones count once."""
-        inside = (item for scope in scopes for item in self.inside.scopes(ScopeId(scope)))
+        found = [*map(ScopeId, scopes)]
+        inside: list[str] = [item for scope in found for item in self.inside.scopes(scope)]
+        inside += ops_inside(self.recording, filter(self._is_function, found))
         return int(numbers.of(inside) or 0)
+
+    def _is_function(self, scope: ScopeId) -> bool:
+        """Whether it has no weights of its own, so that it counts which its operations read."""
+        found = self.recording.scopes.get(scope)
+        return found is not None and found.kind in FUNCTIONS
 
     def _calls(self, module: ModuleId | None) -> Mapping[str, int]:
         """The calls of a module, numbered from 1."""

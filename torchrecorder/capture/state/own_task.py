@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from contextvars import ContextVar
 
-from torchrecorder.capture.internals.access import is_tracing
+from torch.jit import is_tracing  # type: ignore[attr-defined]
 
 _recorded: ContextVar[tuple[object, ...]] = ContextVar("torchrecorder_recorded", default=())
 """The marks of the recorders that this task belongs to."""
