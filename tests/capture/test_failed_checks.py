@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import torchrecorder as tr
+from tests.callers import called
 
 
 class Root(nn.Module):
@@ -63,7 +64,8 @@ def test_nan_in_anomaly_mode_is_that_of_a_node(go_back):
     assert recording.ops[failure.op].name == "sqrt"
     assert [run.grad for run in recording.grad_runs if run.failed] == [failure.grad]
     assert note.startswith("torchrecorder: in backward, while running `SqrtBackward0`, given ")
-    assert "made by `model.1` (Root), op `sqrt`, at " in note and "raised" not in note
+    place = f"{called('model', 'Sequential')}.1"
+    assert f"made by `{place}` (Root), op `sqrt`, at " in note and "raised" not in note
     assert recording.failed >= {failure.grad, failure.op}
 
 
