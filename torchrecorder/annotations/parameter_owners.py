@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from torchrecorder.events import (
-    BYTES_OF_GRADIENT, MODES, STORED, Gradient, ModuleId, OpId, ScopeId, ScopeKind, ValueId,
+    BYTES_OF_GRADIENT, MODES, STORED, Gradient, ModuleId, ScopeId, ScopeKind, ValueId,
 )
 from torchrecorder.graph.nodes import Module, Value
 from torchrecorder.graph.recording import RecordedRun
 
 FUNCTIONS = (ScopeKind.FUNCTION, ScopeKind.CHECKPOINT, *MODES)
 """Scopes that have no weights of their own."""
+
+
+class FunctionRead(NamedTuple):
+    """Parameters and buffers that an op reads in the function or mode *scope*, and the module or
+    other scope around this and all functions and modes around it."""
+
+    values: tuple[ValueId, ...]
+    scope: ScopeId
+    around: ScopeId | None
 
 
 def without_former(recording: RecordedRun, members: Sequence[str]) -> Sequence[str]:
@@ -72,22 +82,28 @@ class ParameterOwners:
             if module not in covered:
                 covered.update(self.modules(module))
                 found.update(dict.fromkeys(map(str, self.by_module(module))))
-        found.update(dict.fromkeys(self._read_by_functions([*found])))
+        for read in filter(None, map(self.function_reads.get, list(found))):
+            if read.scope in found and read.around not in found:
+                found.update(dict.fromkeys(read.values))
         return found
 
-    def _read_by_functions(self, members: Sequence[str]) -> Iterator[str]:
-        """What the ops in functions and modes read that are in no module among *members*."""
-        recording, inside = self.recording, {*members}
-        for op in filter(None, (recording.ops.get(OpId(member)) for member in members)):
-            around = [*map(recording.scopes.__getitem__, recording.within(op.scope))]
-            if not around or around[0].id not in inside:
+    @cached_property
+    def function_reads(self) -> Mapping[str, FunctionRead]:
+        """By op: the parameters and buffers that ops directly in functions and modes read."""
+        recording, found = self.recording, dict[str, FunctionRead]()
+        for op in recording.ops.values():
+            scope = op.scope
+            if scope is None or recording.scopes[scope].kind not in FUNCTIONS:
                 continue
-            outer = next((scope for scope in around if scope.kind not in FUNCTIONS), None)
-            if outer is None or outer.id not in inside:
-                yield from (
-                    slot.value for slot in op.inputs
-                    if recording.values[slot.value].role in STORED
+            roles = ((slot.value, recording.values[slot.value].role) for slot in op.inputs)
+            stored = tuple(value for value, role in roles if role in STORED)
+            if stored:
+                outer = (
+                    item for item in recording.within(scope)
+                    if recording.scopes[item].kind not in FUNCTIONS
                 )
+                found[op.id] = FunctionRead(stored, scope, next(outer, None))
+        return found
 
     def _module(self, member: str) -> ModuleId | None:
         """The module that a scope is a call of, or the module itself."""

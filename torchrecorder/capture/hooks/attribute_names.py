@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 from torchrecorder.capture.hooks.call_names import name_of_call
 from torchrecorder.capture.hooks.source import first_local
 from torchrecorder.capture.module_registry import Catalog
-from torchrecorder.capture.module_tree import homes_of
+from torchrecorder.capture.module_tree import homes_of, named_modules
 from torchrecorder.capture.tensors.argument_objects import (
     IN_VARIABLES, NEAR, ObjectPlaces, attributes, every_place, has_place, places_in,
 )
@@ -141,13 +141,13 @@ class AttributeNames:
         the name of that, which has it inside."""
         called = name_of_call(module, frame, source)
         models = {
-            name: value for name, value in self._public().items() if isinstance(value, Module)
+            name: value for name, value in self._public().items() if issubclass(type(value), Module)
         }
         named = [name for name, model in models.items() if model is module]
         if named:
             return module, called if called in named else named[0]
         for name, model in models.items() if self._left > 0 else ():
-            inside = {id(item) for item in Module.modules(model)}
+            inside = {id(item) for _, item in named_modules(model)}
             self._left -= len(inside)
             if id(module) in inside:
                 return model, name

@@ -10,7 +10,9 @@ from typing import Any, Union
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.amounts import exact, of_bytes, of_flops, of_seconds
 from torchrecorder.annotations.annotation import Annotation, Numbers
-from torchrecorder.annotations.parameter_owners import ParameterOwners, own, without_former
+from torchrecorder.annotations.parameter_owners import (
+    FunctionRead, ParameterOwners, own, without_former,
+)
 from torchrecorder.annotations.registry import by_name
 from torchrecorder.annotations.statistics import number, share
 from torchrecorder.graph.nodes import Module
@@ -105,6 +107,10 @@ class _Places:
             for value in own(module):
                 owned.setdefault(value, [self.innermost.get(value, -1)]).extend(scopes)
         self._owned = {value: self._around(starts) for value, starts in owned.items()}
+        for read in ParameterOwners(recording).function_reads.values():
+            for value in read.values:
+                known = self._owned.get(value) or self._around([self.innermost.get(value, -1)])
+                self._owned[value] = {**known, **self._up_to(read)}
 
     def column(self, annotation: Annotation, numbers: Mapping[str, float]) -> list[float | None]:
         """The number of each place."""
@@ -141,7 +147,16 @@ class _Places:
                 found[place] = (found[place] or 0) + numbers[node]
         return found
 
-    def _around(self, starts: Iterable[int]) -> Iterable[int]:
+    def _up_to(self, read: FunctionRead) -> dict[int, None]:
+        """The places of a function and of what is around it, up to the module around it."""
+        end = self.innermost.get(read.around, -1) if read.around is not None else -1
+        found, place = dict[int, None](), self.innermost.get(read.scope, -1)
+        while place not in (-1, end):
+            found[place] = None
+            place = self.parents[place]
+        return found
+
+    def _around(self, starts: Iterable[int]) -> dict[int, None]:
         """*starts* and all places around them, each once."""
         found: dict[int, None] = {}
         for place in starts:
