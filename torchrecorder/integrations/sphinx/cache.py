@@ -49,8 +49,8 @@ class Cache:
         sources = _read(listed)
         if sources is not None:
             name = digest(request.identity(), sources.state())
-            if _is_there(self._recording(name)):
-                _is_there(listed)
+            if _use(self._recording(name)):
+                _use(listed)
                 return name, sources
         recording, sources = request.run()
         name = digest(request.identity(), sources.state())
@@ -76,7 +76,7 @@ class Cache:
         """
         key = repr((sorted(options.items()), suffix, finish is not None))
         path = self.folder / f"{digest(name, key, own_state())}{suffix}"
-        if not _is_there(path):
+        if not _use(path):
             more: dict[str, Any] = {"finish": finish} if finish is not None else {}
             usual = FITTED if suffix in (".svg", ".pdf") and "fit" not in options else {}
             own = fitting({**usual, **options}, suffix)
@@ -97,8 +97,8 @@ class Cache:
         return self.folder / f"{name}.json.gz"
 
 
-def _is_there(path: Path) -> bool:
-    """Whether a file is in the cache; its time of access says that it was used now."""
+def _use(path: Path) -> bool:
+    """Note that a build uses a file, by its time of access; returns whether it is there."""
     try:
         os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
     except OSError:
