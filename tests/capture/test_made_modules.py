@@ -118,3 +118,32 @@ def test_a_parameter_belongs_to_the_construction_of_its_module() -> None:
     assert [*made.values()][-1] is None  # after both constructions
     assert all(value.requires_grad for value in recording.values.values()
                if value.role is Role.PARAMETER)
+
+
+def test_loose_parameters_are_parameters() -> None:
+    """Those of no module count, and have names where lines have; `data` of one is none."""
+    with torchrecorder.Recorder() as recorder:
+        weight = nn.Parameter(torch.randn(4, 3))
+        bias = nn.Parameter(torch.zeros(3), requires_grad=False)
+        data = weight.data
+        ((X @ weight + bias).sum() + data.sum()).backward()
+    recording = recorder.recording
+    found = [value for value in recording.values.values() if value.role is Role.PARAMETER]
+    assert [(value.shape, value.trainable) for value in found] == [((4, 3), True), ((3,), False)]
+    names = [called(name, "") for name in ("weight", "bias")]
+    assert [value.names for value in found] == [(name,) if name else () for name in names]
+    assert recording.annotations["parameters"].total() == 15
+    assert recording.annotations["trainable"].total() == 12
+
+
+def test_a_loose_parameter_that_a_module_is_given_later() -> None:
+    """It has the name of the module from then on, and counts once."""
+    with torchrecorder.Recorder() as recorder:
+        weight = nn.Parameter(torch.randn(4, 4))
+        weight.sum().backward()
+        model = nn.Linear(4, 4, bias=False)
+        model.weight = weight
+        model(X)
+    recording = recorder.recording
+    assert [name.endswith("weight") for name in weights(recording)] == [True]
+    assert recording.annotations["parameters"].total() == 16

@@ -115,6 +115,29 @@ def test_what_a_loop_carries_is_cut_between_names(
     assert f"next: {said}" in texts(figure_of(torchrecorder.record(train, torch.ones(1, 4))))
 
 
+@pytest.mark.parametrize("made_in_run", [False, True])
+@pytest.mark.parametrize("parameter", [False, True])
+def test_loose_weights_of_an_optimizer(made_in_run: bool, parameter: bool) -> None:
+    """The first step folds with the others; what it updates is not its own state."""
+    x, held = torch.ones(5, 3), torch.ones(3)
+
+    def make() -> Tensor:
+        made = torch.randn(3) if made_in_run else held
+        return nn.Parameter(made) if parameter else made.requires_grad_()
+
+    weight = held if made_in_run else make()
+    with torchrecorder.Recorder() as recorder:
+        weight = make() if made_in_run else weight
+        optimizer = torch.optim.SGD([weight], lr=0.1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            (x @ weight).square().sum().backward()
+            optimizer.step()
+    figure = figure_of(recorder.recording)
+    assert [group.count for group in figure.groups] == [3]
+    assert f"next: {'weights' if parameter else '[3]'}" in texts(figure)
+
+
 def test_what_the_last_round_gives_is_one_result() -> None:
     """An op and a module of every round are read in the round; the last is read behind it, too."""
     layer, steps = nn.Linear(4, 1), list(range(4))

@@ -41,9 +41,7 @@ def _names(view: View, arrows: Iterable[Arrow]) -> Iterator[str]:
     """A text for each value: the name of its argument in the next round, or its shape."""
     flows, found = FlowClassifier(view), dict[object, str]()
     for arrow in arrows:
-        flow = flows.kind(arrow)
-        if flow is FlowKind.TENSOR and flows.step(arrow.tail) and flows.step(arrow.head):
-            flow = FlowKind.STATE  # from the step of one round to that of the next
+        flow = flows.kind(arrow, is_between_rounds=True)
         if flow is not FlowKind.TENSOR:
             found.setdefault(flow, f"{flow.value}s")
             continue

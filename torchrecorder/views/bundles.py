@@ -80,8 +80,8 @@ class FlowClassifier:
         """The kind of tensor on each arrow of the view."""
         return [self.kind(arrow) for arrow in self.view.arrows]
 
-    def kind(self, arrow: Arrow) -> FlowKind:
-        """The kind of tensor on *arrow*."""
+    def kind(self, arrow: Arrow, *, is_between_rounds: bool = False) -> FlowKind:
+        """The kind of tensor on *arrow*, which may lead from one round of a loop to the next."""
         if self.view.backward or arrow.value is None:
             return FlowKind.TENSOR
         if self.view.boxes[arrow.tail].kind in _MADE_BEFORE:
@@ -93,7 +93,8 @@ class FlowClassifier:
         if role is not None:
             return FLOW_OF[role]
         tail, head = self.step(arrow.tail), self.step(arrow.head)
-        return FlowKind.STATE if tail and head and tail != head else FlowKind.TENSOR
+        between = tail and head and (tail != head or is_between_rounds)
+        return FlowKind.STATE if between and not value.requires_grad else FlowKind.TENSOR
 
     def is_state(self, arrow: Arrow) -> bool:
         """Whether *arrow* carries state from one step of an optimizer or averaging to another."""

@@ -55,7 +55,7 @@ class HiddenOps:
         made = nodes.made.get(edge)
         if owner is not None:
             return nodes.values.note(tensor, owner, grad=edge, value=made)
-        role, name = nodes.values.search_names(tensor) or (Role.CONSTANT, "")
+        role, name = nodes.values.names.of(tensor) or (Role.CONSTANT, "")
         names = (name,) if name else ()
         return nodes.values.note(tensor, None, role, names, grad=edge, value=made)
 

@@ -20,6 +20,7 @@ from torchrecorder.capture.module_tree import homes_of, named_modules
 from torchrecorder.capture.tensors.argument_objects import (
     IN_VARIABLES, NEAR, ObjectPlaces, attributes, every_place, has_place, places_in,
 )
+from torchrecorder.capture.tensors.entries import TensorNames
 from torchrecorder.events import Role, ScopeKind, SourceLine
 
 _MOST = 100_000
@@ -31,7 +32,7 @@ _OF_PYTORCH = frozenset(vars(Module()))
 _OF_IPYTHON = frozenset(("In", "Out"))
 
 
-class AttributeNames:
+class AttributeNames(TensorNames):
     """Finds the name and role of a tensor of unknown origin."""
 
     def __init__(self, catalog: Catalog) -> None:
@@ -59,16 +60,10 @@ class AttributeNames:
         """The name of *tensor*, if it is an attribute of a running module, in an argument or a
         variable of the outermost call, inside an attribute of a running module, in the state of the
         optimizer that ran last, or in what a region moves, copies or loads."""
-        running = list(self._running())
-        for prefix, module in running:
-            for role, held in homes_of(module):
-                for name, item in held.items():
-                    if item is tensor:
-                        return role, f"{prefix}{name}"
-        known = self.catalog.places.of(tensor)
+        known = self.of_running(tensor) or self.catalog.places.of(tensor)
         if known is not None:
             return known
-        for prefix, module in running:
+        for prefix, module in self._running():
             inside = self._inside(vars(module), tensor)
             if inside is not None:
                 return Role.CONSTANT, prefix + inside
@@ -77,6 +72,15 @@ class AttributeNames:
             return Role.CONSTANT, state
         variable = self._variable(tensor) if self._globals else None
         return variable or self._in_region(tensor)
+
+    def of_running(self, tensor: Tensor) -> tuple[Role, str] | None:
+        """The name of *tensor*, if it is a parameter, buffer or attribute of a running module."""
+        for prefix, module in self._running():
+            for role, held in homes_of(module):
+                for name, item in held.items():
+                    if item is tensor:
+                        return role, f"{prefix}{name}"
+        return None
 
     def _in_region(self, tensor: Tensor) -> tuple[Role, str] | None:
         """The place of *tensor* in the module that is moved, copied or saved, whose caller alone

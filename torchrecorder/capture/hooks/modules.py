@@ -72,8 +72,7 @@ class ModuleScopes:
         self.called: Called | None = None
         self.deferred_exits = regions.deferred_exits = DeferredExits(self.open, self._finish)
         self.direct = regions.direct = DirectCalls(regions.sources, catalog)
-        self.names = AttributeNames(catalog)
-        self.values.search_names = self.names.of
+        self.names = self.values.names = AttributeNames(catalog)
         self.arguments = arguments
 
     def __enter__(self) -> ModuleScopes:
@@ -355,7 +354,7 @@ class ModuleScopes:
             if self.values.peek(tensor) is None
             and (scripted or node_behind(tensor) is None)
             and self.values.name_of(tensor) is None
-            and self.values.search_names(tensor) is None
+            and self.names.of(tensor) is None
         ]
         if unknown:
             op: OpId = self.tape.next_op()

@@ -20,6 +20,10 @@ class Foreign(NamedTuple):
     given: list[tuple[str, weakref.ref[Tensor]]]
     result: weakref.ref[Tensor]
 
+    def living(self) -> list[tuple[str, Tensor]]:
+        """What the module was given, as far as it still exists."""
+        return [(name, tensor) for name, ref in self.given if (tensor := ref()) is not None]
+
 
 class Detached(NamedTuple):
     """A detached tensor that was not read yet: its source, and the number of writes until then."""
@@ -27,6 +31,26 @@ class Detached(NamedTuple):
     result: weakref.ref[Tensor]
     value: ValueId
     seen: int
+
+
+class DetachedTensors:
+    """The detached tensors that were not read yet."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, Detached] = {}
+
+    def add(self, tensor: Tensor, value: ValueId, seen: int) -> None:
+        """*tensor* has the memory of *value*, after so many writes were *seen*."""
+        self._known[id(tensor)] = Detached(weakref.ref(tensor), value, seen)
+
+    def of(self, tensor: Tensor) -> Detached | None:
+        """What is known of *tensor*, if it is one of them."""
+        known = self._known.get(id(tensor))
+        return known if known is not None and known.result() is tensor else None
+
+    def clear(self) -> None:
+        """Forget them."""
+        self._known.clear()
 
 
 class Entry(weakref.ref[Tensor]):
@@ -62,6 +86,16 @@ class Entry(weakref.ref[Tensor]):
         """The memory of the tensor is in *storage* from now on."""
         self.storage = storage
         storage.tensors[self.key] = None
+
+
+class TensorNames:
+    """Finds the role and name of a tensor of unknown origin; implemented by `AttributeNames`."""
+
+    def of(self, tensor: Tensor) -> tuple[Role, str] | None:
+        """The role and name of *tensor*, wherever the program holds it."""
+
+    def of_running(self, tensor: Tensor) -> tuple[Role, str] | None:
+        """The role and name of *tensor*, if a module that is running holds it itself."""
 
 
 class HiddenSource(Protocol):

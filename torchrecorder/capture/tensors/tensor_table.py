@@ -35,7 +35,7 @@ from torchrecorder.capture.tensors.describe import (
 )
 from torchrecorder.capture.tensors.early_reads import EarlyReads
 from torchrecorder.capture.tensors.entries import (
-    Detached, Entry, Foreign, GradSource, around_in, forgetting,
+    DetachedTensors, Entry, Foreign, GradSource, TensorNames, around_in, forgetting,
 )
 from torchrecorder.capture.tensors.storage import Storage, Storages, Write
 from torchrecorder.events import GRAD_SUFFIX, GradEdge, OpId, OpKind, Role, Slot, ValueId, made
@@ -55,14 +55,13 @@ class Values:
         self._forget = forgetting(self.entries, self.aliases, tape.lose)
         self.named: dict[int, tuple[weakref.ref[Tensor], Role, tuple[str, ...]]]
         self.named = known.get("named", {})
-        self.early_reads: EarlyReads
-        self.early_reads = known.get("early_reads") or EarlyReads(tape, self.entries)
-        self.search_names: Callable[[Tensor], tuple[Role, str] | None] = lambda tensor: None
+        self.early_reads: EarlyReads = known.get("early_reads") or EarlyReads(tape, self.entries)
+        self.names = TensorNames()
         self.autograd: GradSource
         self.gradients = BackwardGradients()
         self.passed: Op | None = None
         self.foreign: dict[int, Foreign] = {}
-        self.detached: dict[int, Detached] = {}
+        self.detached = DetachedTensors()
         self.storages: Storages = known.get("storages") or Storages()
         self.spread: Callable[[ValueId, Tensor], None] = lambda value, tensor: None
 
@@ -107,20 +106,19 @@ class Values:
             return self.read(innermost(tensor))
         foreign = self.foreign.pop(id(tensor), None)
         if foreign is not None and foreign.result() is tensor:
-            given = [(name, item) for name, ref in foreign.given if (item := ref()) is not None]
-            return self._adopt_hidden(tensor, foreign.name, self.slots_of(given))
+            return self._adopt_hidden(tensor, foreign.name, self.slots_of(foreign.living()))
         node = node_behind(tensor)
         if node is not None and not self.autograd.is_older(node):
             return self.autograd.hidden.record(tensor)
         before = self._held_before(tensor, self.storages.of(tensor))
         if before is not None:
-            return self._adopt_alias(tensor, before)
+            return self._adopt_made(tensor, before)
         if node is not None:
             return self.autograd.hidden.record(tensor)
         maker = self.gradients.maker_of(tensor)
         if maker is not None:
             return self.note(tensor, maker)
-        found = self.search_names(tensor)
+        found = self.names.of(tensor)
         if found is not None:
             return self._adopt_early(tensor, found[0], (found[1],))
         if isinstance(tensor, Parameter):
@@ -145,8 +143,7 @@ class Values:
         if is_wrapped(tensor):
             inside = innermost(tensor)
             return self.peek(inside) or self.hold(inside, role, name)
-        alias = self.alias_of_known(tensor)
-        return self.note(tensor, None, role, (name,)) if alias is None else alias
+        return self.alias_of_known(tensor) or self.note(tensor, None, role, (name,))
 
     def name_of(self, tensor: Tensor) -> tuple[Role, tuple[str, ...]] | None:
         """The role and names that a module gave *tensor*; None if none did."""
@@ -162,7 +159,7 @@ class Values:
         """The known tensor with the same memory as *tensor*, if there is one."""
         if storage.last is None:
             return None
-        detached = self._known_detached(tensor)
+        detached = self.detached.of(tensor)
         if detached is not None and detached.seen == len(storage.writes):
             return detached.value
         around, unclear = around_in(self.entries, tensor, storage)
@@ -170,15 +167,23 @@ class Values:
             return self.read(around)
         return storage.last if unclear else None
 
-    def _known_detached(self, tensor: Tensor) -> Detached | None:
-        known = self.detached.get(id(tensor))
-        return known if known is not None and known.result() is tensor else None
-
-    def _adopt_alias(self, tensor: Tensor, before: ValueId, names: tuple[str, ...] = ()) -> ValueId:
-        """Add an unseen alias of known memory, as from ``Parameter(x)``."""
+    def _adopt_alias(
+        self, tensor: Tensor, before: ValueId, names: tuple[str, ...] = (), role: Role = Role.INNER
+    ) -> ValueId:
+        """Add an unseen alias of known memory."""
         op = self.tape.next_op()
-        value = self.note(tensor, op, names=names)
+        value = self.note(tensor, op, role, names)
         self.tape.state_op(op, "alias", (Slot("0", before),), (value,), OpKind.PASS)
+        return value
+
+    def _adopt_made(self, tensor: Tensor, before: ValueId) -> ValueId:
+        """Add an alias that unseen code made of known memory. ``Parameter(x)`` is a parameter,
+        unless a running module holds it, which has gathered the shards of one."""
+        if not isinstance(tensor, Parameter) or self.names.of_running(tensor) is not None:
+            return self._adopt_alias(tensor, before)
+        place = len(self.tape.events)
+        value = self._adopt_alias(tensor, before, role=_PARAMETER)
+        self.early_reads.add(self.entries[id(tensor)], place)
         return value
 
     def _adopt_hidden(
@@ -236,11 +241,9 @@ class Values:
             if memory is not None:
                 entry.set_storage(storage)
                 return self._adopt_alias(tensor, memory, entry.names)
-        op = self.tape.next_op()
-        before = entry.value
+        op, slots = self.tape.next_op(), (Slot("0", entry.value),)
         value = self._renote(tensor, entry, op)
         recompute = self.autograd.custom_backward() is not None
-        slots = (Slot("0", before),)
         self.tape.state_op(op, "write in place", slots, (value,), recompute=recompute)
         return value
 
@@ -310,9 +313,9 @@ class Values:
     def expect_alias(self, tensor: Tensor, other: Tensor) -> None:
         """Note that *tensor* is an alias of *other*; it becomes a separate value on its first
         read."""
-        known = self.entries.get(id(other)) or self._known_detached(other)
+        known = self.entries.get(id(other)) or self.detached.of(other)
         if known is not None:
-            self.detached[id(tensor)] = Detached(weakref.ref(tensor), known.value, known.seen)
+            self.detached.add(tensor, known.value, known.seen)
 
     def record_again(self, tensor: Tensor, entry: Entry, grad: GradEdge | None) -> None:
         """Record the value of *tensor* again: autograd tracks it now, or it got a shape."""
@@ -347,8 +350,7 @@ class Values:
         value = value or self.tape.next_value()
         if cls not in USUAL_TYPES and is_dtensor(tensor):
             self.spread(value, tensor)
-        role = entry.role
-        requires_grad = entry.requires_grad
+        role, requires_grad = entry.role, entry.requires_grad
         row = Value(
             value, shape, dtype, device_name(tensor.device), role, entry.names, producer,
             requires_grad, grad, number * size, kind, requires_grad and role is _PARAMETER,
@@ -391,8 +393,8 @@ class Values:
         Otherwise each parameter would keep dozens of them until garbage collection. If that runs
         while a parameter is freed, CPython (3.11) walks a list of freed objects and crashes.
         """
-        tables = self.entries, self.aliases, self.named, self.foreign, self.detached, self.storages
-        for table in tables:
+        for table in (
+            self.entries, self.aliases, self.named, self.foreign, self.detached, self.storages,
+            self.early_reads, self.gradients,
+        ):  # fmt: skip
             table.clear()
-        self.early_reads.clear()
-        self.gradients.clear()
