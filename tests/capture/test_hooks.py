@@ -177,3 +177,17 @@ def test_a_run_with_global_backward_hooks_is_inert(monkeypatch):
         assert_inert(lambda: (nn.Linear(3, 3), (torch.ones(2, 3),), {}))
     finally:
         own.remove()
+
+
+def test_the_module_whose_gradient_a_shared_weight_is_given():
+    """Where a hook runs after accumulation, it is the one that ran last in this pass, not the first
+    that used the weight."""
+    model = nn.ModuleDict({"a": nn.Linear(3, 3), "b": nn.Linear(3, 3)})
+    model["a"].weight = model["b"].weight
+    told = []
+    model["b"].weight.register_post_accumulate_grad_hook(lambda p: told.append(recorder.scopes))
+    with torchrecorder.Recorder(model) as recorder:
+        lost, kept = model["a"](torch.ones(2, 3)), model["b"](torch.ones(2, 3))
+        kept.sum().backward()
+        lost.sum().backward()
+    assert told == [("b",), ("a",)]

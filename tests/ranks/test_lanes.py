@@ -150,6 +150,47 @@ def test_folded_layers_show_what_most_of_them_send():
     sent = tuple(told._replace(scope=layer, op=None) for layer in layers[1:])
     folded = torchrecorder.make_dot(replace(recorder.recording, communications=sent), depth=2)
     assert "×4" in folded.source and "all_reduce, 48 B" in folded.source
+    assert "in 3 of 4 calls" in folded.source
+
+
+def test_what_only_some_micro_batches_send():
+    """Gradients are averaged in the second pass of each step, which folds with the first."""
+    model = nn.Sequential(nn.Sequential(nn.Linear(4, 4), nn.Tanh()), nn.Linear(4, 1))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+
+    def train(rank):
+        for _ in range(2):
+            for _ in range(2):
+                model(X).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        dist.all_reduce(X.clone())
+
+    (recording,) = recorded(train, world=1)
+    (told,) = recording.communications
+    calls = [scope.id for scope in recording.scopes.values() if scope.cls == "Linear"]
+    sent = tuple(told._replace(scope=call, op=None) for call in (calls[2], calls[6]))
+    text = torchrecorder.make_dot(replace(recording, communications=sent)).source
+    assert text.count("all_reduce, 48 B") == text.count("in 2 of 4 calls") == 1
+
+
+def test_training_steps_fold_in_a_lane():
+    """Updated weights and gradients have the names of the weights, with the prefix of the lane."""
+    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1))
+
+    def train(rank):
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(X).sum().backward()
+            optimizer.step()
+
+    run = torchrecorder.merge(recorded(train, world=1))
+    values = run.recording.values.values()
+    names = {name for value in values for name in value.names if "weight" in name}
+    assert len(names) == 4 and all(name.startswith("rank_0.") for name in names)
+    text = torchrecorder.make_dot(run.recording).source
+    assert "×3" in text and "next: weights" in text and "for rank" not in text
 
 
 def test_who_was_waited_for_stands_there_too():

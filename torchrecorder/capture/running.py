@@ -14,8 +14,8 @@ from torchrecorder.capture.hooks.backward import BackwardRuns
 from torchrecorder.capture.internals.access import current_graph_task
 from torchrecorder.capture.scope import scopes_around
 from torchrecorder.capture.tape import Tape
-from torchrecorder.events import GradId, ScopeId
-from torchrecorder.graph.nodes import GradNode, Scope
+from torchrecorder.events import GradEdge, GradId, ScopeId
+from torchrecorder.graph.nodes import GradNode, GradRun, Scope
 
 
 class Running:
@@ -28,7 +28,8 @@ class Running:
         self._reading = threading.RLock()
         self._entered: dict[ScopeId, Scope] = {}
         self._homes: dict[GradId, ScopeId | None] = {}
-        self._feeders: dict[GradId, ScopeId | None] = {}
+        self._next: dict[GradId, tuple[GradEdge | None, ...]] = {}
+        self._feeders: dict[GradId, ScopeId | None] = {}  # where the node ran whose gradients it has
 
     @property
     def is_backward(self) -> bool:
@@ -82,7 +83,11 @@ class Running:
         if isinstance(event, Scope):
             self._entered[event.id] = event
         elif isinstance(event, GradNode):
-            self._homes[event.id] = event.scope
+            self._homes[event.id], self._next[event.id] = event.scope, event.next
             for edge in event.next:
                 if edge is not None:
                     self._feeders.setdefault(edge.grad, event.scope)
+        elif isinstance(event, GradRun):
+            for edge in self._next.get(event.grad, ()):
+                if edge is not None:
+                    self._feeders[edge.grad] = self._homes[event.grad]

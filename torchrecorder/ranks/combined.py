@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, Optional
 
 from torchrecorder.events import (
+    GRAD_SUFFIX,
     GRADIENT_MESSAGE,
     MESSAGE,
     STORED,
@@ -136,11 +137,13 @@ class _CombinedTables:
                 outputs=new.ids(op.outputs),
                 writes=new.ids(op.writes),
             )
+        stored = {name for value in recording.values.values() if value.role in STORED
+                  for name in value.names}
         for value in recording.values.values():
-            stored = value.role in STORED
+            own = stored.issuperset(name.removesuffix(GRAD_SUFFIX) for name in value.names)
             self.values[new.id(value.id)] = value.replace(
                 id=new.id(value.id),
-                names=tuple(_with_prefix(prefix, name) for name in value.names) if stored
+                names=tuple(_with_prefix(prefix, name) for name in value.names) if own
                 else value.names,
                 producer=new.id(value.producer),
                 grad=new.edge(value.grad),

@@ -140,7 +140,7 @@ class Captions:
             lines.extend(Text(line) for line in self.weights.lines(scope, box, single))
         lines.extend(Text(line) for line in self._differing(scope, box))
         if self.style.details:
-            lines.extend(map(Text, self.sent.closed(scope.id, box.count)))
+            lines.extend(map(Text, self.sent.closed(box.members)))
         if scope.failed:
             lines.extend(self._failure(scope.id))
         return tuple(lines)

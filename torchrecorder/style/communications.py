@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from torchrecorder.annotations.amounts import of_bytes, of_seconds
 from torchrecorder.annotations.communication import size
@@ -39,24 +39,32 @@ class SentCaptions:
             elif called is not None:
                 self._own.setdefault(called, []).append(communication)
 
-    def closed(self, scope: ScopeId, count: int = 1) -> list[str]:
-        """Communication in a closed scope; of *count* folded siblings, in most of them."""
-        return self._usual(self._inside, scope, count)
+    def closed(self, members: Iterable[str]) -> list[str]:
+        """Communication in a closed scope: in the outermost of its *members*, one for each repeat.
+        """
+        if not self._inside:
+            return []
+        found = [ScopeId(member) for member in members if member in self.recording.scopes]
+        inside = set(found)
+        outermost = [
+            scope for scope in found if self.recording.scopes[scope].parent not in inside
+        ]
+        return self._usual(self._inside, outermost)
 
     def open(self, scope: ScopeId, count: int = 1) -> list[str]:
-        """Communication directly in an open scope, outside of its ops; the same of siblings."""
-        return self._usual(self._own, scope, count)
+        """Communication directly in an open scope and its *count* - 1 siblings, outside of ops."""
+        return self._usual(self._own, self._siblings(scope, count))
 
     def _usual(
-        self, sent: Mapping[ScopeId, list[Communication]], scope: ScopeId, count: int
+        self, sent: Mapping[ScopeId, list[Communication]], scopes: Sequence[ScopeId]
     ) -> list[str]:
-        if not sent:
+        """What most of those *scopes* send that send anything, and how many these are."""
+        if sent.keys().isdisjoint(scopes):
             return []
-        lines = [
-            tuple(_lines(sent.get(sibling, ()), self.purposes))
-            for sibling in self._siblings(scope, count)
-        ]
-        return [*Counter(lines).most_common(1)[0][0]]
+        lines = [tuple(_lines(sent.get(scope, ()), self.purposes)) for scope in scopes]
+        usual, some = Counter(filter(None, lines)).most_common(1), len(lines) - lines.count(())
+        share = [f"in {some} of {len(lines)} calls"] if some < len(lines) else []
+        return [*usual[0][0], *share]
 
     def _siblings(self, scope: ScopeId, count: int) -> list[ScopeId]:
         """*scope* and those after it that are folded with it."""
