@@ -29,7 +29,7 @@ class Running:
         self._entered: dict[ScopeId, Scope] = {}
         self._homes: dict[GradId, ScopeId | None] = {}
         self._next: dict[GradId, tuple[GradEdge | None, ...]] = {}
-        self._feeders: dict[GradId, ScopeId | None] = {}  # where the node ran whose gradients it has
+        self._feeders: dict[GradId, ScopeId | None] = {}  # where what gives it gradients ran
 
     @property
     def is_backward(self) -> bool:
