@@ -137,3 +137,22 @@ def test_arguments_have_the_names_of_the_operator():
     (found,) = (each for each in recording.ops.values() if each.name == "flex_attention")
     assert [slot.name for slot in found.inputs][:3] == ["query", "key", "value"]
     assert ("scale", "0.25") in found.arguments
+
+
+def test_each_training_step_has_the_same_operations():
+    """What PyTorch traces in the backward pass is not recorded; gradients are results of the pass.
+    """
+    model, x = Either(), torch.ones(2, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with tr.Recorder(model) as recorder:
+        for _ in range(2):
+            model(x).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    recording = recorder.recording
+    names = [op.name for op in recording.ops.values()]
+    assert names == 2 * ["sum", "gt", "cond", "mul", "sum", "backward", *4 * ["add_"]]
+    assert [scope.cls for scope in recording.scopes.values()] == 2 * ["Either", "SGD"]
+    updates = [op for op in recording.ops.values() if op.name == "add_"]
+    gradients = [recording.values[op.inputs[1].value].producer for op in updates]
+    assert {recording.ops[maker].name for maker in gradients} == {"backward"}

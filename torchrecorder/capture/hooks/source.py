@@ -53,6 +53,7 @@ _TORCH = os.path.dirname(torch.__file__) + os.sep
 OURS = str(Path(os.path.abspath(__file__)).parents[2]) + os.sep
 """The folder of this package."""
 
+_OF_OPERATORS = os.path.join(OURS, "capture", "modes", "higher_order.py")
 _ENTRY = os.path.join(OURS, "integrations", "targets.py")
 _END = "-"
 """Code of torchrecorder that runs scripts for the shell or documentation: the walk ends there,
@@ -61,6 +62,7 @@ because frames outside are not the user's."""
 _MODULE = ScopeKind.MODULE
 _INSIDE, _PRETENDED, _COMPILED, _OF_MODULE = object(), object(), object(), object()
 _INIT = "__init__"
+_OPERATORS = os.path.join(_TORCH, "_higher_order_ops", "")
 _FORWARDS = "forward", "__call__"
 _LIMIT = 200
 
@@ -103,7 +105,8 @@ def _pytorch_codes() -> dict[CodeType, object]:
 
 class InternalWork(Exception):
     """The op is internal to PyTorch, not the user's: on the shape of a fake tensor, on the saved
-    state of a checkpoint, or for a tensor that another process has sent.
+    state of a checkpoint, for a tensor that another process has sent, or in the backward of a
+    higher-order operator, which traces its functions.
     """
 
 
@@ -227,9 +230,11 @@ class Sources:
 
     def _called_in(self, frame: FrameType) -> Module | None:
         """The module of which *frame* runs the ``forward``, or the ``__call__`` without hooks."""
-        module = first_local(frame)
+        module, caller = first_local(frame), frame.f_back
         if not isinstance(module, Module):
             return None
+        if caller is not None and caller.f_code.co_filename == _OF_OPERATORS:
+            return None  # the graph of a higher-order operator, which is one op
         is_around = frame.f_code.co_name == "__call__" and runs_hooks(type(module))
         return None if is_around else module
 
@@ -295,6 +300,8 @@ class Sources:
     def _meet(self, code: CodeType) -> object:
         """The place of *code*, which is not known yet."""
         place = _OF_MODULE if code.co_name == _INIT else self._place(code)
+        if code.co_name == "backward" and code.co_filename.startswith(_OPERATORS):
+            place = _PRETENDED
         if code.co_name in _FORWARDS:
             self._forwards.add(id(code))
         self._places[id(code)] = place
