@@ -245,7 +245,8 @@ def test_mistakes_of_the_factory_are_the_users():
     with pytest.raises(ValueError, match="no such size: 2") as caught:
         torchrecorder.plan(factories.failing, {"tp": 2}, num_workers=1)
     (note,) = caught.value.__notes__
-    assert "raised in plan by rank 0 (tp=0)" in note and "factories.py" in note
+    assert note == "torchrecorder: raised in plan by rank 0 (tp=0)"
+    assert "factories.py" in str(caught.value.__cause__)
 
 
 def test_mistakes_of_the_model_show_where():

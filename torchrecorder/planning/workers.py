@@ -8,6 +8,7 @@ import pickle
 import traceback
 from collections.abc import Callable, Iterable
 from multiprocessing.connection import wait
+from multiprocessing.pool import RemoteTraceback
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -142,9 +143,8 @@ def _read_error(path: Path, where: str) -> Exception:
     data, notes, text = pickle.loads(path.read_bytes())
     error: Exception = pickle.loads(data)
     lines = [line for line in text.splitlines() if line not in notes]
-    error.__notes__ = [  # type: ignore[attr-defined]
-        *notes, f"torchrecorder: raised in plan by {where}:\n" + "\n".join(lines)
-    ]
+    error.__notes__ = [*notes, f"torchrecorder: raised in plan by {where}"]  # type: ignore
+    error.__cause__ = RemoteTraceback("\n".join(lines))
     return error
 
 
