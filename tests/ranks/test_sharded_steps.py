@@ -61,3 +61,27 @@ def test_steps_fold(world: int) -> None:
     view.check()
     assert [cluster.count for cluster in view.clusters.values()].count(4) == 1
     assert not any(box.kind is BoxKind.CONSTANT for box in view.boxes.values())
+
+
+def test_each_weight_is_given_to_the_next_step_once() -> None:
+    """FSDP reads the local part of a weight, and the optimizer the whole: they are one."""
+    from torch.distributed.device_mesh import init_device_mesh
+
+    with process_group(world=2):
+        model = nn.Sequential(*(Block() for _ in range(4)))
+        mesh = init_device_mesh("cpu", (2,))
+        for block in model:
+            fully_shard(block, mesh=mesh)
+        fully_shard(model, mesh=mesh)
+        optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
+        with torchrecorder.Recorder(model) as recorder:
+            for _ in range(2):
+                model(torch.ones(2, 4)).sum().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+    recording = torchrecorder.merge([recorder.recording]).recording
+    for found in (recorder.recording, recording):
+        dot = torchrecorder.make_dot(found).source
+        assert "→ 16 gradients" in dot and "→ 16 weights, 48 state tensors" in dot
+    view = make_view(recording, ViewOptions(depth=3))
+    assert sorted(cluster.count for cluster in view.clusters.values())[-2:] == [4, 4]

@@ -45,6 +45,19 @@ def own_outputs(values: Mapping[ValueId, Value], op: Op) -> Sequence[ValueId]:
     return found
 
 
+def first_in_memory(recording: Relations, value: ValueId) -> ValueId:
+    """The first result that lies in the memory of *value*: itself, unless it has no name and is a
+    further view of what its op wrote, such as the local part of a `DTensor`."""
+    values, producer = recording.values, recording.values[value].producer
+    op = recording.ops.get(producer) if producer is not None else None
+    if op is None or value not in op.writes or values[value].names:
+        return value
+    if values[value].storage == NO_STORAGE:
+        return value
+    storage, writes = values[value].storage, frozenset(op.writes)
+    return next(item for item in op.outputs if item in writes and values[item].storage == storage)
+
+
 def lasting_outputs(values: Mapping[ValueId, Value], op: Op) -> Sequence[ValueId]:
     """Those outputs without the gradients that a backward pass leaves in its leaves.
 

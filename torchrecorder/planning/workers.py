@@ -8,7 +8,6 @@ import pickle
 import traceback
 from collections.abc import Callable, Iterable
 from multiprocessing.connection import wait
-from multiprocessing.pool import RemoteTraceback
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +17,10 @@ from torchrecorder.planning.layout import MeshLayout
 from torchrecorder.ranks.digest import Digest
 from torchrecorder.ranks.digest_codec import DigestDecoder
 from torchrecorder.recording import LIMIT, Recording, load
+
+
+class TracebackOfRank(Exception):
+    """The traceback of an exception in the process of a rank, as text."""
 
 
 class PlanJob(NamedTuple):
@@ -144,7 +147,7 @@ def _read_error(path: Path, where: str) -> Exception:
     error: Exception = pickle.loads(data)
     lines = [line for line in text.splitlines() if line not in notes]
     error.__notes__ = [*notes, f"torchrecorder: raised in plan by {where}"]  # type: ignore
-    error.__cause__ = RemoteTraceback("\n".join(lines))
+    error.__cause__ = TracebackOfRank("\n".join(lines))
     return error
 
 

@@ -15,6 +15,7 @@ from torchrecorder.events import (
     CALLED, MODES, OpId, OpKind, Role, ScopeId, ScopeKind, Slot, ValueId,
 )
 from torchrecorder.graph.nodes import Op
+from torchrecorder.graph.structural_hash import first_in_memory
 from torchrecorder.recording import Recording
 
 CONVERSIONS = ("_FromTorchTensor", "_ToTorchTensor", "Redistribute", "RegisterPostBackwardFunction")
@@ -162,7 +163,7 @@ class _Bypass:
     def _find(self, value: ValueId) -> tuple[ValueId, ...]:
         producer = self.recording.values[value].producer
         if producer is None or producer not in self.removed:
-            return (value,)
+            return (first_in_memory(self.recording, value),)
         found: dict[ValueId, None] = {}
         for slot in self.recording.ops[producer].inputs:
             if slot.value != value:

@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from torchrecorder.annotations.amounts import of_bytes
-from torchrecorder.events import GRADIENT_MESSAGE, MESSAGE, OpId, ValueId
+from torchrecorder.events import GRADIENT_MESSAGE, MESSAGE, NO_STORAGE, OpId, ValueId
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.structural_hash import first_in_memory
 from torchrecorder.style import labels
 from torchrecorder.style.captions import Captions
 from torchrecorder.style.circles import is_symbol
@@ -104,7 +105,6 @@ def _numbers(view: View, drawn: Iterable[Bundle]) -> dict[tuple[str, FlowKind], 
     be given those of its last round.
     """
     found: dict[tuple[str, FlowKind], set[object]] = {}
-    values = view.recording.values
     folded: set[tuple[str, FlowKind]] = set()
     for bundle in drawn:
         key = bundle.first.tail, bundle.flow
@@ -112,9 +112,8 @@ def _numbers(view: View, drawn: Iterable[Bundle]) -> dict[tuple[str, FlowKind], 
         tail, head = view.boxes[bundle.first.tail], view.boxes[bundle.first.head]
         if tail.instances and tail.id in view.recording.weight_loops:
             continue  # each repeat has one, of its own shape
-        named = bundle.flow in _COUNTED and view.copies(tail) > 1
-        items = found.setdefault(key, set())
-        items.update(named and values[value].names or value for value in carried)
+        items, is_counted = found.setdefault(key, set()), bundle.flow in _COUNTED
+        items.update(_tensor_of(view.recording, item) if is_counted else item for item in carried)
         if bundle.flow in _COUNTED and view.copies(head) > view.copies(tail):
             folded.add(key)
     numbers = {key: len(items) for key, items in found.items()}
@@ -125,6 +124,12 @@ def _numbers(view: View, drawn: Iterable[Bundle]) -> dict[tuple[str, FlowKind], 
         read = [value for value in given if not inside.issuperset(readers.get(value, ()))]
         numbers[key] = max(numbers[key], len(read) // view.copies(box))
     return numbers
+
+
+def _tensor_of(recording: RecordedRun, item: ValueId) -> object:
+    """The name of a weight or gradient, which each write or repeat makes anew; else its memory."""
+    value = recording.values[first_in_memory(recording, item)]
+    return value.names or (value.storage if value.storage != NO_STORAGE else item)
 
 
 def _given(
