@@ -174,6 +174,26 @@ def test_what_only_some_micro_batches_send():
     assert text.count("all_reduce, 48 B") == text.count("in 2 of 4 calls") == 1
 
 
+def test_what_an_optimizer_sends_stands_there_alone():
+    """Not at the lane around it, too. Each lane has one optimizer, which is for all modules."""
+    def train(rank):
+        model = nn.Sequential(*(nn.Linear(4, 4) for _ in range(rank + 1)))
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        model(X).sum().backward()
+        optimizer.step()
+        dist.all_reduce(X.clone())
+
+    found = []
+    for recording in recorded(train, world=2):
+        (step,) = [each.id for each in recording.scopes.values() if each.cls == "SGD"]
+        (told,) = recording.communications
+        sent = (told._replace(scope=step, op=None),)
+        found.append(replace(recording, communications=sent))
+    text = torchrecorder.make_dot(torchrecorder.merge(found).recording).source
+    assert text.count("optimizer SGD") == 2
+    assert text.count("all_reduce, 48 B") == 2 and "for rank" not in text
+
+
 def test_training_steps_fold_in_a_lane():
     """Updated weights and gradients have the names of the weights, with the prefix of the lane."""
     model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1))

@@ -56,7 +56,7 @@ class Captions:
         self.weights = Weights(recording)
         self.differences = Differences(recording)
         self.usual = labels.usual_dtype(recording)
-        self.sent = SentCaptions(recording)
+        self.sent = SentCaptions(view)
         self.renamed = Renaming(style.rename)
         self.composites = Composites(recording, self.renamed.cls)
         self.regions = RegionCaptions(recording)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from torchrecorder.annotations.amounts import of_bytes, of_seconds
 from torchrecorder.annotations.communication import size
 from torchrecorder.events import CALLED, Communication, ScopeId
-from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.views.view import View
 
 SHORTEST = 1e-4
 """Waits shorter than this, in seconds, are not shown."""
@@ -18,10 +18,10 @@ MOST = 4
 
 
 class SentCaptions:
-    """Captions of communication of one recording."""
+    """Captions of communication in one view."""
 
-    def __init__(self, recording: RecordedRun) -> None:
-        self.recording = recording
+    def __init__(self, view: View) -> None:
+        self.recording = recording = view.recording
         rank = recording.run.rank
         groups = rank.groups if rank is not None else ()
         self.purposes = {group.name: group.purpose for group in groups}
@@ -36,7 +36,7 @@ class SentCaptions:
             called = next(calls, None)
             if communication.op is not None:
                 self._of.setdefault(communication.op, []).append(communication)
-            elif called is not None:
+            elif called is not None and communication.scope not in view.box_of:
                 self._own.setdefault(called, []).append(communication)
 
     def closed(self, members: Iterable[str]) -> list[str]:

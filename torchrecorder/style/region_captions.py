@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import cached_property
 from itertools import takewhile
 
@@ -81,14 +81,33 @@ def modules_of_optimizers(recording: RecordedRun) -> Mapping[ScopeId, str]:
 
     Steps without named weights, or with those of more than `MOST` modules, are left out.
     """
-    steps = (scope for scope in recording.scopes.values() if scope.kind is ScopeKind.OPTIMIZER)
-    weights = {scope.id: _weights(recording, scope) for scope in steps}
-    if len(set(weights.values())) < 2:
-        return {}
+    lanes: dict[str, dict[ScopeId, frozenset[str]]] = {}
+    for scope in recording.scopes.values():
+        outermost = recording.weight_updates.get(scope.id) == scope.id
+        if scope.kind is ScopeKind.OPTIMIZER and outermost:
+            lane = _lane(recording, scope)
+            lanes.setdefault(lane, {})[scope.id] = _weights(recording, scope, lane)
     every = [
         value.names[0] for value in recording.values.values()
         if value.role is Role.PARAMETER and value.trainable and value.names
     ]
+    found: dict[ScopeId, str] = {}
+    for lane, weights in lanes.items():
+        found |= _for_modules(weights, [name.removeprefix(lane) for name in every])
+    return found
+
+
+def _lane(recording: RecordedRun, step: Scope) -> str:
+    """The prefix of the names in the lane of a joined recording that *step* ran in; else empty."""
+    outermost = recording.scopes[recording.within(step.id)[-1]]
+    is_lane = outermost.kind is ScopeKind.FUNCTION and outermost.path
+    return f"{outermost.path}." if is_lane else ""
+
+
+def _for_modules(
+    weights: Mapping[ScopeId, frozenset[str]], every: Sequence[str]
+) -> dict[ScopeId, str]:
+    """The texts for steps with these *weights*, of *every* weight there is."""
     modules = {names: _modules(names, every) for names in {*weights.values()}}
     if len(set(modules.values())) < 2:
         return {}
@@ -99,8 +118,9 @@ def modules_of_optimizers(recording: RecordedRun) -> Mapping[ScopeId, str]:
     }
 
 
-def _weights(recording: RecordedRun, step: Scope) -> frozenset[str]:
-    """The dotted names of the parameters that *step* reads itself or the gradients of."""
+def _weights(recording: RecordedRun, step: Scope, prefix: str) -> frozenset[str]:
+    """The dotted names, without a *prefix*, of the parameters that *step* reads itself or the
+    gradients of."""
     read = {
         slot.value
         for op in ops_inside(recording, [step.id])
@@ -108,7 +128,7 @@ def _weights(recording: RecordedRun, step: Scope) -> frozenset[str]:
     }
     values = [recording.values[value] for value in read]
     return frozenset(
-        value.names[0].removesuffix(GRAD_SUFFIX)
+        value.names[0].removesuffix(GRAD_SUFFIX).removeprefix(prefix)
         for value in values
         if names_gradient(value.names) or value.role is Role.PARAMETER and value.names
     )
