@@ -65,7 +65,7 @@ def found(stop: tuple[int, ...], *graphs: Sequence[TracedOp]) -> tuple[str | Non
     traced.graphs = [TracedGraph(tuple(calls), None, False) for calls in graphs]
     traced.graphs[0].stop = Stop("a reason", at(*stop), True)
     traced.runs = list(range(len(graphs)))
-    matched = Matched(traced, [Candidate(each, frozenset(), ()) for each in OPS], {})
+    matched = Matched(traced, [Candidate(each, {}, ()) for each in OPS], {})
     (one,) = breaks(traced, matched, [*SCOPES, *OPS])
     assert one.graph == 1 and one.source == (at(*stop)[0] if stop else None)
     assert [graph.number for graph in _graphs(traced, matched)] == [*range(1, len(graphs) + 1)]
@@ -106,7 +106,7 @@ def test_a_call_between_two_others_is_an_operation_between_theirs() -> None:
     traced = Traced(lambda file: file, fused=False)
     calls = (call("sin", 1), call("exp", 50), call("cos", 2), call("tan", 3))
     traced.graphs, traced.runs = [TracedGraph(calls, None, False)], [0]
-    matched = Matched(traced, [Candidate(each, frozenset(), ()) for each in ops], {})
+    matched = Matched(traced, [Candidate(each, {}, ()) for each in ops], {})
     assert list(matched.graphs) == ["sin1", "exp2", "cos3", "tan5"]
     assert matched.unmatched == {0: []}
 

@@ -10,7 +10,7 @@ import torchrecorder as tr
 from torchrecorder.capture.compiled import second_run
 from torchrecorder.capture.compiled.match import Matched
 from torchrecorder.capture.compiled.traced import Traced
-from torchrecorder.events import UNMATCHED
+from torchrecorder.events import COMPILED_GRAPH, UNMATCHED
 from torchrecorder.export.explorer.facts import Facts
 from torchrecorder.views.full_view import whole
 
@@ -176,3 +176,32 @@ def test_what_is_no_op_shows_why(tmp_path):
     assert tr.load(recording.save(tmp_path / "run.json")) == recording
     rows = dict(Facts(whole(recording), {}, similar=False).run())
     assert "1 of them no op (only compiled)" in rows["compiled"]
+
+
+class Scaled(nn.Module):
+    """A layer; with a graph break behind it if its result is scaled by a number."""
+
+    def __init__(self, scaled):
+        super().__init__()
+        self.layer, self.scaled = nn.Linear(4, 4), scaled
+
+    def forward(self, x):
+        x = self.layer(x)
+        if self.scaled:
+            x = x * x.max().item()
+        return x.tanh()
+
+
+def test_a_graph_that_runs_for_other_modules():
+    """Each of its runs has the ops of the module that it ran for."""
+    model = nn.Sequential(*map(Scaled, (False, True, False, True)))
+    recording = tr.record(model, torch.ones(2, 4), compiled=True)
+    shared = [graph for graph in recording.compiled_graphs if graph.runs == 2]
+    numbers = recording.measured[COMPILED_GRAPH]
+    ops = [op for op in recording.ops.values() if op.name in ("linear", "tanh", "mul", "max")]
+    assert all(numbers[op.id] > 0 for op in ops)
+    for graph in shared:
+        inside = [op for op in ops if numbers[op.id] == graph.number]
+        assert len(inside) == 2 * graph.calls
+        assert len({recording.scopes[op.scope].path.split(".")[0] for op in inside}) == 2
+    assert shared or len(recording.compiled_graphs) > 4  # older compilers share none

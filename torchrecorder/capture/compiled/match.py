@@ -33,10 +33,11 @@ _SLACK = 16
 
 
 class Candidate(NamedTuple):
-    """An op that may be in a graph, the modules in whose calls it ran, and its results' shapes."""
+    """An op that may be in a graph, the modules in whose calls it ran, by class, and its results'
+    shapes."""
 
     op: Op
-    modules: frozenset[ModuleId]
+    modules: Mapping[ModuleId, str]
     shapes: _Shapes
 
 
@@ -50,10 +51,14 @@ class Span(NamedTuple):
 
 @dataclass
 class _GraphCall:
-    """A call in one run of a graph, its innermost module, and where its op lies, if found."""
+    """A call in one run of a graph, its innermost module, and where its op lies, if found.
+
+    A graph may run again for other modules of the same classes, of which the first was traced.
+    """
 
     op: TracedOp
     module: ModuleId | None
+    cls: str | None  # of the module, which is this one or another
     place: int | None = None
 
     @property
@@ -86,7 +91,12 @@ class Matched:
         self.found: dict[int, list[tuple[TracedOp, int]]] = {}
         self._places = self._index()
         self._used: set[int] = set()
-        runs = [(number, list(self._calls(traced.graphs[number].ops))) for number in traced.runs]
+        classes = {module: cls for item in candidates for module, cls in item.modules.items()}
+        runs, ran = list[tuple[int, list[_GraphCall]]](), set[int]()
+        for number in traced.runs:
+            again = classes if number in ran else {}
+            runs.append((number, list(self._calls(traced.graphs[number].ops, again))))
+            ran.add(number)
         calls = [call for _, run in runs for call in run]
         self._match_lines(calls)
         self._fill_gaps(calls)
@@ -123,11 +133,15 @@ class Matched:
                 places.setdefault(op.source[:2], []).append(place)
         return places
 
-    def _calls(self, ops: Sequence[TracedOp]) -> Iterator[_GraphCall]:
-        """The calls in one run of a graph."""
+    def _calls(
+        self, ops: Sequence[TracedOp], classes: Mapping[ModuleId, str]
+    ) -> Iterator[_GraphCall]:
+        """The calls in one run of a graph; not the first if there are *classes* of modules."""
         for op in ops:
             around = (self.modules.get(module) for module in reversed(op.modules))
-            yield _GraphCall(op, next(filter(None, around), None))
+            module = next(filter(None, around), None)
+            cls = classes.get(module) if module is not None else None
+            yield _GraphCall(op, module if cls is None else None, cls)
 
     def _match_lines(self, calls: Sequence[_GraphCall]) -> None:
         """Match calls by line, module and shapes: as many as possible in run order."""
@@ -160,8 +174,10 @@ class Matched:
         return self._inside(call, place) and _can_be_equal(call.op.shapes, shapes)
 
     def _inside(self, call: _GraphCall, place: int) -> bool:
-        """Whether a candidate ran in the module of a call, if that is known."""
-        return call.module is None or call.module in self.candidates[place].modules
+        """Whether a candidate ran in the module of a call, or one of its class, if known."""
+        modules = self.candidates[place].modules
+        fits = call.cls is None or call.cls in modules.values()
+        return fits and (call.module is None or call.module in modules)
 
     def _fill_gaps(self, calls: Sequence[_GraphCall]) -> None:
         """Match calls without an op on their line, between the matches before and after them."""

@@ -127,15 +127,15 @@ class SecondRun:
 def _candidates(events: Sequence[Event], calls: set[ScopeId | None]) -> Iterator[Candidate]:
     """The ops in *calls*, in run order, each with the modules in whose calls it ran."""
     inside: dict[ScopeId, bool] = {}
-    modules: dict[ScopeId | None, frozenset[ModuleId]] = {None: frozenset()}
+    modules: dict[ScopeId | None, Mapping[ModuleId, str]] = {None: {}}
     shapes: dict[ValueId, tuple[int, ...]] = {}
     ops: list[Op] = []
     for event in events:
         if isinstance(event, Scope):
             around = event.parent
             inside[event.id] = event.id in calls or around is not None and inside[around]
-            own = () if event.module is None else (event.module,)
-            modules[event.id] = modules[around].union(own)
+            own = {} if event.module is None else {event.module: event.cls}
+            modules[event.id] = {**modules[around], **own}
         elif isinstance(event, Op) and event.scope is not None:
             if event.kind is not OpKind.HIDDEN and not event.recompute and inside[event.scope]:
                 ops.append(event)
