@@ -337,7 +337,8 @@ def test_weights_stand_in_their_modules_although_an_optimizer_reads_them() -> No
 
 
 def test_steps_of_a_model_with_such_weights_are_one_cluster() -> None:
-    """The first one too: its weights stand outside of it, as those of the others do."""
+    """The first one too: weights that a step has written stand in the module that reads them next,
+    as those from before do, so that blocks fold with one box for the weight of each."""
     model = torch.nn.Sequential(Scaled(), Scaled(), Scaled())
     optimizer = torch.optim.AdamW(model.parameters())
     with torchrecorder.Recorder(model) as recorder:
@@ -349,6 +350,9 @@ def test_steps_of_a_model_with_such_weights_are_one_cluster() -> None:
     view.check()
     counts = Counter(cluster.count for cluster in view.clusters.values())
     assert counts[4] == 1 and counts[3] == 1, counts
+    (weight,) = (box for box in view.boxes.values() if box.kind is BoxKind.PARAMETER)
+    assert weight.cluster is not None and view.clusters[weight.cluster].count == 3
+    assert not [arrow for arrow in view.arrows if arrow.head == weight.id]
 
 
 class Classifier(torch.nn.Module):

@@ -38,12 +38,13 @@ def next_round(view: View, back: Iterable[Arrow]) -> str:
 
 
 def _names(view: View, arrows: Iterable[Arrow]) -> Iterator[str]:
-    """A text for each value: the name of its argument in the next round, or its shape."""
-    flows, found = FlowClassifier(view), dict[object, str]()
+    """A text for each value: the name of its argument in the next round, or its shape; then what
+    other kinds of tensors there are."""
+    flows, found, kinds = FlowClassifier(view), dict[object, str](), set[FlowKind]()
     for arrow in arrows:
         flow = flows.kind(arrow, is_between_rounds=True)
         if flow is not FlowKind.TENSOR:
-            found.setdefault(flow, f"{flow.value}s")
+            kinds.add(flow)
             continue
         name, _, place = arrow.slot.partition(".")
         if name in PLAIN or not name or name.isdigit():
@@ -53,6 +54,7 @@ def _names(view: View, arrows: Iterable[Arrow]) -> Iterator[str]:
     values = view.recording.values
     for value, name in found.items():
         yield name or labels.value(values[value])  # type: ignore[index]
+    yield from (f"{flow.value}s" for flow in FlowKind if flow in kinds)
 
 
 def runs_again(recording: RecordedRun, drawn: Box | Cluster, head: str) -> bool:

@@ -92,7 +92,8 @@ class _Whole:
         for name, value in slots:
             producer = values[value].producer
             if producer in ops:
-                self.arrows.append(Arrow(producer, head, value, name))
+                in_module = cluster not in self.steps and value in self._updated
+                self.arrows.append(Arrow(value if in_module else producer, head, value, name))
             else:
                 self.arrows.append(Arrow(value, head, value, name))
                 self.readers.setdefault(value, {})[head] = cluster
@@ -170,39 +171,64 @@ class _Whole:
         """The scopes that determine the cluster of *value*: those that read it.
 
         Readers that only a former run had do not count. A weight is in its module although the step
-        of an optimizer reads it as well; but not if the model runs again after the step, so that
-        all calls of it have the same boxes.
+        of an optimizer reads it as well. Outside of modules it is not, if something reads it again
+        after the step: all rounds of a loop have the same boxes.
         """
         former = self.recording.former
         readers = self.readers[value]
         now = {head: around for head, around in readers.items() if head not in former} or readers
         inside = [around for around in now.values() if around not in self.steps]
-        if not inside or any(around in self._renewing for around in now.values()):
-            return list(now.values())
-        return inside
+        again = any(around in self._renewing for around in now.values())
+        if inside and not (again and not self._in_module(self.nesting.common(inside))):
+            return inside
+        return list(now.values())
+
+    def _in_module(self, scope: str | None) -> bool:
+        return scope is not None and is_in_module(self.recording, ScopeId(scope))
 
     @cached_property
     def _renewing(self) -> set[str | None]:
         """The steps that write weights which are read after them, by other than steps."""
-        consumers = self.recording.consumers if self.steps else {}
         return {
             op.scope
             for op in self.ops.values()
             if op.scope in self.steps
             for value in op.writes
-            if value in self.stored
-            for reader in consumers.get(value, ())
-            if reader in self.ops and self.ops[reader].scope not in self.steps
+            if value in self.stored and self._readers_after(value)
         }
+
+    def _readers_after(self, value: ValueId) -> list[str | None]:
+        """The scopes, other than steps, in which ops read what a step wrote."""
+        readers = [self.ops.get(op) for op in self.recording.consumers.get(value, ())]
+        return [op.scope for op in readers if op is not None and op.scope not in self.steps]
+
+    @cached_property
+    def _updated(self) -> dict[ValueId, str]:
+        """The weights that a step of an optimizer has written, each with the module that reads it.
+
+        There it has a box, as before the first step.
+        """
+        found: dict[ValueId, str] = {}
+        for op in self.ops.values() if self.steps else ():
+            for value in op.writes if op.scope in self.recording.weight_updates else ():
+                readers = self._readers_after(value) if value in self.stored else []
+                home = self._before(value, self.nesting.common(readers)) if readers else None
+                if home is not None and self._in_module(home):
+                    found[value] = home
+        return found
 
     def _before(self, value: ValueId, scope: str | None) -> str | None:
         """*scope*, or the scope around the outermost one around it that is given *value*.
 
         Between the two may be scopes that are given nothing, such as a checkpoint or ``no_grad``.
+        What functions read of weights does not count: before the first step, it is no input.
         """
         home = scope
         for around in self.nesting.around(scope):
-            if any(slot.value == value for slot in self.scopes[ScopeId(around)].inputs):
+            inner = self.scopes[ScopeId(around)]
+            if inner.kind is ScopeKind.FUNCTION and value in self.stored:
+                continue
+            if any(slot.value == value for slot in inner.inputs):
                 home = self.nesting.parents[around]
         return home
 
@@ -212,7 +238,8 @@ class _Whole:
             for value in op.writes:
                 role = self.stored.get(value)
                 if role is not None:
-                    yield Box(value, KIND_OF_ROLE[role], op.scope, (value,))
+                    home = self._updated.get(value, op.scope)
+                    yield Box(value, KIND_OF_ROLE[role], home, (value,))
                     self.arrows.append(Arrow(op.id, value, value, ""))
 
     def _inner(self, empty: Iterable[Scope]) -> list[Box]:
