@@ -203,18 +203,26 @@ class _Whole:
         return [op.scope for op in readers if op is not None and op.scope not in self.steps]
 
     @cached_property
-    def _updated(self) -> dict[ValueId, str]:
+    def _updated(self) -> dict[ValueId, str | None]:
         """The weights that a step of an optimizer has written, each with the module that reads it.
 
-        There it has a box, as before the first step.
+        There it has a box, as before the first step. What the last step has written lies beside it.
         """
-        found: dict[ValueId, str] = {}
-        for op in self.ops.values() if self.steps else ():
-            for value in op.writes if op.scope in self.recording.weight_updates else ():
-                readers = self._readers_after(value) if value in self.stored else []
+        found: dict[ValueId, str | None] = {}
+        last: dict[str, tuple[ValueId, ScopeId]] = {}
+        for op in self.ops.values():
+            step = self.recording.weight_updates.get(op.scope) if op.scope is not None else None
+            if step is None:
+                continue
+            for value in filter(self.stored.__contains__, op.writes):
+                readers = self._readers_after(value)
                 home = self._before(value, self.nesting.common(readers)) if readers else None
-                if home is not None and self._in_module(home):
+                if self._in_module(home):
                     found[value] = home
+                last[self.values[value].names[0]] = value, step
+        for name in last.keys() & {self.values[value].names[0] for value in found}:
+            value, step = last[name]
+            found.setdefault(value, self.nesting.parents[step])
         return found
 
     def _before(self, value: ValueId, scope: str | None) -> str | None:
