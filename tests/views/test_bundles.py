@@ -17,6 +17,7 @@ from torchrecorder.style.line_labels import line_tooltip
 from torchrecorder.testing import Builder
 from torchrecorder.views.bundles import FlowKind, bundles
 from torchrecorder.views.pipeline import ViewOptions, make_view
+from torchrecorder.views.view import BoxKind
 
 
 def step(times: int = 1, foreach: bool = False) -> Recording:
@@ -174,3 +175,21 @@ def test_weights_that_are_made_of_tensors_are_weights() -> None:
     kept = {arrow.value for arrow in view.arrows if arrow.tail == made}
     names = sorted(view.recording.values[value].names[0] for value in kept if value is not None)
     assert names == ["Scaled.layer.bias", "Scaled.layer.weight", "Scaled.scale", "Scaled.token"]
+
+
+def test_a_copy_of_a_weight_from_before_is_no_result_of_what_reads_it_first() -> None:
+    """``weight.detach()`` has its memory: what reads it later reads the weight."""
+    layer = torch.nn.Linear(4, 4)
+    held = {name: weight.detach() for name, weight in layer.named_parameters()}
+    with torchrecorder.Recorder(layer) as recorder:
+        y = torch.func.functional_call(layer, held, (torch.ones(2, 4),))
+        torch.stack([held["weight"], held["weight"]]) * y.sum()
+        held["weight"] - 1
+    recording = recorder.recording
+    view = make_view(recording, ViewOptions(depth=0, parameters=True))
+    (called,) = recording.scopes
+    (result,) = {arrow.value for arrow in view.arrows if arrow.tail == called}
+    assert result is not None and recording.values[result].shape == (2, 4)
+    readers = {arrow.head for arrow in view.arrows
+               if view.boxes[arrow.tail].kind is BoxKind.PARAMETER}
+    assert {recording.ops[OpId(item)].name for item in readers - {called}} == {"stack", "sub"}

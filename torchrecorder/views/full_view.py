@@ -7,11 +7,11 @@ from functools import cached_property
 from operator import itemgetter
 
 from torchrecorder.events import (
-    CALLED, MODES, NO_STORAGE, OpKind, Role, ScopeId, ScopeKind, Slot, ValueId,
+    CALLED, MODES, NO_STORAGE, OpId, OpKind, Role, ScopeId, ScopeKind, Slot, ValueId,
 )  # fmt: skip
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.graph.structural_hash import scaler_state
+from torchrecorder.graph.structural_hash import ALIAS, scaler_state
 from torchrecorder.views.nesting import Nesting
 from torchrecorder.views.training import is_in_module, training_steps
 from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, View
@@ -90,6 +90,7 @@ class _Whole:
         """Add the arrows into a box, and note the readers of values that no drawn op made."""
         values, ops = self.values, self.ops
         for name, value in slots:
+            value = self._behind_aliases(value, cluster)
             producer = values[value].producer
             if producer in ops:
                 in_module = cluster not in self.steps and value in self._updated
@@ -97,6 +98,18 @@ class _Whole:
             else:
                 self.arrows.append(Arrow(value, head, value, name))
                 self.readers.setdefault(value, {})[head] = cluster
+
+    def _behind_aliases(self, value: ValueId, cluster: str | None) -> ValueId:
+        """*value*; for an alias without a name that was first used in a scope which *cluster* is
+        not in, and may be from before it, the value that it is an alias of."""
+        while (op := self.ops.get(self.values[value].producer or OpId(""))) is not None:
+            is_alias = op.kind is OpKind.PASS and op.name == ALIAS and len(op.inputs) == 1
+            if not is_alias or self.values[value].names:
+                break
+            if op.scope in (None, *self.nesting.around(cluster)):
+                break
+            value = op.inputs[0].value
+        return value
 
     def _outputs(self) -> Iterator[Box]:
         for number, slot in enumerate(self.recording.outputs):
