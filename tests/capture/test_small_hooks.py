@@ -44,6 +44,26 @@ def test_a_model_that_calls_itself_is_called_once() -> None:
     assert [op.name for op in recorder.recording.ops.values()] == ["sin", "tan", "cos"]
 
 
+@pytest.mark.parametrize("steps", [0, 3])
+def test_what_runs_between_two_steps_is_no_part_of_them(steps: int) -> None:
+    """Batches are made before the first step, too, where nothing is recorded yet. An optimizer of
+    another model does not end a step. If all calls are recorded, so is everything."""
+    model, other = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
+    optimizers = [torch.optim.SGD(each.parameters(), 0.1) for each in (other, model)]
+    with DeferredRecorder(lambda module, frame: module is model, steps) as recorder:
+        for _ in range(4):
+            loss = (model(torch.rand(2, 2)) + other(X)).exp().sum()
+            loss.backward()
+            for optimizer in optimizers:
+                optimizer.step()
+            loss.detach().cos()
+    assert recorder.recording is not None and recorder.recording.run.lost == 0
+    names = [op.name for op in recorder.recording.ops.values() if op.kind == "called"]
+    step = ["linear", "linear", "add", "exp", "sum", "backward", *4 * ["add_"]]
+    after = ["detach", "cos", "rand"]
+    assert names == (steps * step if steps else [*3 * [*step, *after], *step, *after[:2]])
+
+
 def test_arguments_of_modules_are_released_after_the_call() -> None:
     """Although the block goes on, and the last region was one of this module."""
 

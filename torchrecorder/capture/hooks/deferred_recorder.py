@@ -2,9 +2,9 @@
 
 For code that cannot be changed, such as a script with its own main. Until the model is called,
 only global module hooks are active; compiled code runs eagerly from the beginning, because a
-recorder cannot start inside it. A step is one call of the model and everything until the next one:
-loss, backward, optimizer. Operations between the last optimizer and the next module (usually
-data loading) is not recorded.
+recorder cannot start inside it. A step is one call of the model and what follows: loss, backward,
+optimizer. Operations between the optimizer and the next module (usually data loading) are not
+recorded, so that all steps have the same operations; only if all calls are recorded.
 
 Function modes must be exited in reverse order of entering, but the recorder starts and ends in the
 middle of the program: so its modes go below those of the program. Only PyTorch's mode for the
@@ -114,10 +114,12 @@ class DeferredRecorder:
         begins = self.model is None and self._chosen(module, caller_of_module(frame))
         if begins:
             self._begin(module)
-        last = self._steps and self.calls == self._steps and module is self.model
-        if self._paused or last:  # the last step is done, and something else starts
-            self._end(None)
-        elif module is self.model:
+        is_last = self._steps > 0 and self.calls == self._steps
+        if is_last and (self._paused or module is self.model):
+            self._end(None)  # the last step is done, and something else starts
+            return
+        self._resume()
+        if module is self.model:
             self.calls += 1
             self._inside = True
             if begins and self._recorder is not None:  # for this call it is too late for hooks
@@ -154,22 +156,27 @@ class DeferredRecorder:
     def _steps_now(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         """An optimizer step begins: it belongs to the recorded step."""
         try:
-            if self._paused and threading.get_ident() == self._thread:
-                self._paused = False
-                self._put_with(take_function_modes())
+            if threading.get_ident() == self._thread:
+                self._resume()
         except Exception as error:
             self._lose(error)
 
+    def _resume(self) -> None:
+        """Record operations again, if they were not."""
+        if self._paused:
+            self._paused = False
+            self._put_with(take_function_modes())
+
     def _stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        """An optimizer step ended: if it is the model's optimizer, this may have been the last
-        step."""
+        """An optimizer step ended: if it is the model's optimizer, this step of the model is done.
+        """
         try:
             self._pause_after(optimizer)
         except Exception as error:
             self._lose(error)
 
     def _pause_after(self, optimizer: Any) -> None:
-        if self._paused or self.calls != self._steps or threading.get_ident() != self._thread:
+        if self._paused or not self._steps or threading.get_ident() != self._thread:
             return
         assert self.model is not None
         ours = {id(parameter) for parameter in self.model.parameters()}
