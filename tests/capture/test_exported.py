@@ -58,6 +58,12 @@ def test_it_has_the_modules_of_the_model(dynamic, saved, tmp_path):
         "", "body", "body.0", "body.1", "head"
     }
     assert found.outputs[0].name == plain.outputs[0].name
+    kept = getattr(exported().module_call_graph[0].signature, "forward_arg_names", None)
+    first = next(iter(found.scopes.values()))
+    assert [slot.name for slot in found.inputs] == ["x" if kept else "0", "scale"]
+    assert first.inputs == found.inputs
+    assert found.values[found.inputs[0].value].names == (found.inputs[0].name,)
+    assert not any(module.training for module in found.modules.values())
     assert [op.name for op in found.ops.values()] == ["linear", "relu", "linear", "mul"]
 
 

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from torchrecorder.capture.internals.access import pytree
 from torchrecorder.errors import InvalidArgument
+from torchrecorder.events import Slot
 from torchrecorder.recording import Recording
 
 _OPENED = {
@@ -60,15 +61,17 @@ class Exported(NamedTuple):
         args: Uninitialized tensors with the shapes of the example inputs.
         kwargs: The same, for keyword arguments.
         classes: The original classes of its modules, by dotted path.
+        arguments: The names of the arguments of the original ``forward``, if PyTorch keeps them.
     """
 
     module: Any
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     classes: Mapping[str, str]
+    arguments: tuple[str, ...]
 
     def named(self, recording: Recording) -> Recording:
-        """*recording* with the original classes of modules."""
+        """*recording* with the original classes of modules and names of arguments."""
 
         def renamed(path: str, cls: str) -> str:
             return self.classes.get(path, cls).rpartition(".")[2]
@@ -85,9 +88,29 @@ class Exported(NamedTuple):
             if module.names else module
             for key, module in recording.modules.items()
         }
+        inputs = tuple(Slot(self._argument(slot.name), slot.value) for slot in recording.inputs)
+        names = {slot.value: self._argument(slot.name) for slot in recording.inputs}
+        root = recording.roots[0] if recording.roots else None
+        if root in scopes:
+            given = [Slot(self._argument(name), value) for name, value in scopes[root].inputs]
+            scopes[root] = scopes[root].replace(inputs=tuple(given))
+        values = {
+            key: value.replace(names=(names[key],)) if key in names and value.names else value
+            for key, value in recording.values.items()
+        }
         return replace(
-            recording, scopes=MappingProxyType(scopes), modules=MappingProxyType(modules)
+            recording,
+            inputs=inputs,
+            scopes=MappingProxyType(scopes),
+            modules=MappingProxyType(modules),
+            values=MappingProxyType(values),
         )
+
+    def _argument(self, name: str) -> str:
+        """The original *name* of a positional argument, which has a number, or of a part of it."""
+        first, dot, rest = name.partition(".")
+        known = first.isdigit() and int(first) < len(self.arguments)
+        return self.arguments[int(first)] + dot + rest if known else name
 
 
 def opened(program: Any) -> Exported:
@@ -103,7 +126,12 @@ def opened(program: Any) -> Exported:
             first = (str(error).splitlines() or [""])[0]
             raise InvalidArgument(f"cannot read {os.fspath(program)!r}: {first}") from error
     args, kwargs = _inputs(program)
-    return Exported(_nested(program), args, kwargs, _classes(program))
+    return Exported(_nested(program), args, kwargs, _classes(program), _arguments(program))
+
+
+def _arguments(program: Any) -> tuple[str, ...]:
+    signature = getattr(program.module_call_graph[0], "signature", None)
+    return tuple(getattr(signature, "forward_arg_names", None) or ())
 
 
 def _classes(program: Any) -> dict[str, str]:
@@ -120,7 +148,7 @@ def _nested(program: Any) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return torch.export.unflatten(program)
+            return torch.export.unflatten(program).eval()  # as most were when they were exported
     except Exception:  # unflattening fails for many programs
         return program.module()
 
