@@ -128,3 +128,13 @@ def test_what_runs_again_does_not_count() -> None:
     assert last_lines(recording)["sin"] == "read by cos"
     ops = {op.id: op.replace(recompute=op.name == "cos") for op in recording.ops.values()}
     assert last_lines(replace(recording, ops=ops))["sin"] == "not read"
+
+
+def test_the_result_of_a_hook_is_kept_as_the_gradient() -> None:
+    """A hidden alias has the name of the tensor that it is of."""
+    layer = torch.nn.Linear(3, 3)
+    layer.weight.register_hook(lambda gradient: gradient.clamp(-1, 1))
+    with torchrecorder.Recorder(layer) as recorder:
+        layer(torch.ones(2, 3)).sum().backward()
+        assert layer.weight.grad is not None  # asked for: no operation reads it
+    assert last_lines(recorder.recording)["clamp"] == "kept as weight.grad"

@@ -8,6 +8,7 @@ from operator import attrgetter
 
 from torchrecorder.events import OpId, ValueId
 from torchrecorder.graph.nodes import Op
+from torchrecorder.graph.structural_hash import ALIAS
 from torchrecorder.style.figure import Look, Text
 from torchrecorder.views.copies import is_copy
 from torchrecorder.views.view import Box, BoxKind, View
@@ -18,7 +19,8 @@ _MOST_NAMES = 3
 
 def unread(view: View) -> Mapping[str, str]:
     """The captions of inputs and operations without outgoing edges: ``"not read"``, or which
-    hidden operations read them, such as ``"read by item"``.
+    hidden operations read them, such as ``"read by item"``; the result of a hook is ``"kept as
+    weight.grad"``.
 
     Operations that write, fail, communicate or have no outputs have side effects, and are excluded;
     so are those that make the new value of a buffer.
@@ -76,9 +78,12 @@ def _readers(view: View, box: Box) -> str:
         if reader.id not in view.boxes and reader.id not in rounds
     )
     hidden = sorted(unseen, key=attrgetter("index"))
-    names = [*dict.fromkeys(reader.name for reader in hidden)]
+    names = [*dict.fromkeys(reader.name for reader in hidden if reader.name != ALIAS)]
+    kept = [name for reader in hidden if reader.name == ALIAS for value in reader.outputs
+            for name in recording.values[value].names[:1]]
+    does, names = ("read by", names) if names else ("kept as", [*dict.fromkeys(kept)])
     more = ["..."] if len(names) > _MOST_NAMES else []
-    return f"read by {', '.join([*names[:_MOST_NAMES], *more])}" if names else ""
+    return f"{does} {', '.join([*names[:_MOST_NAMES], *more])}" if names else ""
 
 
 def with_readers(
