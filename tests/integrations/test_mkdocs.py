@@ -123,7 +123,7 @@ def test_page_in_a_frame(project):
     [
         ("nets.py:other", "other"),
         ("nets.py:net\n:shape: 2,5", "shapes cannot be multiplied"),
-        ("nets.py:net\n:depht: 2", "no option 'depht'"),
+        ("nets.py:net\n:depht: 2", "no option 'depht'; did you mean 'depth'?"),
         ("nets.py:net\n:set: n=2", ":arg: VALUE and :set: NAME=VALUE; :as-is: records it"),
         ("nets.py:net\n:explore: perhaps", ":explore: it must be yes or no"),
         ("nets.py:net\nprint()", "either package.module:name"),

@@ -88,6 +88,15 @@ def test_folds_of_messages_on_the_page():
     assert not [label for label in labels if "not read" in label]
 
 
+@pytest.mark.parametrize("ops", [False, True])
+def test_rows_of_micro_batches_have_names(ops):
+    """Also those of a single operation."""
+    (middle,) = recorded(_pipeline(GPIPE), world=3)[1:2]
+    rows = [line.lstrip("├─└│ ") for line in middle.summary(ops=ops).splitlines()]
+    assert not any(row.startswith("(") for row in rows)
+    assert not ops or any(row.startswith("recv()  ×4") for row in rows)
+
+
 def test_each_step_can_be_looked_at():
     """Nothing is lost by folding: every call, message and pass is in one box."""
     run = _joined(ONE_F_ONE_B)

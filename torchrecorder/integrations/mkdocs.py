@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from torchrecorder.checks import guess
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.export import by_suffix
 from torchrecorder.graph.storage import SUFFIXES
@@ -109,7 +110,9 @@ def _parts(source: str, given: Mapping[str, str]) -> tuple[str, dict[str, Any], 
 def _read(name: str, text: str | None) -> tuple[str, Any]:
     known = name if name in options.ALL else name.replace("_", "-")
     if known not in options.ALL:
-        raise InvalidArgument(f"no option {name!r}; there are {', '.join(sorted(options.ALL))}")
+        there = sorted({item.replace("_", "-") for item in options.ALL})
+        hint = guess(name, there) or f"; there are {', '.join(there)}"
+        raise InvalidArgument(f"no option {name!r}{hint}")
     try:
         return known, options.ALL[known](text)
     except ValueError as error:

@@ -223,7 +223,7 @@ def _plain_name(name: str) -> str:
         if inner[:1] == "r" and hasattr(torch.Tensor, f"__{inner[1:]}__"):
             return inner[1:]
         return inner if name not in _IGNORED else name
-    return name
+    return name[1:] if name.startswith("_sparse_") else name  # such as torch.sparse.mm
 
 
 def _specific(func: Any, name: str) -> str:

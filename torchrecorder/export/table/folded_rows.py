@@ -115,7 +115,8 @@ class _Folded:
             number = times(self.recording, count, node.instances)
             scope = self.recording.scopes.get(ScopeId(node.id))
             if scope is None or scope.kind not in REGIONS:  # titles of regions have no name
-                title = f"{labels.names(names)}{title.removeprefix(_short(title))}"
+                name = labels.names(names) or _short(title)  # loose ops have no names in a fold
+                title = f"{name}{title.removeprefix(_short(title))}"
             title = f"{title}  {number}"
         places = [self.place[item] for item in node.instances if item in self.place]
         first = (place for place in places if self._is_first_call(self.listed[place].ids[0]))
