@@ -147,11 +147,12 @@ def test_each_training_step_has_the_same_operations():
     with tr.Recorder(model) as recorder:
         for _ in range(2):
             model(x).sum().backward()
+            number = sum(weight.grad is not None for weight in model.parameters())
             optimizer.step()
             optimizer.zero_grad()
     recording = recorder.recording
     names = [op.name for op in recording.ops.values()]
-    assert names == 2 * ["sum", "gt", "cond", "mul", "sum", "backward", *4 * ["add_"]]
+    assert names == 2 * ["sum", "gt", "cond", "mul", "sum", "backward", *number * ["add_"]]
     assert [scope.cls for scope in recording.scopes.values()] == 2 * ["Either", "SGD"]
     updates = [op for op in recording.ops.values() if op.name == "add_"]
     gradients = [recording.values[op.inputs[1].value].producer for op in updates]

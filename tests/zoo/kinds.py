@@ -116,10 +116,10 @@ def lower_precision() -> Run:
 @case(
     "a sparse matrix times a dense one",
     """
-    _sparse_mm = _sparse_mm(adjacency, x)
+    sparse_mm = sparse_mm(adjacency, x)
     to_dense = to_dense(adjacency)
     sum = sum(to_dense)
-    mul = mul(_sparse_mm, sum)
+    mul = mul(sparse_mm, sum)
     return mul
     """,
 )

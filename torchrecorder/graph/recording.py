@@ -26,6 +26,7 @@ from torchrecorder.graph.nodes import (
 )
 from torchrecorder.graph.running_sums import running_sums
 from torchrecorder.graph.stored_ops import bookkeeping, weight_loops
+from torchrecorder.graph.varying_sizes import varying_sizes
 from torchrecorder.graph.structural_hash import structures
 
 if TYPE_CHECKING:
@@ -168,9 +169,10 @@ class RecordedRun:
         import networkx as nx
 
         graph = nx.MultiDiGraph(name=self.name)
-        graph.add_nodes_from((value.id, {"node": value}) for value in self.values.values())
-        graph.add_nodes_from((op.id, {"node": op}) for op in self.ops.values())
-        graph.add_nodes_from((grad.id, {"node": grad}) for grad in self.grad_nodes.values())
+        nodes: list[Node] = [
+            *self.values.values(), *self.ops.values(), *self.grad_nodes.values()
+        ]
+        graph.add_nodes_from((node.id, {"node": node}) for node in nodes)
         graph.add_edges_from(self._edges())
         return nx.freeze(graph)
 
@@ -187,9 +189,8 @@ class RecordedRun:
 
     def __getattr__(self, name: str) -> NoReturn:
         """Raise an error with the new name of an attribute of torchrecorder 1.x."""
-        advice = ""
-        if name in ("nodes", "edges"):
-            advice = f": use recording.graph.{name}, or its scopes, ops and values"
+        advice = f": use recording.graph.{name}, or its scopes, ops and values"
+        advice = advice if name in ("nodes", "edges") else ""
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{advice}")
 
     @cached_property
@@ -218,10 +219,8 @@ class RecordedRun:
     @cached_property
     def failed(self) -> frozenset[str]:
         """The scopes, ops and grad nodes in which the run failed."""
-        found: set[str] = {scope.id for scope in self.scopes.values() if scope.failed}
-        found.update(op.id for op in self.ops.values() if op.failed)
-        found.update(grad.id for grad in self.grad_nodes.values() if grad.failed)
-        return frozenset(found)
+        tables = self.scopes, self.ops, self.grad_nodes
+        return frozenset(item.id for table in tables for item in table.values() if item.failed)
 
     @cached_property
     def consumers(self) -> Mapping[ValueId, tuple[OpId, ...]]:
@@ -268,6 +267,11 @@ class RecordedRun:
     def weight_loops(self) -> frozenset[OpId]:
         """The ops of lines that run for each of several weights, of any shapes."""
         return weight_loops(self)
+
+    @cached_property
+    def varying_sizes(self) -> frozenset[str]:
+        """The ops and calls of modules that run again and again with other sizes."""
+        return varying_sizes(self)
 
     @cached_property
     def running_sums(self) -> frozenset[OpId]:
@@ -338,8 +342,6 @@ class RecordedRun:
                 "were loaded or copied have none"
             )
         return self.kept.replay
-
-    # Lookup ----------------------------------------------------------------------
 
     def within(self, scope: ScopeId | None) -> tuple[ScopeId, ...]:
         """*scope* and the scopes around it, innermost first."""

@@ -128,6 +128,8 @@ class HashedRun(Relations, Protocol):
 
     @property
     def data_loaders(self) -> DataLoaders: ...
+    @property
+    def varying_sizes(self) -> frozenset[str]: ...
 
 
 def structures(recording: HashedRun, *, exact: bool = True) -> dict[ScopeId, str]:
@@ -206,6 +208,7 @@ class _Forms:
         self.loaders = None if exact else recording.data_loaders
         batches = self.loaders.batches.values() if self.loaders is not None else ()
         self.batched = frozenset(value for batch in batches for value in batch)
+        self.varying = frozenset[str]() if exact else recording.varying_sizes
         self.outside_rounds = frozenset[OpId]() if exact else scaler_state(recording)
         self.rank: dict[ValueId, tuple[int, int]] = {}
         self.found: dict[ScopeId, _Form] = {}
@@ -317,7 +320,11 @@ class _Forms:
         if self.exact or scope.kind is not ScopeKind.FUNCTION:  # else: what ran later read them
             yield tuple([(slot.name, self._place(slot.value, form)) for slot in scope.outputs])
         values = self.recording.values
-        yield tuple([(self._look(values[value]), self._stored(value)) for value in form.outside])
+        varies = scope.id in self.varying
+        yield tuple([
+            (self._look(values[value], varies and value not in self.stored), self._stored(value))
+            for value in form.outside
+        ])
 
     def _updated(self, scope: Scope, form: _Form) -> Iterator[Any]:
         """The weights and gradients that the ops of an optimizer's step or an averaging are given.
@@ -364,7 +371,7 @@ class _Forms:
         outputs = (own_outputs if self.exact else lasting_outputs)(values, op)
         yield op.kind.value, op.qualname, op.failed, written(op, outputs)
         yield tuple([(name, place(value, form)) for name, value in op.inputs])
-        yield tuple([self._look(values[value]) for value in outputs])
+        yield tuple([self._look(values[value], op.id in self.varying) for value in outputs])
 
     def _is_made_in(self, value: ValueId, form: _Form) -> bool:
         series, rank = self.rank.get(value, UNRANKED)
@@ -378,8 +385,9 @@ class _Forms:
             return (series, place) if series else place
         return -1 - form.number(value, again=not self.exact and value not in self.roles)
 
-    def _look(self, value: Value) -> tuple[Any, ...]:
-        return value.shape, value.dtype, value.kind
+    def _look(self, value: Value, varies: bool = False) -> tuple[Any, ...]:
+        """What is seen of a value, whose sizes count unless it *varies*."""
+        return len(value.shape) if varies else value.shape, value.dtype, value.kind
 
     def _stored(self, value: ValueId) -> str:
         """The role of a parameter or buffer, which distinguishes it from other inputs."""

@@ -7,7 +7,7 @@ from functools import cached_property
 from operator import itemgetter
 
 from torchrecorder.events import (
-    CALLED, MODES, NO_STORAGE, OpId, OpKind, Role, ScopeId, ScopeKind, Slot, ValueId,
+    CALLED, MODES, NO_STORAGE, STORED, OpId, OpKind, Role, ScopeId, ScopeKind, Slot, ValueId,
 )  # fmt: skip
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
@@ -219,9 +219,12 @@ class _Whole:
     def _updated(self) -> dict[ValueId, str | None]:
         """The weights that a step of an optimizer has written, each with the module that reads it.
 
-        There it has a box, as before the first step. What the last step has written lies beside it.
+        There it has a box, as before the first step, unless the run has made the weight. What the
+        last step has written lies beside it.
         """
         found: dict[ValueId, str | None] = {}
+        made = {name for one in self.values.values() if one.role in STORED
+                and one.producer in self.ops for name in one.names}
         last: dict[str, tuple[ValueId, ScopeId]] = {}
         for op in self.ops.values():
             step = self.recording.weight_updates.get(op.scope) if op.scope is not None else None
@@ -230,7 +233,7 @@ class _Whole:
             for value in filter(self.stored.__contains__, op.writes):
                 readers = self._readers_after(value)
                 home = self._before(value, self.nesting.common(readers)) if readers else None
-                if self._in_module(home):
+                if self._in_module(home) and made.isdisjoint(self.values[value].names):
                     found[value] = home
                 last[self.values[value].names[0]] = value, step
         for name in last.keys() & {self.values[value].names[0] for value in found}:

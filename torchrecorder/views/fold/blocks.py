@@ -161,11 +161,11 @@ def op_key(recording: RecordedRun, op: Op) -> Hashable:
 
     Numbers in its arguments do not count: in a loop, an argument may be the index. Nor do the
     gradients to which a backward pass adds, of which the first of several has none, nor those that
-    it leaves. In a line that runs for each weight, shapes and settings do not count; in one that
-    adds to a sum, whether there is one yet.
+    it leaves. In a line that runs for each weight, or with other sizes each time, shapes and
+    settings do not count; in one that adds to a sum, whether there is one yet.
     """
     values = recording.values
-    if op.id in recording.weight_loops:
+    if op.id in recording.weight_loops or op.id in recording.varying_sizes:
         return op.kind, op.qualname, op.failed, op.source
     outputs = lasting_outputs(values, op)
     if op.id in recording.running_sums:

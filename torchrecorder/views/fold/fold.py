@@ -288,7 +288,7 @@ class FoldTree:
         recording = self.rows.recording
         value = recording.values.get(ValueId(node.id))
         if value is None:
-            return node.id in recording.weight_loops
+            return node.id in recording.weight_loops or node.id in recording.varying_sizes
         values = recording.values
         return any(values[ValueId(item)].shape != value.shape for item in node.instances)
 

@@ -57,9 +57,11 @@ class OwnSources:
             return op_key(recording, op), op.source
         value = recording.values[ValueId(box)]
         name = without_numbers(value.names[0]) if value.names else ""
+        readers = {arrow.head for arrow in self.items.leaving[box]}
+        varies = not recording.varying_sizes.isdisjoint(readers)
         return (
-            drawn.kind, drawn.count, value.shape, value.dtype, value.device, value.kind,
-            value.requires_grad, name,
+            drawn.kind, drawn.count, len(value.shape) if varies else value.shape, value.dtype,
+            value.device, value.kind, value.requires_grad, name,
         )
 
     def groups(self, siblings: Sequence[str]) -> Iterator[tuple[str, ...]]:
