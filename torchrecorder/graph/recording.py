@@ -169,10 +169,8 @@ class RecordedRun:
         import networkx as nx
 
         graph = nx.MultiDiGraph(name=self.name)
-        nodes: list[Node] = [
-            *self.values.values(), *self.ops.values(), *self.grad_nodes.values()
-        ]
-        graph.add_nodes_from((node.id, {"node": node}) for node in nodes)
+        for table in (self.values, self.ops, self.grad_nodes):
+            graph.add_nodes_from((key, {"node": node}) for key, node in table.items())
         graph.add_edges_from(self._edges())
         return nx.freeze(graph)
 
