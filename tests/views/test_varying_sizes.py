@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 import torchrecorder
+from tests.page.test_data import data_of
 from torchrecorder.recording import Recording
 from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import View
@@ -106,3 +107,9 @@ def test_most_calls_have_sizes_of_their_own(sizes: tuple[int, ...], varies: bool
     assert names == ({"ones", "linear", "sum"} if varies else set())
     assert {scope.cls for scope in recording.scopes.values()
             if scope.id in recording.varying_sizes} == ({"Linear"} if varies else set())
+
+
+def test_what_a_round_passes_on_is_named_once() -> None:
+    """On pages, too, where the closed loop has the arrows of all rounds."""
+    strings = data_of(generated(6))["strings"]
+    assert [text for text in strings if "next:" in text] == ["next: [1] int64, 2×4, [2] int64"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from torchrecorder.events import OpId, ScopeId
-from torchrecorder.graph.nodes import Module
+from torchrecorder.events import OpId, ScopeId, ValueId
+from torchrecorder.graph.nodes import Module, Value
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels
 from torchrecorder.views.bundles import FlowKind, FlowClassifier
@@ -40,21 +40,30 @@ def next_round(view: View, back: Iterable[Arrow]) -> str:
 def _names(view: View, arrows: Iterable[Arrow]) -> Iterator[str]:
     """A text for each value: the name of its argument in the next round, or its shape; then what
     other kinds of tensors there are."""
-    flows, found, kinds = FlowClassifier(view), dict[object, str](), set[FlowKind]()
+    flows, kinds = FlowClassifier(view), set[FlowKind]()
+    values, names = dict[object, Value](), dict[object, str]()
     for arrow in arrows:
         flow = flows.kind(arrow, is_between_rounds=True)
-        if flow is not FlowKind.TENSOR:
+        if flow is not FlowKind.TENSOR or arrow.value is None:
             kinds.add(flow)
             continue
+        maker = _maker(view.recording, arrow.value)
+        values.setdefault(maker, view.recording.values[arrow.value])
         name, _, place = arrow.slot.partition(".")
         if name in PLAIN or not name or name.isdigit():
-            found.setdefault(arrow.value, "")
-        elif not found.get(arrow.value):
-            found[arrow.value] = f"{name} {place}" if place else name
-    values = view.recording.values
-    for value, name in found.items():
-        yield name or labels.value(values[value])  # type: ignore[index]
+            names.setdefault(maker, "")
+        elif not names.get(maker):
+            names[maker] = f"{name} {place}" if place else name
+    for maker, name in names.items():
+        yield name or labels.value(values[maker])
     yield from (f"{flow.value}s" for flow in FlowKind if flow in kinds)
+
+
+def _maker(recording: RecordedRun, value: ValueId) -> object:
+    """*value*; the line that made it, if each round makes it in another size."""
+    op = recording.ops.get(recording.values[value].producer or OpId(""))
+    varies = op is not None and op.id in recording.varying_sizes
+    return (op.source, op.qualname, op.outputs.index(value)) if varies and op else value
 
 
 def runs_again(recording: RecordedRun, drawn: Box | Cluster, head: str) -> bool:
