@@ -64,6 +64,30 @@ def test_steps_of_generation_are_one_loop() -> None:
     assert folds(view_of(generated(2))) == []
 
 
+def grown(found: Tensor, token: Tensor) -> Tensor:
+    """All tokens with one more, and a copy of it."""
+    return torch.cat([found, token]).clone()
+
+
+def test_functions_in_the_steps_fold_with_them() -> None:
+    """Although what they read and return grows."""
+    model = Cached()
+
+    def generate(token: Tensor) -> Tensor:
+        keys, found = torch.zeros(1, 4), token
+        for _ in range(6):
+            logits, keys = model(token, keys)
+            token = logits.argmax(-1)
+            found = grown(found, token)
+        return found
+
+    recording = torchrecorder.record(generate, torch.tensor([1]))
+    view = make_view(recording, ViewOptions(functions=True))
+    view.check()
+    assert folds(view) == [6]
+    assert any(scope.name == "grown" for scope in view.recording.scopes.values())
+
+
 def test_the_table_has_one_row_for_them() -> None:
     """As for calls of equal sizes."""
     assert "model (Cached)  ×6" in str(generated(6).summary())
@@ -92,9 +116,30 @@ def test_only_calls_of_one_module_fold(shared: bool) -> None:
     assert (4 in folds(view_of(recording, depth=2))) is shared
 
 
+class Frozen(Pyramid):
+    """The same without gradients for each level alone."""
+
+    def forward(self, levels: list[Tensor]) -> Tensor:
+        """The sum of all."""
+        found = torch.zeros(())
+        for level in levels:
+            with torch.no_grad():
+                found = found + self.heads[0](level).sum()
+        return found
+
+
+def test_what_runs_once_does_not_vary() -> None:
+    """Although there are several regions in it; what runs beside the calls does."""
+    levels = [torch.ones(1, 2, size, size) for size in (8, 4, 2, 1)]
+    recording = torchrecorder.record(Frozen(True), (levels,))
+    names = {op.name for op in recording.ops.values() if op.id in recording.varying_sizes}
+    assert names == {"conv2d", "relu", "sum"}
+    assert recording.varying_sizes.isdisjoint(recording.roots)
+
+
 @pytest.mark.parametrize("sizes, varies", [
     ((3, 2, 4, 1), True), ((3, 3, 2, 4, 1), True), ((2, 2, 2, 1), False), ((1, 2), False),
-    ((1, 1, 2, 2), False),
+    ((1, 1, 2, 2), False), ((1, 1, 2, 3), False), ((1, 2, 3), True),
 ])
 def test_most_calls_have_sizes_of_their_own(sizes: tuple[int, ...], varies: bool) -> None:
     """A last batch that is smaller stands apart, and so do two kinds of batches."""
