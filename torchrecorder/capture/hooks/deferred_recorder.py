@@ -4,7 +4,7 @@ For code that cannot be changed, such as a script with its own main. Until the m
 only global module hooks are active; compiled code runs eagerly from the beginning, because a
 recorder cannot start inside it. A step is one call of the model and what follows: loss, backward,
 optimizer. Operations between the optimizer and the next module (usually data loading) are not
-recorded, so that all steps have the same operations; only if all calls are recorded.
+recorded, so that all steps have the same operations, unless all calls are recorded.
 
 Function modes must be exited in reverse order of entering, but the recorder starts and ends in the
 middle of the program: so its modes go below those of the program. Only PyTorch's mode for the
