@@ -146,7 +146,8 @@ def structures(recording: HashedRun, *, exact: bool = True) -> dict[ScopeId, str
             round of a loop may be given one tensor as all state. Of functions, numbers among the
             arguments of their ops do not count, nor which of their results are read; of modules,
             such numbers make no difference between two calls of the same one. Nor do numbers in the
-            names of modules in a module: each of its calls may use another one of a list.
+            names of modules in a module: each of its calls may use another one of a list. Nor do
+            the sizes in what runs again and again with other sizes.
     """
     forms = _Forms(recording, exact)
     return {scope: form.digest for scope, form in forms.found.items()}
