@@ -334,6 +334,28 @@ def test_the_path_to_a_lane_has_its_name(visit: Visiting) -> None:
     assert crumbs == ["job", "ranks 0–1", "ones"]
 
 
+class Listed(torch.nn.Module):
+    """Layers in a list, which has no frame of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList([torch.nn.Linear(2, 2), torch.nn.Bilinear(2, 2, 2)])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """One after the other."""
+        return self.layers[1](x, self.layers[0](x))  # type: ignore[no-any-return]
+
+
+def test_the_path_to_a_module_in_a_list_has_the_name_of_the_list(visit: Visiting) -> None:
+    """As its frame does."""
+    seen = visit(torchrecorder.record(Listed(), torch.ones(1, 2)))
+    seen.page.evaluate("""page.actions.select(
+        [...Array(page.model.count).keys()].find(item => page.model.path(item) === "layers.1"))""")
+    seen.page.wait_for_function("document.querySelectorAll('#breadcrumbs button').length > 1")
+    crumbs = seen.page.locator("#breadcrumbs button").all_inner_texts()
+    assert crumbs == ["Listed", "layers.1"]
+
+
 def test_screen_readers_find_the_parts(visit: Visiting) -> None:
     """The bar, the picture and the panel, between which they can jump."""
     seen = visit(network())

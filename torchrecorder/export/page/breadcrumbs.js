@@ -23,12 +23,14 @@ const createBreadcrumbs = (element, stage, model, state, actions) => {
     return button;
   }
 
-  // The last part of a path; otherwise the title.
+  // The part of a path that those around it do not have, as in its frame; otherwise the title.
   function shortName(item) {
     const own = model.path(item), parent = model.parent(item);
     if (model.isFold(item) || (own && parent < 0)) return model.title(item).split(": ")[0];
     if (!own || own === model.path(parent)) return model.title(item);
-    return own.split(".").pop();
+    const paths = model.ancestors(item).map(model.path);
+    const around = paths.filter(path => path && own.startsWith(`${path}.`)).at(-1);
+    return around ? own.slice(around.length + 1) : own;
   }
 
   function update() {
