@@ -225,6 +225,15 @@ def test_an_unmeasured_number_colours_nothing():
     assert row.text == "Peak: nothing recorded"
 
 
+def test_numbers_that_cannot_be_combined_are_not_missing():
+    """Each box stands for several: nothing says that none were recorded."""
+    model = torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(3)))
+    recording = torchrecorder.record(model, torch.ones(1, 4), stats=True)
+    view = make_view(recording, ViewOptions(depth=1))
+    (row,) = draw(view, Style(color_by="activation_norm")).legend
+    assert row.text == "Norm: several numbers for each box"
+
+
 def test_numbers_stand_on_the_boxes():
     """Each with its title."""
     view = make_view(stepped(), ViewOptions(depth=1, fold=False))

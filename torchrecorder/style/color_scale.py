@@ -79,7 +79,9 @@ class ColorScale:
     def legend(self) -> tuple[LegendEntry, ...]:
         """The legend of the scale, from low to high."""
         if not self.found:
-            return (LegendEntry(f"{self.annotation.title}: nothing recorded", self._swatch(0.0)),)
+            several = self.numbers.by_node and self.annotation.merge is None
+            why = "several numbers for each box" if several else "nothing recorded"
+            return (LegendEntry(f"{self.annotation.title}: {why}", self._swatch(0.0)),)
         steps = self._names() if self.annotation.discrete else [
             LegendEntry(self._row(step / (STEPS - 1), step), self._swatch(step / (STEPS - 1)))
             for step in range(STEPS)
