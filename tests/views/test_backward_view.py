@@ -225,12 +225,18 @@ def test_an_unmeasured_number_colours_nothing():
     assert row.text == "Peak: nothing recorded"
 
 
-def test_numbers_that_cannot_be_combined_are_not_missing():
-    """Each box stands for several: nothing says that none were recorded."""
+def test_numbers_that_do_not_add_up():
+    """Siblings have their mean, and the legend says so; a box of several operations has none."""
     model = torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(3)))
     recording = torchrecorder.record(model, torch.ones(1, 4), stats=True)
-    view = make_view(recording, ViewOptions(depth=1))
-    (row,) = draw(view, Style(color_by="activation_norm")).legend
+    norms = recording.annotations["activation_norm"]
+    style = Style(color_by="activation_norm")
+    figure = draw(make_view(recording, ViewOptions(depth=1)), style)
+    shown = norms.annotation.show(sum(norms.by_node.values()) / 3)
+    assert len(norms.by_node) == 3
+    assert lines(figure)["s1"][-1] == f"Norm {shown} on average"
+    assert figure.legend[0].text == f"Norm (mean for ×N): {shown}"
+    (row,) = draw(make_view(recording, ViewOptions(depth=0)), style).legend
     assert row.text == "Norm: several numbers for each box"
 
 

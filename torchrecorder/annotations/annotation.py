@@ -107,13 +107,17 @@ class Numbers:
         A module or scope among the members counts with the parameters and buffers of the
         module. Duplicates, such as tied parameters, count once.
         """
-        found = [
-            self.by_node[inner] for inner in self.owned.within(members) if inner in self.by_node
-        ]
+        found = self.all_of(members)
         if len(found) == 1:
             return found[0]
         merge = self.annotation.merge
         return merge(found) if found and merge is not None else None
+
+    def all_of(self, members: Iterable[str]) -> list[float]:
+        """The numbers of *members*, one by one."""
+        return [
+            self.by_node[inner] for inner in self.owned.within(members) if inner in self.by_node
+        ]
 
     def text(self, members: Iterable[str]) -> str:
         """The number of *members* as text; empty where there is none."""
