@@ -26,8 +26,8 @@ from torchrecorder.graph.nodes import (
 )
 from torchrecorder.graph.running_sums import running_sums
 from torchrecorder.graph.stored_ops import bookkeeping, weight_loops
-from torchrecorder.graph.varying_sizes import varying_sizes
 from torchrecorder.graph.structural_hash import structures
+from torchrecorder.graph.varying_sizes import varying_sizes
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -187,8 +187,8 @@ class RecordedRun:
 
     def __getattr__(self, name: str) -> NoReturn:
         """Raise an error with the new name of an attribute of torchrecorder 1.x."""
-        advice = f": use recording.graph.{name}, or its scopes, ops and values"
-        advice = advice if name in ("nodes", "edges") else ""
+        known = name in ("nodes", "edges")
+        advice = f": use recording.graph.{name}, or its scopes, ops and values" if known else ""
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{advice}")
 
     @cached_property

@@ -58,6 +58,12 @@ def first_in_memory(recording: Relations, value: ValueId) -> ValueId:
     return next(item for item in op.outputs if item in writes and values[item].storage == storage)
 
 
+def is_alias(op: Op) -> bool:
+    """Whether *op* is the first use of other memory of a tensor, such as that of a shard."""
+    alone = len(op.inputs) == len(op.outputs) == 1
+    return op.kind is OpKind.PASS and op.name == ALIAS and alone
+
+
 def lasting_outputs(values: Mapping[ValueId, Value], op: Op) -> Sequence[ValueId]:
     """Those outputs without the gradients that a backward pass leaves in its leaves.
 
@@ -245,10 +251,9 @@ class _Forms:
                     self.rank[value] = ranks.get(values[value].storage, UNRANKED)
 
     def _is_alias(self, op: Op) -> bool:
-        """Whether *op* is the first use of other memory of a tensor, such as that of a shard, which
-        only the first of several equal calls has. It does not count."""
-        alone = len(op.inputs) == len(op.outputs) == 1
-        return not self.exact and op.kind is OpKind.PASS and op.name == ALIAS and alone
+        """Whether *op* is an alias, which only the first of several equal calls has, and which does
+        not count."""
+        return not self.exact and is_alias(op)
 
     def _is_new(self, op: Op, value: ValueId) -> bool:
         if value in self.batched or value in self.rank:

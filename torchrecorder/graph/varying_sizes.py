@@ -8,18 +8,24 @@ them, are rounds of a loop, although no two have the same shapes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
 from itertools import takewhile
+from typing import Optional
 
-from torchrecorder.events import OpId, ScopeId
+from torchrecorder.events import ScopeId
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.relations import Relations
 
 FEWEST = 3
 """Of so many runs most must differ from all others."""
 
-_SizedOps = list[tuple[Op, tuple[tuple[int, ...], ...]]]
+_OpShapes = tuple[tuple[int, ...], ...]
+
+_SizedOps = list[tuple[Op, _OpShapes]]
 """Ops that are the same but for the shapes of what they read and return."""
+
+_Frames = Mapping[Optional[ScopeId], Optional[ScopeId]]
+"""For each scope the innermost call of a module that it is or is in; None outside of modules."""
 
 
 def varying_sizes(recording: Relations) -> frozenset[str]:
@@ -29,40 +35,63 @@ def varying_sizes(recording: Relations) -> frozenset[str]:
     such calls, in the module around them or outside of modules, they are those of one line.
     """
     frames = _frames(recording)
-    in_calls: dict[Hashable, _SizedOps] = {}
-    on_lines: dict[tuple[ScopeId | None, Hashable], _SizedOps] = {}
-    counts: Counter[Hashable] = Counter()
-    values = recording.values
-    for op in recording.ops.values():
-        shapes = (*(values[slot.value].shape for slot in op.inputs),
-                  *(values[value].shape for value in op.outputs))
-        form = op.qualname, tuple(map(len, shapes))  # the first call may make a cache
-        frame = frames[op.scope]
-        if frame is not None:
-            counts[frame, op.qualname] += 1
-            key = recording.scopes[frame].module, counts[frame, op.qualname], form
-            in_calls.setdefault(key, []).append((op, shapes))
-        if op.source is not None:
-            on_lines.setdefault((frame, (op.source, form)), []).append((op, shapes))
-    found: set[str] = {op.id for row in in_calls.values() if _vary(row) for op, _ in row}
+    found = {op.id for row in _in_calls(recording, frames) if _vary(row) for op, _ in row}
     around = {
         scope: recording.scopes[frame].module
-        for op in found for scope in recording.within(recording.ops[OpId(op)].scope)
+        for op in found for scope in recording.within(recording.ops[op].scope)
         if (frame := frames[scope]) is not None
     }
     calls = Counter(module for scope, module in around.items() if frames[scope] == scope)
     scopes = {scope for scope, module in around.items() if calls[module] >= FEWEST}
     homes = {frames[recording.scopes[scope].parent] for scope in scopes if frames[scope] == scope}
-    for (frame, _), row in on_lines.items():
-        for op, _ in row if frame in homes - scopes and _vary(row) else ():
+    beside: set[str] = set()
+    for frame, row in _on_lines(recording, frames, homes - scopes):
+        for op, _ in row if _vary(row) else ():
             inner = takewhile(lambda scope: scope != frame, recording.within(op.scope))
-            found.update((op.id, *inner))
-    return frozenset(found | scopes)
+            beside.update((op.id, *inner))
+    return frozenset(found | scopes | beside)
 
 
-def _frames(recording: Relations) -> dict[ScopeId | None, ScopeId | None]:
-    """For each scope the innermost call of a module that it is or is in; None outside of modules.
+def _in_calls(recording: Relations, frames: _Frames) -> Iterable[_SizedOps]:
+    """The ops at one place of one function in the calls of a module that is called often enough."""
+    called = Counter(scope.module for scope in recording.scopes.values())
+    rows: dict[Hashable, _SizedOps] = {}
+    counts: Counter[Hashable] = Counter()
+    for op in recording.ops.values():
+        frame = frames[op.scope]
+        module = recording.scopes[frame].module if frame is not None else None
+        if module is not None and called[module] >= FEWEST:
+            counts[frame, op.qualname] += 1
+            shapes, form = _sized(recording, op)
+            rows.setdefault((module, counts[frame, op.qualname], form), []).append((op, shapes))
+    return rows.values()
+
+
+def _on_lines(
+    recording: Relations, frames: _Frames, homes: Container[ScopeId | None]
+) -> Iterator[tuple[ScopeId | None, _SizedOps]]:
+    """The ops of one line in each of the *homes*, which are frames."""
+    rows: dict[tuple[ScopeId | None, Hashable], _SizedOps] = {}
+    for op in recording.ops.values():
+        frame = frames[op.scope]
+        if op.source is not None and frame in homes:
+            shapes, form = _sized(recording, op)
+            rows.setdefault((frame, (op.source, form)), []).append((op, shapes))
+    return ((frame, row) for (frame, _), row in rows.items())
+
+
+def _sized(recording: Relations, op: Op) -> tuple[_OpShapes, Hashable]:
+    """The shapes of what an op reads and returns, and its function with their ranks.
+
+    The first call may make a cache, of another rank.
     """
+    values = recording.values
+    shapes = (*(values[slot.value].shape for slot in op.inputs),
+              *(values[value].shape for value in op.outputs))
+    return shapes, (op.qualname, tuple(map(len, shapes)))
+
+
+def _frames(recording: Relations) -> _Frames:
     found: dict[ScopeId | None, ScopeId | None] = {None: None}
     for scope in recording.scopes.values():
         found[scope.id] = scope.id if scope.module is not None else found[scope.parent]

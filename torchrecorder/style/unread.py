@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from torchrecorder.events import OpId, ValueId
 from torchrecorder.graph.nodes import Op
-from torchrecorder.graph.structural_hash import ALIAS
+from torchrecorder.graph.structural_hash import is_alias
 from torchrecorder.style.figure import Look, Text
 from torchrecorder.views.copies import is_copy
 from torchrecorder.views.view import Box, BoxKind, View
@@ -78,8 +78,8 @@ def _readers(view: View, box: Box) -> str:
         if reader.id not in view.boxes and reader.id not in rounds
     )
     hidden = sorted(unseen, key=attrgetter("index"))
-    names = [*dict.fromkeys(reader.name for reader in hidden if reader.name != ALIAS)]
-    kept = [name for reader in hidden if reader.name == ALIAS for value in reader.outputs
+    names = [*dict.fromkeys(reader.name for reader in hidden if not is_alias(reader))]
+    kept = [name for reader in hidden if is_alias(reader) for value in reader.outputs
             for name in recording.values[value].names[:1]]
     does, names = ("read by", names) if names else ("kept as", [*dict.fromkeys(kept)])
     more = ["..."] if len(names) > _MOST_NAMES else []

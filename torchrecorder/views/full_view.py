@@ -7,11 +7,11 @@ from functools import cached_property
 from operator import itemgetter
 
 from torchrecorder.events import (
-    CALLED, MODES, NO_STORAGE, STORED, OpId, OpKind, Role, ScopeId, ScopeKind, Slot, ValueId,
+    CALLED, MODES, NO_STORAGE, STORED, OpKind, Role, ScopeId, ScopeKind, Slot, ValueId,
 )  # fmt: skip
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.graph.structural_hash import ALIAS, scaler_state
+from torchrecorder.graph.structural_hash import is_alias, scaler_state
 from torchrecorder.views.nesting import Nesting
 from torchrecorder.views.training import is_in_module, training_steps
 from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, View
@@ -102,14 +102,17 @@ class _Whole:
     def _behind_aliases(self, value: ValueId, cluster: str | None) -> ValueId:
         """*value*; for an alias without a name that was first used in a scope which *cluster* is
         not in, and may be from before it, the value that it is an alias of."""
-        while (op := self.ops.get(self.values[value].producer or OpId(""))) is not None:
-            is_alias = op.kind is OpKind.PASS and op.name == ALIAS and len(op.inputs) == 1
-            if not is_alias or self.values[value].names:
-                break
+        while (op := self._aliases.get(value)) is not None:
             if op.scope in (None, *self.nesting.around(cluster)):
                 break
             value = op.inputs[0].value
         return value
+
+    @cached_property
+    def _aliases(self) -> dict[ValueId, Op]:
+        """The aliases without a name, each with the op that is its first use."""
+        found = {op.outputs[0]: op for op in self.ops.values() if is_alias(op)}
+        return {value: op for value, op in found.items() if not self.values[value].names}
 
     def _outputs(self) -> Iterator[Box]:
         for number, slot in enumerate(self.recording.outputs):
@@ -223,11 +226,14 @@ class _Whole:
         last step has written lies beside it.
         """
         found: dict[ValueId, str | None] = {}
+        steps = self.recording.weight_updates
+        if not steps:
+            return found
         made = {name for one in self.values.values() if one.role in STORED
                 and one.producer in self.ops for name in one.names}
         last: dict[str, tuple[ValueId, ScopeId]] = {}
         for op in self.ops.values():
-            step = self.recording.weight_updates.get(op.scope) if op.scope is not None else None
+            step = steps.get(op.scope) if op.scope is not None else None
             if step is None:
                 continue
             for value in filter(self.stored.__contains__, op.writes):
