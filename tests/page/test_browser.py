@@ -215,6 +215,24 @@ def test_a_fold_has_the_colour_of_its_siblings(visit: Visiting) -> None:
     assert "(mean for ×N)" in seen.page.locator("#legend").inner_text()
 
 
+def test_a_fold_has_the_mean_of_numbers_that_do_not_add_up(visit: Visiting) -> None:
+    """Its text and its colour, and the legend says so."""
+    linear_relu = (torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU()) for _ in range(3))
+    layers = torch.nn.Sequential(*linear_relu)
+    recording = torchrecorder.record(layers, torch.rand(2, 4), stats=True)
+    seen = visit(recording, color_by="activation_norm")
+    text, values = seen.page.evaluate(
+        "() => { const model = page.model;"
+        " const number = model.data.annotations.find(one => one.key === 'activation_norm');"
+        " const fold = model.data.items.fold.findIndex(Boolean);"
+        " const all = [fold, ...model.children[fold + 1]];"
+        " return [numbers.textOf(number, fold, model), all.map(item => number.values[item])]; }"
+    )
+    assert values[0] == pytest.approx(sum(values[1:]) / 3, rel=1e-3) and len({*values[1:]}) > 1
+    assert text.endswith(" on average")
+    assert "(mean for ×N)" in seen.page.locator("#legend").inner_text()
+
+
 def test_the_numbers_of_a_scale_are_below_their_colours(visit: Visiting) -> None:
     """At both ends and in the middle, however wide they are and the note below."""
     seen = visit(stack(30), color_by="parameters", fold=False, depth=0)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from numbers import Real
+from statistics import fmean
 from typing import Any
 
 from torchrecorder.annotations.parameter_owners import ParameterOwners
 from torchrecorder.checks import CALLABLE, FLAG, TEXT, WORD, Check, check, check_one
+from torchrecorder.events import ScopeId
 from torchrecorder.graph.recording import RecordedRun
 
 TIMES, PROCESSES, JOINED = "times", "processes", "joined"
@@ -47,8 +49,9 @@ class Annotation:
         title: The heading of its column, ``"Output"``.
         unit: The unit of its numbers; empty for plain counts.
         compute: A function from a recording to numbers by node id. Nodes may be left out.
-        merge: Combines several numbers, for closed boxes and for tables: ``sum``, ``max``. None
-            if numbers cannot be combined, such as ratios; it may return None for some numbers.
+        merge: Combines several numbers, for closed boxes and for tables: ``sum``, ``max``; it may
+            return None for some numbers. None if numbers cannot be combined, such as ratios: a
+            module then has the number of its output.
         show: Formats one number as short text.
         logarithmic: Whether colours use a logarithmic scale.
         needs: Flags of `record` without which it is not measured, ``("flops",)``; or one of
@@ -105,7 +108,8 @@ class Numbers:
         """One number for *members* together; None if they have none, or none in common.
 
         A module or scope among the members counts with the parameters and buffers of the
-        module. Duplicates, such as tied parameters, count once.
+        module. Duplicates, such as tied parameters, count once. If numbers cannot be combined, a
+        scope has the number of its output: of the first one that has a number.
         """
         found = self.all_of(members)
         if len(found) == 1:
@@ -114,10 +118,19 @@ class Numbers:
         return merge(found) if found and merge is not None else None
 
     def all_of(self, members: Iterable[str]) -> list[float]:
-        """The numbers of *members*, one by one."""
-        return [
-            self.by_node[inner] for inner in self.owned.within(members) if inner in self.by_node
-        ]
+        """The numbers of *members*, one by one; of outputs, if numbers cannot be combined."""
+        members = [*members]
+        nodes = [inner for inner in self.owned.within(members) if inner in self.by_node]
+        if len(nodes) > 1 and self.annotation.merge is None:
+            nodes = of_outputs(self.owned.recording, members, nodes) or nodes
+        return [self.by_node[node] for node in nodes]
+
+    def mean(self, members: Iterable[str], count: int) -> float | None:
+        """The mean of *count* siblings, if their numbers cannot be combined and each has one."""
+        if self.annotation.merge is not None or count < 2:
+            return None
+        found = self.all_of(members)
+        return fmean(found) if len(found) == count else None
 
     def text(self, members: Iterable[str]) -> str:
         """The number of *members* as text; empty where there is none."""
@@ -147,6 +160,21 @@ class Numbers:
         merge = self.annotation.merge
         total = merge(self.by_node.values()) if self.by_node and merge is not None else 0
         return 0 if total is None else total
+
+
+def of_outputs(
+    recording: RecordedRun, members: Sequence[str], nodes: Collection[str]
+) -> list[str]:
+    """The output of each outermost scope among *members*: the first one that is among *nodes*.
+
+    Empty if one of these scopes has none.
+    """
+    wanted, inside = frozenset(nodes), frozenset(members)
+    scopes = (recording.scopes.get(ScopeId(member)) for member in members)
+    calls = [scope for scope in scopes if scope is not None and scope.parent not in inside]
+    found = [next((value for _, value in call.outputs if value in wanted), None) for call in calls]
+    known = [value for value in found if value is not None]
+    return known if len(known) == len(calls) else []
 
 
 def measured(quantity: str) -> Callable[[RecordedRun], Mapping[str, float]]:

@@ -143,9 +143,13 @@ def table(
 
 
 def _own(numbers: Numbers, ids: tuple[str, ...], members: Sequence[str]) -> list[str]:
-    """*members*, with the weights of the module itself, without those of its children."""
+    """*members*, with the weights of the module itself, without those of its children.
+
+    Calls stay among them if numbers cannot be combined, as they then have that of their output.
+    """
     recording = numbers.owned.recording
-    found = [member for member in members if member not in ids or member in numbers.by_node]
+    calls = frozenset(ids) if numbers.annotation.merge is not None else frozenset()
+    found = [member for member in members if member not in calls or member in numbers.by_node]
     for identifier in ids[:1]:
         scope = recording.scopes.get(ScopeId(identifier))
         module = recording.module_of(scope) if scope is not None else None

@@ -32,6 +32,11 @@ def values(recording: RecordedRun) -> Iterator[Statistics]:
     return (statistic for statistic in recording.statistics if statistic.run < 0)
 
 
+def activations(recording: RecordedRun) -> Iterator[Statistics]:
+    """The same without new values of parameters and buffers, such as running means."""
+    return (one for one in values(recording) if one.node not in recording.stored)
+
+
 def gradients(recording: RecordedRun) -> Iterator[Statistics]:
     """Statistics of gradients, each with the grad node that received it."""
     return (statistic for statistic in recording.statistics if statistic.run >= 0)
@@ -41,16 +46,15 @@ def _activation(
     name: str,
     title: str,
     take: Callable[[Statistics], float],
-    merge: Callable[[Iterable[float]], float] | None = None,
     show: Callable[[float], str] = number,
 ) -> Annotation:
     """A statistic of the finite numbers of each value; values without finite numbers are left
     out."""
 
     def compute(recording: RecordedRun) -> dict[str, float]:
-        return {one.node: take(one) for one in values(recording) if _bad(one) < one.count}
+        return {one.node: take(one) for one in activations(recording) if _bad(one) < one.count}
 
-    return Annotation(name, title, "", compute, merge, show, needs=("stats",))
+    return Annotation(name, title, "", compute, None, show, needs=("stats",))
 
 
 def _bad(each: Statistics) -> float:
@@ -67,7 +71,7 @@ def bad_numbers(recording: RecordedRun) -> dict[str, float]:
 
 def activation_norms(recording: RecordedRun) -> dict[str, float]:
     """The norm of each value that an op made."""
-    return {one.node: one.norm for one in values(recording)}
+    return {one.node: one.norm for one in activations(recording)}
 
 
 def parameter_gradient_norms(recording: RecordedRun) -> dict[str, float]:
@@ -101,12 +105,12 @@ NOT_FINITE = Annotation(
 STATISTICS = (
     _activation("activation_mean", "Mean", lambda item: item.mean),
     _activation("activation_std", "Std", lambda item: item.std),
-    _activation("activation_min", "Min", lambda item: item.low, min),
-    _activation("activation_max", "Max", lambda item: item.high, max),
+    _activation("activation_min", "Min", lambda item: item.low),
+    _activation("activation_max", "Max", lambda item: item.high),
     # of outputs of ops; NaN or infinite if they contain such a number
     Annotation("activation_norm", "Norm", "", activation_norms, None, number, needs=("stats",)),
     # the share of zeros in outputs of ops
-    _activation("zeros", "Zeros", lambda item: item.zeros / (item.count or 1), None, share),
+    _activation("zeros", "Zeros", lambda item: item.zeros / (item.count or 1), share),
     NOT_FINITE,
     # of the gradient of an op's output
     Annotation(

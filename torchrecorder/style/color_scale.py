@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from statistics import fmean
 from typing import Union
 
 from torchrecorder.annotations.annotation import Annotation, Numbers
@@ -42,10 +41,10 @@ class ColorScale:
 
     def _each(self, box: Box) -> float | None:
         """The number of a box; for folded siblings the mean."""
-        number = self.numbers.of(box.members)
-        if number is None or self.annotation.merge is None:
-            return number if number is not None else mean_of(self.numbers, self.view, box)
-        return number / self.view.copies(box) if self.annotation.merge is sum else number
+        number, copies = self.numbers.of(box.members), self.view.copies(box)
+        if number is None:
+            return self.numbers.mean(box.members, copies)
+        return number / copies if self.annotation.merge is sum else number
 
     def _ends(self) -> tuple[float, float]:
         shown = list(filter(math.isfinite, self.found.values()))
@@ -138,20 +137,11 @@ class BoxNumbers:
         return tuple(Text(text) for text in found if text)
 
 
-def mean_of(numbers: Numbers, view: View, box: Box) -> float | None:
-    """The mean of numbers that do not add up, if each of the siblings that *box* stands for has
-    one."""
-    if numbers.annotation.merge is not None or view.copies(box) < 2:
-        return None
-    found = numbers.all_of(box.members)
-    return fmean(found) if len(found) == view.copies(box) else None
-
-
 def box_line(numbers: Numbers, view: View, box: Box) -> str:
     """The number of a box with its title; may be empty."""
     text = numbers.text(box.members)
     if not text:
-        mean = mean_of(numbers, view, box)
+        mean = numbers.mean(box.members, view.copies(box))
         show = numbers.annotation.show
         return f"{numbers.annotation.title} {show(mean)} on average" if mean is not None else ""
     summed = numbers.annotation.merge is sum and view.copies(box) > 1

@@ -73,6 +73,7 @@ def page_data(
             recording,
             list(_members(drawn)),
             [place.parent for place in tree.places],
+            [appearance.count for appearance in appearances],
             style,
             columns.strings,
             times=times,

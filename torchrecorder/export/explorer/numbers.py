@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from math import isfinite
+from statistics import fmean
 from typing import Any, Union
 
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.amounts import exact, of_bytes, of_flops, of_seconds
-from torchrecorder.annotations.annotation import Annotation, Numbers
+from torchrecorder.annotations.annotation import Annotation, Numbers, of_outputs
 from torchrecorder.annotations.parameter_owners import (
     FunctionRead, ParameterOwners, own, without_former,
 )
@@ -36,6 +37,7 @@ def columns(
     recording: RecordedRun,
     members: Sequence[Sequence[str]],
     parents: Sequence[int],
+    counts: Sequence[int],
     style: Style,
     strings: Callable[[str], int],
     *,
@@ -48,21 +50,22 @@ def columns(
         members: For each place, the recorded nodes that it stands for, those of the places inside
             it included.
         parents: For each place the index of the one around it, which is smaller; -1 at the top.
+        counts: The number of siblings that each place stands for; 1 if it is no fold.
         style: The style, which may name annotations of the user.
         strings: Returns the index of a text.
         times: Whether measured times are included.
     """
     chosen = [item for item in _chosen(style) if times or item.unit != "s"]
     computed = [(item, found) for item in chosen if (found := item.on(recording).by_node)]
-    places = _Places(recording, members, parents)
-    values: list[NumberColumn] = []
+    places = _Places(recording, members, parents, counts)
+    values: list[tuple[NumberColumn, list[int]]] = []
     for place, (annotation, found) in enumerate(computed):
         before, last = computed[place - 1]  # without a backward pass, two times are the same
         same = place and before.merge is annotation.merge and last == found
         values.append(values[-1] if same else places.column(annotation, found))
     entries = [
-        _entry(item, column, strings)
-        for (item, _), column in zip(computed, values)
+        _entry(item, column, means, strings)
+        for (item, _), (column, means) in zip(computed, values)
         if any(value is not None for value in column)
     ]
     owned, by_key = ParameterOwners(recording), {entry["key"]: entry for entry in entries}
@@ -94,46 +97,65 @@ class _Places:
     """The places in which each scope, op, value and grad node counts."""
 
     def __init__(
-        self, recording: RecordedRun, members: Sequence[Sequence[str]], parents: Sequence[int]
+        self,
+        recording: RecordedRun,
+        members: Sequence[Sequence[str]],
+        parents: Sequence[int],
+        counts: Sequence[int],
     ) -> None:
         self.recording = recording
+        self.members = [without_former(recording, inside) for inside in members]
+        self.counts = counts
         self.parents = [*_counted_in(recording, members, parents)]
         self.innermost: dict[str, int] = {}
-        for place, inside in enumerate(members):
-            self.innermost.update(dict.fromkeys(without_former(recording, inside), place))
+        for place, inside in enumerate(self.members):
+            self.innermost.update(dict.fromkeys(inside, place))
         owned: dict[str, list[int]] = {}
         for module in recording.modules.values():
             scopes = self._calls(module)
             for value in own(module):
                 owned.setdefault(value, [self.innermost.get(value, -1)]).extend(scopes)
         self._owned = {value: self._around(starts) for value, starts in owned.items()}
-        for read in ParameterOwners(recording).function_reads.values():
+        reads = ParameterOwners(recording).function_reads.items()
+        for read in (read for op, read in reads if op in self.innermost):
             for value in read.values:
                 known = self._owned.get(value) or self._around([self.innermost.get(value, -1)])
                 self._owned[value] = {**known, **self._up_to(read)}
 
-    def column(self, annotation: Annotation, numbers: Mapping[str, float]) -> list[float | None]:
-        """The number of each place."""
+    def column(
+        self, annotation: Annotation, numbers: Mapping[str, float]
+    ) -> tuple[NumberColumn, list[int]]:
+        """The number of each place, and the folds whose number is the mean of their siblings."""
         if annotation.merge is sum:
             if all(map(float.is_integer, map(float, numbers.values()))):
-                return self._sums({node: int(amount) for node, amount in numbers.items()})
-            return [None if item is None else _shown(item) for item in self._sums(numbers)]
-        found: list[list[float]] = [[] for _ in self.parents]
+                return self._sums({node: int(amount) for node, amount in numbers.items()}), []
+            return [None if item is None else _shown(item) for item in self._sums(numbers)], []
+        found: list[list[str]] = [[] for _ in self.parents]
         innermost, owned = self.innermost, self._owned
-        for node, amount in numbers.items():
+        for node in numbers:
             if node not in owned and node in innermost:
-                found[innermost[node]].append(amount)
+                found[innermost[node]].append(node)
         for place in reversed(range(len(found))):
             if found[place] and self.parents[place] >= 0:
                 found[self.parents[place]] += found[place]
         for node in (node for node in owned if node in numbers):
             for place in owned[node]:
-                found[place].append(numbers[node])
-        return [_one(annotation, item) if item else None for item in found]
+                found[place].append(node)
+        column: NumberColumn = []
+        means: list[int] = []
+        for place, nodes in enumerate(found):
+            if len(nodes) > 1 and annotation.merge is None:
+                nodes = of_outputs(self.recording, self.members[place], nodes) or nodes
+            amounts = [numbers[node] for node in nodes]
+            if annotation.merge is None and len(amounts) == self.counts[place] > 1:
+                means.append(place)
+                amounts = [fmean(amounts)]
+            column.append(_one(annotation, amounts) if amounts else None)
+        return column, means
 
-    def _sums(self, numbers: Mapping[str, float]) -> list[float | None]:
+    def _sums(self, numbers: Mapping[str, float]) -> NumberColumn:
         """The sum for each place, from the sums of the places inside it."""
-        found: list[float | None] = [None] * len(self.parents)
+        found: NumberColumn = [None] * len(self.parents)
         innermost, owned, parents = self.innermost, self._owned, self.parents
         for node, amount in numbers.items():
             if node not in owned and node in innermost:
@@ -205,7 +227,10 @@ def _shown(value: float) -> float | None:
 
 
 def _entry(
-    annotation: Annotation, column: NumberColumn, strings: Callable[[str], int]
+    annotation: Annotation,
+    column: NumberColumn,
+    means: Sequence[int],
+    strings: Callable[[str], int],
 ) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "key": annotation.name,
@@ -214,6 +239,7 @@ def _entry(
         "format": FORMATS.get(annotation.show, "text"),
         "log": int(annotation.logarithmic),
         "sum": int(annotation.merge is sum),
+        "means": means,
         "values": column,
     }
     if entry["format"] == "text":

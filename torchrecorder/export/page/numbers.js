@@ -57,7 +57,8 @@ const numbers = (() => {
   // The number of an item as text; empty if it has none.
   function textOf(annotation, item, model) {
     if (annotation.texts) return model.text(annotation.texts[item]);
-    return format(annotation.values[item], annotation.format);
+    const text = format(annotation.values[item], annotation.format);
+    return annotation.means.includes(item) ? `${text} on average` : text;
   }
 
   return { format, textOf, percent };

@@ -14,11 +14,12 @@ const paint = (() => {
   function palette(model, theme, annotation = null, shown = []) {
     const colours = model.data.themes[theme];
     const ramp = annotation && colour.ramp(colours.heat);
-    const isMean = item => Boolean(annotation?.sum) && model.folded(item) > 1;
-    // The number of an item; of a fold, if numbers add up, the mean of its siblings.
+    const isSum = item => Boolean(annotation?.sum) && model.folded(item) > 1;
+    const isMean = item => isSum(item) || Boolean(annotation?.means.includes(item));
+    // The number of an item; of a fold the mean of its siblings.
     const number = item => {
       const value = annotation.values[item];
-      return isMean(item) && value !== null ? value / model.folded(item) : value;
+      return isSum(item) && value !== null ? value / model.folded(item) : value;
     };
     const scale = annotation && colour.scale(shown.map(number), {
       log: Boolean(annotation.log), sum: Boolean(annotation.sum),

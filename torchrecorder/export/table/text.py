@@ -208,7 +208,11 @@ class _Filler:
         stored = numbers.annotation in OWNED
         cells = []
         for row in self.listed:
-            text = numbers.text(self._members(row))
+            members = self._members(row)
+            text = numbers.text(members)
+            mean = numbers.mean(members, len(row.ids)) if not text else None
+            if mean is not None:
+                text = f"mean {numbers.annotation.show(mean)}"
             cells.append("(recurrent)" if text and stored and row.again else text)
         return Column(numbers.annotation.title, cells, right=True)
 
