@@ -148,6 +148,18 @@ def test_explorer_is_sound(recording: Recording) -> None:
     assert all("//" not in space and not space.startswith("/") for space in spaces)
 
 
+def test_explorer_has_a_sum_once() -> None:
+    """A view for another file is made of a recording in which the sum is grouped already."""
+
+    def program(x: torch.Tensor) -> torch.Tensor | int:
+        return sum([x.exp(), x.sin(), x.cos()])
+
+    recording = torchrecorder.record(program, torch.rand(3))
+    (graph,) = json.loads(written(".explorer.json", recording))["graphs"]
+    spaces = [node["namespace"] for node in graph["nodes"] if node["label"] == "add"]
+    assert len(spaces) == 3 and all(space.endswith("/sum") for space in spaces)
+
+
 def test_explorer_nests_by_namespace() -> None:
     """The namespace is the path of titles, without the node's own; slashes are replaced."""
     (graph,) = json.loads(written(".explorer.json", network(), depth=0))["graphs"]

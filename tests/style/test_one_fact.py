@@ -204,14 +204,17 @@ def test_a_loop_leads_back_along_one_of_the_values_it_passes_on() -> None:
     ("op", "given", "said"),
     [
         ("transpose", {"dim0": "1"}, ("1",)),
-        ("transpose", {"dim0": "1", "dim1": "2"}, ("1", "2")),
+        ("transpose", {"dim0": "1", "dim1": "2"}, ("1, 2",)),
+        ("permute", {"dims": "0", **dict(zip("12345", "51324"))}, ("0, 5, 1, 3, 2, 4",)),
+        ("permute", {"dims": "(-6, -1, -5, -3, -4, -2)"}, ("(-6, -1, -5, -3, …)",)),
+        ("sum", {"dim": "(10, 11, 12, 13, 14, 15)"}, ("dim 10, 11, 12, …",)),
         ("add", {"other": "1"}, ("+ 1",)),
         ("rsub", {"other": "1"}, ("1 − …",)),
         ("sub", {"self": "1"}, ("1 − …",)),
     ],
 )
 def test_arguments_of_ops(op: str, given: dict[str, str], said: tuple[str, ...]) -> None:
-    """A sign stands between the operands of those that have one."""
+    """A sign stands between the operands of those that have one; all dimensions, or ``…``."""
     assert arguments(op, tuple(given.items())) == said
 
 

@@ -62,6 +62,15 @@ def of_a_tensor() -> torch.Tensor:
     return total / 4
 
 
+def policy_gradient() -> torch.Tensor:
+    """Losses whose sign is that of a gain."""
+    loss: torch.Tensor | int = 0
+    for gain in rounds():
+        loss = loss - gain
+    assert isinstance(loss, torch.Tensor)
+    return loss / 4
+
+
 def recorded(program: Callable[[], torch.Tensor]) -> Recording:
     """A run."""
     with torchrecorder.Recorder() as recorder:
@@ -69,18 +78,34 @@ def recorded(program: Callable[[], torch.Tensor]) -> Recording:
     return recorder.recording
 
 
-@pytest.mark.parametrize("program", [in_place, new_each_time, of_a_generator, of_a_tensor])
+@pytest.mark.parametrize("program", [
+    in_place, new_each_time, of_a_generator, of_a_tensor, policy_gradient,
+])
 def test_all_rounds_are_one(program: Callable[[], torch.Tensor]) -> None:
     """The sum is passed on, and what reads it comes after the loop."""
     view = view_of(recorded(program))
     ((names, count),) = loops(view)
-    assert count == 4 and names[-1] in ("add", "detach")
+    assert count == 4 and names[-1] in ("add", "rsub", "detach")
     (cluster,) = [one for one in view.clusters.values() if one.count > 1]
     figure = draw(view, Style())
     (group,) = [one for one in figure.groups if one.id == cluster.id]
     assert "scalar" in group.label[-1].text
-    (add,) = [one for one in figure.shapes if one.label[0].text in ("add", "+")]
+    (add,) = [one for one in figure.shapes if one.label[0].text in ("add", "+", "sub")]
     assert [text.text for text in add.label[1:]] == []
+
+
+def test_what_a_line_adds_and_subtracts_stay_apart() -> None:
+    """Both are in each round, in the order of the line."""
+
+    def program(x: torch.Tensor) -> torch.Tensor | int:
+        total: torch.Tensor | int = 0
+        for row in x:
+            total = total + row.exp() - row.sin()
+        return total
+
+    view = view_of(torchrecorder.record(program, torch.rand(5, 3)))
+    ((names, count),) = loops(view)
+    assert count == 5 and [name for name in names if name in ("add", "sub")] == ["add", "sub"]
 
 
 def test_a_sum_of_weights_does_not_add_0_in_each_round() -> None:

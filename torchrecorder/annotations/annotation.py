@@ -173,7 +173,7 @@ def of_outputs(
     scopes = (recording.scopes.get(ScopeId(member)) for member in members)
     calls = [scope for scope in scopes if scope is not None and scope.parent not in inside]
     found = [next((value for _, value in call.outputs if value in wanted), None) for call in calls]
-    known = [value for value in found if value is not None]
+    known: list[str] = [value for value in found if value is not None]
     return known if len(known) == len(calls) else []
 
 

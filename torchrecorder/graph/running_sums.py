@@ -1,24 +1,26 @@
-"""Running sums: lines of a program that add to a sum that begins with the number 0."""
+"""Running sums: lines of a program that add to, or subtract from, a sum that begins with 0."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from torchrecorder.events import OpId, SourceLine
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.relations import Relations
 
 ADDS = frozenset(("add", "add_"))
+SUBTRACTS = frozenset(("rsub", "sub", "sub_"))
 
 
 def running_sums(recording: Relations) -> frozenset[OpId]:
     """The ops of lines such as ``total += loss``, of which the first adds a tensor to 0.
 
-    The first makes the sum, and only the others read one: in a loop, or in ``sum(losses)``.
+    The first makes the sum, and only the others read one: in a loop, or in ``sum(losses)``. So do
+    lines such as ``loss = loss - gain``.
     """
     lines: dict[SourceLine, list[Op]] = {}
     for op in recording.ops.values():
-        if op.name in ADDS and op.source is not None:
+        if op.name in ADDS | SUBTRACTS and op.source is not None:
             lines.setdefault(op.source, []).append(op)
     return frozenset(
         op.id for line in lines.values() if len(line) > 1 and any(map(begins_sum, line))
@@ -27,9 +29,19 @@ def running_sums(recording: Relations) -> frozenset[OpId]:
 
 
 def begins_sum(op: Op) -> bool:
-    """Whether *op* adds a tensor to the number 0."""
+    """Whether *op* adds a tensor to the number 0, or subtracts one from it."""
     zero = len(op.arguments) == 1 and op.arguments[0] in (("other", "0"), ("other", "0.0"))
-    return op.name in ADDS and zero and len(op.inputs) == 1
+    return (op.name in ADDS or op.name == "rsub") and zero and len(op.inputs) == 1
+
+
+def sum_sign(op: Op) -> str:
+    """Whether *op* adds or subtracts: ``"add"`` or ``"sub"``, for all operations of a sum."""
+    return "add" if op.name in ADDS else "sub"
+
+
+def sums_rounds(op: Op, members: Iterable[str], sums: frozenset[OpId]) -> bool:
+    """Whether *op* begins one of the running *sums*, and others of *members* add to it."""
+    return begins_sum(op) and len(sums.intersection(members)) > 1
 
 
 def sums_at_once(recording: Relations) -> Iterator[list[Op]]:
@@ -39,7 +51,7 @@ def sums_at_once(recording: Relations) -> Iterator[list[Op]]:
     """
     kept = {slot.value for slot in recording.outputs}
     for op in recording.ops.values():
-        added = op if begins_sum(op) else None
+        added = op if op.name in ADDS and begins_sum(op) else None
         chain: list[Op] = []
         while added is not None:
             chain.append(added)

@@ -93,6 +93,8 @@ class _Grouping:
                 self._group_updates(old.scopes[scope], inside)
         for ops in sums_at_once(old):
             first = ops[0]
+            if first.scope is not None and old.scopes[first.scope].cls == SUM:
+                continue  # grouped before
             new = _NewScope(ScopeKind.FUNCTION, SUM, SUM, first.source)
             self._put(ops, ScopeId(f"s:{first.id}"), self.parent.get(first.id, first.scope), new)
 

@@ -12,7 +12,7 @@ from torchrecorder.events import FUNCTION, FunctionId, GradId, OpId, ScopeId, Sl
 from torchrecorder.graph.end_names import end_title
 from torchrecorder.graph.failed_places import error_in
 from torchrecorder.graph.nodes import GradNode, Op, Scope, Value
-from torchrecorder.graph.running_sums import begins_sum
+from torchrecorder.graph.running_sums import sum_sign, sums_rounds
 from torchrecorder.graph.structural_hash import is_off
 from torchrecorder.query.failed_backward import BRIEF, why_backward_failed
 from torchrecorder.style import labels
@@ -220,7 +220,8 @@ class Captions:
         yield from map(Text, textwrap.wrap(labels.first_sentences(text, 240), 44))
 
     def _op(self, op: Op, box: Box) -> tuple[Text, ...]:
-        lines = [Text(self._op_title(op) + labels.folded(box.count), "title")]
+        named = op.replace(name=sum_sign(op)) if sums_rounds(op, box.members, self.recording.running_sums) else op
+        lines = [Text(self._op_title(named) + labels.folded(box.count), "title")]
         shown = not op.arguments or op.name in SHOWN_BY_SHAPE or self._is_shown_around(op)
         if self.style.details and not shown:
             texts = labels.filled(arguments(op.name, self._given(op, box)), width=22)
@@ -239,8 +240,8 @@ class Captions:
     def _given(self, op: Op, box: Box) -> tuple[tuple[str, str], ...]:
         """The arguments of an op, with ranges if it stands for all rounds of a loop."""
         ops = self.recording.ops
-        if begins_sum(op) and len(self.recording.running_sums.intersection(box.members)) > 1:
-            return ()  # other rounds add to the sum
+        if sums_rounds(op, box.members, self.recording.running_sums):
+            return ()
         if box.instances:  # of ops, or of the grad nodes of ops that have one each
             grads = self.recording.grad_nodes
             owners = [

@@ -118,6 +118,11 @@ DECIMAL = re.compile(r"\d+\.\d{3,}(?:e[-+]?\d+)?")
 SCALAR = re.compile(r"\btensor\(([-+]?[\w.]+(?:[-+]\d+)?)(?:, \w+=[^()]*(?:\([^()]*\))?)*\)")
 """A tensor with one number, as Python writes it."""
 
+INTEGER = re.compile(r"-?\d+")
+
+INTEGERS = re.compile(r"(?:[a-z ]+ )?\(?-?\d+(?:, -?\d+)+\)?")
+"""A list of integers, maybe with the name of the argument."""
+
 ITEM = re.compile(r"\s*((?:[^,()\[\]]|\([^()]*\)|\[[^\[\]]*\])+)\s*(?:,|$)")
 
 
@@ -146,12 +151,22 @@ def arguments(op: str, given: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
     sign = SIGNS.get(op.rstrip("_"))
     first = named.pop("self", named.pop("other", None) if op == "rsub" else None)
     plain = [named.pop(name) for name in list(named) if name in PLAIN or name.isdigit()]
+    if len(plain) > 1 and all(map(INTEGER.fullmatch, plain)):
+        plain = [", ".join(plain)]  # one after the other, such as dimensions
     if sign and first is not None:
         plain.insert(0, f"{first} {sign} …")
     elif sign and len(plain) == 1:
         plain = [f"{sign} {plain[0]}"]
-    message = map(_rounded, (*plain, *_worded(op, named)))
+    message = map(_cut, map(_rounded, (*plain, *_worded(op, named))))
     return tuple(text for text in message if text and len(text) <= LONGEST)[:4]
+
+
+def _cut(text: str) -> str:
+    """A long list of integers with its first ones and ``…``; other texts as they are."""
+    if len(text) <= LONGEST or not INTEGERS.fullmatch(text):
+        return text
+    first = text[: LONGEST - 1].rpartition(", ")[0]
+    return f"{first}, …{')' * text.endswith(')')}"[:LONGEST] if first else text
 
 
 def _number(scalar: re.Match[str]) -> str:

@@ -16,6 +16,7 @@ from torchrecorder.events import (
 )  # fmt: skip
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.running_sums import sum_sign
 from torchrecorder.graph.structural_hash import (
     lasting_outputs, without_numbers, without_values, written,
 )  # fmt: skip
@@ -169,7 +170,8 @@ def op_key(recording: RecordedRun, op: Op) -> Hashable:
         return op.kind, op.qualname, op.failed, op.source
     outputs = lasting_outputs(values, op)
     if op.id in recording.running_sums:
-        return op.kind, op.failed, op.source, tuple(_form(values[output]) for output in outputs)
+        forms = (_form(values[output]) for output in outputs)
+        return op.kind, op.failed, op.source, sum_sign(op), tuple(forms)
     return (
         op.kind,
         op.qualname,

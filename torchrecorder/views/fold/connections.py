@@ -9,6 +9,7 @@ from typing import Any
 from torchrecorder.events import GradId, OpId, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.ops_inside import ops_inside
+from torchrecorder.graph.running_sums import sum_sign
 from torchrecorder.views.bundles import FlowKind, FlowClassifier
 from torchrecorder.views.hide import STORED_KINDS
 from torchrecorder.views.fold.own_sources import OwnSources
@@ -85,7 +86,7 @@ class Connections:
             return ("cluster", item in self.view.recording.ops)
         box, recording = self.view.boxes[item], self.view.recording
         if item in recording.running_sums:
-            return box.kind, box.count, "sum"
+            return box.kind, box.count, "sum", sum_sign(recording.ops[OpId(item)])
         step = recording.ops.get(OpId(item)) or recording.grad_nodes.get(GradId(item))
         return box.kind, box.count, step.name if step is not None else ""
 
