@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.figures import arrows, boxes, clusters, linear, network, view_of
-from torchrecorder.errors import InvalidArgument
-from torchrecorder.events import Role, ScopeKind, Slot
+from torchrecorder.errors import InvalidArgument, NothingFound
+from torchrecorder.events import Role, ScopeId, ScopeKind, Slot
 from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.testing import Builder
@@ -186,6 +186,29 @@ def test_hide_what_goes_in_and_comes_out_by_name(hide: str, gone: set[str]) -> N
     every = set(boxes(view_of(recording, parameters=True)))
     assert every == {"x", "input", "table", "add", "out:0", "out:1"}
     assert every - set(boxes(view_of(recording, parameters=True, hide=hide))) == gone
+
+
+def test_hide_and_close_by_name_wherever_it_is() -> None:
+    """A name stands for all modules and weights of this name; a number only for a path."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        for path in ("dropout", "encoder.dropout", "encoder.1"):
+            with run.scope(path, "Layer"):
+                x = run.op("mul", run.op("neg", x), run.parameter("scale"))
+    recording = run.recording()
+
+    def shown(**options: Any) -> set[str]:
+        view = view_of(recording, depth=1, fold=False, **options)
+        return {recording.scopes[ScopeId(box)].path for box in view.boxes if box[0] == "s"}
+
+    assert shown() == {"dropout", "encoder.dropout", "encoder.1"}
+    assert shown(hide="dropout") == {"encoder.1"}
+    with pytest.warns(NothingFound, match="did you mean 'encoder.1'"):
+        assert shown(hide="1") == shown()
+    assert len(view_of(recording, fold=False, closed="dropout").clusters) == 2
+    view = view_of(recording, fold=False, parameters=True, hide="scale")
+    assert BoxKind.PARAMETER not in {box.kind for box in view.boxes.values()}
 
 
 def test_hide_ops_by_name() -> None:

@@ -220,9 +220,10 @@ class Captions:
         yield from map(Text, textwrap.wrap(labels.first_sentences(text, 240), 44))
 
     def _op(self, op: Op, box: Box) -> tuple[Text, ...]:
-        named = op.replace(name=sum_sign(op)) if sums_rounds(op, box.members, self.recording.running_sums) else op
-        lines = [Text(self._op_title(named) + labels.folded(box.count), "title")]
-        shown = not op.arguments or op.name in SHOWN_BY_SHAPE or self._is_shown_around(op)
+        is_sum = sums_rounds(op, box.members, self.recording.running_sums)
+        title = self._op_title(op.replace(name=sum_sign(op)) if is_sum else op)
+        lines = [Text(title + labels.folded(box.count), "title")]
+        shown = is_sum or not op.arguments or op.name in SHOWN_BY_SHAPE or self._is_shown_around(op)
         if self.style.details and not shown:
             texts = labels.filled(arguments(op.name, self._given(op, box)), width=22)
             lines.extend(Text(line) for line in texts)
@@ -240,8 +241,6 @@ class Captions:
     def _given(self, op: Op, box: Box) -> tuple[tuple[str, str], ...]:
         """The arguments of an op, with ranges if it stands for all rounds of a loop."""
         ops = self.recording.ops
-        if sums_rounds(op, box.members, self.recording.running_sums):
-            return ()
         if box.instances:  # of ops, or of the grad nodes of ops that have one each
             grads = self.recording.grad_nodes
             owners = [

@@ -79,10 +79,11 @@ def _filled(view: View, boxes: Iterable[str]) -> set[str | None]:
 
 @dataclass(frozen=True)
 class NamedScopes:
-    """Scopes by path or class, regions such as an optimizer's step by their kind as well.
+    """Scopes by path, name or class, regions such as an optimizer's step by their kind as well.
 
     Attributes:
-        patterns: Names, or patterns such as ``"*.dropout"`` or ``"Dropout*"``.
+        patterns: Names such as ``"dropout"``, wherever it is, or patterns such as ``"encoder.*"``
+            or ``"Dropout*"``.
     """
 
     patterns: tuple[str, ...]
@@ -97,14 +98,23 @@ class NamedScopes:
 
     def check(self, option: str, recording: RecordedRun) -> None:
         """Warn of patterns of an *option* that fit nothing in *recording*."""
-        warn_unmatched(option, self.patterns, self._names(recording))
+        names = [*self._names(recording)]
+        warn_unmatched(option, self.patterns, [*names, *filter(None, map(_own_name, names))])
 
     def _names(self, recording: RecordedRun) -> Iterator[str]:
         for scope in recording.scopes.values():
             yield from _called(scope)
 
     def _fits(self, name: str) -> bool:
+        if _own_name(name) in self.patterns:
+            return True
         return any(fnmatchcase(name, pattern) for pattern in self.patterns)
+
+
+def _own_name(path: str) -> str:
+    """The last part of a path; empty if it is a number, as of a layer in a list."""
+    name = path.rpartition(".")[2]
+    return "" if name.isdigit() else name
 
 
 def _called(scope: Scope) -> Iterator[str]:
@@ -115,7 +125,7 @@ def _called(scope: Scope) -> Iterator[str]:
 
 
 class HideNamed(NamedScopes):
-    """Hide ops and tensors at the ends by name, and scopes by path or class."""
+    """Hide ops and tensors at the ends by name, and scopes by path, name or class."""
 
     def __call__(self, view: View) -> View:
         recording = view.recording

@@ -111,15 +111,15 @@ class ViewOptions(Checked):
         placeholder="NAME",
     )
     hide: str | tuple[str, ...] = option(
-        "Leave out these modules, operations, inputs, outputs or weights. Modules by path or "
-        "class, others by name; patterns, separated by commas or in a tuple. Arrows pass through.",
+        "Leave out these modules, operations, inputs, outputs or weights, by name or path, modules "
+        "by class as well; patterns, separated by commas or in a tuple. Arrows pass through.",
         TEXTS,
         default=(),
         placeholder="NAME,...",
     )
     closed: str | tuple[str, ...] = option(
-        "Draw each of these modules as one box, at any depth. Paths, classes or patterns, like "
-        "those of *hide*.",
+        "Draw each of these modules as one box, at any depth. Names, paths, classes or patterns, "
+        "like those of *hide*.",
         TEXTS,
         default=(),
         placeholder="NAME,...",
