@@ -238,16 +238,17 @@ def test_what_leaves_a_box_is_shown_on_it(what: str) -> None:
     with run.scope("Net"):
         x = run.input("x")
         one, other = (run.op("split", x, outputs=2) for _ in range(2))
+        read = []
         for made in (one, other):
-            run.op("neg", made)
+            read.append(run.op("neg", made))
             second = ValueId(f"v{int(made[1:]) + 1}")
             if made == one or what == "nothing":
-                run.op("neg", second)
+                read.append(run.op("neg", second))
             elif what == "reader":
-                run.op("neg", second)
-                run.op("neg", second)
+                read += [run.op("neg", second), run.op("neg", second)]
             else:
                 run.returns(second)
+        run.op("cat", *read)
     recording = run.recording()
     shared = described(recording, Style())
     assert shared == described(recording, one_by_one())

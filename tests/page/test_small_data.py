@@ -164,14 +164,14 @@ def test_outputs_that_are_read_again_are_told_apart(closed: Any) -> None:
     def equal(*reads: str) -> bool:
         run = Builder("Net")
         with run.scope("Net"):
-            x = run.input("x")
+            x, made = run.input("x"), []
             for number, read in enumerate(reads):
                 with run.scope(f"b{number}", "Block"):
                     first = run.op("split", x, outputs=2)
                     run.returns(run.op("neg", x))
                 both = {"a": first, "b": ValueId(f"v{int(first[1:]) + 1}")}
-                for each in read:
-                    run.op("neg", both[each])
+                made += [run.op("neg", both[each]) for each in read]
+            run.op("cat", *made)
         tree = tree_of(run.recording(), fold=False, closed=closed)
         keys = representatives(tree, Style(), FlowClassifier(tree.view).all(), unread(tree.view))
         return keys[place_of(tree, "s1")] == keys[place_of(tree, "s2")]

@@ -53,6 +53,47 @@ def test_what_nothing_reads_has_a_title_alone(dark: bool) -> None:
         assert "not read" not in [text.text for text in found[title].label]
 
 
+def test_what_leads_to_what_nothing_reads_is_dotted_too() -> None:
+    """Also inputs; not what writes, fails or is an output, nor what leads to these."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x, mask = run.input("x"), run.input("mask")
+        with run.scope("rows", "Rows"):
+            rows = run.op("gt", run.op("arange", mask))
+        columns = run.op("lt", mask)
+        run.op("and", rows, columns)
+        y = run.op("sin", x)
+        run.op("sum", y)
+        run.returns(run.op("tanh", y))
+    recording = run.recording()
+    for options, dotted in (
+        ({"depth": 9}, {"mask", "arange", "gt", "lt", "and", "sum"}),
+        ({"depth": 1}, {"mask", "rows: Rows", "lt", "and", "sum"}),
+    ):
+        found = draw(make_view(recording, ViewOptions(**options))).shapes
+        assert {one.label[0].text for one in found if one.look.dash == "dotted"} == dotted
+    mask = next(one for one in found if one.label[0].text == "mask")
+    assert len(mask.label) > 1 and mask.label[-1].text != "not read"
+
+
+def test_a_module_that_nothing_reads_says_so() -> None:
+    """A closed one whose results only operations inside it read, unless it writes a buffer."""
+
+    class Unused(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.left = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
+            self.norm = torch.nn.BatchNorm1d(2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.left(x)
+            self.norm(x)
+            return x.sin()
+
+    found = last_lines(torchrecorder.record(Unused(), torch.ones(2, 2)), depth=1)
+    assert found["left: Sequential"] == "not read" != found["norm: BatchNorm1d"]
+
+
 def last_lines(recording: torchrecorder.Recording, **options: Any) -> dict[str, str]:
     """What is said last on each box, by its title."""
     figure = draw(make_view(recording, ViewOptions(**options)))

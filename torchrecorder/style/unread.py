@@ -1,4 +1,4 @@
-"""Unread: inputs and operations without outgoing lines, because no drawn box reads them."""
+"""Unread: inputs, operations and modules without outgoing lines, as no drawn box reads them."""
 
 from __future__ import annotations
 
@@ -14,34 +14,47 @@ from torchrecorder.views.copies import is_copy
 from torchrecorder.views.view import Box, BoxKind, View
 
 NOT_READ = "not read"
+DEAD_END = "only for what is not read"
 _MOST_NAMES = 3
 
 
 def unread(view: View) -> Mapping[str, str]:
-    """The captions of inputs and operations without outgoing edges: ``"not read"``, or which
-    hidden operations read them, such as ``"read by item"``; the result of a hook is ``"kept as
-    weight.grad"``.
+    """The captions of inputs, operations and modules without outgoing edges: ``"not read"``, or
+    which hidden operations read them, such as ``"read by item"``; the result of a hook is ``"kept
+    as weight.grad"``. Those that only lead to what is not read have `DEAD_END`.
 
-    Operations that write, fail, communicate or have no outputs have side effects, and are excluded;
-    so are those that make the new value of a buffer.
+    What writes, fails, communicates or has no outputs has side effects, and is excluded; so is what
+    makes the new value of a buffer.
     """
     if view.backward:
         return {}
-    used = {arrow.tail for arrow in view.arrows}
-    used.update(run.op for run in view.recording.backward_runs)
-    idle = (box for box in view.boxes.values() if box.id not in used and _is_idle(view, box))
-    return {box.id: _readers(view, box) for box in idle}
+    heads: dict[str, set[str]] = {}
+    for arrow in view.arrows:
+        heads.setdefault(arrow.tail, set()).add(arrow.head)
+    idle = (box for box in view.boxes.values() if box.id not in heads and _is_idle(view, box))
+    found = {box.id: _readers(view, box) for box in idle}
+    gone = {box for box, caption in found.items() if caption == NOT_READ}
+    for box in reversed([*view.boxes.values()] if gone else []):
+        if heads.get(box.id, {box.id}) <= gone and _is_idle(view, box):
+            gone.add(box.id)
+            found.setdefault(box.id, DEAD_END)
+    return found
 
 
 def _is_idle(view: View, box: Box) -> bool:
+    """Whether *box* is not there if nothing reads its results."""
+    recording = view.recording
     if box.kind is BoxKind.INPUT:
         return True
-    op = view.recording.ops.get(OpId(box.id))
-    if op is None or box.kind is not BoxKind.OP or op.failed:
+    if box.kind not in (BoxKind.OP, BoxKind.MODULE):
         return False
-    kept = view.recording.stored
-    return bool(op.outputs) and not any(
-        one.writes or any(value in kept for value in one.outputs) for one in _ops_of(view, box)
+    kept = {*recording.stored, *(slot.value for slot in recording.outputs)}
+    calls = {run.op for run in recording.backward_runs}
+    ops = _ops_of(view, box)
+    return bool(ops) and not any(
+        op.failed or op.writes or not op.outputs or op.id in calls
+        or not kept.isdisjoint(op.outputs)
+        for op in ops
     )
 
 
@@ -70,9 +83,9 @@ def _readers(view: View, box: Box) -> str:
                 waiting += [one for one in further if one not in seen]
             elif not reader.recompute:
                 found[reader.id] = reader
-    if not found:
-        return NOT_READ
     rounds = frozenset(box.members)
+    if not found or box.kind is BoxKind.MODULE and box.count == 1 and found.keys() <= rounds:
+        return NOT_READ
     unseen = (
         reader for reader in found.values()
         if reader.id not in view.boxes and reader.id not in rounds
@@ -90,7 +103,9 @@ def with_readers(
     label: tuple[Text, ...], look: Look, readers: str
 ) -> tuple[tuple[Text, ...], Look]:
     """The label and look of an idle box with a caption from `unread`; one that nothing reads is
-    small: its title, and a dotted outline."""
+    small: its title, and a dotted outline, which those that lead to it have as well."""
+    if readers == DEAD_END:
+        return label, replace(look, dash="dotted")
     if readers != NOT_READ:
         return ((*label, Text(readers)) if readers else label), look
     titles = tuple(text for text in label if text.part == "title")
