@@ -56,11 +56,27 @@ def test_each_box_stands_right_below_what_it_reads(flow: Pairs) -> None:
             assert row[number] == min(row[head] for head in after) - 1
 
 
-@pytest.mark.parametrize(("boxes", "lengths"), [(WIDEST, [24]), (WIDEST + 1, [24, 1])])
+@pytest.mark.parametrize(("boxes", "lengths"), [(WIDEST, [24]), (WIDEST + 1, [13, 12])])
 def test_a_row_that_is_too_long_goes_on_in_the_next(boxes: int, lengths: list[int]) -> None:
-    """Their reader stands below all of them."""
+    """In equal parts; their reader stands below all of them."""
     row = rows(boxes + 1, [(number, boxes) for number in range(boxes)], [True] * (boxes + 1))
     assert [*Counter(row).values()] == [*lengths, 1] and row[boxes] == len(lengths)
+
+
+@pytest.mark.parametrize(("count", "lengths"), [(6, [6]), (7, [4, 3]), (14, [5, 5, 4])])
+@pytest.mark.parametrize("are_inputs", [True, False])
+def test_inputs_and_outputs_have_short_rows(
+    count: int, lengths: list[int], are_inputs: bool
+) -> None:
+    """Their names are long; a row with another box is a row like all others."""
+    ends = range(1, count + 1)
+    pairs = [(end, 0) if are_inputs else (0, end) for end in ends]
+    anchored = [not are_inputs, *[are_inputs] * count]
+    row = rows(count + 1, pairs, anchored, frozenset(ends))
+    found = [*Counter(row).values()] if are_inputs else [*Counter(row[1:]).values()]
+    assert [number for number in found if number > 1] == [size for size in lengths if size > 1]
+    assert row[0] == (len(lengths) if are_inputs else 0)
+    assert {*rows(count + 1, pairs, anchored, frozenset(ends[1:]))} == {0, 1}
 
 
 def test_a_circle_begins_with_its_first_box() -> None:

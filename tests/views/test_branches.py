@@ -56,8 +56,16 @@ def test_a_large_part_that_fits_is_opened():
 
 def test_a_small_part_stays_closed():
     """What holds little of what is not shown is not worth its boxes."""
-    view = make_view(network([("few", "Few", 5, 2), ("many", "Many", 60, 3)]))
+    view = make_view(network([("few", "Few", 5, 8), ("many", "Many", 60, 3)]))
     assert opened(view) == set()
+
+
+@pytest.mark.parametrize(("blocks", "is_opened"), [(60, True), (90, False)])
+def test_a_part_of_almost_everything_is_opened(blocks: int, is_opened: bool) -> None:
+    """Its box would show nothing of the model; up to twice as many boxes as usual."""
+    view = make_view(network([("few", "Few", 1, 2), ("many", "Many", blocks, 3)]))
+    assert ("many" in opened(view)) == is_opened
+    assert ENOUGH < steps(view) <= 2 * ENOUGH if is_opened else steps(view) == 2
 
 
 def test_what_is_alike_opens_alike():

@@ -121,11 +121,18 @@ def boxes_at(
     return counts
 
 
-def _first_shown(recording: RecordedRun, counts: Sequence[int], shut: Collection[str]) -> int:
+ALMOST_ALL = 0.9
+"""The share of the ops from which on a box of a scope shows nothing of a run."""
+
+
+def _first_shown(
+    recording: RecordedRun, counts: Sequence[int], shut: Collection[str], enough: int
+) -> int:
     """The first depth with several boxes: a single box shows nothing of its contents.
 
-    Nor does the single box of a model in a training step: what is beside it does not count.
-    *counts* are those of `boxes_at`; scopes in *shut* are not opened.
+    Nor does the single box of a model in a training step: what is beside it does not count. A box
+    of almost all ops is opened, too, if that gives at most twice *enough* boxes. *counts* are those
+    of `boxes_at`; scopes in *shut* are not opened.
     """
     depths, through = scope_depths(recording), transparent(recording)
     opened = [
@@ -136,7 +143,21 @@ def _first_shown(recording: RecordedRun, counts: Sequence[int], shut: Collection
     ]
     beside = counts[0] - 1 if len(opened) == 1 else 0
     several = (depth for depth, count in enumerate(counts) if count - beside > 1)
-    return next(several, min(1, len(counts) - 1))
+    first = next(several, min(1, len(counts) - 1))
+    large = [depths[scope] for scope in _with_almost_all(recording) - through - {*shut}]
+    while first in large and counts[first + 1] <= 2 * enough:
+        first += 1
+    return first
+
+
+def _with_almost_all(recording: RecordedRun) -> frozenset[ScopeId]:
+    """The scopes in which almost all ops ran."""
+    inside = Counter(
+        scope for op in recording.ops.values() if op.scope is not None
+        for scope in recording.within(op.scope)
+    )
+    wanted = ALMOST_ALL * len(recording.ops)
+    return frozenset(scope for scope, count in inside.items() if count >= wanted)
 
 
 @dataclass(frozen=True)
@@ -180,7 +201,7 @@ def choose(
     closed = innermost(recording) | beside | regions_beside(recording)
     counts = boxes_at(recording, quiet, closed, repeated)
     fitting = [depth for depth, count in enumerate(counts) if count <= enough]
-    base = max([_first_shown(recording, counts, closed | repeated), *fitting])
+    base = max([_first_shown(recording, counts, closed | repeated, enough), *fitting])
     plain = DepthChoice(base, closed)
     if counts[base] > enough * FEW:
         return plain

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from math import ceil
 
 WIDEST = 24
 """The maximum number of boxes in one row; the others are in the next."""
 
+WIDEST_OF_ENDS = 6
+"""The same for a row of inputs or of outputs, whose names are long."""
+
 BoxPair = tuple[int, int]
 
 
-def rows(count: int, pairs: Sequence[BoxPair], anchored: Sequence[bool]) -> list[int]:
+def rows(
+    count: int,
+    pairs: Sequence[BoxPair],
+    anchored: Sequence[bool],
+    ends: Collection[int] = frozenset(),
+) -> list[int]:
     """The row of each of *count* boxes, from 0.
 
     Each box is in the first row below all boxes that it reads. A box that depends on no input of
     the scope, which *anchored* boxes read, is in the row directly above its first reader. A cycle
-    starts at its first box. *pairs* are the edges, by the numbers of their boxes: tail and head.
+    starts at its first box. *pairs* are the edges, by the numbers of their boxes: tail and head;
+    *ends* the boxes into which or out of which no edge goes, not even past the scope.
     """
     ahead, after = _forward(count, pairs)
     row = [0] * count
@@ -28,7 +38,7 @@ def rows(count: int, pairs: Sequence[BoxPair], anchored: Sequence[bool]) -> list
     for box in reversed(ahead):
         if floating[box] and after[box]:
             row[box] = min(row[reader] for reader in after[box]) - 1
-    return _wrapped(row)
+    return _wrapped(row, ends)
 
 
 def _forward(count: int, pairs: Sequence[BoxPair]) -> tuple[list[int], list[list[int]]]:
@@ -63,14 +73,16 @@ def _forward(count: int, pairs: Sequence[BoxPair]) -> tuple[list[int], list[list
     return done, [[item for item in after[box] if seat[item] > seat[box]] for box in range(count)]
 
 
-def _wrapped(row: Sequence[int]) -> list[int]:
-    """Rows numbered from 0 without gaps; rows that are too long are cut into several."""
+def _wrapped(row: Sequence[int], ends: Collection[int]) -> list[int]:
+    """Rows numbered from 0 without gaps; rows that are too long are cut into equal parts."""
     wrapped = [0] * len(row)
     at = 0
     for members in members_of_rows(row):
+        most = WIDEST_OF_ENDS if all(box in ends for box in members) else WIDEST
+        parts = ceil(len(members) / most)
         for place, box in enumerate(members):
-            wrapped[box] = at + place // WIDEST
-        at += (len(members) - 1) // WIDEST + 1
+            wrapped[box] = at + place * parts // len(members)
+        at += parts
     return wrapped
 
 

@@ -118,15 +118,19 @@ class Draft:
 
 def _rows(nets: Sequence[Net], first: Sequence[bool]) -> list[int]:
     pairs, anchored = [], list(first)
+    heads, tails = set[int](), set[int]()
     for net in nets:
         for sink in net.sinks:
+            heads.add(sink.child)
+            tails.add(net.source.child)
             if sink.child == OUTSIDE:
                 continue
             if net.source.child == OUTSIDE:
                 anchored[sink.child] = True
             else:
                 pairs.append((net.source.child, sink.child))
-    return rows(len(first), pairs, anchored)
+    ends = {child for child in range(len(first)) if child not in heads or child not in tails}
+    return rows(len(first), pairs, anchored, ends)
 
 
 class _NetRoute:
