@@ -14,7 +14,7 @@ from tests.export.test_geometry import LOOK
 from tests.export.test_paper import size_of
 from tests.figures import linear, network
 from tests.views.test_fold import stack
-from torchrecorder.errors import DoesNotFit, InvalidArgument, SmallText
+from torchrecorder.errors import DoesNotFit, InvalidArgument, LargerThanAPage, SmallText
 from torchrecorder.export import by_suffix
 from torchrecorder.export.graphviz import Pdf, Svg, smallest
 from torchrecorder.export.readable import SHARES, readable_view
@@ -111,6 +111,33 @@ def test_fewer_levels_where_text_would_be_small(tmp_path: Path) -> None:
     )
     boxes = [svg.count(b'class="node') for svg in (plain, small, wide, asked)]
     assert boxes[1] == 4 and boxes[0] == boxes[2] == boxes[3] == 26
+
+
+@pytest.mark.parametrize(
+    ("side", "size", "direction"), [("width", "100mm", "LR"), ("height", "70mm", "TB")]
+)
+def test_fewer_levels_on_narrow_paper(
+    side: str, size: str, direction: Any, tmp_path: Path
+) -> None:
+    """As in a place; a depth that is asked for does not fit, and the error says what helps."""
+    chosen: Any = {"fold": False, "max_boxes": 100, "direction": direction}
+    svg = drawn(two_parts(), tmp_path, **{side: size}, **chosen)
+    assert svg.count(b'class="node') == 4
+    other = "width" if side == "height" else "height"
+    with pytest.raises(DoesNotFit, match=f"With {other}= too, it is laid out in columns"):
+        drawn(two_parts(), tmp_path, **{side: size}, depth=2, **chosen)
+    with pytest.raises(DoesNotFit) as found:
+        drawn(two_parts(), tmp_path, width="20mm", height="20mm", depth=2, **chosen)
+    assert "in columns" not in str(found.value)
+
+
+def test_paper_is_no_longer_than_a4_if_fewer_boxes_are_enough(tmp_path: Path) -> None:
+    """If nothing is short enough, there is a warning, and the shortest figure is written."""
+    chosen: Any = {"fold": False, "max_boxes": 100, "width": "85mm"}
+    svg = drawn(two_parts(), tmp_path, **chosen)
+    assert size_of(svg)[1] <= 297 and svg.count(b'class="node') == 4
+    with pytest.warns(LargerThanAPage):
+        assert size_of(drawn(stack(30), tmp_path, **chosen))[1] > 297
 
 
 def test_who_lays_out_decides_what_can_be_read() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from torchrecorder.export.dot import TABLE, Pins, corner_label, dot_text, in_order, in_two
@@ -324,20 +325,21 @@ def sheet_of(figure: Figure, smallest: float) -> Sheet | None:
         figure: The figure, with the paper it is drawn on.
         smallest: The size of the smallest text of the figure, in points.
     """
-    paper, below = figure.paper, legend_below(figure)
-    if paper.limits is None:
+    if figure.paper.limits is None:
         return None
+    enough = min(1.0, figure.paper.min_fontsize / smallest)
+    return Sheet(partial(scale_on, figure), enough)
 
-    def scale(width: float, height: float) -> float:
-        if figure.legend:
-            bare = Picture(width, height, (), ())
-            left, top, columns = legend_corner(figure, bare, below)
-            wide, high = legend.size(figure, columns)
-            width = max(width, left + wide) - min(0.0, left)
-            height = max(height, top) - min(0.0, top - high)
-        return paper.scale(width + 2 * PAD, height + 2 * PAD)
 
-    return Sheet(scale, min(1.0, paper.min_fontsize / smallest))
+def scale_on(figure: Figure, width: float, height: float) -> float:
+    """The scale on its paper of a figure whose picture has this size, with its legend."""
+    if figure.legend:
+        bare = Picture(width, height, (), ())
+        left, top, columns = legend_corner(figure, bare, legend_below(figure))
+        wide, high = legend.size(figure, columns)
+        width = max(width, left + wide) - min(0.0, left)
+        height = max(height, top) - min(0.0, top - high)
+    return figure.paper.scale(width + 2 * PAD, height + 2 * PAD)
 
 
 def legend_below(figure: Figure) -> bool:

@@ -1,17 +1,19 @@
-"""Readable: the deepest default view with readable text in the space that the figure must fit."""
+"""Readable: the deepest default view with readable text in its place or on its paper."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from math import inf, sqrt
+from math import sqrt
+from operator import attrgetter
+from typing import NamedTuple
 
 from torchrecorder.export.exporter import Exporter
 from torchrecorder.export.graphviz import Painted, Svg, is_nested, smallest
-from torchrecorder.export.nested import Placed, sheet_of
+from torchrecorder.export.nested import Placed, scale_on, sheet_of
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style.draw import draw
-from torchrecorder.style.paper import READABLE, place
+from torchrecorder.style.paper import LONGEST, READABLE, Paper
 from torchrecorder.style.style import Style
 from torchrecorder.views.auto_depth import DepthChoice
 from torchrecorder.views.pipeline import ViewOptions, choice_of, make_view
@@ -24,27 +26,40 @@ SHARES = (1.0, 0.7, 0.5, 0.35, 0.2)
 """Shares of ``max_boxes`` that are tried until the text is large enough."""
 
 
+class _Print(NamedTuple):
+    """A view as it would be on paper: its smallest text and its longer side, in points."""
+
+    view: View
+    text: float
+    length: float = 0.0
+
+
 def readable_view(
     recording: RecordedRun, options: ViewOptions, style: Style, exporter: Exporter | None
 ) -> View:
     """The view for *options*, with fewer boxes if its text would be too small.
 
-    This applies without *depth*, if the figure must fit a place: the result is the view with the
-    most boxes whose text has at least *min_fontsize* there, or 5 points if that is 0. If there is
-    none, it is the view with the largest text.
+    This applies without *depth*, if the figure must fit a place or its paper has a width or a
+    height: the result is the view with the most boxes whose text has at least *min_fontsize* there,
+    or 5 points if that is 0, on paper no longer than A4. If there is none, it is the shortest one
+    with such text, or else the view with the largest text.
     """
     painted = Svg() if exporter is None else exporter
-    if style.fit is None or not isinstance(painted, Painted) or options.view == "backward":
+    paper = style.paper()
+    if not paper or not isinstance(painted, Painted) or options.view == "backward":
         return make_view(recording, options)
     least = style.min_fontsize or READABLE
-    found: list[tuple[float, View]] = []
+    found: list[_Print] = []
     for tried in _fewer(recording, options):
         view = make_view(recording, tried)
-        size = _text_size(view, style, painted)
-        if size is None or size >= least:
+        printed = _printed(view, style, painted, paper)
+        if printed is None or printed.text >= least and printed.length <= LONGEST:
             return view
-        found.append((size, view))
-    return max(found, key=lambda item: item[0])[1]
+        found.append(printed)
+    long = [printed for printed in found if printed.text >= least]
+    if long:
+        return min(long, key=attrgetter("length")).view
+    return max(found, key=attrgetter("text")).view
 
 
 def _fewer(recording: RecordedRun, options: ViewOptions) -> Iterator[ViewOptions]:
@@ -67,18 +82,21 @@ def _fewer(recording: RecordedRun, options: ViewOptions) -> Iterator[ViewOptions
         yield replace(options, depth=depth)
 
 
-def _text_size(view: View, style: Style, painted: Painted) -> float | None:
-    """The size of the smallest text of a figure, in points; None if others lay it out.
+def _printed(view: View, style: Style, painted: Painted, paper: Paper) -> _Print | None:
+    """*view* on *paper*; None if others lay it out.
 
-    Without a layout if already the area of the boxes is too large for the place.
+    Without a layout if already the area of the boxes is too large for the place, or for paper that
+    is as long as A4.
     """
-    across, down = place(style.fit) or (inf, inf)
+    across, down = paper.place or (paper.width or LONGEST, paper.height or LONGEST)
     bound = style.fontsize * sqrt(across * down / (max(len(view.boxes), 1) * SMALLEST_BOX))
     if bound < (style.min_fontsize or READABLE):
-        return bound
+        return _Print(view, bound)
     figure = draw(view, style)
-    sheet = sheet_of(figure, smallest(figure))
-    if sheet is None or not is_nested(figure, painted.layout):
+    if not is_nested(figure, painted.layout):
         return None
+    sheet = sheet_of(figure, smallest(figure))
     picture = Placed.lay_out(figure, sheet, painted.timeout).picture
-    return smallest(figure) * sheet.scale(picture.width, picture.height)
+    scale = scale_on(figure, picture.width, picture.height)
+    longer = max(picture.width, picture.height) * scale if paper.limits is None else 0.0
+    return _Print(view, smallest(figure) * scale, longer)

@@ -143,10 +143,12 @@ class Paper:
         enough = " and ".join(
             f"{math.ceil(much * need / UNITS['mm'])} mm {size}" for size, much, _ in short
         )
+        other = "height" if self.width else "width"
+        columns = "" if self.limits else f". With {other}= too, it is laid out in columns"
         return (
             f"{where} {page} the smallest text would have {smallest * scale:.1f} pt, and "
             f"{wanted}. The figure is {_mm(width)} wide and {_mm(height)} high at full size; it "
-            f"would do {where} {enough}. {ADVICE}"
+            f"would do {where} {enough}{columns}. {ADVICE}"
         )
 
 
