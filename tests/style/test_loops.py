@@ -36,6 +36,32 @@ class Greedy(nn.Module):
         return token
 
 
+class Translator(nn.Module):
+    """A decoder with names for its state, which calls a cell that has others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.step = Step()
+
+    def forward(self, start: Tensor) -> Tensor:
+        """Five rounds."""
+        h, c = torch.zeros(2, 6), torch.ones(2, 6)
+        token = start
+        for _ in range(5):
+            token, h, c = self.step(token, h, c)
+            token = token.argmax(-1)
+        return token
+
+
+class Step(Greedy):
+    """One round."""
+
+    def forward(self, token: Tensor, hidden: Tensor, memory: Tensor) -> Tensor:
+        """Logits and the new state."""
+        hidden, memory = self.cell(self.embed(token), (hidden, memory))
+        return self.head(hidden), hidden, memory  # type: ignore[return-value]
+
+
 def figure_of(recording: Recording, **style: str) -> Figure:
     """The figure of a usual view."""
     return draw(make_view(recording, ViewOptions()), Style(**style))  # type: ignore[arg-type]
@@ -45,6 +71,15 @@ def texts(figure: Figure) -> list[str]:
     """All lines of text in boxes and corners."""
     labels = [each.label for each in (*figure.shapes, *figure.groups)]
     return [text.text for label in labels for text in label]
+
+
+@pytest.mark.parametrize("depth", [1, 2, 9])
+def test_what_a_loop_carries_has_the_names_of_the_program(depth: int) -> None:
+    """Those of the call in the loop, at any depth; a name outside of the loop is another's."""
+    recording = torchrecorder.record(Translator(), torch.tensor([1, 2]))
+    found = texts(draw(make_view(recording, ViewOptions(depth=depth))))
+    (text,) = (text for text in found if text.startswith("next: "))
+    assert {*text.removeprefix("next: ").split(", ")} == {"token", "hidden", "memory"}
 
 
 def test_a_loop_shows_what_it_carries() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from torchrecorder.events import OpId, ScopeId, ValueId
 from torchrecorder.graph.nodes import Module, Value
@@ -49,7 +49,7 @@ def _names(view: View, arrows: Iterable[Arrow]) -> Iterator[str]:
             continue
         maker = _maker(view.recording, arrow.value)
         values.setdefault(maker, view.recording.values[arrow.value])
-        name, _, place = arrow.slot.partition(".")
+        name, _, place = _argument(view, arrow).partition(".")
         if name in PLAIN or not name or name.isdigit():
             names.setdefault(maker, "")
         elif not names.get(maker):
@@ -57,6 +57,47 @@ def _names(view: View, arrows: Iterable[Arrow]) -> Iterator[str]:
     for maker, name in names.items():
         yield name or labels.value(values[maker])
     yield from (f"{flow.value}s" for flow in FlowKind if flow in kinds)
+
+
+def _argument(view: View, arrow: Arrow) -> str:
+    """The argument that receives the value of *arrow*: of the outermost call around its head that
+    has one, as the program calls that, or of the head.
+
+    The head may be in the first round, which reads another value there.
+    """
+    recording = view.recording
+    head = recording.ops.get(OpId(arrow.head)) or recording.scopes.get(ScopeId(arrow.head))
+    if head is None:
+        return arrow.slot
+    values = {slot.value for slot in head.inputs if slot.name == arrow.slot} | {arrow.value}
+    for scope in reversed(_in_round(view, arrow)):
+        names = [slot.name for slot in recording.scopes[scope].inputs if slot.value in values]
+        if len(names) == 1 and not names[0].isdigit():
+            return names[0]
+    return arrow.slot
+
+
+def _in_round(view: View, arrow: Arrow) -> Sequence[ScopeId]:
+    """The scopes around the head of *arrow*, innermost first, that are inside the loop: in the
+    innermost fold of both ends, or around the head alone."""
+    tail, head = (view.boxes[end].cluster for end in (arrow.tail, arrow.head))
+    common = {*view.nesting.around(tail)}
+    folds = (
+        item for item in view.nesting.around(head)
+        if item in common and view.clusters[item].count > 1
+    )
+    fold = next(folds, None)
+    with_tail = frozenset(_around(view.recording, arrow.tail))
+    return [
+        scope for scope in _around(view.recording, arrow.head)
+        if (scope not in with_tail if fold is None else fold in view.nesting.around(scope))
+    ]
+
+
+def _around(recording: RecordedRun, item: str) -> Sequence[ScopeId]:
+    """The scopes around an op or a scope, innermost first."""
+    op, scope = recording.ops.get(OpId(item)), recording.scopes.get(ScopeId(item))
+    return recording.within(op.scope if op is not None else scope.parent if scope else None)
 
 
 def _maker(recording: RecordedRun, value: ValueId) -> object:
