@@ -31,6 +31,7 @@ SCRIPTS = (
     "colour.js",
     "model.js",
     "types.js",
+    "names.js",
     "layout_inputs.js",
     "argument_marks.js",
     "bundles.js",

@@ -2,7 +2,7 @@
 
 "use strict";
 
-const createBreadcrumbs = (element, stage, model, state, actions) => {
+const createBreadcrumbs = (element, stage, model, names, state, actions) => {
   const DELAY = 80;
   let shown = null, timer = 0;
 
@@ -23,24 +23,14 @@ const createBreadcrumbs = (element, stage, model, state, actions) => {
     return button;
   }
 
-  // The part of a path that those around it do not have, as in its frame; otherwise the title.
-  function shortName(item) {
-    const own = model.path(item), parent = model.parent(item);
-    if (model.isFold(item) || (own && parent < 0)) return model.title(item).split(": ")[0];
-    if (!own || own === model.path(parent)) return model.title(item);
-    const paths = model.ancestors(item).map(model.path);
-    const around = paths.filter(path => path && own.startsWith(`${path}.`)).at(-1);
-    return around ? own.slice(around.length + 1) : own;
-  }
-
   function update() {
     const items = path(), key = items.join();
     if (key === shown) return;
     shown = key;
     const { name } = model.data;
-    const rest = items.filter(item => model.parent(item) >= 0 || shortName(item) !== name);
+    const rest = items.filter(item => model.parent(item) >= 0 || names.short(item) !== name);
     replaceFocused(element, crumb(name || "model", actions.showAbout, !items.length),
-      ...rest.map(item => crumb(shortName(item), () => actions.goTo(item), item === items.at(-1))));
+      ...rest.map(item => crumb(names.short(item), () => actions.goTo(item), item === items.at(-1))));
   }
 
   // Not updated while the picture moves.

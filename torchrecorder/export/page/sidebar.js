@@ -2,7 +2,7 @@
 
 "use strict";
 
-const createSidebar = (byId, model, types, state, actions) => {
+const createSidebar = (byId, model, types, names, state, actions) => {
   // Where the sidebar covers the picture.
   const isDrawer = window.matchMedia("(max-width: 820px)");
   const parts = {}, tabs = { tree: byId("tab-tree"), costs: byId("tab-costs") };
@@ -11,7 +11,7 @@ const createSidebar = (byId, model, types, state, actions) => {
   function createPart(name) {
     if (name === "tree") return createModuleTree(byId("tree"), model, types, actions);
     const elements = { table: byId("costs"), head: byId("costs-head"), kinds: byId("costs-kind") };
-    return createCostTable(elements, model, types, state, actions);
+    return createCostTable(elements, model, types, names, state, actions);
   }
 
   function update(now) {
