@@ -109,3 +109,53 @@ def test_rows_of_the_table_say_where_they_are(visit: Visiting) -> None:
         rows = [" ".join(text.split()) for text in
                 seen.page.locator("#costs .row .name").all_inner_texts()]
         assert row in rows and len(set(rows)) == len(rows)
+
+
+def uneven() -> Recording:
+    """Rounds of which only the first makes what all keep, with two modules in each."""
+    weight = torch.ones(4, requires_grad=True)
+    optimizer = torch.optim.AdamW([weight])
+    cell = torch.nn.Sequential(torch.nn.Tanh(), torch.nn.Sequential(torch.nn.ReLU()))
+    with torchrecorder.Recorder() as recorder:
+        for _ in range(4):
+            optimizer.zero_grad()
+            cell(weight * 2).sum().backward()
+            optimizer.step()
+    return recorder.recording
+
+
+def test_the_siblings_of_a_loop_have_numbers(visit: Visiting) -> None:
+    """In the menu, in the panel and in the path."""
+    seen = visit(uneven())
+    fold = seen.page.evaluate("page.model.all.find(page.model.isFold)")
+    numbers = [f"step {number} of 4" for number in range(1, 5)]
+    seen.page.evaluate(f"page.actions.goTo({fold})")
+    assert seen.page.locator("#panel .siblings option").all_inner_texts() == ["All 4", *numbers]
+    seen.page.locator("#stage").focus()
+    seen.page.keyboard.press("s")
+    assert seen.page.locator(".menu button").all_inner_texts() == ["All 4 siblings", *numbers]
+    seen.page.keyboard.press("Escape")
+    seen.page.evaluate(f"page.actions.goTo(page.model.children[{fold} + 1][2])")
+    seen.settle()
+    assert seen.page.locator("#breadcrumbs button").last.inner_text() == "step 3 of 4"
+
+
+def test_the_next_sibling_of_a_loop_is_open_like_this_one(visit: Visiting) -> None:
+    """And selected, although it has other boxes in it."""
+    seen = visit(uneven())
+    sizes = seen.page.evaluate(
+        "(() => { const { model } = page, fold = model.all.find(model.isFold);"
+        " return model.children[fold + 1].map(item => model.end[item] - item); })()")
+    assert sizes[0] != sizes[1]
+    seen.page.evaluate("page.actions.expandLevels(9)")
+    seen.page.evaluate("page.actions.goTo(page.model.all.find(item =>"
+                       " page.model.cls(item) === 'ReLU'))")
+    opened = ("(() => { const { model, state } = page, { open, siblings } = state.get();"
+              " return openItems.visible(model, open, { siblings }).filter(item =>"
+              "   open.has(item) && model.kind(item) === 'module').map(model.title); })()")
+    before = seen.page.evaluate(opened)
+    assert len(before) == 4
+    for _ in range(3):
+        seen.page.evaluate("page.actions.nextSibling(1)")
+        assert seen.page.evaluate(opened) == before
+        assert seen.page.evaluate("page.model.cls(page.state.get().selected)") == "ReLU"

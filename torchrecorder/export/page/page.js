@@ -18,7 +18,7 @@ const startPage = () => {
 
   const actions = createActions(model, types, state, stage, swatch);
   const tooltip = createTooltip(byId("tooltip"), stage, model, state);
-  const panel = createPanel(byId("panel"), stage, model, types, state, actions);
+  const panel = createPanel(byId("panel"), stage, model, types, names, state, actions);
   const finder = createFinder(byId("finder"),
     { input: byId("query"), list: byId("hits"), status: byId("found") },
     stage, model, names, actions);
@@ -35,7 +35,7 @@ const startPage = () => {
   createBreadcrumbs(byId("breadcrumbs"), stage, model, names, state, actions);
   createMinimap(byId("minimap"), stage, styling.current);
   legend.attach(byId("legend"), model, state, styling.current);
-  const boxMenu = createBoxMenu(byId("stage"), stage, model, types, state, actions);
+  const boxMenu = createBoxMenu(byId("stage"), stage, model, types, names, state, actions);
   const sidebar = createSidebar(byId, model, types, names, state, actions);
   attachPointer(byId("stage"), stage, tooltip, actions, boxMenu);
   attachKeys(byId("stage"), stage, state, actions, boxMenu, sidebar);

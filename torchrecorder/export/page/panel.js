@@ -2,7 +2,7 @@
 
 "use strict";
 
-const createPanel = (element, stage, model, types, state, actions) => {
+const createPanel = (element, stage, model, types, names, state, actions) => {
   const DELAY = 320, MANY = 12;
   // The sizes of the panel from the style, because measuring would lay out the whole page.
   const styles = getComputedStyle(document.documentElement);
@@ -99,7 +99,7 @@ const createPanel = (element, stage, model, types, state, actions) => {
     const [shown, ...more] = model.shownChildren(fold, state.get().siblings);
     const list = createElement("select", "siblings", null,
       new Option(`All ${all.length}`, ALL_SIBLINGS),
-      ...all.map(item => new Option(model.title(item), item)));
+      ...all.map(item => new Option(names.sibling(item), item)));
     list.setAttribute("aria-label", "Sibling that is shown");
     list.value = more.length ? ALL_SIBLINGS : shown;
     list.addEventListener("change", () => {
