@@ -4,10 +4,8 @@
 
 const createCostTable = ({ table, head, kinds }, model, types, names, state, actions) => {
   const KINDS = { Modules: types.isCall, Operations: types.isLeaf, Types: null };
-  const FIRST = [state.get().colour, "time", "flops", "parameters"];
-  const rank = ({ key }) => (FIRST.includes(key) ? FIRST.indexOf(key) : FIRST.length);
-  const columns = model.data.annotations.filter(each => each.format !== "text")
-    .sort((one, other) => rank(one) - rank(other));
+  const columns = numbers.ranked(model.data.annotations, state.get().colour)
+    .filter(each => each.format !== "text");
   const sums = new Map();
   let kind = "Modules", sortedBy = columns[0] ?? null, isDescending = true;
   let rows = null, current = -1;

@@ -144,6 +144,8 @@ const createModel = data => {
 
   // Rows of facts: [title, text] each.
   const facts = index => data.facts[index].map(row => row.map(text));
+  const notes = data.facts.map((_, index) =>
+    facts(index).filter(([title]) => title === "note").map(row => row[1]));
 
   return {
     data, all, count, text, children, level, end, canOpen, openable, within, ancestors, label, title,
@@ -160,6 +162,7 @@ const createModel = data => {
     op: item => text(items.op[item]),
     source: item => text(items.source[item]),
     factsOf: item => facts(items.facts[item]),
+    notes: item => notes[items.facts[item]],
     tensorText: tensor => text(tensors.text[tensor]),
     tensorFacts: tensor => facts(tensors.facts[tensor]),
   };

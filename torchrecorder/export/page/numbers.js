@@ -60,5 +60,12 @@ const numbers = (() => {
     return format(annotation.values[item], annotation.format);
   }
 
-  return { format, textOf, percent };
+  // Annotations, the most important ones first.
+  function ranked(annotations, ...others) {
+    const first = [...others, "time", "flops", "parameters"];
+    const rank = ({ key }) => (first.includes(key) ? first.indexOf(key) : first.length);
+    return [...annotations].sort((one, other) => rank(one) - rank(other));
+  }
+
+  return { format, textOf, percent, ranked };
 })();
