@@ -17,7 +17,7 @@ const startPage = () => {
   const swatch = item => model.look(item, false)[styling.current().palette.theme].stroke;
 
   const actions = createActions(model, types, state, stage, swatch);
-  const tooltip = createTooltip(byId("tooltip"), stage, model, state);
+  const tooltip = createTooltip(byId("tooltip"), stage, model, names, state);
   const panel = createPanel(byId("panel"), stage, model, types, names, state, actions);
   const finder = createFinder(byId("finder"),
     { input: byId("query"), list: byId("hits"), status: byId("found") },
@@ -36,7 +36,7 @@ const startPage = () => {
   createMinimap(byId("minimap"), stage, styling.current);
   legend.attach(byId("legend"), model, state, styling.current);
   const boxMenu = createBoxMenu(byId("stage"), stage, model, types, names, state, actions);
-  const sidebar = createSidebar(byId, model, types, names, state, actions);
+  const sidebar = createSidebar(byId, stage, model, types, names, state, actions);
   attachPointer(byId("stage"), stage, tooltip, actions, boxMenu);
   attachKeys(byId("stage"), stage, state, actions, boxMenu, sidebar);
   attachToolbar(byId, model, types, state, stage, styling, actions);

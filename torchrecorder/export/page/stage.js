@@ -191,11 +191,8 @@ const createStage = (host, model, state, currentStyling) => {
     return result;
   }
 
-  // The open boxes at the middle of the window, the outermost first.
-  function openInMiddle() {
-    const item = boxInMiddle()[0];
-    return item < 0 ? [] : [...model.ancestors(item), item].filter(each => frame(each)?.open);
-  }
+  // The open boxes around the one in the middle of the window, the outermost first.
+  const openInMiddle = () => model.ancestors(nearestBox()).filter(each => frame(each));
 
   // Whether the choice of siblings in the corner of an open fold is at a pixel.
   function isOnSiblings(box, px, py) {
