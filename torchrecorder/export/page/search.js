@@ -4,14 +4,9 @@
 
 const search = (() => {
   const MOST = 40;  // of modules, and of all others
-  const STORED = /^(parameter|buffer) (.+)$/;
 
-  // The parameters and buffers of a module: [name, description] each.
-  function storedIn(model, item) {
-    if (model.isFold(item)) return [];
-    return model.factsOf(item).map(([title, text]) => [STORED.exec(title)?.[2], text])
-      .filter(([name]) => name);
-  }
+  // The parameters and buffers of a module; those of siblings of a fold are found there.
+  const storedIn = (model, item) => (model.isFold(item) ? [] : model.stored(item));
 
   // The dotted path of something in an item.
   const inside = (path, name) => (path ? `${path}.${name}` : name);
