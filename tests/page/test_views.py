@@ -10,6 +10,7 @@ import pytest
 from tests.figures import network
 from tests.page.browser import Visit, Visiting
 from tests.views.test_fold import stack
+from torchrecorder.events import ValueId
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 
@@ -22,7 +23,7 @@ def nested(depth: int, ops: int, before: int = 8) -> Recording:
     """Operations, then modules in modules with so many operations in the innermost."""
     run = Builder("Net")
 
-    def inside(level: int, h: str) -> str:
+    def inside(level: int, h: ValueId) -> ValueId:
         if level == depth:
             for _ in range(ops):
                 h = run.op("add", h)

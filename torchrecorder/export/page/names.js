@@ -14,7 +14,7 @@ const createNames = model => {
     return result;
   }
 
-  // The number of an item among the boxes beside it with the same title; empty if it is the only one.
+  // The number of an item among the boxes beside it with the same title; empty for the only one.
   function number(item) {
     const parent = model.parent(item);
     if (!known.has(parent)) known.set(parent, numbersIn(parent));

@@ -18,7 +18,7 @@ const createPanel = (element, stage, model, types, names, state, actions) => {
   const section = (title, ...children) =>
     createElement("section", "part", null, createElement("h3", "", title), ...children);
 
-  // What `create` makes of each in a list; of a long one the first `most`, and a button for the rest.
+  // What `create` makes of each in a list; of a long one the first, and a button for the rest.
   function shortened(all, create, most, onMore) {
     if (all.length <= most + 1) return all.flatMap(create);
     const more = createButton("more", `${all.length - most} more`, () => {

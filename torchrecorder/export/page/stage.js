@@ -135,8 +135,8 @@ const createStage = (host, model, state, currentStyling) => {
       (one && distance(one) <= distance(other) ? one : other), null)?.item ?? -1;
   }
 
-  // The view of the picture `next` with the selected box, or the one in the middle of the window, in
-  // the middle at the same scale; the initial view instead of an initial view.
+  // The view of the picture `next` at the same scale, with the selected box, or the one in the middle
+  // of the window, in the middle; the initial view instead of an initial view.
   function turnedView(next) {
     const { selected } = state.get(), item = selected >= 0 ? selected : nearestBox();
     const box = motion.index(next).get(item);
@@ -238,7 +238,8 @@ const createStage = (host, model, state, currentStyling) => {
   resize();
 
   return {
-    scene, layout, setView, zoom, show, boxAt, lineAt, isOnSiblings, openInMiddle, frame, requestDraw, freeSize,
+    scene, layout, setView, zoom, show, boxAt, lineAt, isOnSiblings, openInMiddle, frame,
+    requestDraw, freeSize,
     fit: () => animateTo(picture, fitted(), MOVE_DURATION),
     showBeginning: () => animateTo(picture, initialView(), 0),
     pan: (dx, dy) => setView(camera.moved(view, dx, dy)),
