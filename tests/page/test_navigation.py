@@ -285,10 +285,9 @@ def test_the_panel_names_the_boxes_that_are_seen(visit: Visiting) -> None:
     """Neighbours in closed boxes are those boxes, each once; going to one opens nothing."""
     seen = visit(network(), depth=1)
     skip = seen.page.evaluate("page.model.find('skip')")
-    text = seen.panel(seen.page.evaluate("page.model.find('body')"))
+    seen.panel(seen.page.evaluate("page.model.find('body')"))
     boxes = seen.page.locator("#panel .link b")
     assert boxes.all_inner_texts() == ["x", "+"]
-    assert "weight" not in text.split("Recorded")[0]
     before = seen.titles()
     seen.page.evaluate(f"page.actions.goTo({skip})")
     assert boxes.all_inner_texts() == ["x", "+"]

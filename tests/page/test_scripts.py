@@ -132,9 +132,9 @@ def test_the_first_view_of_a_wide_picture_has_the_first_box_in_its_middle(
     )
     low, high = flat(begin, [3000, 990])
     assert (low + high) / 2 == pytest.approx(1000)
-    assert flat(begin, [3000, 0])[0] == pytest.approx(-28 / 0.85)
-    assert flat(begin, [3000, 2980])[1] == pytest.approx(3000 + 28 / 0.85)
-    for wide in (300, 460):
+    assert flat(begin, [3000, 0])[0] == pytest.approx(-28)
+    assert flat(begin, [3000, 2980])[1] == pytest.approx(3000 + 28)
+    for wide in (300, 340):
         low, high = flat(begin, [wide, 0])
         assert (low + high) / 2 == pytest.approx(wide / 2)
 

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+import torchrecorder
 from tests.figures import linear, network
 from tests.page.browser import Visit, Visiting
 from tests.views.test_fold import stack
@@ -250,3 +252,41 @@ def test_a_drawer_closes_once_a_row_is_chosen(program: Any, tmp_path: Path) -> N
     assert seen.page.evaluate("document.activeElement.id") == "stage"
     assert seen.troubles == []
     seen.window.close()
+
+
+def test_a_new_tree_shows_where_the_picture_is(visit: Visiting) -> None:
+    """Also if nothing is selected; then no row is."""
+    seen = visit(deep(60), depth=2)
+    seen.page.evaluate("page.actions.goTo(page.model.find('layers.40'))")
+    seen.page.evaluate("page.actions.clearSelection()")
+    seen.settle()
+    seen.page.locator("#outline").click()
+    shown = [int(row.split("\n")[0].removeprefix("layers.")) for row in rows(seen, "tree")
+             if row.startswith("layers")]
+    window = seen.page.locator("#tree").bounding_box()
+    row = seen.page.locator(f"#tree-{find(seen, 'layers.40')}").bounding_box()
+    assert 40 in shown and window["y"] <= row["y"] < window["y"] + window["height"]
+    assert seen.page.locator("#tree [aria-selected=true]").count() == 0
+
+
+def tooltip(seen: Visit, item: int) -> list[str]:
+    """The lines of the tooltip of a box."""
+    place = seen.box(item).bounding_box()
+    seen.page.mouse.move(place["x"] + place["width"] / 2, place["y"] + place["height"] / 2)
+    seen.page.locator("#tooltip").wait_for()
+    return str(seen.page.locator("#tooltip").inner_text()).splitlines()
+
+
+def test_a_tooltip_says_what_the_box_does_not(visit: Visiting) -> None:
+    """Path, class and line of code; what is on the box only if it is too small to read."""
+    model = torch.nn.Sequential(torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.ReLU()))
+    seen = visit(torchrecorder.record(model, torch.ones(2, 4)), depth=2)
+    item = find(seen, "0.0")
+    lines = tooltip(seen, item)
+    assert lines[:3] == ["0: Linear", "0.0", "torch.nn.modules.linear.Linear"]
+    assert "test_side_panel.py:" in lines[3] and "4 → 6" not in lines
+    seen.page.mouse.move(2, 300)
+    seen.page.evaluate("page.stage.zoom(0.3 / page.stage.view().k)")
+    seen.settle()
+    lines = tooltip(seen, item)
+    assert "4 → 6" in lines and "test_side_panel.py:" in lines[-2]

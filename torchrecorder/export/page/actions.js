@@ -154,7 +154,7 @@ const createActions = (model, types, state, stage, swatch) => {
     swatch, showSibling, nextSibling, foldAround, hide, unhide, isolate, showAll, reset,
     highlightType,
     clearType: () => state.set({ type: null }),
-    setDirection: direction => state.set({ direction }),
+    setDirection: direction => state.set({ direction }, { turn: true }),
     zoomTo: item => stage.show(item, true),
     colourBy: key => state.set({ colour: key }, { keep: true }),
     collapseAll: () => setOpen(new Set()),

@@ -2,7 +2,7 @@
 
 "use strict";
 
-const createBoxMenu = (host, stage, model, types, state, actions) => {
+const createBoxMenu = (host, stage, model, types, names, state, actions) => {
   const MOST = 200;
 
   // Entries for the siblings of a fold; of very many, those around the one that is shown.
@@ -15,7 +15,7 @@ const createBoxMenu = (host, stage, model, types, state, actions) => {
     return [
       { text: `All ${all.length} siblings`, chosen: more.length > 0,
         act: () => actions.showSibling(fold, ALL_SIBLINGS) },
-      ...listed.map(item => ({ text: model.title(item), chosen: !more.length && item === shown,
+      ...listed.map(item => ({ text: names.sibling(item), chosen: !more.length && item === shown,
         act: () => actions.showSibling(fold, item) })),
       ...(rest ? [{ title: `${rest} more: use Find` }] : []),
     ];

@@ -1,46 +1,71 @@
-// Breadcrumbs: the path to the selected box, or to the box in the middle of the window.
+// Breadcrumbs: the path to the selected box, or to the part of the picture in the window.
 
 "use strict";
 
-const createBreadcrumbs = (element, stage, model, state, actions) => {
-  const DELAY = 80;
-  let shown = null, timer = 0;
+const createBreadcrumbs = (element, stage, model, names, state, actions) => {
+  const DELAY = 80;  // milliseconds
+  // Pixels around a text, the width of the button for those left out, and that of bold letters.
+  const PADDING = 20, REST = 32, BOLD = 1.2;
+  const pen = document.createElement("canvas").getContext("2d");
+  let shown = null, timer = 0, space = Infinity;
+  pen.font = getComputedStyle(element).font;
 
-  // The selected box and all around it; otherwise the open boxes in the middle of the window.
+  // The selected box and all around it; otherwise, once the picture was moved, the open boxes in the
+  // middle of the window, down to the last one whose title is out of sight.
   function path() {
     const { selected } = state.get();
     if (selected >= 0) return [...model.ancestors(selected), selected];
-    const { width, height } = stage.freeSize(), box = stage.boxAt(width / 2, height / 2);
-    if (!box) return [];
-    const ancestors = model.ancestors(box.item);
-    return box.open ? [...ancestors, box.item] : ancestors;
+    const items = stage.isInitial() ? [] : stage.openInMiddle();
+    return items.slice(0, items.findLastIndex(isTitleHidden) + 1);
   }
 
-  function crumb(text, onClick, isLast) {
-    const button = createButton("", text, onClick);
-    button.title = text;
-    if (isLast) button.setAttribute("aria-current", "location");
-    return button;
+  const isTitleHidden = item => camera.toScreen(stage.view(), stage.frame(item).x,
+    stage.frame(item).y).some(at => at < 0);
+
+  function button({ text, act }, isLast) {
+    const element = createButton("", text, act);
+    element.title = text;
+    if (isLast) element.setAttribute("aria-current", "location");
+    return element;
   }
 
-  // The part of a path that those around it do not have, as in its frame; otherwise the title.
-  function shortName(item) {
-    const own = model.path(item), parent = model.parent(item);
-    if (model.isFold(item) || (own && parent < 0)) return model.title(item).split(": ")[0];
-    if (!own || own === model.path(parent)) return model.title(item);
-    const paths = model.ancestors(item).map(model.path);
-    const around = paths.filter(path => path && own.startsWith(`${path}.`)).at(-1);
-    return around ? own.slice(around.length + 1) : own;
+  // A button for those that are left out.
+  function buttonOfRest(crumbs) {
+    const element = button({ text: "…", act: () => {} }, false);
+    element.className = "rest";
+    element.title = crumbs.map(each => each.text).join(" › ");
+    menu.attach(element, () => crumbs);
+    return element;
+  }
+
+  // The name of the model, and the items of the path without its root if it has the same name.
+  function crumbsOf(items) {
+    const name = model.data.name || "model";
+    const rest = items.filter(item => model.parent(item) >= 0 || names.short(item) !== name);
+    return [{ text: name, act: actions.showAbout },
+      ...rest.map(item => ({ text: names.short(item), act: () => actions.goTo(item) }))];
+  }
+
+  // The range of crumbs that are left out so that the last one can be read: as few as possible after
+  // the first, and that too if there is no space for both.
+  function rangeLeftOut(crumbs) {
+    const widths = crumbs.map(({ text }, index) =>
+      pen.measureText(text).width * (index ? 1 : BOLD) + PADDING);
+    const last = crumbs.length - 1;
+    let width = widths.reduce((sum, each) => sum + each), end = 1;
+    if (width <= space) return [0, 0];
+    for (width += REST; width > space && end < last; end++) width -= widths[end];
+    return width > space ? [0, last] : [1, end];
   }
 
   function update() {
-    const items = path(), key = items.join();
+    const items = path(), crumbs = crumbsOf(items), [begin, end] = rangeLeftOut(crumbs);
+    const key = [begin, end, ...items].join();
     if (key === shown) return;
     shown = key;
-    const { name } = model.data;
-    const rest = items.filter(item => model.parent(item) >= 0 || shortName(item) !== name);
-    replaceFocused(element, crumb(name || "model", actions.showAbout, !items.length),
-      ...rest.map(item => crumb(shortName(item), () => actions.goTo(item), item === items.at(-1))));
+    const buttons = crumbs.map((crumb, index) => button(crumb, index === crumbs.length - 1));
+    if (begin < end) buttons.splice(begin, end - begin, buttonOfRest(crumbs.slice(begin, end)));
+    replaceFocused(element, ...buttons);
   }
 
   // Not updated while the picture moves.
@@ -49,5 +74,8 @@ const createBreadcrumbs = (element, stage, model, state, actions) => {
     timer = setTimeout(update, DELAY);
   });
   state.onChange(update);
-  update();
+  new ResizeObserver(([{ contentRect }]) => {
+    space = contentRect.width;
+    update();
+  }).observe(element);
 };

@@ -34,15 +34,17 @@ const camera = (() => {
     return k === all.k ? all : start(area, size, direction, k);
   }
 
-  // The initial view: all if it is readable, otherwise the beginning at a readable size; with the
-  // box `first` in the middle if the picture is wider than the window.
-  function initial(area, size, direction, first = area) {
+  // The initial view: all if it can be read, that is, at the scale `readable` or a larger one;
+  // otherwise the beginning, with the box `first` in the middle if the picture is wider than the
+  // window.
+  function initial(area, size, direction, first = area, readable = 1) {
     const all = fitted(area, size);
-    if (all.k >= 0.78) return all;
+    if (all.k >= readable) return all;
     const [axis, side, extent] = isHorizontal(direction)
       ? ["y", "h", size.height] : ["x", "w", size.width];
     const across = (extent - 2 * MARGIN) / area[side];
-    const view = start(area, size, direction, Math.min(1.25, Math.max(0.85, across)));
+    const k = Math.max(readable, Math.min(1.25, across));
+    const view = start(area, size, direction, k);
     const seen = extent / view.k, edge = MARGIN / view.k;
     const last = area[axis] + area[side] + edge - seen;
     if (seen >= area[side]) return view;
@@ -73,6 +75,20 @@ const camera = (() => {
     return {
       x: shifted(area.x, area.w, size.width / view.k, view.x),
       y: shifted(area.y, area.h, size.height / view.k, view.y),
+      k: view.k,
+    };
+  }
+
+  // Moved as little as possible so that all of `area` is visible; of one that is too large, its
+  // beginning in the direction of the flow.
+  function revealing(view, area, size, direction) {
+    const begin = ["BT", "RL"].includes(direction) ? start(area, size, direction, view.k) : null;
+    const shown = showing(view, area, size), [w, h] = [size.width / view.k, size.height / view.k];
+    const horizontal = isHorizontal(direction), edges = 2 * MARGIN / view.k;
+    const along = axis => (begin ?? shown)[axis];
+    return {
+      x: area.w + edges <= w ? shown.x : horizontal ? along("x") : view.x,
+      y: area.h + edges <= h ? shown.y : horizontal ? view.y : along("y"),
       k: view.k,
     };
   }
@@ -113,7 +129,7 @@ const camera = (() => {
     picture.parts?.filter(part => overlaps(part.area, area)) ?? [picture];
 
   return {
-    toWorld, toScreen, moved, zoomed, fitted, overview, centred, initial, showing, clamped,
-    interpolated, visibleArea, overlaps, visibleParts,
+    toWorld, toScreen, moved, zoomed, fitted, overview, centred, initial, showing,
+    revealing, clamped, interpolated, visibleArea, overlaps, visibleParts,
   };
 })();

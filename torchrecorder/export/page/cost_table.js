@@ -2,12 +2,10 @@
 
 "use strict";
 
-const createCostTable = ({ table, head, kinds }, model, types, state, actions) => {
+const createCostTable = ({ table, head, kinds }, model, types, names, state, actions) => {
   const KINDS = { Modules: types.isCall, Operations: types.isLeaf, Types: null };
-  const FIRST = [state.get().colour, "time", "flops", "parameters"];
-  const rank = ({ key }) => (FIRST.includes(key) ? FIRST.indexOf(key) : FIRST.length);
-  const columns = model.data.annotations.filter(each => each.format !== "text")
-    .sort((one, other) => rank(one) - rank(other));
+  const columns = numbers.ranked(model.data.annotations, state.get().colour)
+    .filter(each => each.format !== "text");
   const sums = new Map();
   let kind = "Modules", sortedBy = columns[0] ?? null, isDescending = true;
   let rows = null, current = -1;
@@ -15,10 +13,15 @@ const createCostTable = ({ table, head, kinds }, model, types, state, actions) =
 
   // Rows are items, or the names of types.
   const isType = row => typeof row === "string";
-  const nameOf = row => (isType(row) ? row : ownPath(row) || model.title(row));
-  // The path of an item, unless it is that of the module around it.
-  const ownPath = item =>
-    (model.path(item) === model.path(model.parent(item)) ? "" : model.path(item));
+  const nameOf = row => (isType(row) ? row : names.ownPath(row) || model.title(row));
+  // Long paths are cut at the beginning, because their ends are what differs.
+  const cutInFront = (tag, text) => createElement(tag, "", null, createElement("bdi", "", text));
+
+  // What the name does not say: the type of a module, where another item is, and which of equals.
+  function noteOf(row) {
+    if (!names.ownPath(row)) return cutInFront("em", names.module(row));
+    return createElement("small", "", names.joined(types.typeOf(row), names.numbers(row)));
+  }
 
   // The number of a row; of a type the sum, or null if numbers do not add up.
   function valueOf(annotation, row) {
@@ -70,15 +73,13 @@ const createCostTable = ({ table, head, kinds }, model, types, state, actions) =
 
   function createRow(index) {
     const row = rows[index], { selected, type } = state.get();
-    // Long paths are cut at the beginning, because their ends are what differs.
-    const name = createElement("b", "name", null,
-      createElement("span", "", null, createElement("bdi", "", nameOf(row))));
+    const name = createElement("b", "name", null, cutInFront("span", nameOf(row)));
     name.setAttribute("role", "rowheader");
     if (isType(row)) {
       name.append(createElement("small", "", `×${types.itemsByType().get(row).length}`));
     } else {
-      name.title = [model.title(row), model.path(row)].filter(Boolean).join("\n");
-      if (ownPath(row)) name.append(createElement("small", "", types.typeOf(row)));
+      name.title = [model.title(row), names.place(row)].filter(Boolean).join("\n");
+      name.append(noteOf(row));
     }
     const cells = columns.map(annotation => cell(annotation, row));
     const element = createElement("div", "row", null, name, ...cells);

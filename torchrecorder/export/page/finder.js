@@ -2,15 +2,16 @@
 
 "use strict";
 
-const createFinder = (dialog, { input, list, status }, stage, model, actions) => {
+const createFinder = (dialog, { input, list, status }, stage, model, names, actions) => {
   let entries = null, hits = [], current = 0;
 
-  function option({ item, title, path }, index) {
-    const dot = createElement("i");
+  function option(hit, index) {
+    const { item, title } = hit, dot = createElement("i"), place = names.place(item);
     dot.style.background = actions.swatch(item);
+    const note = search.reason(model, hit, input.value) || (model.details(item)[0] ?? "");
     const element = createElement("li", "", null, dot, createElement("b", "", title),
-      createElement("small", "", model.details(item)[0] ?? ""),
-      createElement("span", "", null, createElement("bdi", "", path === title ? "" : path)));
+      createElement("small", "", note),
+      createElement("span", "", null, createElement("bdi", "", place === title ? "" : place)));
     element.id = `hit-${index}`;
     element.setAttribute("role", "option");
     element.addEventListener("pointerdown", event => event.preventDefault());
@@ -38,10 +39,10 @@ const createFinder = (dialog, { input, list, status }, stage, model, actions) =>
 
   function statusText(count) {
     if (!input.value.trim()) {
-      return "Try a name (layers.3), a class (Conv2d), an op (add) or a shape (64x56)";
+      return "Try a name (layers.3), a class (Conv2d), an op (add), a shape (64x56) or a file";
     }
     if (!count) return "No box found";
-    if (count > hits.length) return `The first ${hits.length} of ${count}`;
+    if (count > hits.length) return `The best ${hits.length} of ${count}`;
     return count === 1 ? "1 box" : `${count} boxes`;
   }
 

@@ -54,8 +54,9 @@ const menu = (() => {
   function showBelow(button, entries) {
     const list = createList(button.textContent.trim(), entries);
     const { bottom, right } = button.getBoundingClientRect();
+    const most = window.innerWidth - list.getBoundingClientRect().width - 8;
     list.style.top = `${bottom + 6}px`;
-    list.style.right = `${Math.max(8, window.innerWidth - right)}px`;
+    list.style.right = `${Math.max(8, Math.min(window.innerWidth - right, most))}px`;
     button.setAttribute("aria-expanded", "true");
     open = { list, button, restoreFocus: () => button.focus() };
     focusFirst(list);
@@ -85,6 +86,9 @@ const menu = (() => {
   document.addEventListener("pointerdown", event => {
     if (open && !open.list.contains(event.target) && !open.button?.contains(event.target)) close();
   }, true);
+
+  // The state for which the menu was shown is left.
+  window.addEventListener("popstate", () => close(true));
 
   return { attach, showAt };
 })();

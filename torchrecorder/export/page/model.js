@@ -145,6 +145,21 @@ const createModel = data => {
   // Rows of facts: [title, text] each.
   const facts = index => data.facts[index].map(row => row.map(text));
 
+  // A function from an item to what `compute` returns for its facts, which many items share.
+  function ofFacts(compute) {
+    const known = new Map();
+    return item => {
+      const index = items.facts[item];
+      if (!known.has(index)) known.set(index, compute(facts(index)));
+      return known.get(index);
+    };
+  }
+
+  const notes = ofFacts(rows => rows.filter(([title]) => title === "note").map(row => row[1]));
+  // The parameters and buffers of a module: [name, description] each.
+  const stored = ofFacts(rows => rows.map(([title, text]) =>
+    [/^(?:parameter|buffer) (.+)$/.exec(title)?.[1], text]).filter(([name]) => name));
+
   return {
     data, all, count, text, children, level, end, canOpen, openable, within, ancestors, label, title,
     members, carries, details, look, path, find, linkName, inputs, outputs, slot, shareOf,
@@ -160,6 +175,7 @@ const createModel = data => {
     op: item => text(items.op[item]),
     source: item => text(items.source[item]),
     factsOf: item => facts(items.facts[item]),
+    notes, stored,
     tensorText: tensor => text(tensors.text[tensor]),
     tensorFacts: tensor => facts(tensors.facts[tensor]),
   };

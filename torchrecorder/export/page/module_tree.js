@@ -2,7 +2,7 @@
 
 "use strict";
 
-const createModuleTree = (element, model, types, actions) => {
+const createModuleTree = (element, stage, model, types, actions) => {
   const INDENT = 14;
   const expanded = new Set(model.children[0]);
   const inner = new Map();
@@ -61,13 +61,16 @@ const createModuleTree = (element, model, types, actions) => {
     updateRows();
   }
 
-  // Selects the row of the selected box, or of the module around it.
-  function update({ selected }) {
+  // Selects the row of the selected box, or of the module around it. Without a selection, a tree that
+  // is `isNew` shows what is open in the middle of the window.
+  function update({ selected }, isNew) {
     const path = selected < 0 ? [] : [...model.ancestors(selected), selected].filter(isNode);
+    const seen = selected < 0 && isNew ? stage.openInMiddle().filter(isNode) : [];
     current = path.at(-1) ?? -1;
-    for (const item of path.slice(0, -1)) expanded.add(item);
+    for (const item of [...path.slice(0, -1), ...seen]) expanded.add(item);
     updateRows();
-    if (current >= 0) list.show(rows.indexOf(current));
+    const row = rows.indexOf(path.at(-1) ?? seen.at(-1));
+    if (row >= 0) list.show(row);
   }
 
   function step(by) {

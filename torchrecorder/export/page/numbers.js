@@ -61,5 +61,12 @@ const numbers = (() => {
     return annotation.means.includes(item) ? `${text} on average` : text;
   }
 
-  return { format, textOf, percent };
+  // Annotations, the most important ones first.
+  function ranked(annotations, ...others) {
+    const first = [...others, "time", "flops", "parameters"];
+    const rank = ({ key }) => (first.includes(key) ? first.indexOf(key) : first.length);
+    return [...annotations].sort((one, other) => rank(one) - rank(other));
+  }
+
+  return { format, textOf, percent, ranked };
 })();

@@ -87,19 +87,47 @@ const openItems = (() => {
     return only !== undefined && !more.length && model.canOpen(only) ? next.add(only) : next;
   }
 
+  // Pairs of items that have the same place in two siblings: in order if both have as many,
+  // otherwise those of each type in order.
+  function pairs(model, own, others) {
+    if (own.length === others.length) return own.map((item, index) => [item, others[index]]);
+    const typeOf = item => model.cls(item) || model.op(item) || model.title(item);
+    const byType = Map.groupBy(others, typeOf), next = new Map();
+    return own.map(item => {
+      const type = typeOf(item), index = next.get(type) ?? 0;
+      next.set(type, index + 1);
+      return [item, byType.get(type)?.[index]];
+    }).filter(([, other]) => other !== undefined);
+  }
+
+  // A map from the items in `one` to those in `other` that have the same place there.
+  function counterparts(model, one, other) {
+    const result = new Map(), waiting = [[one, other]];
+    while (waiting.length) {
+      const [from, to] = waiting.pop();
+      result.set(from, to);
+      const inside = pairs(model, model.children[from + 1], model.children[to + 1]);
+      for (const pair of inside) waiting.push(pair);
+    }
+    return result;
+  }
+
   // The changes of a state with which `member` is shown instead of another sibling of its fold,
   // open and selected like that one.
   function exchanged(model, { open, siblings, selected }, fold, member) {
     const [one, ...more] = model.shownChildren(fold, siblings);
     const next = new Map(siblings).set(fold, member);
-    const isAlike = member !== ALL_SIBLINGS && !more.length &&
-      model.end[one] - one === model.end[member] - member;
-    if (!isAlike) {
+    if (member === ALL_SIBLINGS || more.length) {
       return { siblings: next, selected: model.within(selected, fold) ? fold : selected };
     }
-    const moved = item => (model.within(item, one) ? item - one + member : item);
-    return { siblings: next, selected: moved(selected),
-      open: new Set([...open].flatMap(item => [item, moved(item)])) };
+    const places = counterparts(model, one, member);
+    places.set(ALL_SIBLINGS, ALL_SIBLINGS);
+    for (const [inner, shown] of siblings) {
+      if (places.has(inner) && places.has(shown)) next.set(places.get(inner), places.get(shown));
+    }
+    const isLost = selected !== fold && model.within(selected, fold) && !places.has(selected);
+    return { siblings: next, selected: isLost ? member : places.get(selected) ?? selected,
+      open: new Set([...open].flatMap(item => [item, places.get(item) ?? item])) };
   }
 
   const areEqualSets = (one, other) => one.size === other.size && one.isSubsetOf(other);

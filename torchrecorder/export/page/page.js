@@ -5,7 +5,7 @@
 const startPage = () => {
   const byId = id => document.getElementById(id);
   const data = JSON.parse(byId("data").textContent);
-  const model = createModel(data), types = createTypes(model);
+  const model = createModel(data), types = createTypes(model), names = createNames(model);
   const state = createState({
     theme: data.theme, type: null,
     ...layoutInputs.initial(model), ...link.decode(model, location.hash),
@@ -17,10 +17,11 @@ const startPage = () => {
   const swatch = item => model.look(item, false)[styling.current().palette.theme].stroke;
 
   const actions = createActions(model, types, state, stage, swatch);
-  const tooltip = createTooltip(byId("tooltip"), stage, model, state);
-  const panel = createPanel(byId("panel"), stage, model, types, state, actions);
+  const tooltip = createTooltip(byId("tooltip"), stage, model, names, state);
+  const panel = createPanel(byId("panel"), stage, model, types, names, state, actions);
   const finder = createFinder(byId("finder"),
-    { input: byId("query"), list: byId("hits"), status: byId("found") }, stage, model, actions);
+    { input: byId("query"), list: byId("hits"), status: byId("found") },
+    stage, model, names, actions);
   const help = createHelp(byId("helping"), model, styling.current);
   Object.assign(actions, {
     openFinder: finder.show, openHelp: help.show,
@@ -31,11 +32,11 @@ const startPage = () => {
     hidePanel: panel.hide, isPanelOpen: panel.isOpen, focusPanel: panel.focus,
   });
 
-  createBreadcrumbs(byId("breadcrumbs"), stage, model, state, actions);
+  createBreadcrumbs(byId("breadcrumbs"), stage, model, names, state, actions);
   createMinimap(byId("minimap"), stage, styling.current);
   legend.attach(byId("legend"), model, state, styling.current);
-  const boxMenu = createBoxMenu(byId("stage"), stage, model, types, state, actions);
-  const sidebar = createSidebar(byId, model, types, state, actions);
+  const boxMenu = createBoxMenu(byId("stage"), stage, model, types, names, state, actions);
+  const sidebar = createSidebar(byId, stage, model, types, names, state, actions);
   attachPointer(byId("stage"), stage, tooltip, actions, boxMenu);
   attachKeys(byId("stage"), stage, state, actions, boxMenu, sidebar);
   attachToolbar(byId, model, types, state, stage, styling, actions);
@@ -45,7 +46,7 @@ const startPage = () => {
   byId("empty").hidden = model.count > 0;
   for (const id of ["find", "save", "corner", "direction"]) byId(id).hidden ||= !model.count;
   if (state.get().selected >= 0) stage.show(state.get().selected, true);
-  return { model, types, state, stage, actions };
+  return { model, types, names, state, stage, actions };
 };
 
 const page = startPage();

@@ -1,15 +1,15 @@
-// Panel: all facts about the selected box or tensor, with links to its neighbours.
+// Panel: all facts about the selected box or tensor: what it is, then its neighbours and numbers.
 
 "use strict";
 
-const createPanel = (element, stage, model, types, state, actions) => {
-  const DELAY = 320, MANY = 12;
+const createPanel = (element, stage, model, types, names, state, actions) => {
+  const DELAY = 320, MANY_LINKS = 12, MANY_FACTS = 16, MANY_NUMBERS = 6;
   // The sizes of the panel from the style, because measuring would lay out the whole page.
   const styles = getComputedStyle(document.documentElement);
   const [panelWidth, sheetShare] = ["--panel", "--sheet"].map(name =>
     parseFloat(styles.getPropertyValue(name)));
   const isNarrow = window.matchMedia("(max-width: 560px)");
-  let timer = 0, isAbout = false;
+  let timer = 0, isAbout = false, isAllNumbers = false;
 
   // Text with possible line breaks after the separators in long names.
   const breakable = (tag, className, text) => createElement(tag, className, null,
@@ -18,14 +18,24 @@ const createPanel = (element, stage, model, types, state, actions) => {
   const section = (title, ...children) =>
     createElement("section", "part", null, createElement("h3", "", title), ...children);
 
+  // What `create` makes of each in a list; of a long one the first, and a button for the rest.
+  function shortened(all, create, most, onMore) {
+    if (all.length <= most + 1) return all.flatMap(create);
+    const more = createButton("more", `${all.length - most} more`, () => {
+      const rest = all.flatMap(create).slice(more.parentElement.children.length - 1);
+      more.replaceWith(...rest);
+      (rest.find(each => each.matches("button")) ?? element.querySelector("h2")).focus();
+      onMore?.();
+    });
+    return [...all.slice(0, most).flatMap(create), more];
+  }
+
   // Rows of titles and texts; a title of several rows is shown once.
   function factTable(rows) {
-    const list = createElement("dl", "facts");
-    rows.forEach(([title, text], index) => {
-      if (title !== rows[index - 1]?.[0]) list.append(breakable("dt", "", title));
-      list.append(breakable("dd", "", text));
-    });
-    return list;
+    const cells = ([title, text], index) => [
+      ...(title === rows[index - 1]?.[0] ? [] : [breakable("dt", "", title)]),
+      breakable("dd", "", text)];
+    return createElement("dl", "facts", null, ...shortened(rows, cells, MANY_FACTS));
   }
 
   function header(kind, title, subtitle) {
@@ -50,23 +60,37 @@ const createPanel = (element, stage, model, types, state, actions) => {
 
   function neighbourSection(title, list) {
     if (!list.length) return [];
-    const rest = list.slice(MANY);
-    const links = createElement("div", "links", null, ...list.slice(0, MANY).map(neighbourLink));
-    if (rest.length) {
-      const more = createButton("more", `${rest.length} more`, () => {
-        const others = rest.map(neighbourLink);
-        more.replaceWith(...others);
-        others[0].focus();
-      });
-      links.append(more);
+    return [section(title, linkList(list, neighbourLink))];
+  }
+
+  const linkList = (list, create) =>
+    createElement("div", "links", null, ...shortened(list, create, MANY_LINKS));
+
+  // The notes on an item, such as its changes in a comparison, and links to the outermost items in it
+  // that have notes.
+  function noteSection(item) {
+    const own = model.notes(item), inner = [];
+    for (let each = item + 1; each < model.end[item]; each++) {
+      if (model.notes(each).length && !model.within(each, inner.at(-1) ?? item + model.count)) {
+        inner.push(each);
+      }
     }
-    return [section(title, links)];
+    if (!own.length && !inner.length) return [];
+    return [section("Notes", ...own.map(text => breakable("p", "note", text)),
+      linkList(inner, noteLink))];
+  }
+
+  function noteLink(item) {
+    const dot = createElement("i", "dot");
+    dot.style.background = actions.swatch(item);
+    return createButton("link", "", () => actions.goTo(item), dot,
+      createElement("b", "", model.title(item)),
+      createElement("small", "", model.notes(item).join("\n")));
   }
 
   // The numbers of an item, with its share of the total if they add up.
   function numberRow(annotation, item) {
     const text = numbers.textOf(annotation, item, model), share = model.shareOf(annotation, item);
-    if (!text) return [];
     const row = createButton("amount", "", () => actions.colourBy(annotation.key),
       createElement("span", "", annotation.title), createElement("b", "", text));
     row.setAttribute("aria-label", `Colour by ${annotation.title}`);
@@ -76,12 +100,17 @@ const createPanel = (element, stage, model, types, state, actions) => {
       row.append(bar);
       row.title = `${numbers.percent(share)} of the total`;
     }
-    return [row];
+    return row;
   }
 
   function numberSection(item) {
-    const rows = model.data.annotations.flatMap(annotation => numberRow(annotation, item));
-    return rows.length ? [section("Numbers", ...rows)] : [];
+    const { colour } = state.get(), all = numbers.ranked(model.data.annotations)
+      .filter(annotation => numbers.textOf(annotation, item, model));
+    if (!all.length) return [];
+    isAllNumbers ||= all.findIndex(({ key }) => key === colour) >= MANY_NUMBERS;
+    return [section("Numbers", createElement("div", "amounts", null,
+      ...shortened(all, annotation => numberRow(annotation, item),
+        isAllNumbers ? all.length : MANY_NUMBERS, () => { isAllNumbers = true; })))];
   }
 
   function sourceSection(item) {
@@ -99,7 +128,7 @@ const createPanel = (element, stage, model, types, state, actions) => {
     const [shown, ...more] = model.shownChildren(fold, state.get().siblings);
     const list = createElement("select", "siblings", null,
       new Option(`All ${all.length}`, ALL_SIBLINGS),
-      ...all.map(item => new Option(model.title(item), item)));
+      ...all.map(item => new Option(names.sibling(item), item)));
     list.setAttribute("aria-label", "Sibling that is shown");
     list.value = more.length ? ALL_SIBLINGS : shown;
     list.addEventListener("change", () => {
@@ -143,11 +172,12 @@ const createPanel = (element, stage, model, types, state, actions) => {
       ...(isFold ? [siblingSection(item)] : []),
       ...facts.filter(([title]) => title === "failed")
         .map(([, text]) => section("Failed", breakable("p", "error", text))),
-      ...numberSection(item),
+      ...noteSection(item),
+      ...factSection(facts.filter(([title]) => !["failed", "note"].includes(title))),
+      ...sourceSection(item),
       ...neighbourSection("Reads", relations.merged(model, now, model.inputs(item))),
       ...neighbourSection("Read by", relations.merged(model, now, model.outputs(item), true)),
-      ...factSection(facts.filter(([title]) => title !== "failed")),
-      ...typeSection(item), ...sourceSection(item),
+      ...numberSection(item), ...typeSection(item),
     ];
   }
 

@@ -2,19 +2,19 @@
 
 "use strict";
 
-const createSidebar = (byId, model, types, state, actions) => {
+const createSidebar = (byId, stage, model, types, names, state, actions) => {
   // Where the sidebar covers the picture.
   const isDrawer = window.matchMedia("(max-width: 820px)");
   const parts = {}, tabs = { tree: byId("tab-tree"), costs: byId("tab-costs") };
 
   // Parts are created when they are first shown, to save time for all other readers.
   function createPart(name) {
-    if (name === "tree") return createModuleTree(byId("tree"), model, types, actions);
+    if (name === "tree") return createModuleTree(byId("tree"), stage, model, types, actions);
     const elements = { table: byId("costs"), head: byId("costs-head"), kinds: byId("costs-kind") };
-    return createCostTable(elements, model, types, state, actions);
+    return createCostTable(elements, model, types, names, state, actions);
   }
 
-  function update(now) {
+  function update(now, isNew) {
     const { side } = now, hasFocus = byId("side").contains(document.activeElement);
     byId("side").hidden = !side;
     if (!side && hasFocus) byId("stage").focus({ preventScroll: true });
@@ -27,7 +27,7 @@ const createSidebar = (byId, model, types, state, actions) => {
     }
     if (!side) return;
     parts[side] ??= createPart(side);
-    parts[side].update(now);
+    parts[side].update(now, isNew);
   }
 
   const show = side => state.set({ side });
@@ -54,8 +54,8 @@ const createSidebar = (byId, model, types, state, actions) => {
   byId("outline").hidden = !model.openable.length;
   state.onChange((now, before) => {
     const keys = ["side", "selected", "type", "theme", "isSystemDark"];
-    if (keys.some(key => now[key] !== before[key])) update(now);
+    if (keys.some(key => now[key] !== before[key])) update(now, now.side !== before.side);
   });
-  update(state.get());
+  update(state.get(), true);
   return { toggle };
 };

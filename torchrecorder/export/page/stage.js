@@ -5,6 +5,7 @@
 const createStage = (host, model, state, currentStyling) => {
   const DURATION = 200, MOVE_DURATION = 240, LONG_DURATION = 280;  // milliseconds
   const MANY = 1500;  // boxes, too many to animate
+  const READABLE = 8;  // the least font size of the details in the initial view, in pixels
   const layout = createLayout(model.data, model.children), bundles = createBundles(model);
   const pictureOf = now =>
     bundles.of(layout.place(now.open, layoutInputs.of(model, now)), now.open, now.direction);
@@ -16,6 +17,7 @@ const createStage = (host, model, state, currentStyling) => {
   let view = { x: 0, y: 0, k: 1 };
   let size = { width: 1, height: 1 }, covered = { right: 0, bottom: 0 };
   let animation = null, request = 0, isStale = true, isZooming = false;
+  let isInitial = true;  // the view is the initial one
 
   // The size of the part of the stage that no panel covers.
   const freeSize = () => ({
@@ -25,14 +27,17 @@ const createStage = (host, model, state, currentStyling) => {
   const areaOf = ({ width, height }) => ({ x: 0, y: 0, w: width, h: height });
   const frame = item => motion.index(picture).get(item) ?? null;
   const overview = (of = picture) => camera.overview(areaOf(of), freeSize(), direction());
-  const initialView = () => camera.initial(areaOf(picture), freeSize(), direction(), firstBox());
+  const fitted = () => camera.fitted(areaOf(picture), freeSize());
+  const readable = Math.min(1.6, READABLE / shapes.fontSize(2, model.data.fontsize));
+  const initialView = (of = picture) =>
+    camera.initial(areaOf(of), freeSize(), direction(), firstBox(of), readable);
 
-  // The box at the beginning of the picture.
-  function firstBox() {
+  // The box at the beginning of a picture.
+  function firstBox(of) {
     const [axis, sign] = { TB: ["y", 1], BT: ["y", -1], LR: ["x", 1], RL: ["x", -1] }[direction()];
     const position = box => sign * (box[axis] + (sign < 0 ? box[axis === "y" ? "h" : "w"] : 0));
-    return picture.boxes.filter(box => !box.open).reduce((one, other) =>
-      (one && position(one) <= position(other) ? one : other), null) ?? areaOf(picture);
+    return of.boxes.filter(box => !box.open).reduce((one, other) =>
+      (one && position(one) <= position(other) ? one : other), null) ?? areaOf(of);
   }
 
   function draw(shown, isMoving) {
@@ -57,6 +62,7 @@ const createStage = (host, model, state, currentStyling) => {
 
   function setView(next) {
     stop();
+    isInitial = false;
     isZooming ||= next.k !== view.k;
     view = camera.clamped(next, picture, size);
     if (!isStale && scene.pan(view)) notify();
@@ -74,6 +80,7 @@ const createStage = (host, model, state, currentStyling) => {
   function animateTo(next, target, duration = DURATION) {
     const before = picture, from = view;
     stop();
+    isInitial = false;
     picture = next;
     const goal = camera.clamped(target, next, size);
     const areas = [from, goal].map(each => camera.visibleArea(each, size, 40));
@@ -110,6 +117,7 @@ const createStage = (host, model, state, currentStyling) => {
     } else if (details.view) animateTo(next, details.view, LONG_DURATION);
     else if (details.anchor >= 0) animateTo(next, anchoredView(next, details.anchor, details.at));
     else if (details.keep) animateTo(next, anchoredView(next, ...boxInMiddle()));
+    else if (details.turn) animateTo(next, turnedView(next), LONG_DURATION);
     else animateTo(next, overview(next), LONG_DURATION);
   }
 
@@ -119,12 +127,32 @@ const createStage = (host, model, state, currentStyling) => {
     return [boxAt(...middle)?.item ?? -1, middle];
   }
 
-  // The view of the picture `next` in which a box stays in its place, or at the pixel `at`.
+  // The closed box nearest to the middle of the window.
+  function nearestBox() {
+    const [x, y] = camera.toWorld(view, freeSize().width / 2, freeSize().height / 2);
+    const distance = box => Math.hypot(box.x + box.w / 2 - x, box.y + box.h / 2 - y);
+    return picture.boxes.filter(box => !box.open).reduce((one, other) =>
+      (one && distance(one) <= distance(other) ? one : other), null)?.item ?? -1;
+  }
+
+  // The view of the picture `next` at the same scale, with the selected box, or the one in the middle
+  // of the window, in the middle; the initial view instead of an initial view.
+  function turnedView(next) {
+    const { selected } = state.get(), item = selected >= 0 ? selected : nearestBox();
+    const box = motion.index(next).get(item);
+    if (!box || (isInitial && selected < 0)) return initialView(next);
+    const middle = camera.centred(box.x + box.w / 2, box.y + box.h / 2, view.k, freeSize());
+    return camera.revealing(middle, box, freeSize(), direction());
+  }
+
+  // The view of the picture `next` in which a box stays in its place, or at the pixel `at`; what an
+  // opened box has in it is made visible.
   function anchoredView(next, item, at) {
     const before = frame(item), after = motion.index(next).get(item);
     if (!before || !after) return view;
     const [px, py] = at ?? camera.toScreen(view, before.x + before.w / 2, before.y);
     const goal = motion.anchored(view, before, after, px, py, isHorizontal(direction()));
+    if (after.open) return camera.revealing(goal, after, freeSize(), direction());
     return at ? goal : camera.showing(goal, after, freeSize());
   }
 
@@ -147,7 +175,7 @@ const createStage = (host, model, state, currentStyling) => {
   }
 
   function zoom(factor, px = freeSize().width / 2, py = size.height / 2) {
-    setView(camera.zoomed(view, px, py, factor, Math.min(0.2, overview().k * 0.6)));
+    setView(camera.zoomed(view, px, py, factor, Math.min(0.2, fitted().k * 0.6)));
   }
 
   // The innermost box at a pixel.
@@ -162,6 +190,9 @@ const createStage = (host, model, state, currentStyling) => {
     }
     return result;
   }
+
+  // The open boxes around the one in the middle of the window, the outermost first.
+  const openInMiddle = () => model.ancestors(nearestBox()).filter(each => frame(each));
 
   // Whether the choice of siblings in the corner of an open fold is at a pixel.
   function isOnSiblings(box, px, py) {
@@ -207,8 +238,9 @@ const createStage = (host, model, state, currentStyling) => {
   resize();
 
   return {
-    scene, layout, setView, zoom, show, boxAt, lineAt, isOnSiblings, frame, requestDraw, freeSize,
-    fit: () => animateTo(picture, overview(), MOVE_DURATION),
+    scene, layout, setView, zoom, show, boxAt, lineAt, isOnSiblings, openInMiddle, frame,
+    requestDraw, freeSize,
+    fit: () => animateTo(picture, fitted(), MOVE_DURATION),
     showBeginning: () => animateTo(picture, initialView(), 0),
     pan: (dx, dy) => setView(camera.moved(view, dx, dy)),
     focus: () => host.focus({ preventScroll: true }),
@@ -217,7 +249,7 @@ const createStage = (host, model, state, currentStyling) => {
       requestDraw();
     },
     onDraw: listener => { listeners.push(listener); },
-    view: () => view, size: () => size, picture: () => picture,
+    view: () => view, size: () => size, picture: () => picture, isInitial: () => isInitial,
     isMoving: () => animation !== null,
   };
 };

@@ -1,22 +1,36 @@
-// Tooltip: a short text about the box or line at the pointer.
+// Tooltip: what the picture does not show of the box or line at the pointer.
 
 "use strict";
 
-const createTooltip = (element, stage, model, state) => {
-  const DELAY = 350, DISTANCE = 14;
+const createTooltip = (element, stage, model, names, state) => {
+  const DELAY = 350, DISTANCE = 14, READABLE = 6;  // milliseconds; pixels
   let timer = 0;
 
   const row = (className, text) => createElement("div", className, text);
 
-  function ofBox({ item, open }) {
-    const title = model.title(item), path = model.path(item);
+  // The full name of the class or function of an item.
+  const typeName = item =>
+    model.factsOf(item).find(([title]) => ["class", "function"].includes(title))?.[1] ?? "";
+
+  // The lines on a box, and the number that colours it.
+  function linesOn(item) {
     const annotation = layoutInputs.annotation(model, state.get());
     const number = annotation && numbers.textOf(annotation, item, model);
     return [
-      row("tooltip-title", title),
-      path && path !== title && row("tooltip-path", path),
       ...model.details(item).slice(0, 8).map(text => row("tooltip-line", text)),
       number && row("tooltip-number", `${annotation.title}: ${number}`),
+    ];
+  }
+
+  function ofBox({ item, open }) {
+    const title = model.title(item), place = names.place(item), type = typeName(item);
+    const fontsize = shapes.fontSize(2, model.data.fontsize) * stage.view().k;
+    return [
+      row("tooltip-title", title),
+      ...[place, type].filter(text => text && text !== title && text !== model.cls(item))
+        .map(text => row("tooltip-path", text)),
+      ...(fontsize < READABLE ? linesOn(item) : []),
+      model.source(item) && row("tooltip-line", model.source(item)),
       model.canOpen(item) && row("tooltip-hint", `double-click to ${open ? "collapse" : "expand"}`),
     ].filter(Boolean);
   }
