@@ -117,7 +117,7 @@ class Comparison:
         from torchrecorder.views.removed_edges import with_former
 
         target = path_of(path)
-        chosen = drawing(by_suffix(target.name), **{"fold": False, **options})
+        chosen = drawing(by_suffix(target.name), **options)
         assert chosen.exporter is not None
         if isinstance(chosen.exporter, Json):
             text = json.dumps(self.json(), indent=1) + "\n"

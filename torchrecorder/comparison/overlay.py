@@ -12,6 +12,7 @@ from typing import Any
 from torchrecorder.comparison.kinds import Change, ChangeKind
 from torchrecorder.comparison.match import Matching
 from torchrecorder.comparison.edge_match import EdgeMatch
+from torchrecorder.comparison.fold_labels import fold_labels
 from torchrecorder.events import OpId, ScopeId, Slot, ValueId
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
@@ -94,9 +95,10 @@ class _Merger:
         )
         marks = MappingProxyType(dict(self._marks()))
         removed, added = frozenset(self.removed), frozenset(self.added)
-        return Overlay(
-            recording, marks, removed, added, self._instead(ops, made), self._notes()
-        )
+        instead, notes = self._instead(ops, made), self._notes()
+        labels = fold_labels(recording, marks, notes, removed, added, instead)
+        recording = replace(recording, own_differences=MappingProxyType(labels))
+        return Overlay(recording, marks, removed, added, instead, notes)
 
     def _new_id(self, old: Any) -> Any:
         """The id in the overlay of a node of the first recording."""
