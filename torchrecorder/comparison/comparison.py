@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchrecorder.checks import path_of, takes, whole_number
+from torchrecorder.comparison.box_captions import BoxCaptions
 from torchrecorder.comparison.kinds import Change, ChangeKind
 from torchrecorder.comparison.match import Matching
 from torchrecorder.comparison.numbers import BRIEF, Total
@@ -114,6 +115,7 @@ class Comparison:
         from torchrecorder.export.json import Json
         from torchrecorder.options import drawing
         from torchrecorder.style.diff_colors import DiffColors
+        from torchrecorder.style.renaming import Renaming
         from torchrecorder.views.removed_edges import with_former
 
         target = path_of(path)
@@ -131,7 +133,11 @@ class Comparison:
             removed = removed.union((both.instead[edge], edge[1]) for edge in changed)
             added = added | changed
         summary = tuple(total.titled for total in self._main_totals())
-        colors = DiffColors(marks, removed, added, both.notes, summary)
+        cls = Renaming(chosen.style.rename).cls
+        captions = BoxCaptions(
+            both, self.before, self.after, self.matching, self.changes, cls
+        )
+        colors = DiffColors(marks, removed, added, both.notes, summary, captions.of)
         write_file(target, chosen.exporter.export(view, colors.style(chosen.style)))
         return target
 

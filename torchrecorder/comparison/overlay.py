@@ -49,6 +49,10 @@ class Overlay:
     instead: Mapping[tuple[str, str], ValueId]
     notes: Mapping[str, tuple[str, ...]]
 
+    def removed_id(self, old: str) -> str:
+        """The id of a node that only the first recording has."""
+        return GONE + old
+
 
 def overlay(
     before: RecordedRun, after: RecordedRun, matching: Matching, changes: Sequence[Change]

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import Protocol, Union
 
+from torchrecorder.events import ScopeId
 from torchrecorder.graph.relations import Relations
+
+TreePlace = tuple[str, Union[ScopeId, None]]
+"""A scope or op, and the scope around it."""
 
 
 class ComparedRun(Relations, Protocol):
@@ -36,9 +41,9 @@ def changed_inside(recording: ComparedRun) -> frozenset[str]:
     Not those of which only one run has all of the contents: these are no further difference.
     """
     own, found = recording.own_differences, set[str]()
-    places = [(op.id, op.scope) for op in recording.ops.values()]
-    places += [(scope.id, scope.parent) for scope in recording.scopes.values()]
-    for node, around in places:
+    ops: Iterator[TreePlace] = ((op.id, op.scope) for op in recording.ops.values())
+    scopes: Iterator[TreePlace] = ((scope.id, scope.parent) for scope in recording.scopes.values())
+    for node, around in chain(ops, scopes):
         if node in own and around is not None and own[node] != own.get(around):
             found.update(recording.within(around))
     return frozenset(found)
