@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 
-from torchrecorder.comparison.display_names import differences, hyperparameters
+from torchrecorder.comparison.display_names import AROUND, differences, hyperparameters
 from torchrecorder.comparison.kinds import Change, ChangeKind
 from torchrecorder.comparison.overlay import Overlay
 from torchrecorder.comparison.match import Matching
@@ -66,7 +66,11 @@ class BoxCaptions:
     ) -> None:
         self.before, self.after, self.both = before, after, both.recording
         self.marks = both.marks
-        self.back: dict[str, ScopeId] = {new: old for old, new in matching.scopes.items()}
+        self.pairs: dict[str, tuple[ScopeId, ScopeId]] = {
+            **{both.removed_id(old): (old, new) for old, new in matching.wrapped.items()},
+            **{new: (old, new) for old, new in matching.wrapped.items()},
+            **{new: (old, new) for old, new in matching.scopes.items()},
+        }
         self.there = matching.scopes
         self.blocks = Composites(before, cls), Composites(after, cls)
         self.weights = Weights(before), Weights(after)
@@ -79,14 +83,22 @@ class BoxCaptions:
     def of(self, node: str) -> DiffCaption | None:
         """What is told of a node; None if nothing in it differs, or if only one run has it."""
         own, inside = self.own.get(node, []), self.inside.get(node, [])
-        if self.marks.get(node) in ALONE or not (own or inside):
-            return None
         scope = self.both.scopes.get(ScopeId(node))
+        if self.marks.get(node) in ALONE:
+            texts = [change.text for change in own if change.text.startswith(AROUND)]
+            return self._wrapper(texts[0], scope) if texts and scope is not None else None
+        if not (own or inside):
+            return None
         pieces = dict(self._pieces(scope)) if scope is not None else {}
         within = tuple(self._within(inside, scope, pieces)) if scope is not None else ()
         about = (line for change in own for line in self._about(change, bool(within or pieces)))
         former = next(filter(None, map(self._former, own)), "")
         return DiffCaption(tuple(about), within, former, pieces)
+
+    def _wrapper(self, text: str, scope: Scope) -> DiffCaption:
+        """What is told of a scope that only one run has around what both have."""
+        inside = (text.partition(", ")[0],)
+        return DiffCaption(inside=inside, pieces=dict(self._pieces(scope)))
 
     # Places -----------------------------------------------------------------------------
 
@@ -139,8 +151,9 @@ class BoxCaptions:
         new = self.after.scopes[ScopeId(change.after or "")]
         if old.parent is None:
             return WHOLE if new.parent is not None else old.name
-        near = self.there.get(old.parent) in self.after.within(new.parent)
-        return old.name if near and old.name != new.name else old.path or old.name
+        if self.there.get(old.parent) in self.after.within(new.parent) and old.name != new.name:
+            return old.name
+        return change.text.removeprefix("was ")
 
     def _settings(self, change: Change) -> Iterator[str]:
         """The settings or arguments that differ, or other facts."""
@@ -182,10 +195,10 @@ class BoxCaptions:
 
     def _pieces(self, scope: Scope) -> Iterator[tuple[str, str]]:
         """Pieces of the caption of a module that are numbers in both runs."""
-        if scope.id not in self.back:
+        if scope.id not in self.pairs:
             return
-        old = self.before.scopes[self.back[scope.id]]
-        new = self.after.scopes[scope.id]
+        before, after = self.pairs[scope.id]
+        old, new = self.before.scopes[before], self.after.scopes[after]
         least, most = (one.count(item) for one, item in zip(self.weights, (old, new)))
         if labels.parameters(least) != labels.parameters(most) != "":
             text = labels.parameters(most)

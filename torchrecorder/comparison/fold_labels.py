@@ -31,6 +31,11 @@ def fold_labels(
     """A text for each scope, op and value of an overlay that differs: equal texts, equal
     differences. The arguments are those of `Overlay`."""
     found = {node: _own(mark, notes.get(node, ())) for node, mark in marks.items()}
+    for module in both.modules.values():
+        texts = [f"{name} {found[value]}" for name, value in module.stored if value in found]
+        for call in module.calls if texts else ():
+            if marks.get(call) not in ALONE:
+                found[call] = "; ".join(filter(None, (found.get(call, ""), *texts)))
     for op in both.ops.values():
         if marks.get(op.id) not in ALONE:
             texts = [found.get(op.id, ""), *_read(op, both, found, removed, added)]
@@ -54,10 +59,19 @@ def _own(mark: ChangeKind, notes: Sequence[str]) -> str:
 def _read(
     op: Op, both: RecordedRun, labels: Mapping[str, str], removed: Reads, added: Reads
 ) -> Iterator[str]:
-    """The differences of the weights, inputs and constants of an op, and of where it reads."""
+    """The differences of the inputs and constants of an op, of weights of modules that it is not
+    in, and of where it reads."""
     for name, value in op.inputs:
-        if both.values[ValueId(value)].producer is None and value in labels:
+        if value in labels and not _is_made_or_held(value, op, both):
             yield f"{name} {labels[value]}"
         for kind, pairs in (("removed", removed), ("added", added)):
             if (value, op.id) in pairs:
                 yield f"{name} {kind}"
+
+
+def _is_made_or_held(value: ValueId, op: Op, both: RecordedRun) -> bool:
+    """Whether an op made a value, or a module around *op* has it as a weight."""
+    if both.values[value].producer is not None:
+        return True
+    modules = (both.module_of(both.scopes[scope]) for scope in both.within(op.scope))
+    return any(slot.value == value for module in modules if module for slot in module.stored)

@@ -37,15 +37,16 @@ class DiffCaption:
 def captioned(
     label: tuple[Text, ...], siblings: Iterable[DiffCaption], closed: bool
 ) -> tuple[Text, ...]:
-    """*label* with what is told of the *siblings* in one box or frame, which differ alike."""
+    """*label* with what is told of all *siblings* in one box or frame, which differ alike."""
     told = list(siblings)
     if not told:
         return label
     first, former = told[0], tuple(caption.former for caption in told)
-    lines = [*first.own, *_was(former)]
+    lines = [line for line in first.own if all(line in caption.own for caption in told)]
+    lines += _was(former)
     if closed:
         label = tuple(_replaced(text, first.pieces) for text in label)
-        lines += first.inside
+        lines += (line for line in first.inside if all(line in each.inside for each in told))
     return (*label, *(Text(labels.shorten(line, LONGEST)) for line in lines[:MOST]))
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from torchrecorder.events import ScopeId
+from torchrecorder.events import OpId, ScopeId
+from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style.color import mix
 from torchrecorder.style.diff_captions import DiffCaption, captioned
 from torchrecorder.style.figure import Figure, Group, LegendEntry, Line, Look, Shape
@@ -76,7 +77,8 @@ class DiffColors:
             for shape, box in zip(figure.shapes, view.boxes.values())
         )
         groups = tuple(
-            self._framed(group, cluster, theme) for group, cluster in zip(figure.groups, clusters)
+            self._framed(group, cluster, view, theme)
+            for group, cluster in zip(figure.groups, clusters)
         )
         lines = tuple(
             self._line(line, {self._mark(arrow, view) for arrow in bundle.arrows}, theme)
@@ -104,19 +106,17 @@ class DiffColors:
         if shape.look.outline == "circle":
             tooltip = "\n".join((shape.tooltip, *self.notes.get(box.id, ())))
             return replace(shape, tooltip=tooltip)
-        siblings = [box.id]
-        if box.count > 1 and box.id in view.recording.scopes:
-            around = view.recording.scopes[ScopeId(box.id)].parent
-            found = (view.recording.scopes.get(ScopeId(item)) for item in box.members)
-            siblings = [scope.id for scope in found if scope is not None and scope.parent == around]
-        told = filter(None, map(self.captions, siblings))
+        told = filter(None, map(self.captions, _counterparts(box, view)))
         return replace(shape, label=captioned(shape.label, told, closed=True))
 
-    def _framed(self, group: Group, cluster: Cluster, theme: Theme) -> Group:
-        """The frame of a cluster in the colour of its mark, with what differs in itself."""
+    def _framed(self, group: Group, cluster: Cluster, view: View, theme: Theme) -> Group:
+        """The frame of a cluster in the colour of its mark, with what differs in itself; its former
+        name only if it is a single one."""
         told = self.captions(cluster.id)
         if told is not None:
-            told = told if cluster.count == 1 else replace(told, former="")
+            around = view.nesting.around(cluster.id)
+            if any(view.clusters[outer].count > 1 for outer in around):
+                told = replace(told, former="")
             group = replace(group, label=captioned(group.label, [told], closed=False))
         if cluster.id not in self.marks:
             return group
@@ -137,6 +137,24 @@ class DiffColors:
             return line
         mark = marks.pop() if len(marks) == 1 else "changed"
         return replace(line, look=_outlined(line.look, mark, theme))
+
+
+def _counterparts(box: Box, view: View) -> Iterator[str]:
+    """The scope, op or value of *box*, and of the siblings or repeats that it stands for: those of
+    its members that are as deep in the run and of its class or name."""
+    kind = _kind(box.id, view.recording)
+    if kind is None:
+        yield box.id
+    else:
+        yield from (item for item in box.members if _kind(item, view.recording) == kind)
+
+
+def _kind(node: str, recording: RecordedRun) -> tuple[bool, int, str] | None:
+    """Whether it is a scope, how deep it is, and its class or name; None if it is no step."""
+    scope, op = recording.scopes.get(ScopeId(node)), recording.ops.get(OpId(node))
+    if scope is not None:
+        return True, len(recording.within(scope.parent)), scope.cls
+    return (False, len(recording.within(op.scope)), op.name) if op is not None else None
 
 
 def _pale(look: Look, theme: Theme) -> Look:
