@@ -7,10 +7,10 @@ The module is known by its class and by what is in it, whatever the wrapper call
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
-from functools import cached_property
 
 from torchrecorder.events import ScopeId
 from torchrecorder.graph.nodes import Scope
+from torchrecorder.graph.ops_inside import scopes_inside
 from torchrecorder.graph.recording import RecordedRun
 
 
@@ -21,14 +21,6 @@ class Inside:
     def __init__(self, recording: RecordedRun, leaves: Mapping[ScopeId, Hashable]) -> None:
         self.recording = recording
         self.leaves = leaves
-
-    @cached_property
-    def _classes(self) -> Mapping[str, list[Scope]]:
-        """The scopes of each class, outer ones first."""
-        found: dict[str, list[Scope]] = {}
-        for scope in self.recording.scopes.values():
-            found.setdefault(scope.cls, []).append(scope)
-        return found
 
     def full_class(self, scope: Scope) -> str:
         """The class of a scope with its module: adapters are also called ``Linear``."""
@@ -46,13 +38,17 @@ class Inside:
         return {f"{name}: {cls}" if name.isdigit() else name for name, cls in parts}
 
     def twin(self, around: Scope, scope: Scope, other: Inside) -> Scope | None:
-        """The outermost module in *around* that is like *scope* of the *other* recording."""
-        found = list(self._twins(around, scope, other))
-        return min(found, key=lambda item: len(self.recording.within(item.id)), default=None)
+        """The outermost module in *around* that is like *scope* of the *other* recording; the first
+        of several."""
+        def place(found: Scope) -> tuple[int, int]:
+            return len(self.recording.within(found.id)), found.index
+
+        return min(self._twins(around, scope, other), key=place, default=None)
 
     def _twins(self, around: Scope, scope: Scope, other: Inside) -> Iterator[Scope]:
-        for found in self._classes.get(scope.cls, ()):
-            if found.id != around.id and around.id in self.recording.within(found.id):
+        for inner in scopes_inside(self.recording, [around.id]):
+            found = self.recording.scopes[inner]
+            if found.cls == scope.cls and inner != around.id:
                 if self._is_like(found, scope, other):
                     yield found
 
