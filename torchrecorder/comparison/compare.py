@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from itertools import zip_longest
 from typing import Union
 
@@ -151,7 +152,7 @@ class _Comparer:
             if old.cls != new.cls:
                 yield ChangeKind.REPLACED, f"{old.cls} → {new.cls}"
             if self._renamed(old, new):
-                yield ChangeKind.RENAMED, f"was {self.old_names.scope(old.id)}"
+                yield ChangeKind.RENAMED, f"was {self._former_name(old)}"
             for text in self._changed(old, new):
                 yield ChangeKind.CHANGED, text
         for text in self._returned(old, new):
@@ -175,6 +176,19 @@ class _Comparer:
             return old.parent is not new.parent
         elsewhere = self.matching.scopes.get(old.parent) != new.parent
         return old.name != new.name or elsewhere
+
+    def _former_name(self, old: Scope) -> str:
+        """The name in the first run; in a wrapper, from the scope around both on."""
+        outer = self._wrappers.get(old.id)
+        around = self.before.scopes[outer].parent if outer is not None else None
+        path = self.before.scopes[around].path if around is not None else ""
+        return self.old_names.scope(old.id).removeprefix(f"{path}." * bool(path))
+
+    @cached_property
+    def _wrappers(self) -> Mapping[ScopeId, ScopeId]:
+        """The scope in whose place each scope in a wrapper is now, or was: itself, or a wrapper."""
+        removed = {inner: outer for outer, inner in self.matching.held(added=False).items()}
+        return {**{scope: scope for scope in self.matching.wrapped}, **removed}
 
     def _changed(self, old: Scope, new: Scope) -> Iterator[str]:
         left, right = self.before.module_of(old), self.after.module_of(new)
@@ -239,9 +253,12 @@ class _Comparer:
         names = self.new_names if added else self.old_names
         kind = ChangeKind.ADDED if added else ChangeKind.REMOVED
         moved = {} if added else self._removed_places()
+        held = self.matching.held(added=added)
         for scope in recording.scopes.values():
             if scope.id not in scopes and self._listed(scope.parent, recording, scopes):
-                change = _alone(kind, scope.id, names.scope_title(scope.id), size(scope, recording))
+                inner = held.get(scope.id)
+                text = size(scope, recording) if inner is None else names.around(scope.id, inner)
+                change = _alone(kind, scope.id, names.scope_title(scope.id), text)
                 yield (moved.get(scope.id, scope.index), 2), change
         for op in recording.ops.values():
             if op.id not in ops and self._listed(op.scope, recording, scopes):

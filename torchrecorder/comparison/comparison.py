@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchrecorder.checks import path_of, takes, whole_number
+from torchrecorder.comparison.box_captions import BoxCaptions
+from torchrecorder.comparison.display_names import AROUND
 from torchrecorder.comparison.kinds import Change, ChangeKind
 from torchrecorder.comparison.match import Matching
 from torchrecorder.comparison.numbers import BRIEF, Total
@@ -114,10 +116,11 @@ class Comparison:
         from torchrecorder.export.json import Json
         from torchrecorder.options import drawing
         from torchrecorder.style.diff_colors import DiffColors
+        from torchrecorder.style.renaming import Renaming
         from torchrecorder.views.removed_edges import with_former
 
         target = path_of(path)
-        chosen = drawing(by_suffix(target.name), **{"fold": False, **options})
+        chosen = drawing(by_suffix(target.name), **options)
         assert chosen.exporter is not None
         if isinstance(chosen.exporter, Json):
             text = json.dumps(self.json(), indent=1) + "\n"
@@ -131,7 +134,11 @@ class Comparison:
             removed = removed.union((both.instead[edge], edge[1]) for edge in changed)
             added = added | changed
         summary = tuple(total.titled for total in self._main_totals())
-        colors = DiffColors(marks, removed, added, both.notes, summary)
+        cls = Renaming(chosen.style.rename).cls
+        captions = BoxCaptions(
+            both, self.before, self.after, self.matching, self.changes, cls
+        )
+        colors = DiffColors(marks, removed, added, both.notes, summary, captions.of)
         write_file(target, chosen.exporter.export(view, colors.style(chosen.style)))
         return target
 
@@ -161,6 +168,8 @@ def _grouped(changes: Iterable[Change]) -> Iterator[tuple[ChangeKind, str, str]]
     for change in changes:
         what = change.text or change.where.rpartition(": ")[2]
         alone = change.kind in (ChangeKind.ADDED, ChangeKind.REMOVED) and change.text
+        if change.text.startswith(AROUND):  # wrappers of one kind
+            alone = ""
         groups.setdefault((change.kind, what, change.where if alone else ""), []).append(
             change.where
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 
 from torchrecorder.annotations.scope_members import ScopeMembers
@@ -12,6 +12,9 @@ from torchrecorder.graph.recording import RecordedRun
 
 DEFAULT = "default"
 """The text for a hyperparameter with its default value."""
+
+AROUND = "around "
+"""The beginning of what is told of a wrapper."""
 
 UNNAMED: Mapping[str, tuple[str, ...]] = {
     "Embedding": ("num_embeddings", "embedding_dim"),
@@ -104,6 +107,13 @@ class DisplayNames:
         name = self.scope(scope)
         return f"{name} ({found.cls})" if found.cls not in ("", name, found.name) else name
 
+    def around(self, wrapper: ScopeId, inner: ScopeId) -> str:
+        """*around base_layer (Linear), 4 ops*: what a wrapper holds, and what it adds."""
+        path, name = self.recording.scopes[wrapper].path, self.scope_title(inner)
+        more = size(self.recording.scopes[wrapper], self.recording, [inner])
+        held = f"{AROUND}{name.removeprefix(f'{path}.' * bool(path))}"
+        return held if more == "0 ops" else f"{held}, {more}"
+
     def _path(self, scope: ScopeId | None) -> str:
         """The path of the innermost module around, and the region in it."""
         pieces: list[str] = []
@@ -133,13 +143,15 @@ class DisplayNames:
         return numbers
 
 
-def size(scope: Scope, recording: RecordedRun) -> str:
-    """The contents of a scope: ``12 ops, 3 parameters``."""
+def size(scope: Scope, recording: RecordedRun, without: Collection[str] = ()) -> str:
+    """The contents of a scope: ``12 ops, 3 parameters``; not those of the scopes in *without*."""
     ops = parameters = 0
-    for item in map(recording.scopes.__getitem__, ScopeMembers(recording).scopes(scope.id)):
-        module = recording.module_of(item) if item.call == 0 else None
-        parameters += len(module.parameters) if module is not None else 0
-        ops += sum(isinstance(step, Op) for step in recording.children[item.id])
+    for inner in ScopeMembers(recording).scopes(scope.id):
+        if not without or set(without).isdisjoint(recording.within(inner)):
+            item = recording.scopes[inner]
+            module = recording.module_of(item) if item.call == 0 else None
+            parameters += len(module.parameters) if module is not None else 0
+            ops += sum(isinstance(step, Op) for step in recording.children[item.id])
     texts = [f"{ops} op{'s' if ops != 1 else ''}"]
     if parameters:
         texts.append(f"{parameters} parameter{'s' if parameters != 1 else ''}")

@@ -12,6 +12,10 @@ from torchrecorder.events import STORED, ScopeId, Slot, ValueId
 from torchrecorder.graph.recording import RecordedRun
 
 
+ReturnedPairs = Mapping[tuple[ValueId, ValueId], list[ScopeId]]
+"""Pairs of values that scopes return, with the scopes of the second run."""
+
+
 class EdgeMatch:
     """Compares the inputs of two matched readers."""
 
@@ -22,20 +26,31 @@ class EdgeMatch:
     def same(self, old: Slot | None, new: Slot | None, reader: ScopeId | None) -> bool:
         """Whether two slots have matching tensors, seen from the scope *reader*.
 
-        Tensors from the same output of a matched scope count as matching outside of it.
+        Tensors from the same output of a matched scope count as matching outside of it. So do, for
+        other modules, those of a scope and of a wrapper in its place.
         """
         if old is None or new is None:
             return old is new
         if self.matching.values.get(old.value) == new.value:
             return True
-        scopes = self._returned.get((old.value, new.value), ())
+        scopes = self._returned.get((old.value, new.value), [])
+        if reader is not None:
+            scopes = scopes + self._returned_by_wrappers.get((old.value, new.value), [])
         return any(scope not in self.after.within(reader) for scope in scopes)
 
     @cached_property
-    def _returned(self) -> Mapping[tuple[ValueId, ValueId], list[ScopeId]]:
-        """Pairs of values that matched scopes return at the same position, with these scopes."""
+    def _returned(self) -> ReturnedPairs:
+        return self._returned_by(self.matching.scopes)
+
+    @cached_property
+    def _returned_by_wrappers(self) -> ReturnedPairs:
+        return self._returned_by(self.matching.wrapped)
+
+    def _returned_by(self, pairs: Mapping[ScopeId, ScopeId]) -> ReturnedPairs:
+        """Pairs of values that these pairs of scopes return at the same position, with the second
+        scope."""
         returned: dict[tuple[ValueId, ValueId], list[ScopeId]] = {}
-        for left, right in self.matching.scopes.items():
+        for left, right in pairs.items():
             outputs = self.before.scopes[left].outputs, self.after.scopes[right].outputs
             for old, new in by_name(*outputs):
                 if old is not None and new is not None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
+from torchrecorder.comparison.wrapped import Inside, are_alike, unwrapped
 from torchrecorder.events import ModuleId, OpId, ScopeId, Slot, ValueId
 from torchrecorder.graph.align import IndexPair, align, between
 from torchrecorder.graph.nodes import Op, Scope, Value
@@ -24,12 +25,30 @@ StepPair = tuple[Scope | Op, Scope | Op]
 
 @dataclass(frozen=True)
 class Matching:
-    """Corresponding parts, one to one, by id in the first and id in the second."""
+    """Corresponding parts, one to one, by id in the first and id in the second.
+
+    Attributes:
+        scopes: Of scopes.
+        ops: Of ops.
+        values: Of values.
+        modules: Of modules.
+        wrapped: Pairs of scopes in the same place, of which one is only around the counterpart
+            of the other, such as `DistributedDataParallel`.
+    """
 
     scopes: Mapping[ScopeId, ScopeId]
     ops: Mapping[OpId, OpId]
     values: Mapping[ValueId, ValueId]
     modules: Mapping[ModuleId, ModuleId]
+    wrapped: Mapping[ScopeId, ScopeId]
+
+    def held(self, *, added: bool) -> Mapping[ScopeId, ScopeId]:
+        """The scope that each wrapper is around: wrappers of the second run, or of the first."""
+        if added:
+            return {new: self.scopes[old] for old, new in self.wrapped.items()
+                    if self.scopes.get(old, new) != new}
+        back = {new: old for old, new in self.scopes.items()}
+        return {old: back[new] for old, new in self.wrapped.items() if back.get(new, old) != old}
 
 
 def match(before: RecordedRun, after: RecordedRun) -> Matching:
@@ -39,7 +58,8 @@ def match(before: RecordedRun, after: RecordedRun) -> Matching:
     matcher.stored()
     matcher.flows()
     return Matching(
-        matcher.scopes.there, matcher.ops.there, matcher.values.there, matcher.modules.there
+        matcher.scopes.there, matcher.ops.there, matcher.values.there, matcher.modules.there,
+        matcher.wrapped,
     )
 
 
@@ -50,6 +70,8 @@ class Side:
         self.recording = recording
         self.structures = structures(recording)
         self.skeletons = skeletons(recording)
+        weights = {scope: found for scope, found in self.skeletons.items() if found.weights}
+        self.inside = Inside(recording, weights)
 
 
 def _exact(side: Side, step: Scope | Op) -> Hashable:
@@ -108,36 +130,32 @@ class _Matcher:
     def __init__(self, a: Side, b: Side) -> None:
         self.a, self.b = a, b
         self.scopes, self.ops, self.values, self.modules = (_OneToOne() for _ in range(4))
+        self.wrapped: dict[ScopeId, ScopeId] = {}
 
     # Scopes and ops ---------------------------------------------------------------------
 
     def steps(self) -> None:
         """Match scopes and ops."""
         self._walk([(None, None)])
-        if self._alike():
-            self._models()
+        self._models(sure=True)
         for a, b in self._moved():
             self.scopes.add(a, b)
             self._walk([(a, b)])
         self._models()
 
-    def _models(self) -> None:
-        """Match the outermost scopes, of any class, if each side has only one."""
-        a, b = self.a.recording.roots, self.b.recording.roots
-        if len(a) == len(b) == 1 and self.scopes.add(a[0], b[0]):
-            self._walk([(a[0], b[0])])
-
-    def _alike(self) -> bool:
-        """Whether many direct children of the models have the same names and classes.
-
-        This holds for a model whose class was renamed, but not for one that was wrapped.
-        """
-        a, b = (
-            {(scope.name, scope.cls) for scope in side.recording.scopes.values()
-             if scope.parent in side.recording.roots}
-            for side in (self.a, self.b)
-        )
-        return bool(a and b) and 2 * len(a & b) >= min(len(a), len(b))
+    def _models(self, *, sure: bool = False) -> None:
+        """Match the outermost scopes, of any class, if each side has only one; if *sure*, only
+        those with many of the same modules, or the model of one side in that of the other."""
+        a, b = self.a.recording, self.b.recording
+        if len(a.roots) != 1 or len(b.roots) != 1:
+            return
+        left, right = a.scopes[a.roots[0]], b.scopes[b.roots[0]]
+        if left.id in self.scopes.there or right.id in self.scopes.back:
+            return
+        if sure and not are_alike(left, right, self.a.inside, self.b.inside):
+            if unwrapped(left, right, self.a.inside, self.b.inside) == (left, right):
+                return
+        self._walk(list(self._pair(left, right)))
 
     def _walk(self, waiting: list[tuple[ScopeId | None, ScopeId | None]]) -> None:
         while waiting:
@@ -145,10 +163,17 @@ class _Matcher:
             for left, right in self._inside(a, b):
                 if isinstance(left, Op):
                     self.ops.add(left.id, right.id)
-                else:
-                    self.scopes.add(left.id, right.id)
-                    if isinstance(right, Scope) and self._comparable(left, right):
-                        waiting.append((left.id, right.id))
+                elif isinstance(right, Scope):
+                    waiting.extend(self._pair(left, right))
+
+    def _pair(self, a: Scope, b: Scope) -> Iterator[tuple[ScopeId, ScopeId]]:
+        """Match two scopes in the same place, or one with what the other is a wrapper of; the pair
+        if what is in both can be matched too."""
+        left, right = unwrapped(a, b, self.a.inside, self.b.inside)
+        if (left, right) != (a, b):
+            self.wrapped[a.id] = b.id
+        if self.scopes.add(left.id, right.id) and self._comparable(left, right):
+            yield left.id, right.id
 
     def _comparable(self, a: Scope, b: Scope) -> bool:
         """Whether two steps can match; innermost modules of different classes cannot."""
@@ -180,10 +205,16 @@ class _Matcher:
                     pairs.extend((left[i], right[j]) for i, j in align(*keys))
             pairs.sort()
         for left, right in list(between(pairs, len(a), len(b))):
-            if len(left) == len(right) == 1:
-                if isinstance(a[left[0]], Op) and isinstance(b[right[0]], Op):
-                    pairs.append((left[0], right[0]))
+            if len(left) == len(right) == 1 and self._is_replaced(a[left[0]], b[right[0]]):
+                pairs.append((left[0], right[0]))
         return sorted(pairs)
+
+    def _is_replaced(self, a: Scope | Op, b: Scope | Op) -> bool:
+        """Whether one of two steps between the same others is in the place of the other: any op, or
+        a module with much in common."""
+        if isinstance(a, Scope) and isinstance(b, Scope):
+            return self.a.inside.is_renamed(a, b, self.b.inside)
+        return isinstance(a, Op) and isinstance(b, Op)
 
     def _anywhere(
         self, a: Iterable[Scope | Op], b: Iterable[Scope | Op]
@@ -223,9 +254,13 @@ class _Matcher:
             if None not in modules:
                 self.modules.add(*modules)
         named = {module.names[0]: module.id for module in b.modules.values() if module.names}
+        paths = {a.modules[left].names[0]: b.modules[right].names[0]
+                 for left, right in self.modules.there.items()
+                 if a.modules[left].names and b.modules[right].names}
         for module in a.modules.values():
-            if module.names and module.names[0] in named:
-                self.modules.add(module.id, named[module.names[0]])
+            path = _moved_path(module.names[0], paths) if module.names else None
+            if path in named:
+                self.modules.add(module.id, named[path])
         for left, right in self.modules.there.items():
             own, other = a.modules[left], b.modules[right]
             self._slots(own.parameters, other.parameters)
@@ -277,6 +312,18 @@ def _by_structure(side: Side) -> dict[Skeleton, list[ScopeId]]:
     for scope in side.recording.scopes:
         found.setdefault(side.skeletons[scope], []).append(scope)
     return found
+
+
+def _moved_path(path: str, paths: Mapping[str, str]) -> str:
+    """The path in the second recording of a module of the first; *paths* are those of modules that
+    are matched, of which the innermost around it counts."""
+    around, rest = path, ""
+    while around not in paths:
+        if not around:
+            return path
+        around, _, name = around.rpartition(".")
+        rest = f".{name}{rest}"
+    return (paths[around] + rest).removeprefix(".")
 
 
 def _free(steps: Iterable[Scope | Op], taken: Mapping[ScopeId, ScopeId]) -> list[Scope | Op]:

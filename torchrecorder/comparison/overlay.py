@@ -12,6 +12,7 @@ from typing import Any
 from torchrecorder.comparison.kinds import Change, ChangeKind
 from torchrecorder.comparison.match import Matching
 from torchrecorder.comparison.edge_match import EdgeMatch
+from torchrecorder.comparison.fold_labels import fold_labels
 from torchrecorder.events import OpId, ScopeId, Slot, ValueId
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
@@ -48,6 +49,10 @@ class Overlay:
     instead: Mapping[tuple[str, str], ValueId]
     notes: Mapping[str, tuple[str, ...]]
 
+    def removed_id(self, old: str) -> str:
+        """The id of a node that only the first recording has."""
+        return GONE + old
+
 
 def overlay(
     before: RecordedRun, after: RecordedRun, matching: Matching, changes: Sequence[Change]
@@ -72,6 +77,9 @@ class _Merger:
             **matching.scopes, **matching.ops, **matching.values, **matching.modules
         }
         self.replaced = set(_replaced(before, after, matching))
+        self.wrappers: dict[str, ScopeId] = {
+            matching.scopes[inner]: outer for outer, inner in matching.held(added=False).items()
+        }  # those that are gone, by what they were around
         self.removed: set[tuple[str, str]] = set()
         self.added: set[tuple[str, str]] = set()
 
@@ -94,9 +102,10 @@ class _Merger:
         )
         marks = MappingProxyType(dict(self._marks()))
         removed, added = frozenset(self.removed), frozenset(self.added)
-        return Overlay(
-            recording, marks, removed, added, self._instead(ops, made), self._notes()
-        )
+        instead, notes = self._instead(ops, made), self._notes()
+        labels = fold_labels(recording, marks, notes, removed, added, instead)
+        recording = replace(recording, own_differences=MappingProxyType(labels))
+        return Overlay(recording, marks, removed, added, instead, notes)
 
     def _new_id(self, old: Any) -> Any:
         """The id in the overlay of a node of the first recording."""
@@ -123,24 +132,33 @@ class _Merger:
             found = inside.setdefault(scope, [])
             found.extend(behind.pop((scope, None), []))
             for step in steps:
-                found.append(step)
+                gone = self.wrappers.get(step.id)
+                found.append(step if gone is None else self._old(self.before.scopes[gone]))
                 found.extend(behind.pop((scope, step.id), []))
         for (around, _), rest in behind.items():
             inside.setdefault(around, []).extend(rest)
         return inside
 
     def _behind(self) -> dict[tuple[str | None, str | None], list[Scope | Op]]:
-        """Removed steps, by the scope they were in and the step there that they followed."""
+        """Removed steps, by the scope they were in and the step there that they followed; in a
+        removed wrapper also what it was around."""
         behind: dict[tuple[str | None, str | None], list[Scope | Op]] = {}
+        inner = {outer: held for held, outer in self.wrappers.items()}
         for scope, steps in self.before.children.items():
             around, last = self._new_id(scope), None
             if scope in self.replaced:
                 continue
             for step in steps:
-                if step.id not in self.counterparts:
+                new = self.counterparts.get(step.id)
+                if step.id in inner:
+                    last = inner[ScopeId(step.id)]
+                elif new in self.wrappers:
+                    held = self.after.scopes[new].replace(parent=around)
+                    behind.setdefault((around, last), []).append(held)
+                elif new is None:
                     behind.setdefault((around, last), []).append(self._old(step))
-                elif self._parent(self.counterparts[step.id]) == around:
-                    last = self.counterparts[step.id]
+                elif self._parent(new) == around:
+                    last = new
         return behind
 
     def _parent(self, step: str) -> str | None:

@@ -20,6 +20,8 @@ from torchrecorder.events import (
     Statistics, ValueId,
 )
 from torchrecorder.graph.data_loaders import DataLoaders, calls_of_kind
+from torchrecorder.graph.differences import with_inner
+from torchrecorder.graph.read_only import frozen, plain
 from torchrecorder.graph.retained_tensors import Kept, Replay, Tensors
 from torchrecorder.graph.nodes import (
     BackwardRun, Flow, GradFlow, GradNode, GradRun, Module, Op, Scope, Value,
@@ -111,6 +113,8 @@ class RecordedRun:
         function_calls: Calls of Python functions between modules and operations.
         former: Ids of nodes that only the first of two compared runs had; numbers of nodes that
             both had do not count them.
+        own_differences: Of two compared runs, what sets a scope, op or value apart from its
+            counterpart, as a text that is equal for equal differences.
     """
 
     name: str
@@ -140,6 +144,9 @@ class RecordedRun:
         default_factory=lambda: MappingProxyType({})
     )
     former: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
+    own_differences: Mapping[str, str] = field(
+        default_factory=lambda: MappingProxyType({}), compare=False, repr=False
+    )
 
     def __repr__(self) -> str:
         counts = (len(self.scopes), "scope"), (len(self.ops), "op"), (len(self.values), "value")
@@ -151,12 +158,12 @@ class RecordedRun:
 
         References to modules and the autograd graph for `replay` are left out.
         """
-        state = {item.name: _plain(getattr(self, item.name)) for item in fields(self)}
+        state = {item.name: plain(getattr(self, item.name)) for item in fields(self)}
         return {**state, "live": None, "kept": replace(self.kept, replay=None)}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         for name, content in state.items():
-            object.__setattr__(self, name, _frozen(content))
+            object.__setattr__(self, name, frozen(content))
 
     @cached_property
     def graph(self) -> nx.MultiDiGraph:
@@ -213,6 +220,12 @@ class RecordedRun:
         """A digest of the structure of each scope; settings of inactive dropouts and of operations
         in steps of optimizers do not count."""
         return MappingProxyType(structures(self, exact=False))
+
+    @cached_property
+    def differences(self) -> Mapping[str, tuple[str, ...]]:
+        """The differences of each scope, with those of everything in it, and of each op and value;
+        siblings fold only if theirs are equal."""
+        return with_inner(self)
 
     @cached_property
     def failed(self) -> frozenset[str]:
@@ -367,20 +380,6 @@ class RecordedRun:
             if isinstance(node, str) and node in kind:
                 return kind[node]  # type: ignore[index, no-any-return]
         raise NotThere(f"no op, value or grad node has the id {shown(node)}")
-
-
-def _plain(content: Any) -> Any:
-    """Read-only views of mappings as dicts, also nested ones, because views cannot be pickled."""
-    if isinstance(content, MappingProxyType):
-        return {key: _plain(inner) for key, inner in content.items()}
-    return content
-
-
-def _frozen(content: Any) -> Any:
-    """The opposite of `_plain`."""
-    if isinstance(content, dict):
-        return MappingProxyType({key: _frozen(inner) for key, inner in content.items()})
-    return content
 
 
 RecordingT = TypeVar("RecordingT", bound=RecordedRun)

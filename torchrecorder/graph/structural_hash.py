@@ -136,6 +136,8 @@ class HashedRun(Relations, Protocol):
     def data_loaders(self) -> DataLoaders: ...
     @property
     def varying_sizes(self) -> frozenset[str]: ...
+    @property
+    def differences(self) -> Mapping[str, tuple[str, ...]]: ...
 
 
 def structures(recording: HashedRun, *, exact: bool = True) -> dict[ScopeId, str]:
@@ -210,6 +212,7 @@ class _Forms:
     def __init__(self, recording: HashedRun, exact: bool) -> None:
         self.recording = recording
         self.exact = exact
+        self.differs = recording.differences
         self.stored = recording.stored
         self.roles = self.stored if exact else _with_unnamed(recording)
         self.loaders = None if exact else recording.data_loaders
@@ -266,16 +269,14 @@ class _Forms:
         The state that an optimizer or average makes, what a data loader does for a batch (1), and
         the gradients that a backward pass leaves (2) count only where they are read.
         """
-        if not self.exact and op.name == BACKWARD and self._is_gradient(value):
-            return 2
+        if not self.exact and op.name == BACKWARD:
+            if names_gradient(self.recording.values[value].names):
+                return 2
         if self.loaders is None or op.scope is None:
             return 0
         if op.scope in self.recording.weight_updates:
             return int(value not in self.stored)
         return int(self.loaders.is_within(op, value))
-
-    def _is_gradient(self, value: ValueId) -> bool:
-        return names_gradient(self.recording.values[value].names)
 
     def _complete(self, scope: Scope) -> None:
         """Join the steps of a scope; its children are complete, because they come later."""
@@ -291,7 +292,7 @@ class _Forms:
 
     def _parts(self, scope: Scope, form: _Form) -> Iterator[Any]:
         module = self.recording.module_of(scope)
-        yield scope.kind.value, scope.cls, scope.recompute, scope.failed
+        yield scope.kind.value, scope.cls, scope.recompute, scope.failed, self.differs.get(scope.id)
         off = module is not None and not self.exact and is_off(module)
         if module is not None:
             yield module.qualname, "" if off else module.detail, module.training
@@ -325,8 +326,7 @@ class _Forms:
             yield arguments
         if self.exact or scope.kind is not ScopeKind.FUNCTION:  # else: what ran later read them
             yield tuple([(slot.name, self._place(slot.value, form)) for slot in scope.outputs])
-        values = self.recording.values
-        varies = scope.id in self.varying
+        values, varies = self.recording.values, scope.id in self.varying
         yield tuple([
             (self._look(values[value], varies and value not in self.stored), self._stored(value))
             for value in form.outside
@@ -375,7 +375,7 @@ class _Forms:
     def _op(self, op: Op, form: _Form) -> Iterator[Any]:
         place, values = self._place, self.recording.values
         outputs = (own_outputs if self.exact else lasting_outputs)(values, op)
-        yield op.kind.value, op.qualname, op.failed, written(op, outputs)
+        yield op.kind.value, op.qualname, op.failed, written(op, outputs), self.differs.get(op.id)
         yield tuple([(name, place(value, form)) for name, value in op.inputs])
         yield tuple([self._look(values[value], op.id in self.varying) for value in outputs])
 

@@ -136,7 +136,9 @@ class Composites:
         return [*self._active_in(scope)]
 
     def _active_in(self, scope: Scope) -> Iterator[Scope | Op]:
-        return (item for item in self.recording.children[scope.id] if item.id in self.active)
+        former = self.recording.former if scope.id not in self.recording.former else ()
+        inside = self.recording.children[scope.id]
+        return (item for item in inside if item.id in self.active and item.id not in former)
 
     def _steps(self, scope: Scope) -> Iterator[Layer]:
         """The layers inside, at any depth, in the order in which they ran."""

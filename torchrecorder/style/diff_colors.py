@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from torchrecorder.events import OpId, ScopeId
+from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style.color import mix
-from torchrecorder.style.figure import Figure, LegendEntry, Line, Look
+from torchrecorder.style.diff_captions import DiffCaption, captioned
+from torchrecorder.style.figure import Figure, Group, LegendEntry, Line, Look, Shape
+from torchrecorder.style.legend import legend
 from torchrecorder.style.style import RULES, Style
 from torchrecorder.style.themes import Theme
 from torchrecorder.views.bundles import bundles
 from torchrecorder.views.removed_edges import readers
-from torchrecorder.views.view import Arrow, Box, View
+from torchrecorder.views.view import Arrow, Box, Cluster, View
 
 HUES = {"added": "#009e73", "removed": "#d55e00", "": "#e69f00"}
 """Colours of added and removed nodes, and of all other differences."""
@@ -30,6 +34,7 @@ class DiffColors:
         added: The added inputs, as pairs of value and op.
         notes: Texts about the differences, by id; shown by pages.
         summary: Lines below the legend.
+        captions: Returns what a box or frame says of its difference, by id.
     """
 
     marks: Mapping[str, str]
@@ -37,6 +42,7 @@ class DiffColors:
     added: Collection[tuple[str, str]]
     notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     summary: tuple[str, ...] = ()
+    captions: Callable[[str], DiffCaption | None] = lambda node: None
 
     def style(self, style: Style) -> Style:
         """*style* with these marks, applied after its own ``finish``."""
@@ -54,10 +60,7 @@ class DiffColors:
         answers = (rule(box, view, theme) for rule in RULES)
         plain = next(look for look in answers if look is not None)
         mark = self.mark(box)
-        if mark is None:
-            fill, stroke = mix(theme.paper, plain.stroke, 0.04), mix(theme.paper, plain.stroke, 0.5)
-            return replace(plain, fill=fill, stroke=stroke)
-        return _tinted(plain, mark, theme)
+        return _pale(plain, theme) if mark is None else _tinted(plain, mark, theme)
 
     def mark(self, box: Box) -> str | None:
         """The mark of a box; ``"changed"`` if something in it is marked."""
@@ -67,23 +70,57 @@ class DiffColors:
         return None if not found else "changed"
 
     def finish(self, figure: Figure, view: View, style: Style) -> Figure:
-        """Apply the colours to clusters and arrows, and add them to the legend."""
-        theme = style.theme
+        """Apply the colours to clusters and arrows, say what differs, and add to the legend."""
+        theme, clusters = style.theme, view.clusters.values()
+        shapes = tuple(
+            self._with_change(shape, box, view)
+            for shape, box in zip(figure.shapes, view.boxes.values())
+        )
         groups = tuple(
-            replace(group, look=_outlined(group.look, self.marks[group.id], theme))
-            if group.id in self.marks
-            else group
-            for group in figure.groups
+            self._framed(group, cluster, view, theme)
+            for group, cluster in zip(figure.groups, clusters)
         )
         lines = tuple(
             self._line(line, {self._mark(arrow, view) for arrow in bundle.arrows}, theme)
             for line, bundle in zip(figure.lines, bundles(view))
         )
+        entries = tuple(self._legend(figure, view, style))
+        return replace(figure, shapes=shapes, groups=groups, lines=lines, legend=entries)
+
+    def _legend(self, figure: Figure, view: View, style: Style) -> Iterator[LegendEntry]:
+        """The legend: kinds of unchanged boxes in their pale colours, differences, totals."""
+        theme, kinds = style.theme, legend(view, style) if style.legend else ()
+        yield from (entry for entry in figure.legend if entry not in kinds)
+        same = {box.id: box for box in view.boxes.values() if self.mark(box) is None}
+        shown = {entry.text for entry in legend(replace(view, boxes=same), style)}
+        for entry in kinds:
+            if entry.text in shown:
+                yield replace(entry, look=_pale(entry.look, theme))
         plain = theme.looks["op"]
-        legend = tuple(LegendEntry(WORDS[word], _tinted(plain, word, theme)) for word in WORDS)
+        yield from (LegendEntry(WORDS[word], _tinted(plain, word, theme)) for word in WORDS)
         text = replace(plain, fill="transparent", outline="plain")
-        legend += tuple(LegendEntry(item, text) for item in self.summary)
-        return replace(figure, groups=groups, lines=lines, legend=(*figure.legend, *legend))
+        yield from (LegendEntry(item, text) for item in self.summary)
+
+    def _with_change(self, shape: Shape, box: Box, view: View) -> Shape:
+        """A shape that says what differs; in a circle there is only room in the tooltip."""
+        if shape.look.outline == "circle":
+            tooltip = "\n".join((shape.tooltip, *self.notes.get(box.id, ())))
+            return replace(shape, tooltip=tooltip)
+        told = filter(None, map(self.captions, _counterparts(box, view)))
+        return replace(shape, label=captioned(shape.label, told, closed=True))
+
+    def _framed(self, group: Group, cluster: Cluster, view: View, theme: Theme) -> Group:
+        """The frame of a cluster in the colour of its mark, with what differs in itself; its former
+        name only if it is a single one."""
+        told = self.captions(cluster.id)
+        if told is not None:
+            around = view.nesting.around(cluster.id)
+            if any(view.clusters[outer].count > 1 for outer in around):
+                told = replace(told, former="")
+            group = replace(group, label=captioned(group.label, [told], closed=False))
+        if cluster.id not in self.marks:
+            return group
+        return replace(group, look=_outlined(group.look, self.marks[cluster.id], theme))
 
     def _mark(self, arrow: Arrow, view: View) -> str:
         """The mark of an arrow, empty for one that both runs have."""
@@ -100,6 +137,30 @@ class DiffColors:
             return line
         mark = marks.pop() if len(marks) == 1 else "changed"
         return replace(line, look=_outlined(line.look, mark, theme))
+
+
+def _counterparts(box: Box, view: View) -> Iterator[str]:
+    """The scope, op or value of *box*, and of the siblings or repeats that it stands for: those of
+    its members that are as deep in the run and of its class or name."""
+    kind = _kind(box.id, view.recording)
+    if kind is None:
+        yield box.id
+    else:
+        yield from (item for item in box.members if _kind(item, view.recording) == kind)
+
+
+def _kind(node: str, recording: RecordedRun) -> tuple[bool, int, str] | None:
+    """Whether it is a scope, how deep it is, and its class or name; None if it is no step."""
+    scope, op = recording.scopes.get(ScopeId(node)), recording.ops.get(OpId(node))
+    if scope is not None:
+        return True, len(recording.within(scope.parent)), scope.cls
+    return (False, len(recording.within(op.scope)), op.name) if op is not None else None
+
+
+def _pale(look: Look, theme: Theme) -> Look:
+    """*look* for what is the same in both runs."""
+    fill, stroke = mix(theme.paper, look.stroke, 0.04), mix(theme.paper, look.stroke, 0.5)
+    return replace(look, fill=fill, stroke=stroke)
 
 
 def _tinted(look: Look, mark: str, theme: Theme) -> Look:

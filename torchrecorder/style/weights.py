@@ -78,6 +78,10 @@ class Weights:
         times = f"{box.count} × " if box.count > 1 else ""
         return times + labels.parameters(each) + self._frozen(box.members, each)
 
+    def count(self, scope: Scope) -> int:
+        """The number of parameters of a scope and all in it."""
+        return self._count(self.all, [scope.id])
+
     def _is_innermost(self, scope: Scope) -> bool:
         """Whether nothing but operations and modes such as ``no_grad`` ran in it."""
         waiting = [scope]

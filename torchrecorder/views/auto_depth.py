@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from torchrecorder.events import FUNCTION, MODES, SUM, ScopeId, ScopeKind
+from torchrecorder.graph.differences import changed_inside
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.branches import Branches, kind_of, transparent
 from torchrecorder.views.collapse import Quiet
@@ -187,31 +188,38 @@ def choose(
     Otherwise it also closes all innermost modules and functions, and regions beside the model. It
     chooses the deepest level with at most *enough* boxes, or else the first with several boxes. If
     these are few, it opens large parts further, see `Branches`. *repeated* boxes do not count.
+    Of two compared runs, None opens the way to what differs, and leaves closed all other modules.
     """
     deepest = max_depth(recording)
     if depth is not None and depth >= deepest:
         return DepthChoice(depth, frozenset())
     sums = {scope.id for scope in recording.scopes.values() if scope.cls == SUM}
     beside = training_steps(recording) | sums
-    closed = plain_modules(recording, quiet) | beside
+    plain = plain_modules(recording, quiet)
     if depth is not None:
-        return DepthChoice(depth, closed)
+        return DepthChoice(depth, plain | beside)
+    changed = changed_inside(recording)
+    if changed:
+        same = recording.scopes.keys() - changed
+        beside |= same
+        repeated |= {scope.id for scope in recording.scopes.values() if scope.parent in same}
+    closed = plain | beside
     if boxes_at(recording, quiet, closed, repeated)[-1] <= enough:
         return DepthChoice(deepest, closed)
-    closed = innermost(recording) | beside | regions_beside(recording)
+    closed = plain | innermost(recording) - changed | beside | regions_beside(recording)
     counts = boxes_at(recording, quiet, closed, repeated)
     fitting = [depth for depth, count in enumerate(counts) if count <= enough]
     base = max([_first_shown(recording, counts, closed | repeated, enough), *fitting])
-    plain = DepthChoice(base, closed)
+    level = DepthChoice(base, closed)
     if counts[base] > enough * FEW:
-        return plain
+        return level
 
     hidden = recording.bookkeeping | repeated
     opened = Branches(recording, quiet, hidden, closed).opened(base, enough - counts[base])
     if not opened:
-        return plain
+        return level
     depths, through = scope_depths(recording), transparent(recording)
     alike = {(depths[scope], kind_of(recording, scope)) for scope in opened}
     deeper = (scope for scope in {*recording.scopes} - through if depths[scope] >= base)
     shut = (scope for scope in deeper if (depths[scope], kind_of(recording, scope)) not in alike)
-    return DepthChoice(deepest, closed.union(shut), plain)
+    return DepthChoice(deepest, closed.union(shut), level)

@@ -59,13 +59,14 @@ def _read_together(
     for arrow in view.arrows if readers else ():
         if arrow.tail in readers:
             readers[arrow.tail].add(arrow.head)
-    found: dict[tuple[str, str | None, frozenset[str]], list[Box]] = {}
+    found: dict[tuple[str, Hashable], list[Box]] = {}
     for box_id, heads in readers.items():
         box, names = view.boxes[box_id], view.recording.values[ValueId(box_id)].names
+        place = box.cluster, frozenset(heads), view.recording.differences.get(box_id)
         for group in groups_of(names[0]) if names else ():
-            found.setdefault((group, box.cluster, frozenset(heads)), []).append(box)
+            found.setdefault((group, place), []).append(box)
     done: set[str] = set()
-    for (group, _, _), boxes in sorted(found.items(), key=lambda each: -len(each[1])):
+    for (group, _), boxes in sorted(found.items(), key=lambda each: -len(each[1])):
         rest = [box for box in boxes if box.id not in done]
         if len(rest) >= LEAST:
             done.update(box.id for box in rest)
@@ -126,7 +127,8 @@ def _constants(view: View) -> Iterator[InputGroup]:
     for name, read in lines.items():
         if read and None not in read:
             box = view.boxes[name]
-            found.setdefault((box.cluster, frozenset(read)), []).append(box)
+            place = box.cluster, frozenset(read), view.recording.differences.get(name)
+            found.setdefault(place, []).append(box)
     for group in found.values():
         if len(group) >= LEAST_CONSTANTS:
             yield "constants", group

@@ -93,7 +93,7 @@ def large_groups(
         if view.boxes[arrow.head].kind is BoxKind.OUTPUT and arrow.value is not None:
             value = view.recording.values[arrow.value]
             tail = origin.get(arrow.tail, arrow.tail)
-            key = tail, value.shape, value.dtype
+            key = tail, value.shape, value.dtype, view.recording.differences.get(value.id)
             groups.setdefault(key, []).append(arrow.head)
             if arrow.tail in origin or view.copies(view.boxes[arrow.tail]) > 1:
                 name = view.recording.outputs[_number(arrow.head)].name

@@ -61,12 +61,15 @@ def fold_key(recording: RecordedRun, item: str) -> tuple[str, str] | None:
 def loose_fold_key(recording: RecordedRun, item: str) -> tuple[object, ...] | None:
     """The common facts of similar repeats: class, and names without their numbers.
 
-    Sizes, wiring and optional parts may differ. None if *item* is not a scope.
+    Sizes, wiring and optional parts may differ, but of two compared runs not what changed. None if
+    *item* is not a scope.
     """
     scope = recording.scopes.get(ScopeId(item))
     if scope is None:
         return None
-    return scope.kind, scope.cls, without_numbers(scope.name), scope.failed, scope.recompute
+    differences = recording.differences.get(item)
+    name = without_numbers(scope.name)
+    return scope.kind, scope.cls, name, scope.failed, scope.recompute, differences
 
 
 def enough(recording: RecordedRun, item: str) -> int:
@@ -142,7 +145,7 @@ def loose_unit(recording: RecordedRun, item: str) -> Unit:
     """
     unit, op = unit_of(recording, item), recording.ops.get(OpId(item))
     if op is not None:
-        called = (op.kind, op.qualname, op.failed, op.source)
+        called = (op.kind, op.qualname, op.failed, op.source, recording.differences.get(item))
         return unit._replace(key=called if op.source is not None else None)
     key = loose_fold_key(recording, item)
     return unit._replace(key=(key, _contents(recording, item)) if key else None)
@@ -165,17 +168,18 @@ def op_key(recording: RecordedRun, op: Op) -> Hashable:
     it leaves. In a line that runs for each weight, or with other sizes each time, shapes and
     settings do not count; in one that adds to a sum, whether there is one yet.
     """
-    values = recording.values
+    values, differences = recording.values, recording.differences.get(op.id)
     if op.id in recording.weight_loops or op.id in recording.varying_sizes:
-        return op.kind, op.qualname, op.failed, op.source
+        return op.kind, op.qualname, op.failed, op.source, differences
     outputs = lasting_outputs(values, op)
     if op.id in recording.running_sums:
-        forms = (_form(values[output]) for output in outputs)
-        return op.kind, op.failed, op.source, sum_sign(op), tuple(forms)
+        forms = tuple(_form(values[output]) for output in outputs)
+        return op.kind, op.failed, op.source, sum_sign(op), forms, differences
     return (
         op.kind,
         op.qualname,
         op.failed,
+        differences,
         written(op, outputs),
         tuple((name, without_values(text)) for name, text in op.arguments),
         tuple(

@@ -62,6 +62,7 @@ class OwnSources:
         return (
             drawn.kind, drawn.count, len(value.shape) if varies else value.shape, value.dtype,
             value.device, value.kind, value.requires_grad, name,
+            recording.differences.get(box),
         )
 
     def groups(self, siblings: Sequence[str]) -> Iterator[tuple[str, ...]]:

@@ -1,0 +1,131 @@
+"""What the boxes and frames of a comparison's figure say of their difference, and its legend."""
+
+from __future__ import annotations
+
+import html
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from tests.comparison.test_compare import stack
+from tests.comparison.test_folded import SAME, layers
+from torchrecorder import record
+from torchrecorder.comparison.compare import compare
+from torchrecorder.recording import Recording
+from torchrecorder.testing import Builder
+
+
+def labels(path: Path, before: Recording, after: Recording, **options: object) -> dict[str, str]:
+    """The text of each box and frame of the figure of both, by its first line."""
+    comparison = compare(before, after)
+    drawn = comparison.render(path / "both.dot", **options)  # type: ignore[arg-type]
+    found = {}
+    for label in re.findall(r"label=<(.*?)>[,\]]", drawn.read_text(encoding="utf-8")):
+        pieces = re.split(r"<[^>]*>", label)
+        title, *lines = [html.unescape(piece) for piece in pieces if piece.strip()]
+        found[title] = " | ".join(lines)
+    return found
+
+
+def recorded(*modules: nn.Module, shape: tuple[int, ...] = (1, 4)) -> Recording:
+    """A chain of modules in another one."""
+    model = nn.Sequential(nn.Sequential(*modules), nn.Tanh())
+    return record(model.eval(), torch.ones(shape))
+
+
+def test_a_module_of_another_class_says_which_it_was(tmp_path: Path) -> None:
+    """Its box, and its frame once it is open."""
+    before = recorded(nn.Linear(4, 4), nn.ReLU())
+    found = labels(tmp_path, before, recorded(nn.Linear(4, 4), nn.GELU()), depth=2)
+    assert found["1: GELU"] == "was ReLU"
+    after = recorded(nn.Sequential(nn.Linear(4, 2), nn.Linear(2, 4)), nn.ReLU())
+    for depth in (2, 3):
+        assert "was Linear" in labels(tmp_path, before, after, depth=depth)["0: Sequential"]
+
+
+def test_settings_are_short(tmp_path: Path) -> None:
+    """Those that differ, with what they were; parameters are a change of their line."""
+    before = recorded(nn.Conv2d(1, 1, 3, padding=1), nn.Dropout(0.1), shape=(1, 1, 8, 8))
+    after = recorded(nn.Conv2d(1, 1, 5, padding=2), nn.Dropout(0.2), shape=(1, 1, 8, 8))
+    found = labels(tmp_path, before, after, depth=2)
+    assert "10 → 26 params | kernel 3 → 5, padding 1 → 2" in found["0: Conv2d"]
+    assert found["1: Dropout"] == "off in eval mode | p 0.1 → 0.2"
+
+
+def test_an_op_says_what_it_was(tmp_path: Path) -> None:
+    """Another function, or another argument."""
+    def run(name: str, dim: str) -> Recording:
+        builder = Builder("Net")
+        with builder.scope("Net"):
+            x = builder.op(name, builder.input("x"))
+            builder.op("sum", x, arguments=(("dim", dim),))
+        return builder.recording()
+
+    found = labels(tmp_path, run("relu", "0"), run("gelu", "1"))
+    assert found["gelu"] == "was relu" and "dim 0 → 1" in found["sum"]
+
+
+def test_a_closed_module_says_what_differs_in_it(tmp_path: Path) -> None:
+    """By the name that it has there; of equal changes in several places without names."""
+    other = "GELU", "p=1", False
+    found = labels(tmp_path, layers(*[SAME] * 3), layers(SAME, other, SAME), depth=1)
+    assert found["layers.1: Layer"].endswith("act: ReLU → GELU")
+    assert "ReLU" not in found["layers.0: Layer"]
+    with_bias = "ReLU", "p=1", True
+    found = labels(tmp_path, layers(*[SAME] * 3), layers(SAME, SAME, with_bias), depth=1)
+    assert found["layers.2: Layer"] == "32 → 48 params | added bias"
+
+
+def test_a_number_of_blocks_is_told_before_and_after(tmp_path: Path) -> None:
+    """With the parameters, whichever of both has more; what was added is not told again."""
+    def blocks(number: int) -> Recording:
+        inner = (nn.Sequential(nn.Linear(4, 4), nn.ReLU()) for _ in range(number))
+        return recorded(*inner)
+
+    for few, many in ((2, 3), (3, 2)):
+        found = labels(tmp_path, blocks(few), blocks(many), depth=1)
+        assert found["0: Sequential"].startswith(
+            f"{few} → {many} × (Linear, ReLU) | {20 * few} → {20 * many} params"
+        )
+        assert "added" not in found["0: Sequential"] and "removed" not in found["0: Sequential"]
+
+
+def test_other_names_are_told_once_for_a_fold(tmp_path: Path) -> None:
+    """As a range, like the names that they have now."""
+    before, after = layers(*[SAME] * 4), layers(*[SAME] * 4, name="blocks.{}")
+    found = labels(tmp_path, before, after, depth=1)
+    assert found["blocks.0 … blocks.3: Layer  ×4"].endswith("was layers.0 … layers.3")
+
+
+def test_labels_stay_short(tmp_path: Path) -> None:
+    """However much differs."""
+    before = recorded(*(nn.Linear(4, 4) if place % 2 else nn.ReLU() for place in range(8)))
+    after = recorded(*(nn.Tanh() for _ in range(8)))
+    found = labels(tmp_path, before, after, depth=1)
+    assert found["0: Sequential"].count(" | ") < 4
+
+
+def test_what_only_one_run_has_says_nothing_more(tmp_path: Path) -> None:
+    """Its colour does, and so does the text."""
+    found = labels(tmp_path, stack("Linear"), stack("Linear", "Tanh"), depth=2)
+    assert found["1: Tanh"] == ""
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_the_legend_has_the_colours_of_the_boxes(tmp_path: Path, same: bool) -> None:
+    """Pale for kinds of which a box is the same in both runs; others are not in it."""
+    before = stack("Linear", "ReLU") if same else stack("ReLU")
+    after = stack("Linear", "GELU") if same else stack("GELU")
+    path = compare(before, after).render(tmp_path / "both.dot", depth=2, legend=True)
+    drawn = path.read_text(encoding="utf-8").splitlines()
+    looks = {
+        name: [re.findall(r'color="([^"]+)"', line)[:2] for line in drawn if f"{name}<" in line
+               or f"{name}>" in line]
+        for name in ("0: Linear", "weights", "activation")
+    }
+    assert not looks["activation"]
+    assert looks["weights"] == looks["0: Linear"]
+    assert bool(looks["weights"]) is same

@@ -1,0 +1,284 @@
+"""Box captions: the differences of each node in a few words, for the boxes of a figure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+
+from torchrecorder.comparison.display_names import AROUND, differences, hyperparameters
+from torchrecorder.comparison.kinds import Change, ChangeKind
+from torchrecorder.comparison.overlay import Overlay
+from torchrecorder.comparison.match import Matching
+from torchrecorder.events import ModuleId, OpId, ScopeId, ValueId
+from torchrecorder.graph.nodes import Scope
+from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.style import labels
+from torchrecorder.style.composites import Composites
+from torchrecorder.style.diff_captions import LONGEST, DiffCaption
+from torchrecorder.style.hyperparameters import unify
+from torchrecorder.style.weights import Weights
+
+ORDER = (
+    ChangeKind.REPLACED, ChangeKind.ADDED, ChangeKind.REMOVED, ChangeKind.CHANGED,
+    ChangeKind.MEASURED, ChangeKind.RETIMED, ChangeKind.REWIRED, ChangeKind.RENAMED,
+    ChangeKind.RESIZED,
+)  # fmt: skip
+"""Which differences are told first."""
+
+ALONE = (ChangeKind.ADDED, ChangeKind.REMOVED)
+"""Kinds of what only one run has."""
+
+MOVED = (*ALONE, ChangeKind.RENAMED)
+"""Kinds of differences that a number of blocks includes."""
+
+LEAST = ChangeKind.RESIZED, ChangeKind.REWIRED, ChangeKind.RENAMED
+"""Kinds of differences in a module that are told only if there are no others."""
+
+SHORT = {"kernel_size": "kernel", "normalized_shape": "shape"}
+"""Short names of settings."""
+
+BLOCKS = re.compile(r"(\d+) × (.+)")
+"""The caption of a module that consists of blocks of one kind."""
+
+WIDTH = 30
+"""The number of characters up to which settings, or names, share a line."""
+
+WHOLE = "the whole model"
+"""The former name of a model that is part of another one now."""
+
+NodeChange = tuple[str, Change]
+"""A change, and the node of the overlay that it is about."""
+
+
+class BoxCaptions:
+    """The captions of the nodes of an overlay; *cls* returns the class of a module as it is
+    shown."""
+
+    def __init__(
+        self,
+        both: Overlay,
+        before: RecordedRun,
+        after: RecordedRun,
+        matching: Matching,
+        changes: Sequence[Change],
+        cls: Callable[[Scope], str],
+    ) -> None:
+        self.before, self.after, self.both = before, after, both.recording
+        self.marks = both.marks
+        self.pairs: dict[str, tuple[ScopeId, ScopeId]] = {
+            **{both.removed_id(old): (old, new) for old, new in matching.wrapped.items()},
+            **{new: (old, new) for old, new in matching.wrapped.items()},
+            **{new: (old, new) for old, new in matching.scopes.items()},
+        }
+        self.there = matching.scopes
+        self.blocks = Composites(before, cls), Composites(after, cls)
+        self.weights = Weights(before), Weights(after)
+        self.own: dict[str, list[Change]] = {}
+        self.inside: dict[str, list[NodeChange]] = {}
+        for change in sorted(changes, key=lambda change: ORDER.index(change.kind)):
+            if change.after or change.before:
+                self._place(change, change.after or both.removed_id(change.before or ""))
+
+    def of(self, node: str) -> DiffCaption | None:
+        """What is told of a node; None if nothing in it differs, or if only one run has it."""
+        own, inside = self.own.get(node, []), self.inside.get(node, [])
+        scope = self.both.scopes.get(ScopeId(node))
+        if self.marks.get(node) in ALONE:
+            texts = [change.text for change in own if change.text.startswith(AROUND)]
+            return self._wrapper(texts[0], scope) if texts and scope is not None else None
+        if not (own or inside):
+            return None
+        pieces = dict(self._pieces(scope)) if scope is not None else {}
+        within = tuple(self._within(inside, scope, pieces)) if scope is not None else ()
+        about = (line for change in own for line in self._about(change, bool(within or pieces)))
+        former = next(filter(None, map(self._former, own)), "")
+        return DiffCaption(tuple(about), within, former, pieces)
+
+    def _wrapper(self, text: str, scope: Scope) -> DiffCaption:
+        """What is told of a scope that only one run has around what both have."""
+        inside = (text.partition(", ")[0],)
+        return DiffCaption(inside=inside, pieces=dict(self._pieces(scope)))
+
+    # Places -----------------------------------------------------------------------------
+
+    def _place(self, change: Change, node: str) -> None:
+        """Note a change at its node, which is the op that makes a value, and around that."""
+        value = self.both.values.get(ValueId(node))
+        if value is not None and value.producer is not None:
+            node = value.producer
+        self.own.setdefault(node, []).append(change)
+        around = (outer for home in self._homes(node) for outer in self.both.within(home))
+        for outer in dict.fromkeys(around):
+            self.inside.setdefault(outer, []).append((node, change))
+
+    def _homes(self, node: str) -> Iterator[ScopeId | None]:
+        """The scopes directly around a node; those of a weight are the calls of its module."""
+        op, scope = self.both.ops.get(OpId(node)), self.both.scopes.get(ScopeId(node))
+        if op is not None:
+            yield op.scope
+        elif scope is not None:
+            yield scope.parent
+        elif node in self._owners:
+            yield from self.both.modules[self._owners[node]].calls
+
+    @cached_property
+    def _owners(self) -> Mapping[str, ModuleId]:
+        """The module of each weight."""
+        modules = self.both.modules.values()
+        return {slot.value: module.id for module in modules for slot in module.stored}
+
+    # Of a node itself -------------------------------------------------------------------
+
+    def _about(self, change: Change, more: bool) -> Iterator[str]:
+        """The lines about a node itself; *more*: whether what is in it is told too."""
+        if change.kind is ChangeKind.REPLACED:
+            yield f"was {change.text.partition(' → ')[0]}"
+        elif change.kind is ChangeKind.CHANGED:
+            yield from labels.filled(self._settings(change), WIDTH)
+        elif change.kind in (ChangeKind.MEASURED, ChangeKind.RETIMED):
+            yield change.text
+        elif self._is_short_rewiring(change):
+            yield change.text
+        elif change.kind is ChangeKind.RESIZED and not more:
+            yield f"was {self._forms(change)[0]}"
+
+    def _former(self, change: Change) -> str:
+        """The former name of a scope that was renamed; with its path if it was elsewhere."""
+        if change.kind is not ChangeKind.RENAMED:
+            return ""
+        old = self.before.scopes[ScopeId(change.before or "")]
+        new = self.after.scopes[ScopeId(change.after or "")]
+        if old.parent is None:
+            return WHOLE if new.parent is not None else old.name
+        if self.there.get(old.parent) in self.after.within(new.parent) and old.name != new.name:
+            return old.name
+        return change.text.removeprefix("was ")
+
+    def _settings(self, change: Change) -> Iterator[str]:
+        """The settings or arguments that differ, or other facts."""
+        pair = self._given(change)
+        if pair is None or change.text != differences(*pair):
+            yield change.text
+            return
+        before, after = pair
+        for name in dict.fromkeys((*before, *after)):
+            old, new = (unify(one.get(name, "default")).strip("'\"") for one in pair)
+            if before.get(name) != after.get(name):
+                yield f"{SHORT.get(name, name.replace('_', ' '))} {old} → {new}"
+
+    def _given(self, change: Change) -> tuple[dict[str, str], dict[str, str]] | None:
+        """The settings or arguments of a module or op in both runs."""
+        left, right = change.before or "", change.after or ""
+        if left in self.before.ops:
+            ops = self.before.ops[OpId(left)], self.after.ops[OpId(right)]
+            return dict(ops[0].arguments), dict(ops[1].arguments)
+        if left not in self.before.scopes:
+            return None
+        old, new = self.before.scopes[ScopeId(left)], self.after.scopes[ScopeId(right)]
+        modules = self.before.module_of(old), self.after.module_of(new)
+        if modules[0] is None or modules[1] is None:
+            return None
+        return (
+            hyperparameters(old.cls, modules[0].detail), hyperparameters(new.cls, modules[1].detail)
+        )
+
+    def _forms(self, change: Change) -> tuple[str, str]:
+        """The form of a tensor in both runs, without a dtype that it kept."""
+        old = self.before.values[ValueId(change.before or "")]
+        new = self.after.values[ValueId(change.after or "")]
+        if old.dtype != new.dtype:
+            return labels.form(old), labels.form(new)
+        return labels.value(old, old.dtype), labels.value(new, new.dtype)
+
+    # Of what is inside ------------------------------------------------------------------
+
+    def _pieces(self, scope: Scope) -> Iterator[tuple[str, str]]:
+        """Pieces of the caption of a module that are numbers in both runs."""
+        if scope.id not in self.pairs:
+            return
+        before, after = self.pairs[scope.id]
+        old, new = self.before.scopes[before], self.after.scopes[after]
+        least, most = (one.count(item) for one, item in zip(self.weights, (old, new)))
+        if labels.parameters(least) != labels.parameters(most) != "":
+            text = labels.parameters(most)
+            yield text, f"{labels.count(least)} → {text}"
+        left, right = (one.caption(item) for one, item in zip(self.blocks, (old, new)))
+        was, now = BLOCKS.fullmatch(left), BLOCKS.fullmatch(right)
+        if was and now and was[2] == now[2] and was[1] != now[1]:
+            yield right, f"{was[1]} → {right}"
+
+    def _within(
+        self, placed: Sequence[NodeChange], scope: Scope, pieces: Mapping[str, str]
+    ) -> Iterator[str]:
+        """The lines about what differs in a module, the most important first."""
+        counted = any(map(BLOCKS.fullmatch, pieces))
+        kinds: dict[ChangeKind, dict[str, list[str]]] = {}
+        for node, change in self._main(placed):
+            part = self.both.scopes.get(ScopeId(node))
+            if not (counted and change.kind in MOVED and part and part.parent == scope.id):
+                texts = kinds.setdefault(change.kind, {})
+                for text in self._inner(change):
+                    texts.setdefault(text, []).append(self._name(node, change, scope))
+        for kind in LEAST:
+            if len(kinds) > 1 or pieces:
+                kinds.pop(kind, None)
+        for kind, texts in kinds.items():
+            yield from (_joined(kind, text, names) for text, names in texts.items())
+
+    def _main(self, placed: Sequence[NodeChange]) -> Iterator[NodeChange]:
+        """The most important change of each node; none in a module that was replaced."""
+        seen, replaced = set[str](), set[ScopeId | None]()
+        for node, change in placed:
+            around = {outer for home in self._homes(node) for outer in self.both.within(home)}
+            if node not in seen and replaced.isdisjoint(around):
+                yield node, change
+            seen.add(node)
+            if change.kind is ChangeKind.REPLACED and node in self.both.scopes:
+                replaced.add(ScopeId(node))
+
+    def _inner(self, change: Change) -> Iterator[str]:
+        """What is told of a change in the module around it."""
+        if change.kind in ALONE:
+            yield ""
+        elif change.kind is ChangeKind.REPLACED:
+            yield change.text
+        elif change.kind is ChangeKind.CHANGED:
+            yield ", ".join(self._settings(change))
+        elif change.kind is ChangeKind.RENAMED:
+            yield f"was {self._former(change)}"
+        elif change.kind is ChangeKind.RESIZED:
+            yield " → ".join(self._forms(change))
+        elif self._is_short_rewiring(change):
+            yield change.text
+
+    def _is_short_rewiring(self, change: Change) -> bool:
+        """Whether an op reads something else, and that is told in a few words."""
+        short = len(change.text) <= LONGEST
+        return short and change.kind is ChangeKind.REWIRED and change.after in self.both.ops
+
+    def _name(self, node: str, change: Change, around: Scope) -> str:
+        """The name of what changed, as it is called in the scope *around*."""
+        value = self.both.values.get(ValueId(change.after or node))
+        op, scope = self.both.ops.get(OpId(node)), self.both.scopes.get(ScopeId(node))
+        if value is not None and value.producer is None:
+            return value.names[0].rpartition(".")[2] if value.names else "a tensor"
+        if scope is None:
+            return op.name if op is not None else ""
+        outer = self.both.scopes[scope.parent] if scope.parent is not None else around
+        return scope.name if outer.id == around.id or not scope.name.isdigit() else (
+            f"{outer.name}.{scope.name}"
+        )
+
+
+def _joined(kind: ChangeKind, text: str, names: Sequence[str]) -> str:
+    """One line for equal changes in several places."""
+    once = list(dict.fromkeys(names))
+    if kind in ALONE:
+        listed = ", ".join(once)
+        return f"{kind.value} {listed if len(listed) <= WIDTH - 8 else f'{len(names)} parts'}"
+    if len(names) > 1 and kind is ChangeKind.RENAMED:
+        return f"{len(names)} renamed"
+    if kind is ChangeKind.REPLACED and text.partition(" → ")[0] == once[0]:
+        return text  # of an op
+    return f"{once[0]}: {text}" if len(once) == 1 else text

@@ -1,0 +1,77 @@
+"""Fold labels: what of two compared runs sets a node apart, so that no fold hides a difference."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from torchrecorder.comparison.kinds import ChangeKind
+from torchrecorder.events import ValueId
+from torchrecorder.graph.nodes import Op
+from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.structural_hash import without_numbers
+
+Reads = Collection[tuple[str, str]]
+"""Pairs of value and op."""
+
+ALONE = (ChangeKind.ADDED, ChangeKind.REMOVED)
+"""Kinds of what only one run has, of which nothing more is to be told."""
+
+NUMBERED = tuple(f"{kind.value}: " for kind in (ChangeKind.RENAMED, ChangeKind.REWIRED))
+"""The beginnings of texts in which numbers are places in a list, such as *was layers.2*."""
+
+
+def fold_labels(
+    both: RecordedRun,
+    marks: Mapping[str, ChangeKind],
+    notes: Mapping[str, Sequence[str]],
+    removed: Reads,
+    added: Reads,
+    instead: Reads,
+) -> Mapping[str, str]:
+    """A text for each scope, op and value of an overlay that differs: equal texts, equal
+    differences. The arguments are those of `Overlay`."""
+    found = {node: _own(mark, notes.get(node, ())) for node, mark in marks.items()}
+    for module in both.modules.values():
+        texts = [f"{name} {found[value]}" for name, value in module.stored if value in found]
+        for call in module.calls if texts else ():
+            if marks.get(call) not in ALONE:
+                found[call] = "; ".join(filter(None, (found.get(call, ""), *texts)))
+    for op in both.ops.values():
+        if marks.get(op.id) not in ALONE:
+            texts = [found.get(op.id, ""), *_read(op, both, found, removed, added)]
+            if text := "; ".join(filter(None, texts)):
+                found[op.id] = text
+    outputs = {slot.value for slot in both.outputs}
+    for value, _ in instead:
+        if value in outputs:
+            found[value] = f"{found.get(value, '')}; instead"
+    return found
+
+
+def _own(mark: ChangeKind, notes: Sequence[str]) -> str:
+    """The difference of one node; where it lies in a list does not count."""
+    if mark in ALONE:
+        return mark.value
+    texts = (without_numbers(note) if note.startswith(NUMBERED) else note for note in notes)
+    return "; ".join([mark.value, *sorted(texts)])
+
+
+def _read(
+    op: Op, both: RecordedRun, labels: Mapping[str, str], removed: Reads, added: Reads
+) -> Iterator[str]:
+    """The differences of the inputs and constants of an op, of weights of modules that it is not
+    in, and of where it reads."""
+    for name, value in op.inputs:
+        if value in labels and not _is_made_or_held(value, op, both):
+            yield f"{name} {labels[value]}"
+        for kind, pairs in (("removed", removed), ("added", added)):
+            if (value, op.id) in pairs:
+                yield f"{name} {kind}"
+
+
+def _is_made_or_held(value: ValueId, op: Op, both: RecordedRun) -> bool:
+    """Whether an op made a value, or a module around *op* has it as a weight."""
+    if both.values[value].producer is not None:
+        return True
+    modules = (both.module_of(both.scopes[scope]) for scope in both.within(op.scope))
+    return any(slot.value == value for module in modules if module for slot in module.stored)

@@ -1,0 +1,90 @@
+"""Wrapped: a module of one run inside another module of the other run that stands in its place.
+
+Examples are models in ``DistributedDataParallel`` or ``torch.compile``, and layers with adapters.
+The module is known by its class and by what is in it, whatever the wrapper calls it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+
+from torchrecorder.events import ScopeId
+from torchrecorder.graph.nodes import Scope
+from torchrecorder.graph.ops_inside import scopes_inside
+from torchrecorder.graph.recording import RecordedRun
+
+
+class Inside:
+    """Finds modules of a recording in the scopes around them; *leaves* are keys that are equal for
+    innermost modules with weights that are the same."""
+
+    def __init__(self, recording: RecordedRun, leaves: Mapping[ScopeId, Hashable]) -> None:
+        self.recording = recording
+        self.leaves = leaves
+
+    def full_class(self, scope: Scope) -> str:
+        """The class of a scope with its module: adapters are also called ``Linear``."""
+        module = self.recording.module_of(scope)
+        return module.qualname if module is not None else scope.cls
+
+    def parts(self, scope: Scope) -> dict[str, str]:
+        """The classes of the modules directly in a scope, by their names."""
+        inside = self.recording.children[scope.id]
+        return {step.name: step.cls for step in inside if isinstance(step, Scope)}
+
+    def names(self, scope: Scope) -> set[str]:
+        """The names of these modules; with their classes where they are only numbered."""
+        parts = self.parts(scope).items()
+        return {f"{name}: {cls}" if name.isdigit() else name for name, cls in parts}
+
+    def twin(self, around: Scope, scope: Scope, other: Inside) -> Scope | None:
+        """The outermost module in *around* that is like *scope* of the *other* recording; the first
+        of several."""
+        def place(found: Scope) -> tuple[int, int]:
+            return len(self.recording.within(found.id)), found.index
+
+        return min(self._twins(around, scope, other), key=place, default=None)
+
+    def _twins(self, around: Scope, scope: Scope, other: Inside) -> Iterator[Scope]:
+        for inner in scopes_inside(self.recording, [around.id]):
+            found = self.recording.scopes[inner]
+            if found.cls == scope.cls and inner != around.id:
+                if self._is_like(found, scope, other):
+                    yield found
+
+    def _is_like(self, found: Scope, scope: Scope, other: Inside) -> bool:
+        """Whether two modules of one class have many of the same modules in them, or none and the
+        same weights."""
+        own, names = self.names(found), other.names(scope)
+        if own and names:
+            return 2 * len(names & own) >= min(len(names), len(own))
+        leaf = other.leaves.get(scope.id)
+        return not names and leaf is not None and self.leaves.get(found.id) == leaf
+
+    def is_renamed(self, scope: Scope, twin: Scope, other: Inside) -> bool:
+        """Whether a module of the *other* recording in the same place is this one, also if it has
+        another name."""
+        if unwrapped(scope, twin, self, other) != (scope, twin):
+            return True
+        return scope.cls == twin.cls and bool(self.names(scope)) and (
+            self._is_like(scope, twin, other)
+        )
+
+
+def unwrapped(a: Scope, b: Scope, left: Inside, right: Inside) -> tuple[Scope, Scope]:
+    """The modules of a pair that correspond: one of the two may be a wrapper of the other's."""
+    if left.full_class(a) == right.full_class(b) or are_alike(a, b, left, right):
+        return a, b
+    in_a, in_b = left.twin(a, b, right), right.twin(b, a, left)
+    if (in_a is None) == (in_b is None):
+        return a, b
+    return (in_a, b) if in_a is not None else (a, in_b or b)
+
+
+def are_alike(a: Scope, b: Scope, left: Inside, right: Inside) -> bool:
+    """Whether many modules directly in both have the same names and classes.
+
+    This holds for a model whose class was renamed, but not for one that was wrapped.
+    """
+    parts, others = left.parts(a).items(), right.parts(b).items()
+    return bool(parts and others) and 2 * len(parts & others) >= min(len(parts), len(others))

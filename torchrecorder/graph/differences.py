@@ -1,0 +1,49 @@
+"""Differences between two compared runs, as the recording of both holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import Protocol, Union
+
+from torchrecorder.events import ScopeId
+from torchrecorder.graph.relations import Relations
+
+TreePlace = tuple[str, Union[ScopeId, None]]
+"""A scope or op, and the scope around it."""
+
+
+class ComparedRun(Relations, Protocol):
+    """The part of a recording that says what is different in another run."""
+
+    @property
+    def own_differences(self) -> Mapping[str, str]: ...
+
+
+def with_inner(recording: ComparedRun) -> Mapping[str, tuple[str, ...]]:
+    """The differences of each node; those of a scope include all in it, at any depth."""
+    own, scopes = recording.own_differences, recording.scopes
+    if not own:
+        return {}
+    found: dict[str, set[str]] = {node: {text} for node, text in own.items()}
+    for op in recording.ops.values():
+        if op.scope is not None and op.id in found:
+            found.setdefault(op.scope, set()).update(found[op.id])
+    for scope in reversed(list(scopes.values())):  # inner ones come later
+        if scope.parent is not None and scope.id in found:
+            found.setdefault(scope.parent, set()).update(found[scope.id])
+    return {node: tuple(sorted(texts)) for node, texts in found.items()}
+
+
+def changed_inside(recording: ComparedRun) -> frozenset[str]:
+    """The scopes in which something differs.
+
+    Not those of which only one run has all of the contents: these are no further difference.
+    """
+    own, found = recording.own_differences, set[str]()
+    ops: Iterator[TreePlace] = ((op.id, op.scope) for op in recording.ops.values())
+    scopes: Iterator[TreePlace] = ((scope.id, scope.parent) for scope in recording.scopes.values())
+    for node, around in chain(ops, scopes):
+        if node in own and around is not None and own[node] != own.get(around):
+            found.update(recording.within(around))
+    return frozenset(found)
