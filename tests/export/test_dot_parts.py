@@ -197,6 +197,7 @@ def test_entries_of_a_legend_stand_below_each_other(direction: Any, below: int) 
     one, two = (tuple(map(float, found[f"legend_{each}"]["pos"].split(","))) for each in (0, 1))
     assert one[0] == pytest.approx(two[0], abs=1) and one[1] != two[1]
     assert found["legend_0"]["fixedsize"] == "true" and found["legend_0"]["fontsize"] == "8"
+    assert "invis" not in dot_text(chain("a", direction=direction, legend=entries[:1]))
 
 
 def many(lines: int, boxes: int) -> str:

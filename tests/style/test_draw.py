@@ -262,8 +262,9 @@ def test_legend_of_coloured_boxes_lists_no_family() -> None:
     """No box has the colour of one; the scale and the outlines of kinds are left."""
     style = Style(legend=True, color_by="output_bytes")
     figure = figure_of(network(), style)
-    rows = {entry.text: entry.look for entry in figure.legend[5:]}
+    rows = {entry.text: entry.look for entry in figure.legend[6:]}
     assert list(rows) == ["input", "output", "module", "operation"]
+    assert [entry.part for entry in figure.legend] == ["scale"] * 6 + ["look"] * 4
     assert {look.fill for look in rows.values()} == {style.theme.paper}
 
 

@@ -80,9 +80,10 @@ class DiffColors:
             for line, bundle in zip(figure.lines, bundles(view))
         )
         plain = theme.looks["op"]
-        legend = tuple(LegendEntry(WORDS[word], _tinted(plain, word, theme)) for word in WORDS)
-        text = replace(plain, fill="transparent", outline="plain")
-        legend += tuple(LegendEntry(item, text) for item in self.summary)
+        legend = tuple(
+            LegendEntry(WORDS[word], _tinted(plain, word, theme), "difference") for word in WORDS
+        )
+        legend += tuple(LegendEntry(item, theme.text_only, "total") for item in self.summary)
         return replace(figure, groups=groups, lines=lines, legend=(*figure.legend, *legend))
 
     def _mark(self, arrow: Arrow, view: View) -> str:

@@ -88,6 +88,11 @@ class Theme:
         return replace(self.line, stroke=mix(self.paper, self.line.stroke, 0.45), width=0.8)
 
     @cached_property
+    def text_only(self) -> Look:
+        """Look of text in the legend without a box around it."""
+        return replace(self.looks["op"], fill="transparent", outline="plain")
+
+    @cached_property
     def _outlined(self) -> dict[tuple[str, str], Look]:
         return {}
 
