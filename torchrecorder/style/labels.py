@@ -24,6 +24,8 @@ NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 SIGNED = re.compile(rf"(?:(?<![\w)\]])-)?{NUMBER.pattern}")
 """A number with its sign; the one in ``n-1`` has none."""
 
+_DIGITS = re.compile(r"(\d+)")
+
 SIZES = re.compile(r"(?:\b\d+|\?)(?:×(?:\d+|\?))+")
 """The sizes in the text of a tensor."""
 
@@ -139,7 +141,8 @@ def first_sentences(text: str, limit: int) -> str:
 def names(siblings: tuple[str, ...]) -> str:
     """The range of names of a fold, ``layers.0 … layers.11``; equal names are listed once.
 
-    Those that have only their last part in common, in different places, are ``*.exp_avg``.
+    Those that have only their last part in common, in different places, are ``*.exp_avg``, and
+    numbers that do not follow one another are listed, or the first of them: ``0, 2 … 22``.
     """
     siblings = tuple(dict.fromkeys(siblings))
     first, last = (*siblings[:1], *siblings[-1:]) if siblings else ("", "")
@@ -151,9 +154,31 @@ def names(siblings: tuple[str, ...]) -> str:
             return f"*.{tail}"
     if len(siblings) == 2 and len(first + last) < 24:
         return f"{first}, {last}"
+    if listed := _apart(siblings):
+        return listed
     stem = re.split(r"\d+$", last)[0]
     short = last[len(stem):] if stem and first.startswith(stem) and len(last) > 12 else last
     return f"{first} … {short}"
+
+
+def _apart(siblings: Sequence[str]) -> str:
+    """Names that differ in one number, if these numbers do not follow one another: all of a few,
+    otherwise as many as show their distance; empty for other names."""
+    split = [_DIGITS.split(name) for name in siblings]
+    if len({*map(len, split)}) > 1:
+        return ""
+    places = [place for place, parts in enumerate(zip(*split)) if len({*parts}) > 1]
+    if len(places) != 1 or places[0] % 2 == 0:
+        return ""
+    numbers = [int(parts[places[0]]) for parts in split]
+    distances = {after - before for before, after in zip(numbers, numbers[1:])}
+    if distances in ({1}, {-1}):
+        return ""
+    at_end = not any(split[0][places[0] + 1 :])
+    texts = [siblings[0], *(map(str, numbers[1:]) if at_end else siblings[1:])]
+    if len(texts) <= 4:
+        return ", ".join(texts)
+    return f"{', '.join(texts[: 2 if len(distances) == 1 else 3])} … {texts[-1]}"
 
 
 def span(texts: Sequence[str]) -> str:
