@@ -147,7 +147,7 @@ def test_lines_of_a_result_are_named_in_the_box_they_leave() -> None:
     labels = ("2", 1), ("1", 0), ("2", 1)
     lines = tuple(Line("a", head, label, BOX, result=result)
                   for head, (label, result) in zip("bcd", labels))
-    assert output_labels(replace(figure, lines=lines))["a"].text == "→ 1, 2 × 2"
+    assert output_labels(replace(figure, lines=lines))["a"].text == "→ 1, 2 tensors of 2"
     assert not output_labels(figure)
     assert plain_label((Text("a"), Text("b"))) == "a\nb"
 

@@ -280,11 +280,12 @@ def test_decimals_of_modules_have_four_digits() -> None:
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("3×4 int64", "2 × [3, 4] int64"), ("[7]", "2 × [7]"), ("scalar", "2 scalars"),
-        ("2×3 … 4×5", "2 × [2, 3] … [4, 5]")],
+    [("3×4 int64", "2 tensors of 3×4 int64"), ("[7]", "2 tensors of [7]"),
+        ("scalar", "2 scalars"), ("2×3 … 4×5", "2 tensors of 2×3 … 4×5"),
+        ("62 gradients", "2 × 62 gradients")],
 )
 def test_equal_tensors_are_counted(text: str, said: str) -> None:
-    """The number is apart from the sizes."""
+    """Before the shape, which is written as that of one."""
     assert labels.alike(text, 2) == said
 
 
@@ -292,10 +293,11 @@ def test_equal_tensors_are_counted(text: str, said: str) -> None:
     ("shapes", "said"),
     [
         ({"3×4": 1}, "3×4"),
-        ({"3×4": 2, "[5] int64": 1}, "2 × [3, 4], [5] int64"),
-        ({"3×4": 1, "7 × [3, 4]": 1}, "8 × [3, 4]"),
-        ({"7 × [3, 4]": 2, "3×4 int64": 1}, "14 × [3, 4], 3×4 int64"),
+        ({"3×4": 2, "[5] int64": 1}, "2 tensors of 3×4, [5] int64"),
+        ({"3×4": 1, "7 tensors of 3×4": 1}, "8 tensors of 3×4"),
+        ({"7 tensors of 3×4": 2, "3×4 int64": 1}, "14 tensors of 3×4, 3×4 int64"),
         ({"4 scalars": 1, "scalar": 2}, "6 scalars"),
+        ({"4 scalars int64": 1, "scalar int64": 1, "scalar": 1}, "5 scalars int64, scalar"),
         ({"62 gradients": 1, "[2]": 1, "[3]": 1}, "62 gradients, [2], …"),
     ],
 )
@@ -328,7 +330,7 @@ def test_ragged_sizes(dense: bool) -> None:
     recording = torchrecorder.record(both, (x,))
     sizes = "2×3×4" if dense else "2×?×4"
     assert [labels.value(value) for value in recording.values.values()] == [sizes] * 3
-    assert labels.alike(sizes, 2) == f"2 × [{sizes.replace('×', ', ')}]"
+    assert labels.alike(sizes, 2) == f"2 tensors of {sizes}"
     before, after = (torchrecorder.record(f, (x,)) for f in (both, lambda x: x.sin()))
     assert "-1" not in torchrecorder.compare(before, after).text()
 

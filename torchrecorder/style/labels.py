@@ -26,11 +26,11 @@ SIGNED = re.compile(rf"(?:(?<![\w)\]])-)?{NUMBER.pattern}")
 
 _DIGITS = re.compile(r"(\d+)")
 
-SIZES = re.compile(r"(?:\b\d+|\?)(?:×(?:\d+|\?))+")
-"""The sizes in the text of a tensor."""
+SEVERAL = re.compile(r"(\d+) (?:tensors of (.*)|(scalar)s(.*))")
+"""The text of several equal tensors: their number, and the text of one."""
 
-SEVERAL = re.compile(r"(\d+) (?:× (?=\[)|(?=scalars))")
-"""The number at the start of the text of several equal tensors."""
+_AMOUNT = re.compile(r"\d+ [a-z]")
+"""The start of a text without a shape, ``62 gradients``."""
 
 LONGEST = 36
 """The maximum number of characters of a title per line."""
@@ -77,37 +77,26 @@ def value(tensor: Value, usual: str = "float32") -> str:
 
 
 def alike(text: str, number: int) -> str:
-    """Equal tensors, of which *text* is one: ``2 × [3, 4]`` for ``3×4``, ``2 scalars``."""
+    """Equal tensors, of which *text* is one: ``2 tensors of 3×4``, ``2 scalars``."""
     if text.startswith("scalar"):
         return f"{number} scalars{text.removeprefix('scalar')}"
-    return f"{number} × {SIZES.sub(lambda sizes: f'[{sizes[0]}]'.replace('×', ', '), text)}"
+    return f"{number} × {text}" if _AMOUNT.match(text) else f"{number} tensors of {text}"
 
 
 def in_a_line(shapes: Counter[str]) -> str:
     """The output shapes of a box in one line: the first two different ones.
 
-    Equal tensors are counted together: ``3×4`` and ``7 × [3, 4]`` are ``8 × [3, 4]``.
+    Equal tensors are counted together: ``3×4`` and ``7 tensors of 3×4`` are ``8 tensors of 3×4``.
     """
     totals: Counter[str] = Counter()
-    texts: dict[str, str] = {}
     for text, number in shapes.items():
-        several = SEVERAL.match(text)
-        key = text[several.end() :] if several else SEVERAL.sub("", alike(text, 2), 1)
-        totals[key] += number * (int(several[1]) if several else 1)
-        if several is None or key not in texts:
-            texts[key] = text
-    found = [_in_total(text, totals[key]) for key, text in texts.items()]
+        several = SEVERAL.fullmatch(text)
+        count, *one = several.groups("") if several else (1, text)
+        totals["".join(one)] += number * int(count)
+    found = [alike(text, total) if total > 1 else text for text, total in totals.items()]
     return "→ " + ", ".join([*found[:2], *(["…"] if len(found) > 2 else [])])
 
 
-def _in_total(text: str, number: int) -> str:
-    """The text of one tensor, or of several, with another number of them."""
-    if SEVERAL.match(text):
-        return re.sub(r"\d+", str(number), text, count=1)
-    return alike(text, number) if number > 1 else text
-
-
-@lru_cache(maxsize=4096)
 def source(line: SourceLine | None) -> str:
     """A line of the user's code, without the folder."""
     if line is None:
