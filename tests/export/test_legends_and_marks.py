@@ -42,7 +42,7 @@ def width_of(figure: Figure, *texts: str) -> float:
     return inside + 2 * legend_module.MARGIN
 
 
-@pytest.mark.parametrize("width", [0.0, 70.0, 110.0, 900.0])
+@pytest.mark.parametrize("width", [0.0, 1.0, 70.0, 110.0, 900.0])
 def test_entries_of_a_legend_stand_in_rows(width: float) -> None:
     """Apart from each other and from the frame, each as wide as its own text needs."""
     figure = legend_of("a bb ccccccccc d ee")
@@ -86,7 +86,7 @@ SCALED = (
     *(LegendEntry(text, LOOK, "scale") for text in ("0", "5 ms", "100 ms")),
     *(LegendEntry(text, LOOK) for text in ("input", "output")),
     *(LegendEntry(text, LOOK, "difference") for text in ("added", "removed")),
-    *(LegendEntry(text, TEXT, "total") for text in ("Params: 1 → 2", "FLOPs: 3 → 4")),
+    *(LegendEntry(text, TEXT, "total") for text in ("Params: 1.17 M → 2.18 M", "FLOPs: 3 → 4")),
 )
 
 
@@ -94,7 +94,7 @@ def test_each_part_of_a_legend_has_its_rows() -> None:
     """The scale with its title in front, or above it if there is no room; a row for each total."""
     figure = replace(alone(), legend=SCALED)
     below = [
-        ["input", "output"], ["added", "removed"], ["Params: 1 → 2"], ["FLOPs: 3 → 4"]
+        ["input", "output"], ["added", "removed"], ["Params: 1.17 M → 2.18 M"], ["FLOPs: 3 → 4"]
     ]
     scale = ["0", "5 ms", "100 ms"]
     assert rows_of(figure, 900.0) == [["Time", *scale], *below]
@@ -102,6 +102,7 @@ def test_each_part_of_a_legend_has_its_rows() -> None:
     assert rows_of(figure, room) == [["Time", *scale], *below]
     assert rows_of(figure, room - 0.1) == [["Time"], scale, *below]
     assert rows_of(figure, width_of(figure, *scale) - 0.1)[:3] == [["Time"], scale[:2], scale[2:]]
+    assert rows_of(figure, 1.0)[:3] == [["Time"], scale[:2], scale[2:]]  # as wide as the totals
     assert rows_of(figure) == [[entry.text] for entry in SCALED]
 
 

@@ -72,10 +72,11 @@ class LegendFrame(NamedTuple):
 
 
 def laid_out(figure: Figure, width: float = 0.0) -> LegendFrame:
-    """The legend in *width* points, or one entry below the other if that is too narrow."""
+    """The legend in *width* points, or as wide as its longest entry; without *width*, one entry
+    below the other."""
     wide, high = widths(figure), entry_height(figure)
     spots, right, y = [], 0.0, MARGIN
-    for row in _rows(figure.legend, wide, width - 2 * MARGIN):
+    for row in _rows(figure.legend, wide, max(width - 2 * MARGIN, *wide) if width else 0.0):
         ends = [*accumulate(wide[number] + GAP for number in row)]
         for number, end in zip(row, ends):
             x = MARGIN + end - GAP - wide[number] / 2
