@@ -195,6 +195,18 @@ def test_the_plot_is_svg_with_a_line_per_scope(tmp_path):
     assert "<0>" in [each.text for each in root.iter() if each.text]
 
 
+def test_scopes_with_remarks_are_named_in_plots(tmp_path):
+    """Of any number, also among so many scopes that most have no name."""
+    series = tr.Series(deep())
+    series.points = [
+        point(f"layer{number}", zeros=float(number == 30))._replace(weight_norm=1.0 + number)
+        for number in range(60)
+    ]
+    root = tree.parse(series.plot(tmp_path / "norms.svg", "weight_norm")).getroot()
+    named = {each.text for each in root.iter() if each.tag.endswith("text")}
+    assert {"layer30", "layer59", "layer0"} <= named and "layer31" not in named
+
+
 def test_an_empty_series_can_be_drawn(tmp_path):
     """Nothing recorded yet: an empty plot and table."""
     series = tr.Series(deep())

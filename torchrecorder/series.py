@@ -235,29 +235,33 @@ class Series:
 
     def _chart(self, what: str) -> str:
         title, logarithmic, show = NUMBERS[what]
-        return LineChart(title, "step", self.lines(what), logarithmic, show).svg()
+        notable = {scope for _, scopes in self._problems() for scope in scopes}
+        return LineChart(title, "step", self.lines(what), logarithmic, show, notable).svg()
 
     def remarks(self) -> Iterator[str]:
         """Problems in the last step: vanishing or exploding gradients, dead units, NaN."""
+        for what, scopes in self._problems():
+            yield from _remark(what, scopes)
+
+    def _problems(self) -> Iterator[tuple[str, dict[str, str]]]:
+        """Each kind of problem, with the scopes that have it in the last step and their numbers."""
         last = [point for point in self.points if point.step == self.points[-1].step]
         norms = {p.scope: p.gradient_norm for p in last if p.gradient_norm is not None}
         largest = max(filter(math.isfinite, norms.values()), default=0.0)
         zeros = {p.scope: p.zeros for p in last if p.zeros is not None}
-        yield from _remark(
+        yield (
             f"vanishing: gradients below {VANISHING:g} of the largest, {largest:.2g}",
             {scope: f"{norm:.2g}" for scope, norm in norms.items() if norm < VANISHING * largest},
         )
-        yield from _remark(
+        yield (
             f"exploding: gradients above {EXPLODING:g}",
             {scope: f"{norm:.2g}" for scope, norm in norms.items() if norm > EXPLODING},
         )
-        yield from _remark(
+        yield (
             f"dead: at least {share(DEAD)} zeros",
             {scope: share(zero) for scope, zero in zeros.items() if zero >= DEAD},
         )
-        yield from _remark(
-            "not finite", {p.scope: f"{p.not_finite:.0f} numbers" for p in last if p.not_finite}
-        )
+        yield "not finite", {p.scope: f"{p.not_finite:.0f} numbers" for p in last if p.not_finite}
 
     def _repr_html_(self) -> str:
         """The plot, in a notebook."""

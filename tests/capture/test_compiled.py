@@ -322,7 +322,8 @@ def test_numbers_and_tables():
     assert f"1-{total}, Python" in table[2] and table[2].split()[-1] == "3"
     assert recording.annotations["breaks"].total() == 3
     legend = tr.figure(recording, color_by="compiled_graph").legend
-    assert legend[0].text == "Graph: none (Python)" and len(legend) == total + 1
+    assert [row.text for row in legend[:2]] == ["Graph", "none (Python)"]
+    assert len(legend) == total + 2 and {row.part for row in legend} == {"number"}
 
 
 def test_is_saved(tmp_path):

@@ -34,7 +34,7 @@ def check_kernels(recording):
     assert "fused" in fused.name and [ops[each] for each in product.ops] == ["linear"]
     assert recording.annotations["kernel"].by_node == dict(zip(ops, (1, 2, 2, 2)))
     legend = tr.figure(recording, color_by="kernel").legend
-    assert [row.text for row in legend] == ["Kernel: 1", "2"]
+    assert [row.text for row in legend] == ["Kernel", "1", "2"]
     shapes = {each.name: each for each in tr.figure(recording, depth=2).shapes}
     assert f"kernel 2: {fused.name}" in shapes["relu"].tooltip
 

@@ -11,20 +11,26 @@ from typing import Any
 import pytest
 
 from torchrecorder.export.area_chart import _round_step
+from torchrecorder.export.chart_names import NAMED, common_parent
+from torchrecorder.export.chart_svg import PAPER
 from torchrecorder.export.line_chart import (
-    BOTTOM, FIRST, HEIGHT, LAST, LEFT, RIGHT, SPACING, TOP, WIDTH, LineChart,
+    BOTTOM, COLORS, END, HEIGHT, LEFT, NAMES_AT, OTHERS, SPACING, TOP, LineChart,
 )
+from torchrecorder.layout.measure import text_width
+from torchrecorder.style.color import READABLE, contrast
 
-END, BASE = WIDTH - RIGHT, HEIGHT - BOTTOM
+BASE = HEIGHT - BOTTOM
 NAMESPACE = "{http://www.w3.org/2000/svg}"
 
 
 def drawn(
-    lines: dict[str, list[tuple[float, float]]], logarithmic: bool = False
+    lines: dict[str, list[tuple[float, float]]],
+    logarithmic: bool = False,
+    notable: tuple[str, ...] = (),
 ) -> xml.etree.ElementTree.Element:
     """The chart of some lines."""
     text = LineChart(
-        "Norms <all>", "step", lines, logarithmic, lambda number: f"{number:g}"
+        "Norms <all>", "step", lines, logarithmic, lambda number: f"{number:g}", notable
     ).svg()
     return xml.etree.ElementTree.fromstring(text)
 
@@ -69,7 +75,7 @@ def test_the_marks_of_an_axis_are_quarters() -> None:
     ]
     assert all(each.get("y1") == each.get("y2") for each in grid)
     assert all((each.get("x1"), each.get("x2")) == (str(LEFT), str(END)) for each in grid)
-    below = {"0": (LEFT, BASE + 16), "30": (END, BASE + 16), "step": (237.0, BASE + 16)}
+    below = {"0": (LEFT, BASE + 16), "30": (END, BASE + 16), "step": ((LEFT + END) / 2, BASE + 16)}
     assert texts(root, text_anchor="middle") == below
     assert texts(root, font_size="13") == {"Norms <all>": (LEFT, 20)}
 
@@ -107,7 +113,7 @@ def test_one_point_is_a_dot() -> None:
     root = drawn({"a": [(5, 7.0)]})
     (dot,) = root.iter(f"{NAMESPACE}circle")
     assert (float(dot.get("cx", "")), float(dot.get("cy", ""))) == (LEFT, (TOP + BASE) / 2)
-    assert dot.get("fill") == FIRST
+    assert dot.get("fill") == COLORS[0]
     assert texts(root, text_anchor="middle").keys() == {"5", "step"}
     flat = drawn({"a": [(5, 7.0), (6, 7.0)]})
     assert curves(flat) == [[(LEFT, (TOP + BASE) / 2), (END, (TOP + BASE) / 2)]]
@@ -132,22 +138,23 @@ def test_colours_go_from_the_first_to_the_last() -> None:
     """Each line has its own, and its name has the same."""
     root = drawn({name: [(0, 1.0), (1, number)] for number, name in enumerate("abc")})
     colors = [each.get("stroke") for each in root.iter(f"{NAMESPACE}polyline")]
-    assert (colors[0], colors[2]) == (FIRST, LAST) and len(set(colors)) == 3
+    assert tuple(colors) == COLORS
     for name, color in zip("abc", colors):
         assert name in texts(root, fill=str(color))
+        assert contrast(str(color), PAPER) >= READABLE
 
 
 def test_names_stand_at_the_ends_of_their_lines() -> None:
     """Beside its end each, where there is room."""
     root = drawn({"low": [(0, 0.0), (1, 0.0)], "high": [(0, 0.0), (1, 10.0)]})
-    start = END + 14
+    start = NAMES_AT
     names = texts(root)
     assert names["low"] == (start, BASE + 4) and names["high"] == (start, TOP + 4)
     ways = [each.get("d") for each in root.iter(f"{NAMESPACE}path")]
     assert ways[1] == f"M{END + 2:.1f},{TOP:.1f} L{start - 3},{TOP:.1f}"
 
 
-@pytest.mark.parametrize("count", [2, 5, 20, 40])
+@pytest.mark.parametrize("count", [2, 5, 10, 40, 300])
 @pytest.mark.parametrize("height", [0.0, 0.5, 1.0])
 def test_names_keep_apart(count: int, height: float) -> None:
     """Lines that end together have names around their end, in order, and on the paper."""
@@ -156,13 +163,75 @@ def test_names_keep_apart(count: int, height: float) -> None:
     places = {
         name: y - 4 for name, (x, y) in texts(root).items() if re.fullmatch(r"l\d+", name)
     }
-    assert len(places) == count
-    found = [places[f"l{i}"] for i in range(count)][::-1]
-    spacing = min(SPACING, (HEIGHT - TOP) / (count + 2))
+    assert len(places) >= min(count, NAMED - 2)
+    found = [places[f"l{i}"] for i in range(count) if f"l{i}" in places][::-1]
     apart = [after - before for before, after in zip(found, found[1:])]
-    assert all(gap >= spacing - 0.11 for gap in apart)
+    assert all(gap >= SPACING - 0.11 for gap in apart)
     below_title = 20 + 11
     assert found[0] >= below_title and found[-1] <= HEIGHT - 7.9
+
+
+def many(count: int) -> dict[str, list[tuple[float, float]]]:
+    """Lines that end where they began, at 0, 1 ..., with a name for each."""
+    return {f"l{i}": [(0.0, float(i)), (1.0, float(i))] for i in range(count)}
+
+
+def names_of(root: xml.etree.ElementTree.Element) -> set[int]:
+    """The numbers of the lines that have names."""
+    return {int(name[1:]) for name in texts(root) if re.fullmatch(r"l\d+", name)}
+
+
+def test_of_many_lines_the_highest_and_the_lowest_are_named() -> None:
+    """A few more than have names; the chart says so, and the others are grey."""
+    assert names_of(drawn(many(NAMED))) == {*range(NAMED)}
+    root, half = drawn(many(NAMED + 1)), NAMED // 2
+    assert names_of(root) == {*range(NAMED + 1)} - {half}
+    assert f"{NAMED} of {NAMED + 1} are named: highest, lowest" in texts(root)
+    assert not any("named" in text for text in texts(drawn(many(NAMED))))
+    colors = [each.get("stroke") for each in root.iter(f"{NAMESPACE}polyline")]
+    assert colors[0] == OTHERS and OTHERS not in colors[1:] and len(colors) == NAMED + 1
+
+
+def test_notable_lines_are_named_first() -> None:
+    """At most half of the names are theirs, unless the others are fewer."""
+    half = NAMED // 2
+    for notable, expected in (
+        ({50, 51}, {50, 51}),
+        ({*range(20, 80)}, {20, 21, 22, 77, 78, 79, 0, 1, 2, 97, 98, 99}),
+        ({*range(1, 100)}, {0, *range(1, half), *range(94, 100)}),
+    ):
+        root = drawn(many(100), notable=tuple(f"l{i}" for i in sorted(notable)))
+        assert names_of(root) >= expected and len(names_of(root)) == NAMED
+        assert f"{NAMED} of 100 are named: highest, lowest, those with remarks" in texts(root)
+
+
+def test_lines_have_their_whole_names_as_tooltips() -> None:
+    """Also those that have no name beside them, and points alone."""
+    lines = {f"{'very.' * 12}long<{i}>": [(0.0, float(i))] for i in range(30)}
+    root = drawn(lines)
+    for kind in ("polyline", "circle"):
+        found = [each.findtext(f"{NAMESPACE}title") for each in root.iter(f"{NAMESPACE}{kind}")]
+        assert sorted(map(str, found)) == sorted(lines)
+
+
+def test_what_all_names_begin_with_is_said_once() -> None:
+    """Whole parts of paths, and only where there are several names."""
+    within = {f"encoder.layers.1{i}.mlp": [(0.0, float(i))] for i in range(3)}
+    root = drawn(within)
+    assert {"10.mlp", "11.mlp", "12.mlp", "in encoder.layers"} <= texts(root).keys()
+    assert "encoder.layers.10.mlp" in texts(drawn({"encoder.layers.10.mlp": [(0, 1.0)]}))
+    assert common_parent(["a.b", "a.b.c"]) == "a" and common_parent(["a", "a.b"]) == ""
+
+
+def test_the_paper_is_as_wide_as_its_names() -> None:
+    """The longest name ends before the edge, and the lines have the same room for all names."""
+    widths = []
+    for name in ("x", "module.with.a.rather.long.name"):
+        root = drawn({name: [(0, 1.0), (1, 2.0)]})
+        widths.append(int(root.get("width", "")))
+        assert NAMES_AT + text_width(name, 11.0) < widths[-1] < NAMES_AT + 40 + 7 * len(name)
+        assert curves(root)[0][-1][0] == END
+    assert widths[0] < widths[1]
 
 
 def test_names_around_one_end() -> None:
@@ -174,11 +243,12 @@ def test_names_around_one_end() -> None:
     assert found == [middle + SPACING * part for part in (-2, -1, 0, 1, 2)]
 
 
-def test_long_names_keep_their_end() -> None:
-    """The end of a path tells more than its beginning."""
-    exactly, more, longer = "x" * 24, "y" * 25, "encoder.layers.0.self_attn.out_proj"
-    root = drawn({exactly: [(0, 1.0)], more: [(0, 1.5)], longer: [(0, 2.0)]})
-    assert {exactly, "…" + more[-23:], "…" + longer[-23:]} <= texts(root).keys()
+def test_long_names_keep_both_ends() -> None:
+    """In the middle there is an ellipsis; all that the name says is in the tooltip."""
+    exactly, longer = "x" * 48, "model." + "y" * 40 + ".out_proj"
+    root = drawn({exactly: [(0, 1.0)], longer: [(0, 2.0)]})
+    (name,) = (text for text in texts(root) if "…" in text)
+    assert name.startswith("model.") and name.endswith(".out_proj") and len(name) == 48
 
 
 @pytest.mark.parametrize("highest", [0.5, 1, 5, 6, 7, 12, 13, 30, 31, 59, 60, 61, 1e6, 1.3e9])

@@ -147,7 +147,7 @@ def test_lines_of_a_result_are_named_in_the_box_they_leave() -> None:
     labels = ("2", 1), ("1", 0), ("2", 1)
     lines = tuple(Line("a", head, label, BOX, result=result)
                   for head, (label, result) in zip("bcd", labels))
-    assert output_labels(replace(figure, lines=lines))["a"].text == "→ 1, 2 × 2"
+    assert output_labels(replace(figure, lines=lines))["a"].text == "→ 1, 2 tensors of 2"
     assert not output_labels(figure)
     assert plain_label((Text("a"), Text("b"))) == "a\nb"
 
@@ -197,6 +197,7 @@ def test_entries_of_a_legend_stand_below_each_other(direction: Any, below: int) 
     one, two = (tuple(map(float, found[f"legend_{each}"]["pos"].split(","))) for each in (0, 1))
     assert one[0] == pytest.approx(two[0], abs=1) and one[1] != two[1]
     assert found["legend_0"]["fixedsize"] == "true" and found["legend_0"]["fontsize"] == "8"
+    assert "invis" not in dot_text(chain("a", direction=direction, legend=entries[:1]))
 
 
 def many(lines: int, boxes: int) -> str:

@@ -45,8 +45,8 @@ def test_layers_in_turn_have_a_line_for_each_sort() -> None:
     found = [title for depth, title in titles(alternating(12)) if depth == 1]
     assert found == [
         "stem (Stem)",
-        "layers.0 … layers.10 (Block)  ×6",
-        "layers.1 … layers.11 (Sparse)  ×6",
+        "layers.0, 2 … 10 (Block)  ×6",
+        "layers.1, 3 … 11 (Sparse)  ×6",
     ]
 
 

@@ -14,7 +14,7 @@ from torchrecorder.export import legend as legend_module
 from torchrecorder.export.head_marks import ASIDE, BACK, HeadMark, head_marks
 from torchrecorder.export.svg import layered
 from torchrecorder.export.legend import SMALL
-from torchrecorder.export.nested import PAD, Placed, legend_corner, sheet_of
+from torchrecorder.export.nested import PAD, Placed, legend_at, sheet_of
 from torchrecorder.export.plain_svg import plain_svg
 from torchrecorder.layout.layered import Picture
 from torchrecorder.layout.measure import label_size, text_width
@@ -27,12 +27,26 @@ def legend_of(texts: str) -> Figure:
     return replace(alone(), legend=tuple(LegendEntry(text, LOOK) for text in texts.split()))
 
 
-@pytest.mark.parametrize("columns", [1, 2, 3, 5])
-def test_entries_of_a_legend_stand_in_rows(columns: int) -> None:
-    """Apart from each other and from the frame, each as wide as the widest in its column."""
+def rows_of(figure: Figure, width: float = 0.0) -> list[list[str]]:
+    """The texts in each row of a legend that may have this width."""
+    rows: dict[float, list[str]] = {}
+    for entry, spot in zip(figure.legend, legend_module.laid_out(figure, width).spots):
+        rows.setdefault(spot.y, []).append(entry.text)
+    return [*rows.values()]
+
+
+def width_of(figure: Figure, *texts: str) -> float:
+    """The width of a legend whose longest row has these texts."""
+    wide = dict(zip((entry.text for entry in figure.legend), legend_module.widths(figure)))
+    inside = sum(wide[text] for text in texts) + legend_module.GAP * (len(texts) - 1)
+    return inside + 2 * legend_module.MARGIN
+
+
+@pytest.mark.parametrize("width", [0.0, 1.0, 70.0, 110.0, 900.0])
+def test_entries_of_a_legend_stand_in_rows(width: float) -> None:
+    """Apart from each other and from the frame, each as wide as its own text needs."""
     figure = legend_of("a bb ccccccccc d ee")
-    wide, high = legend_module.size(figure, columns)
-    spots = [*legend_module.places(figure, columns)]
+    wide, high, spots = legend_module.laid_out(figure, width)
     height = legend_module.entry_height(figure)
     margin, gap = legend_module.MARGIN, legend_module.GAP
     assert min(x - width / 2 for x, _, width in spots) == pytest.approx(margin)
@@ -40,35 +54,65 @@ def test_entries_of_a_legend_stand_in_rows(columns: int) -> None:
     assert min(y - height / 2 for _, y, _ in spots) == pytest.approx(margin)
     assert max(y + height / 2 for _, y, _ in spots) == pytest.approx(high - margin)
     rows = sorted({y for _, y, _ in spots})
-    assert len(rows) == -(-5 // columns)
     for one, other in zip(rows, rows[1:]):
         assert other - one == pytest.approx(height + gap)
     for (x, y, width), (other_x, other_y, other) in zip(spots, spots[1:]):
         if y == other_y:
             assert other_x - other / 2 - x - width / 2 == pytest.approx(gap)
+        else:
+            assert other_x - other / 2 == pytest.approx(margin)
     for (_, _, width), shape in zip(spots, legend_module.shapes(figure)):
-        assert width > label_size(shape.label, 8.0, fontname="Helvetica")[0]
+        assert width == label_size(shape.label, 8.0, fontname="Helvetica")[0] + 16.0
 
 
-def test_a_legend_has_as_many_columns_as_fit() -> None:
-    """Exactly as wide is enough; no more columns than full rows need; one at least."""
-    figure = legend_of("aa aa aa aa")
-    for columns in (1, 2, 4):
-        wide = legend_module.size(figure, columns)[0]
-        assert legend_module.columns_in(figure, wide) == columns
-    assert legend_module.columns_in(figure, legend_module.size(figure, 3)[0]) == 2
-    assert legend_module.columns_in(figure, legend_module.size(figure, 2)[0] - 0.1) == 1
-    assert legend_module.columns_in(figure, 0.0) == 1
-
-
-def test_a_legend_beside_has_one_column() -> None:
-    """As it has if nothing is said of columns; its entries are nearer to each other than to the
-    frame."""
-    figure = legend_of("aa aa aa aa")
-    assert legend_module.size(figure) == legend_module.size(figure, 1)
-    assert legend_module.widths(figure) == legend_module.widths(figure, 1)
-    assert [*legend_module.places(figure)] == [*legend_module.places(figure, 1)]
+def test_a_legend_has_as_few_rows_as_fit() -> None:
+    """Exactly as wide is enough; rows of one legend are about equally long; one at least."""
+    figure = legend_of("aa bb ba ab")
+    assert rows_of(figure, width_of(figure, "aa", "bb", "ba", "ab")) == [["aa", "bb", "ba", "ab"]]
+    for texts in (("aa", "bb", "ba"), ("aa", "bb")):
+        assert rows_of(figure, width_of(figure, *texts)) == [["aa", "bb"], ["ba", "ab"]]
+    column = [["aa"], ["bb"], ["ba"], ["ab"]]
+    assert rows_of(figure, width_of(figure, "aa", "bb") - 0.1) == column
+    assert rows_of(figure) == column
+    mixed = legend_of("aaaaaaaaaaaa b c d")
+    rows = rows_of(mixed, width_of(mixed, "aaaaaaaaaaaa") + 1)
+    assert rows == [["aaaaaaaaaaaa"], ["b", "c", "d"]]
     assert 0 < legend_module.GAP < legend_module.MARGIN < legend_module.BESIDE
+
+
+TEXT = replace(LOOK, outline="plain")
+SCALED = (
+    LegendEntry("Time", TEXT, "scale"),
+    *(LegendEntry(text, LOOK, "scale") for text in ("0", "5 ms", "100 ms")),
+    *(LegendEntry(text, LOOK) for text in ("input", "output")),
+    *(LegendEntry(text, LOOK, "difference") for text in ("added", "removed")),
+    *(LegendEntry(text, TEXT, "total") for text in ("Params: 1.17 M → 2.18 M", "FLOPs: 3 → 4")),
+)
+
+
+def test_each_part_of_a_legend_has_its_rows() -> None:
+    """The scale with its title in front, or above it if there is no room; a row for each total."""
+    figure = replace(alone(), legend=SCALED)
+    below = [
+        ["input", "output"], ["added", "removed"], ["Params: 1.17 M → 2.18 M"], ["FLOPs: 3 → 4"]
+    ]
+    scale = ["0", "5 ms", "100 ms"]
+    assert rows_of(figure, 900.0) == [["Time", *scale], *below]
+    room = width_of(figure, "Time", *scale)
+    assert rows_of(figure, room) == [["Time", *scale], *below]
+    assert rows_of(figure, room - 0.1) == [["Time"], scale, *below]
+    assert rows_of(figure, width_of(figure, *scale) - 0.1)[:3] == [["Time"], scale[:2], scale[2:]]
+    assert rows_of(figure, 1.0)[:3] == [["Time"], scale[:2], scale[2:]]  # as wide as the totals
+    assert rows_of(figure) == [[entry.text] for entry in SCALED]
+
+
+def test_the_colours_of_a_scale_are_equally_wide() -> None:
+    """Texts without a box are as wide as they are."""
+    figure = replace(alone(), legend=SCALED)
+    title, *steps, first, second = legend_module.widths(figure)[:6]
+    assert len({*steps}) == 1 and first != second
+    for text, wide in (("Time", title - 4.0), ("100 ms", steps[0] - 8.0)):
+        assert wide == label_size((Text(text, "title"),), 8.0, fontname="Helvetica")[0]
 
 
 @pytest.mark.parametrize(
@@ -85,8 +129,8 @@ def test_a_figure_fits_its_place_with_its_legend(wide: float, high: float, size:
         figure = replace(alone(), legend=legend, paper=paper)
         sheet = sheet_of(figure, 8.0)
         assert sheet is not None
-        left, _, columns = legend_corner(figure, Picture(wide, high, (), ()), bool(below))
-        legend_wide, legend_high = legend_module.size(figure, columns)
+        picture = Picture(wide, high, (), ())
+        left, _, (legend_wide, legend_high, _) = legend_at(figure, picture, bool(below))
         if left == wide + legend_module.BESIDE:
             whole = left + legend_wide, max(high, legend_high)
         else:
@@ -201,14 +245,13 @@ def test_marks_are_written_where_they_stand() -> None:
 def test_a_legend_stands_where_it_needs_less_space(wide: float, high: float, beside: bool) -> None:
     """Beside a flat picture, below a tall one or where that is asked for; never in it."""
     figure, picture = legend_of("one two three"), Picture(wide, high, (), ())
-    found = legend_corner(figure, picture, False)
+    found = legend_at(figure, picture, False)
     if beside:
-        assert found == (wide + legend_module.BESIDE, high, 1)
-    left, top, columns = legend_corner(figure, picture, True)
-    assert top == -legend_module.BESIDE
-    assert left == pytest.approx((wide - legend_module.size(figure, columns)[0]) / 2)
-    assert columns == legend_module.columns_in(figure, wide)
-    assert beside or found == (left, top, columns)
+        assert found == (wide + legend_module.BESIDE, high, legend_module.laid_out(figure))
+    left, top, frame = legend_at(figure, picture, True)
+    assert top == -legend_module.BESIDE and frame == legend_module.laid_out(figure, wide)
+    assert left == pytest.approx((wide - frame.width) / 2)
+    assert beside or found == (left, top, frame)
 
 
 def test_a_layer_that_would_be_empty_is_left_out() -> None:

@@ -373,7 +373,7 @@ def test_what_a_fold_gives_to_one_box_is_one_line() -> None:
     fold, cat = page.find("layers.0 … layers.11: Block  ×12"), page.find("cat")
     (members,), row = data["tensor_trunks"], len(data["tensors"]["text"]) - 1
     assert len(members) == 12 and row not in members
-    assert data["strings"][data["tensors"]["text"][row]] == "12 × 2×4 float32"
+    assert data["strings"][data["tensors"]["text"][row]] == "12 tensors of 2×4 float32"
     assert (data["tensors"]["producer"][row], data["tensors"]["consumers"][row]) == (fold, [cat])
     around = page.items["parent"][fold]
     assert data["carried"][around + 1].count(row) == 1

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import pytest
@@ -16,7 +18,7 @@ from torchrecorder.style.color import contrast, faded, ink, mix, rgb, scale
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure, Shape, title_of
 from torchrecorder.style.style import RULES, Style
-from torchrecorder.style.themes import THEMES, Theme
+from torchrecorder.style.themes import NAMES, THEMES, Theme
 from torchrecorder.testing import Builder
 from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import BoxKind
@@ -128,14 +130,22 @@ def test_kinds_differ_in_outline_or_dash_and_in_colour() -> None:
     assert len(colours) == len(kinds)
 
 
-def test_print_distinguishes_families_by_lightness() -> None:
-    """No hue, and steps that a grey printer shows, so that a copy says as much."""
-    looks = THEMES["print"].looks
-    fills = [rgb(looks[kind].fill) for kind in
-             ("op", "shape", "module", "norm", "activation", "pooling", "weights", "attention")]
-    assert all(red == green == blue for red, green, blue in fills)
-    steps = [one[0] - other[0] for one, other in zip(fills, fills[1:])]
-    assert min(steps) >= 12
+def test_print_distinguishes_families_in_a_photocopy() -> None:
+    """No hue and few greys, far apart; families of one grey differ in weight or in the colour of
+    their outline, in boxes of one kind too."""
+    theme = THEMES["print"]
+    families = ("shape", "norm", "activation", "pooling", "weights", "attention")
+    used = {rgb(theme.looks[name].fill) for name in NAMES}
+    assert all(red == green == blue for red, green, blue in used)
+    greys = sorted(red for red, _, _ in used)
+    assert len(greys) == 4 and min(dark - light for light, dark in zip(greys, greys[1:])) >= 30
+    for kind in ("op", "module"):
+        looks = [theme.looks[kind], *(theme.outlined(family, kind) for family in families)]
+        for one, other in combinations(looks, 2):
+            different = one.fill != other.fill
+            heavier = abs(one.width - other.width) >= 1
+            assert different or heavier or contrast(one.stroke, other.stroke) >= 3
+            assert one.outline == other.outline == theme.looks[kind].outline
 
 
 @pytest.mark.parametrize("theme", THEMES.values(), ids=THEMES)
@@ -262,9 +272,24 @@ def test_legend_of_coloured_boxes_lists_no_family() -> None:
     """No box has the colour of one; the scale and the outlines of kinds are left."""
     style = Style(legend=True, color_by="output_bytes")
     figure = figure_of(network(), style)
-    rows = {entry.text: entry.look for entry in figure.legend[5:]}
+    rows = {entry.text: entry.look for entry in figure.legend[6:]}
     assert list(rows) == ["input", "output", "module", "operation"]
+    assert [entry.part for entry in figure.legend] == ["scale"] * 6 + ["look"] * 4
     assert {look.fill for look in rows.values()} == {style.theme.paper}
+
+
+@pytest.mark.parametrize("theme", THEMES.values(), ids=THEMES)
+def test_boxes_coloured_by_a_number_have_no_look_of_a_family(theme: Theme) -> None:
+    """Nor a heavy outline that the legend does not explain, with the number or without."""
+    for number in ("output_bytes", "peak_bytes"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            figure = figure_of(network(), Style(legend=True, color_by=number, theme=theme))
+        kinds = {shape.kind: shape.look for shape in figure.shapes}
+        for shape in figure.shapes:
+            assert shape.look.width == theme.looks[str(shape.kind)].width
+            if number == "peak_bytes":
+                assert shape.look.stroke == kinds[shape.kind].stroke
 
 
 def test_shapes_carry_kind_and_lines_carry_value() -> None:

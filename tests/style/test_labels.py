@@ -226,15 +226,26 @@ def test_numbers_show_what_they_are_for(op: str, name: str, said: str) -> None:
         ((), ""),
         (("0", "1"), "0, 1"),
         (("0", "1", "2"), "0 … 2"),
-        (("layers.0", "layers.1", "layers.31"), "layers.0 … layers.31"),
-        (("encoder_layer_0", "encoder_layer_1", "encoder_layer_11"), "encoder_layer_0 … 11"),
+        (tuple(f"layers.{i}" for i in range(32)), "layers.0 … layers.31"),
+        (tuple(f"encoder_layer_{i}" for i in range(12)), "encoder_layer_0 … 11"),
+        (("3", "2", "1", "0"), "3 … 0"),
+        (("0", "2", "4"), "0, 2, 4"),
+        (("0", "2", "4", "6"), "0, 2, 4, 6"),
+        (("0", "2", "4", "6", "8"), "0, 2 … 8"),
+        (("8", "6", "4", "2", "0"), "8, 6 … 0"),
+        (("0", "1", "3", "4", "6", "7"), "0, 1, 3 … 7"),
+        (("encoder_layer_0", "encoder_layer_2"), "encoder_layer_0, 2"),
+        (("layers.0", "layers.1", "layers.31"), "layers.0, 1, 31"),
+        (tuple(f"layers.{i}" for i in range(0, 24, 2)), "layers.0, 2 … 22"),
+        (("0.conv1", "0.conv2", "2.conv1", "2.conv2"), "0.conv1 … 2.conv2"),
         (("cell", "cell", "cell"), "cell"),
         (("net", "net_1", "net"), "net, net_1"),
         (("generator", "critic", "generator", "critic"), "generator, critic"),
         (("net", "net_1", "net_2", "net"), "net … net_2"),
         (("first", "second", "third"), "first … third"),
         (("0.weight.exp_avg", "0.bias.exp_avg"), "*.exp_avg"),
-        (("0.weight", "1.weight", "11.weight"), "0.weight … 11.weight"),
+        (("0.weight", "1.weight", "2.weight"), "0.weight … 2.weight"),
+        (("0.weight", "1.weight", "11.weight"), "0.weight, 1.weight, 11.weight"),
         (("weights.0", "biases.0", "scales.0"), "weights.0 … scales.0"),
         (("a.weight", "b.bias", "c.weight"), "a.weight … c.weight"),
     ],
@@ -269,11 +280,12 @@ def test_decimals_of_modules_have_four_digits() -> None:
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("3×4 int64", "2 × [3, 4] int64"), ("[7]", "2 × [7]"), ("scalar", "2 scalars"),
-        ("2×3 … 4×5", "2 × [2, 3] … [4, 5]")],
+    [("3×4 int64", "2 tensors of 3×4 int64"), ("[7]", "2 tensors of [7]"),
+        ("scalar", "2 scalars"), ("2×3 … 4×5", "2 tensors of 2×3 … 4×5"),
+        ("62 gradients", "2 × 62 gradients")],
 )
 def test_equal_tensors_are_counted(text: str, said: str) -> None:
-    """The number is apart from the sizes."""
+    """Before the shape, which is written as that of one."""
     assert labels.alike(text, 2) == said
 
 
@@ -281,10 +293,11 @@ def test_equal_tensors_are_counted(text: str, said: str) -> None:
     ("shapes", "said"),
     [
         ({"3×4": 1}, "3×4"),
-        ({"3×4": 2, "[5] int64": 1}, "2 × [3, 4], [5] int64"),
-        ({"3×4": 1, "7 × [3, 4]": 1}, "8 × [3, 4]"),
-        ({"7 × [3, 4]": 2, "3×4 int64": 1}, "14 × [3, 4], 3×4 int64"),
+        ({"3×4": 2, "[5] int64": 1}, "2 tensors of 3×4, [5] int64"),
+        ({"3×4": 1, "7 tensors of 3×4": 1}, "8 tensors of 3×4"),
+        ({"7 tensors of 3×4": 2, "3×4 int64": 1}, "14 tensors of 3×4, 3×4 int64"),
         ({"4 scalars": 1, "scalar": 2}, "6 scalars"),
+        ({"4 scalars int64": 1, "scalar int64": 1, "scalar": 1}, "5 scalars int64, scalar"),
         ({"62 gradients": 1, "[2]": 1, "[3]": 1}, "62 gradients, [2], …"),
     ],
 )
@@ -317,7 +330,7 @@ def test_ragged_sizes(dense: bool) -> None:
     recording = torchrecorder.record(both, (x,))
     sizes = "2×3×4" if dense else "2×?×4"
     assert [labels.value(value) for value in recording.values.values()] == [sizes] * 3
-    assert labels.alike(sizes, 2) == f"2 × [{sizes.replace('×', ', ')}]"
+    assert labels.alike(sizes, 2) == f"2 tensors of {sizes}"
     before, after = (torchrecorder.record(f, (x,)) for f in (both, lambda x: x.sin()))
     assert "-1" not in torchrecorder.compare(before, after).text()
 

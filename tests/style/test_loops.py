@@ -273,7 +273,7 @@ def test_results_that_rounds_read_in_turn_are_counted(function: Any) -> None:
     figure = figure_of(torchrecorder.record(function, torch.rand(8, 4)))
     assert any(each.count > 2 for each in figure.groups)
     (unbind,) = (each.id for each in figure.shapes if each.label[0].text == "unbind")
-    assert output_labels(figure)[unbind].text == "→ 8 × [4]"
+    assert output_labels(figure)[unbind].text == "→ 8 tensors of [4]"
 
 
 def test_results_in_loops_in_a_loop_are_those_of_the_first_round() -> None:

@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-from torchrecorder.export.chart_svg import INK, grid_line, paper
+from torchrecorder.export.chart_svg import INK, QUIET, grid_line, paper
 from torchrecorder.graph.flat import printable
 
 WIDTH, HEIGHT = 760, 380
 LEFT, RIGHT, TOP, BOTTOM = 72, 196, 54, 48
-QUIET = "#5b6470"
 _LETTER = 5.6
 """The average width of a letter, in points."""
 

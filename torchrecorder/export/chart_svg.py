@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from xml.sax.saxutils import escape
 
-INK, FAINT, PAPER = "#1b1f24", "#d5d9de", "#ffffff"
+INK, QUIET, FAINT, PAPER = "#1b1f24", "#5b6470", "#d5d9de", "#ffffff"
+FONT_SIZE = 11
 
 
 def paper(width: int, height: int, left: int, title: str) -> Iterator[str]:
@@ -13,7 +14,7 @@ def paper(width: int, height: int, left: int, title: str) -> Iterator[str]:
     yield (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}" font-family="Helvetica, Arial, sans-serif" '
-        f'font-size="11" fill="{INK}">'
+        f'font-size="{FONT_SIZE}" fill="{INK}">'
     )
     yield f'<rect width="{width}" height="{height}" fill="{PAPER}"/>'
     yield f'<text x="{left}" y="20" font-size="13">{escape(title)}</text>'

@@ -343,16 +343,16 @@ def _legend(figure: Figure, pins: Pins) -> Iterator[str]:
     """The legend: a cluster with a box for each entry, below each other."""
     if not figure.legend:
         return
-    width, height = legend.widths(figure)[0], legend.entry_height(figure)
-    room = {"width": f"{width / 72:.4f}", "height": f"{height / 72:.4f}", "fixedsize": "true"}
+    room = {"height": f"{legend.entry_height(figure) / 72:.4f}", "fixedsize": "true"}
     room["fontsize"] = f"{figure.fontsize * SMALL:g}"
     frame = {"style": "rounded", "color": legend.edge(figure), "margin": f"{legend.MARGIN:g}"}
     yield 'subgraph "cluster_legend" {'
     yield f"\tgraph [{joined({**quoted(frame), **pins.legend})}]"
-    for shape in legend.shapes(figure):
-        pinned = {**quoted(room), **pins.shapes.get(shape.id, {})}
+    for shape, width in zip(legend.shapes(figure), legend.widths(figure)):
+        wide = {"width": f"{width / 72:.4f}"}
+        pinned = {**quoted({**wide, **room}), **pins.shapes.get(shape.id, {})}
         yield f"\t{quote(node_name(shape.id))} [{_shape(shape, figure, None, pinned)}]"
-    if not pins.legend and figure.direction in ("TB", "BT"):
-        names = [quote(node_name(shape.id)) for shape in legend.shapes(figure)]
+    names = [quote(node_name(shape.id)) for shape in legend.shapes(figure)]
+    if not pins.legend and figure.direction in ("TB", "BT") and len(names) > 1:
         yield f'\t{" -> ".join(names)} [style="invis"]'
     yield "}"

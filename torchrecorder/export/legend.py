@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, groupby
+from typing import NamedTuple
 
 from torchrecorder.layout.measure import label_size
 from torchrecorder.style.color import mix
-from torchrecorder.style.figure import Figure, Shape, Text
+from torchrecorder.style.figure import Figure, LegendEntry, Shape, Text
 
 SMALL = 0.8
 """Font size of small text, relative to that of titles."""
@@ -37,35 +39,91 @@ def entry_height(figure: Figure) -> float:
     return 2.0 * figure.fontsize * SMALL
 
 
-def widths(figure: Figure, columns: int = 1) -> list[float]:
-    """The width of the entries in each column, in points."""
+def widths(figure: Figure) -> list[float]:
+    """The width of each entry, in points."""
     small = figure.fontsize * SMALL
-    wide = [label_size(shape.label, small, fontname=figure.fontname)[0] for shape in shapes(figure)]
-    return [max(wide[column::columns]) + 2.0 * small for column in range(columns)]
+    room = {"plain": small / 2, "scale": small}
+    found = []
+    for entry, shape in zip(figure.legend, shapes(figure)):
+        text, _ = label_size(shape.label, small, fontname=figure.fontname)
+        found.append(text + room.get(entry.look.outline, room.get(entry.part, 2.0 * small)))
+    steps = [wide for wide, entry in zip(found, figure.legend) if _is_step(entry)]
+    return [max(steps) if _is_step(entry) else wide for wide, entry in zip(found, figure.legend)]
 
 
-def columns_in(figure: Figure, width: float) -> int:
-    """The number of columns of the legend that fit in *width* points."""
-    most = len(figure.legend)
-    wanted = range(most, 1, -1)
-    fitting = next((item for item in wanted if size(figure, item)[0] <= width), 1)
-    return -(-most // -(-most // fitting))  # as many as make full rows
+def _is_step(entry: LegendEntry) -> bool:
+    return entry.part == "scale" and entry.look.outline != "plain"
 
 
-def size(figure: Figure, columns: int = 1) -> tuple[float, float]:
-    """Width and height of the frame of the legend, in points."""
-    rows, room = -(-len(figure.legend) // columns), 2 * MARGIN - GAP
-    wide = sum(widths(figure, columns)) + columns * GAP
-    return wide + room, rows * (entry_height(figure) + GAP) + room
+class LegendSpot(NamedTuple):
+    """The centre of an entry, relative to the upper left corner of the frame, and its width."""
+
+    x: float
+    y: float
+    width: float
 
 
-def places(figure: Figure, columns: int = 1) -> Iterator[tuple[float, float, float]]:
-    """The centre of each entry, relative to the upper left corner of the frame, and its width."""
-    height, wide = entry_height(figure), widths(figure, columns)
-    for number in range(len(figure.legend)):
-        row, column = divmod(number, columns)
-        x, y = sum(wide[:column]) + column * GAP, row * (height + GAP)
-        yield MARGIN + x + wide[column] / 2, MARGIN + y + height / 2, wide[column]
+class LegendFrame(NamedTuple):
+    """The size of the frame, and where the entries are in it."""
+
+    width: float
+    height: float
+    spots: tuple[LegendSpot, ...]
+
+
+def laid_out(figure: Figure, width: float = 0.0) -> LegendFrame:
+    """The legend in *width* points, or as wide as its longest entry; without *width*, one entry
+    below the other."""
+    wide, high = widths(figure), entry_height(figure)
+    spots, right, y = [], 0.0, MARGIN
+    for row in _rows(figure.legend, wide, max(width - 2 * MARGIN, *wide) if width else 0.0):
+        ends = [*accumulate(wide[number] + GAP for number in row)]
+        for number, end in zip(row, ends):
+            x = MARGIN + end - GAP - wide[number] / 2
+            spots.append(LegendSpot(x, y + high / 2, wide[number]))
+        right, y = max(right, ends[-1] - GAP), y + high + GAP
+    return LegendFrame(right + 2 * MARGIN, y - GAP + MARGIN, tuple(spots))
+
+
+def _rows(
+    entries: Sequence[LegendEntry], wide: Sequence[float], room: float
+) -> Iterator[list[int]]:
+    """The entries of each row, by their numbers."""
+    for part, found in groupby(range(len(entries)), key=lambda number: entries[number].part):
+        numbers = [*found]
+        titled = part in ("scale", "number") and entries[numbers[0]].look.outline == "plain"
+        if part == "total":
+            yield from ([number] for number in numbers)
+        elif titled and len(_filled(numbers, wide, room)) > 1:
+            yield numbers[:1]
+            yield from _balanced(numbers[1:], wide, room)
+        else:
+            yield from _balanced(numbers, wide, room)
+
+
+def _balanced(numbers: Sequence[int], wide: Sequence[float], room: float) -> list[list[int]]:
+    """As few rows as possible, none much longer than the others."""
+    fewest = _filled(numbers, wide, room)
+    lengths = sorted(
+        sum(wide[number] + GAP for number in numbers[begin:end]) - GAP
+        for end in range(1, len(numbers) + 1)
+        for begin in range(end)
+    )
+    tried = (_filled(numbers, wide, length) for length in lengths if length <= room)
+    return next((rows for rows in tried if len(rows) == len(fewest)), fewest)
+
+
+def _filled(numbers: Sequence[int], wide: Sequence[float], room: float) -> list[list[int]]:
+    """Rows with as many entries as fit."""
+    rows: list[list[int]] = []
+    taken = 0.0
+    for number in numbers:
+        taken += GAP + wide[number]
+        if not rows or taken > room:
+            rows.append([])
+            taken = wide[number]
+        rows[-1].append(number)
+    return rows
 
 
 def edge(figure: Figure) -> str:

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-from torchrecorder.export.chart_svg import grid_line, paper
+from torchrecorder.export.chart_names import common_parent, named
+from torchrecorder.export.chart_svg import FONT_SIZE, QUIET, grid_line, paper
 from torchrecorder.graph.flat import printable
-from torchrecorder.style.color import mix
+from torchrecorder.layout.measure import text_width
+from torchrecorder.style.color import scale
+from torchrecorder.style.labels import shorten
 
-WIDTH, HEIGHT = 560, 320
-LEFT, RIGHT, TOP, BOTTOM = 64, 150, 34, 40
-FIRST, LAST = "#0072b2", "#d55e00"
+END, HEIGHT = 410, 336
+LEFT, TOP, BOTTOM = 64, 50, 40
+MARGIN = 8.0
+"""Space between the longest name and the edge of the paper."""
+NAMES_AT = END + 14
+COLORS = ("#0b62a4", "#00795c", "#b84a00")
+"""The colours of the lines that have names, from the first to the last."""
+OTHERS = "#bcc2c9"
+"""The colour of the lines without a name."""
 SPACING = 12.0
 """Minimum distance in points of labels at the ends of lines."""
 
@@ -25,9 +34,12 @@ class LineChart:
     Attributes:
         title: The title.
         across: The label of the horizontal axis.
-        lines: By name, in order; the first is blue, the last orange.
+        lines: By dotted name, in order; the first is blue, the last orange. If there are many,
+            those that end highest and lowest have their names beside them, and the others are
+            grey.
         logarithmic: Whether the vertical axis is logarithmic.
         show: Formats a number as short text.
+        notable: Lines with remarks, which are named before others.
     """
 
     title: str
@@ -35,10 +47,15 @@ class LineChart:
     lines: Mapping[str, Sequence[tuple[float, float]]]
     logarithmic: bool
     show: Callable[[float], str]
+    notable: Collection[str] = ()
 
     def __post_init__(self) -> None:
         shown = {name: [p for p in line if self._shows(p[1])] for name, line in self.lines.items()}
         self.drawn = {name: line for name, line in shown.items() if line}
+        self.parent = common_parent(self.drawn) if len(self.drawn) > 1 else ""
+        ends = {name: line[-1][1] for name, line in self.drawn.items()}
+        chosen = named(ends, self.notable)
+        self.labels = {name: self._label(name) for name in self.drawn if name in chosen}
         steps = [step for line in self.drawn.values() for step, _ in line] or [0.0]
         heights = [self._height(number) for line in self.drawn.values() for _, number in line]
         self.first, self.last = min(steps), max(steps)
@@ -47,6 +64,12 @@ class LineChart:
         if self.high - self.low <= 1e-12 * size:
             margin = max(0.5, 1e-3 * size)  # a smaller one would be lost beside a large number
             self.low, self.high = self.low - margin, self.high + margin
+
+    @property
+    def width(self) -> int:
+        """The width of the paper, with room for the longest name."""
+        names = (text_width(label, FONT_SIZE) for label in self.labels.values())
+        return math.ceil(max([*names, 0.0]) + NAMES_AT + MARGIN)
 
     def _shows(self, number: float) -> bool:
         return math.isfinite(number) and (number > 0 or not self.logarithmic)
@@ -57,7 +80,7 @@ class LineChart:
     def x(self, step: float) -> float:
         """The x coordinate of a step."""
         span = (self.last - self.first) or 1.0
-        return LEFT + (step - self.first) / span * (WIDTH - LEFT - RIGHT)
+        return LEFT + (step - self.first) / span * (END - LEFT)
 
     def y(self, height: float) -> float:
         """The y coordinate of a height."""
@@ -69,20 +92,21 @@ class LineChart:
         return printable("\n".join(self._parts())) + "\n"
 
     def _parts(self) -> Iterator[str]:
-        yield from paper(WIDTH, HEIGHT, LEFT, self.title)
+        yield from paper(self.width, HEIGHT, LEFT, self.title)
+        if note := self._note():
+            yield f'<text x="{LEFT}" y="{TOP - 14}" fill="{QUIET}">{escape(note)}</text>'
         yield from self._axes()
         yield from self._curves()
         yield "</svg>"
 
     def _axes(self) -> Iterator[str]:
-        end = WIDTH - RIGHT
         for height in self._ticks():
             text = self.show(10**height if self.logarithmic else height)
-            yield from grid_line(LEFT, end, self.y(height), text)
+            yield from grid_line(LEFT, END, self.y(height), text)
         base = HEIGHT - BOTTOM + 16
         for step in dict.fromkeys((self.first, self.last)):
             yield f'<text x="{self.x(step):.1f}" y="{base}" text-anchor="middle">{step:g}</text>'
-        middle = (LEFT + end) / 2
+        middle = (LEFT + END) / 2
         across = escape(self.across)
         yield f'<text x="{middle:.1f}" y="{base}" text-anchor="middle">{across}</text>'
 
@@ -95,42 +119,65 @@ class LineChart:
         return [self.low + (self.high - self.low) * part / 4 for part in range(5)]
 
     def _curves(self) -> Iterator[str]:
+        """The grey lines, then those that have names, on top."""
+        for name in self.drawn:
+            if name not in self.labels:
+                yield from self._curve(name, OTHERS, 0.9)
         places = self._label_places()
-        for number, (name, line) in enumerate(self.drawn.items()):
-            color = mix(FIRST, LAST, number / max(1, len(self.drawn) - 1))
-            points = [(self.x(step), self.y(self._height(found))) for step, found in line]
-            joined = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-            yield f'<polyline points="{joined}" fill="none" stroke="{color}" stroke-width="1.6"/>'
-            if len(points) == 1:
-                yield '<circle cx="{:.1f}" cy="{:.1f}" r="2.5" '.format(*points[0]) + (
-                    f'fill="{color}"/>'
-                )
-            (x, y), at = points[-1], places[name]
-            start = WIDTH - RIGHT + 14
-            yield (
-                f'<path d="M{x + 2:.1f},{y:.1f} L{start - 3},{at:.1f}" fill="none" '
-                f'stroke="{color}" stroke-width="0.6"/>'
-            )
-            yield f'<text x="{start}" y="{at + 4:.1f}" fill="{color}">{escape(_short(name))}</text>'
+        for number, name in enumerate(self.labels):
+            color = scale(COLORS, number / max(1, len(self.labels) - 1))
+            yield from self._curve(name, color, 1.6)
+            yield from self._named(name, color, places[name])
+
+    def _curve(self, name: str, color: str, width: float) -> Iterator[str]:
+        """One line, with its whole name as tooltip; a dot if it has only one point."""
+        points = self._points(name)
+        joined = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+        tooltip = f"<title>{escape(name)}</title>"
+        yield (
+            f'<polyline points="{joined}" fill="none" stroke="{color}" '
+            f'stroke-width="{width:g}">{tooltip}</polyline>'
+        )
+        if len(points) == 1:
+            x, y = points[0]
+            yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5" fill="{color}">{tooltip}</circle>'
+
+    def _points(self, name: str) -> list[tuple[float, float]]:
+        return [(self.x(step), self.y(self._height(found))) for step, found in self.drawn[name]]
+
+    def _named(self, name: str, color: str, at: float) -> Iterator[str]:
+        """The name of a line, connected with its end."""
+        x, y = self._points(name)[-1]
+        yield (
+            f'<path d="M{x + 2:.1f},{y:.1f} L{NAMES_AT - 3},{at:.1f}" fill="none" '
+            f'stroke="{color}" stroke-width="0.6"/>'
+        )
+        text = escape(self.labels[name])
+        yield f'<text x="{NAMES_AT}" y="{at + 4:.1f}" fill="{color}">{text}</text>'
+
+    def _label(self, name: str) -> str:
+        return shorten(name[len(self.parent) + 1 :] if self.parent else name)
+
+    def _note(self) -> str:
+        """What all names begin with, and which lines are named."""
+        where = f"in {self.parent}" if self.parent else ""
+        all_, some = len(self.drawn), len(self.labels)
+        which = ", those with remarks" if any(name in self.notable for name in self.labels) else ""
+        few = f"{some} of {all_} are named: highest, lowest{which}" if some < all_ else ""
+        return "; ".join(filter(None, (where, few)))
 
     def _label_places(self) -> dict[str, float]:
         """Positions of labels beside the ends of lines, without overlaps."""
-        ends = [(self.y(self._height(line[-1][1])), name) for name, line in self.drawn.items()]
-        ends.sort(key=lambda end: end[0])
-        spacing = min(SPACING, (HEIGHT - TOP) / max(1, len(ends)))
+        ends = sorted((self._points(name)[-1][1], name) for name in self.labels)
         placed: dict[str, float] = {}
-        span, last = spacing * (len(ends) - 1), TOP - spacing
+        span, last = SPACING * (len(ends) - 1), TOP - SPACING
         crowded = bool(ends) and span > ends[-1][0] - ends[0][0]
         if crowded:
-            last = max(last, (ends[0][0] + ends[-1][0] - span) / 2 - spacing)
+            last = max(last, (ends[0][0] + ends[-1][0] - span) / 2 - SPACING)
         for y, name in ends:
-            last = placed[name] = last + spacing if crowded else max(y, last + spacing)
+            last = placed[name] = last + SPACING if crowded else max(y, last + SPACING)
         limit = HEIGHT - 8.0
         for _, name in reversed(ends):
             placed[name] = min(placed[name], limit)
-            limit = placed[name] - spacing
+            limit = placed[name] - SPACING
         return placed
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= 24 else "…" + name[-23:]

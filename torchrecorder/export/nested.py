@@ -219,10 +219,9 @@ def _pins(figure: Figure, placed: Placed, legend_below: bool) -> Pins:
     shapes = {shape.id: _shape(shape, boxes[shape.id], below) for shape in figure.shapes}
     frame: Mapping[str, str] = {}
     if figure.legend:
-        left, top, columns = legend_corner(figure, picture, legend_below)
-        width, height = legend.size(figure, columns)
+        left, top, (width, height, spots) = legend_at(figure, picture, legend_below)
         frame = {"bb": quote(_numbers(left, top - height, left + width, top))}
-        for shape, (x, y, wide) in zip(legend.shapes(figure), legend.places(figure, columns)):
+        for shape, (x, y, wide) in zip(legend.shapes(figure), spots):
             spot = quote(_spot((left + x, top - y)))
             shapes[shape.id] = {"pos": spot, "width": quote(f"{wide / 72:.4f}")}
     groups = {group.id: _group(group, figure, boxes[group.id], below) for group in figure.groups}
@@ -335,8 +334,7 @@ def scale_on(figure: Figure, width: float, height: float) -> float:
     """The scale on its paper of a figure whose picture has this size, with its legend."""
     if figure.legend:
         bare = Picture(width, height, (), ())
-        left, top, columns = legend_corner(figure, bare, legend_below(figure))
-        wide, high = legend.size(figure, columns)
+        left, top, (wide, high, _) = legend_at(figure, bare, legend_below(figure))
         width = max(width, left + wide) - min(0.0, left)
         height = max(height, top) - min(0.0, top - high)
     return figure.paper.scale(width + 2 * PAD, height + 2 * PAD)
@@ -347,14 +345,16 @@ def legend_below(figure: Figure) -> bool:
     return bool(figure.paper.width)
 
 
-def legend_corner(figure: Figure, picture: Picture, below: bool) -> tuple[float, float, int]:
-    """Upper left corner of the legend, y upwards from the lower edge, and its number of columns.
+def legend_at(
+    figure: Figure, picture: Picture, below: bool
+) -> tuple[float, float, legend.LegendFrame]:
+    """Upper left corner of the legend, y upwards from the lower edge, and its frame.
 
     The legend is below the figure, or beside it if that needs less space.
     """
-    columns = legend.columns_in(figure, picture.width)
-    (width, height), (wide, high) = legend.size(figure), legend.size(figure, columns)
-    beside = (picture.width + legend.BESIDE + width) * max(picture.height, height)
-    if not below and beside < max(picture.width, wide) * (picture.height + legend.BESIDE + high):
-        return picture.width + legend.BESIDE, picture.height, 1
-    return (picture.width - wide) / 2, -legend.BESIDE, columns
+    column, rows = legend.laid_out(figure), legend.laid_out(figure, picture.width)
+    beside = (picture.width + legend.BESIDE + column.width) * max(picture.height, column.height)
+    under = max(picture.width, rows.width) * (picture.height + legend.BESIDE + rows.height)
+    if not below and beside < under:
+        return picture.width + legend.BESIDE, picture.height, column
+    return (picture.width - rows.width) / 2, -legend.BESIDE, rows

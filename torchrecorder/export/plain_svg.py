@@ -15,9 +15,9 @@ from html import escape
 from torchrecorder.export import legend
 from torchrecorder.export.dot import font_family, in_two, node_name, output_labels
 from torchrecorder.export.head_marks import HeadMark, head_marks
-from torchrecorder.export.legend import SMALL
+from torchrecorder.export.legend import SMALL, LegendSpot
 from torchrecorder.export.nested import AGAIN, PAD, SLANT, Placed
-from torchrecorder.export.nested import arrow, legend_corner, loop_route
+from torchrecorder.export.nested import arrow, legend_at, loop_route
 from torchrecorder.graph.flat import printable
 from torchrecorder.layout.measure import line_height, text_size
 from torchrecorder.layout.layered import Drawn
@@ -97,19 +97,20 @@ def _extent(boxes: Sequence[Bounds], lines: Sequence[Sequence[PlanePoint]]) -> B
     return min(across), min(along), max(across), max(along)
 
 
-def _legend_frame(figure: Figure, placed: Placed, below: bool) -> tuple[Bounds, int]:
-    left, top, columns = legend_corner(figure, placed.picture, below)
-    return (left, placed.picture.height - top, *legend.size(figure, columns)), columns
+def _legend_frame(
+    figure: Figure, placed: Placed, below: bool
+) -> tuple[Bounds, tuple[LegendSpot, ...]]:
+    left, top, (width, height, spots) = legend_at(figure, placed.picture, below)
+    return (left, placed.picture.height - top, width, height), spots
 
 
 def _legend(figure: Figure, placed: Placed, below: bool) -> Iterator[str]:
-    frame, columns = _legend_frame(figure, placed, below)
+    frame, spots = _legend_frame(figure, placed, below)
     stroke = f'fill="none" stroke="{legend.edge(figure)}"'
     inside = [_rectangle(frame, stroke, CORNER)]
     yield from _element("cluster", "cluster_legend", "cluster_legend", inside)
     high, small = legend.entry_height(figure), figure.fontsize * SMALL
-    places = legend.places(figure, columns)
-    for number, (shape, (x, y, wide)) in enumerate(zip(legend.shapes(figure), places), 1):
+    for number, (shape, (x, y, wide)) in enumerate(zip(legend.shapes(figure), spots), 1):
         box = (frame[0] + x - wide / 2, frame[1] + y - high / 2, wide, high)
         text = _centred(shape.label, shape.look, box, figure, small)
         inside = [*_outline(shape.look, box), *text]

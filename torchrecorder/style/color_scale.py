@@ -14,10 +14,10 @@ from torchrecorder.style.themes import Theme
 from torchrecorder.views.view import Box, View
 
 STEPS = 5
-"""Rows of the scale in the legend."""
+"""Colours of the scale in the legend."""
 
 MOST = 10
-"""Maximum rows of the legend for a discrete annotation."""
+"""Maximum colours in the legend for a discrete annotation."""
 
 
 class ColorScale:
@@ -78,40 +78,48 @@ class ColorScale:
         return (Text(box_line(self.numbers, self.view, box)),) if box.id in self.found else ()
 
     def legend(self) -> tuple[LegendEntry, ...]:
-        """The legend of the scale, from low to high."""
+        """The legend of the scale: its title, then from low to high."""
         if not self.found:
             several = self.numbers.by_node and self.annotation.merge is None
             why = "several numbers for each box" if several else "nothing recorded"
-            return (LegendEntry(f"{self.annotation.title}: {why}", self._swatch(0.0)),)
-        steps = self._names() if self.annotation.discrete else [
-            LegendEntry(self._row(step / (STEPS - 1), step), self._swatch(step / (STEPS - 1)))
-            for step in range(STEPS)
-        ]
+            text = f"{self.annotation.title}: {why}"
+            return (LegendEntry(text, self.theme.text_only, "scale"),)
+        entries = self._names() if self.annotation.discrete else self._steps()
         if not all(map(math.isfinite, self.found.values())):
             wrong = replace(self.theme.looks["failed"], outline="box")
-            steps.append(LegendEntry("NaN or infinite", wrong))
-        return tuple(steps)
+            entries.append(LegendEntry("NaN or infinite", wrong))
+        return tuple(entries)
 
     def _names(self) -> list[LegendEntry]:
-        """A row for each number, or for some of them if there are many."""
+        """An entry for each number, or for some of them if there are many."""
         numbers = sorted(set(self.found.values()))
         chosen = numbers if len(numbers) <= MOST else [*numbers[: MOST - 1], numbers[-1]]
         texts = [self.annotation.show(item) for item in chosen]
         if len(numbers) > MOST:
             texts[-1] = f"… {texts[-1]}"
-        texts[0] = f"{self.annotation.title}: {texts[0]}"
         return [
-            LegendEntry(text, self._swatch(self.share(number)))
-            for text, number in zip(texts, chosen)
+            LegendEntry(self.annotation.title, self.theme.text_only, "number"),
+            *(
+                LegendEntry(text, self._swatch(self.share(number)), "number")
+                for text, number in zip(texts, chosen)
+            ),
         ]
 
-    def _row(self, share: float, step: int) -> str:
+    def _steps(self) -> list[LegendEntry]:
+        """Equal steps of the scale; one if it has only one number."""
+        shares = [step / (STEPS - 1) for step in range(STEPS)] if self.low < self.high else [1.0]
+        return [
+            LegendEntry(self._title(), self.theme.text_only, "scale"),
+            *(LegendEntry(self._number(share), self._swatch(share), "scale") for share in shares),
+        ]
+
+    def _number(self, share: float) -> str:
+        """The number at a position of the scale."""
         if self.logarithmic:
             number = self.low * (self.high / self.low) ** share
         else:
             number = self.low + (self.high - self.low) * share
-        shown = self.annotation.show(number)
-        return f"{self._title()}: {shown}" if step == 0 else shown
+        return self.annotation.show(number)
 
     def _title(self) -> str:
         boxes = (self.view.boxes[item] for item in self.found)

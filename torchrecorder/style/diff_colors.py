@@ -97,9 +97,9 @@ class DiffColors:
             if entry.text in shown:
                 yield replace(entry, look=_pale(entry.look, theme))
         plain = theme.looks["op"]
-        yield from (LegendEntry(WORDS[word], _tinted(plain, word, theme)) for word in WORDS)
-        text = replace(plain, fill="transparent", outline="plain")
-        yield from (LegendEntry(item, text) for item in self.summary)
+        for word, text in WORDS.items():
+            yield LegendEntry(text, _tinted(plain, word, theme), "difference")
+        yield from (LegendEntry(item, theme.text_only, "total") for item in self.summary)
 
     def _with_change(self, shape: Shape, box: Box, view: View) -> Shape:
         """A shape that says what differs; in a circle there is only room in the tooltip."""

@@ -169,10 +169,19 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class LegendEntry:
-    """One row of the legend."""
+    """One entry of the legend.
+
+    Attributes:
+        text: The explanation.
+        look: The look that it explains; an entry with the outline ``"plain"`` is only text.
+        part: The part of the legend that it belongs to; each begins a row of its own. The colours
+            of a scale are equally wide, and totals have a row each. The title of a scale, or of
+            the numbers that have colours, is text in front.
+    """
 
     text: str
     look: Look
+    part: Literal["look", "scale", "number", "difference", "total"] = "look"
 
 
 @dataclass(frozen=True)

@@ -24,11 +24,13 @@ NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 SIGNED = re.compile(rf"(?:(?<![\w)\]])-)?{NUMBER.pattern}")
 """A number with its sign; the one in ``n-1`` has none."""
 
-SIZES = re.compile(r"(?:\b\d+|\?)(?:×(?:\d+|\?))+")
-"""The sizes in the text of a tensor."""
+_DIGITS = re.compile(r"(\d+)")
 
-SEVERAL = re.compile(r"(\d+) (?:× (?=\[)|(?=scalars))")
-"""The number at the start of the text of several equal tensors."""
+SEVERAL = re.compile(r"(\d+) (?:tensors of (.*)|(scalar)s(.*))")
+"""The text of several equal tensors: their number, and the text of one."""
+
+_AMOUNT = re.compile(r"\d+ [a-z]")
+"""The start of a text without a shape, ``62 gradients``."""
 
 LONGEST = 36
 """The maximum number of characters of a title per line."""
@@ -75,37 +77,26 @@ def value(tensor: Value, usual: str = "float32") -> str:
 
 
 def alike(text: str, number: int) -> str:
-    """Equal tensors, of which *text* is one: ``2 × [3, 4]`` for ``3×4``, ``2 scalars``."""
+    """Equal tensors, of which *text* is one: ``2 tensors of 3×4``, ``2 scalars``."""
     if text.startswith("scalar"):
         return f"{number} scalars{text.removeprefix('scalar')}"
-    return f"{number} × {SIZES.sub(lambda sizes: f'[{sizes[0]}]'.replace('×', ', '), text)}"
+    return f"{number} × {text}" if _AMOUNT.match(text) else f"{number} tensors of {text}"
 
 
 def in_a_line(shapes: Counter[str]) -> str:
     """The output shapes of a box in one line: the first two different ones.
 
-    Equal tensors are counted together: ``3×4`` and ``7 × [3, 4]`` are ``8 × [3, 4]``.
+    Equal tensors are counted together: ``3×4`` and ``7 tensors of 3×4`` are ``8 tensors of 3×4``.
     """
     totals: Counter[str] = Counter()
-    texts: dict[str, str] = {}
     for text, number in shapes.items():
-        several = SEVERAL.match(text)
-        key = text[several.end() :] if several else SEVERAL.sub("", alike(text, 2), 1)
-        totals[key] += number * (int(several[1]) if several else 1)
-        if several is None or key not in texts:
-            texts[key] = text
-    found = [_in_total(text, totals[key]) for key, text in texts.items()]
+        several = SEVERAL.fullmatch(text)
+        count, *one = several.groups("") if several else (1, text)
+        totals["".join(one)] += number * int(count)
+    found = [alike(text, total) if total > 1 else text for text, total in totals.items()]
     return "→ " + ", ".join([*found[:2], *(["…"] if len(found) > 2 else [])])
 
 
-def _in_total(text: str, number: int) -> str:
-    """The text of one tensor, or of several, with another number of them."""
-    if SEVERAL.match(text):
-        return re.sub(r"\d+", str(number), text, count=1)
-    return alike(text, number) if number > 1 else text
-
-
-@lru_cache(maxsize=4096)
 def source(line: SourceLine | None) -> str:
     """A line of the user's code, without the folder."""
     if line is None:
@@ -139,7 +130,8 @@ def first_sentences(text: str, limit: int) -> str:
 def names(siblings: tuple[str, ...]) -> str:
     """The range of names of a fold, ``layers.0 … layers.11``; equal names are listed once.
 
-    Those that have only their last part in common, in different places, are ``*.exp_avg``.
+    Those that have only their last part in common, in different places, are ``*.exp_avg``, and
+    numbers that do not follow one another are listed, or the first of them: ``0, 2 … 22``.
     """
     siblings = tuple(dict.fromkeys(siblings))
     first, last = (*siblings[:1], *siblings[-1:]) if siblings else ("", "")
@@ -151,9 +143,31 @@ def names(siblings: tuple[str, ...]) -> str:
             return f"*.{tail}"
     if len(siblings) == 2 and len(first + last) < 24:
         return f"{first}, {last}"
+    if listed := _apart(siblings):
+        return listed
     stem = re.split(r"\d+$", last)[0]
     short = last[len(stem):] if stem and first.startswith(stem) and len(last) > 12 else last
     return f"{first} … {short}"
+
+
+def _apart(siblings: Sequence[str]) -> str:
+    """Names that differ in one number, if these numbers do not follow one another: all of a few,
+    otherwise as many as show their distance; empty for other names."""
+    split = [_DIGITS.split(name) for name in siblings]
+    if len({*map(len, split)}) > 1:
+        return ""
+    places = [place for place, parts in enumerate(zip(*split)) if len({*parts}) > 1]
+    if len(places) != 1 or places[0] % 2 == 0:
+        return ""
+    numbers = [int(parts[places[0]]) for parts in split]
+    distances = {after - before for before, after in zip(numbers, numbers[1:])}
+    if distances in ({1}, {-1}):
+        return ""
+    at_end = not any(split[0][places[0] + 1 :])
+    texts = [siblings[0], *(map(str, numbers[1:]) if at_end else siblings[1:])]
+    if len(texts) <= 4:
+        return ", ".join(texts)
+    return f"{', '.join(texts[: 2 if len(distances) == 1 else 3])} … {texts[-1]}"
 
 
 def span(texts: Sequence[str]) -> str:

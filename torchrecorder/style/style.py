@@ -293,8 +293,13 @@ class Style(Checked):
         return Paper(width, height, self.min_fontsize, place(self.fit))
 
     def look(self, box: Box, view: View) -> Look:
-        """The look of *box*: the answer of the first rule that has one."""
+        """The look of *box*: the answer of the first rule that has one.
+
+        Where a number colours the boxes, families have no looks of their own.
+        """
         for rule in (*self.rules, by_kind):
+            if rule is by_family and self.color_by is not None:
+                continue
             look = rule(box, view, self.theme)
             if look is not None:
                 break

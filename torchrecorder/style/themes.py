@@ -74,7 +74,7 @@ class Theme:
         if (family, kind) not in self._outlined:
             look, plain = self.looks[family], self.looks[kind]
             self._outlined[family, kind] = replace(
-                look, outline=plain.outline, width=plain.width
+                look, outline=plain.outline, width=max(look.width, plain.width)
             )
         return self._outlined[family, kind]
 
@@ -86,6 +86,11 @@ class Theme:
     def update(self) -> Look:
         """Look of an arrow that carries updated weights, buffers or the state of an optimizer."""
         return replace(self.line, stroke=mix(self.paper, self.line.stroke, 0.45), width=0.8)
+
+    @cached_property
+    def text_only(self) -> Look:
+        """Look of text in the legend without a box around it."""
+        return replace(self.looks["op"], fill="transparent", outline="plain")
 
     @cached_property
     def _outlined(self) -> dict[tuple[str, str], Look]:
@@ -122,6 +127,7 @@ def _theme(
     stroke: float,
     heat: tuple[str, ...],
     steps: tuple[float, ...],
+    outlines: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
 ) -> Theme:
     """A theme in these colours.
 
@@ -129,12 +135,14 @@ def _theme(
         fill: The share of the hue in fills.
         stroke: The share of the text colour in outlines.
         steps: The share of the hue of modules in clusters, by depth.
+        outlines: The width or colour of the outlines of some families.
     """
 
     def look(hue: str, outline: Outline, dash: Dash = "solid", **more: Any) -> Look:
         color = hues[hue]
         inside = more.pop("fill", None) or mix(paper, color, fill)
-        return Look(inside, mix(color, ink, stroke), ink, outline, dash, **more)
+        around = more.pop("stroke", None) or mix(color, ink, stroke)
+        return Look(inside, around, ink, outline, dash, **more)
 
     looks = {
         "input": look("input", "parallelogram", width=1.2),
@@ -149,7 +157,7 @@ def _theme(
         "hidden": look("op", "rounded", "dashed", fill=paper),
         "grad": look("op", "rounded", "dotted", fill=paper),
         "failed": look("failed", "octagon", width=2.2, bold=True),
-        **{family: look(family, "rounded") for family in FAMILIES},
+        **{family: look(family, "rounded", **outlines.get(family, {})) for family in FAMILIES},
     }
     line = Look("transparent", faint, faint, width=0.9)
     edge = mix(paper, faint, 0.55)
@@ -182,22 +190,25 @@ DARK = _theme(
 """Light on nearly black."""
 
 GREYS = {
-    **{name: "#ffffff" for name in LIGHT_HUES},
-    "constant": "#f4f4f4",
-    "shape": "#f2f2f2",
-    "module": "#e6e6e6",
-    "norm": "#d8d8d8",
-    "activation": "#cacaca",
-    "pooling": "#bdbdbd",
-    "weights": "#b0b0b0",
-    "attention": "#a2a2a2",
-    "failed": "#e6e6e6",
+    **dict.fromkeys(LIGHT_HUES, "#ffffff"),
+    **dict.fromkeys(("module", "activation", "failed"), "#dedede"),
+    **dict.fromkeys(("norm", "pooling"), "#bdbdbd"),
+    **dict.fromkeys(("weights", "attention"), "#9c9c9c"),
 }
-"""From white to the darkest grey on which small print stays readable, in even steps."""
+"""White and three greys, as far apart as they can be if small print stays readable on the darkest:
+a photocopy shows no more than that."""
+
+_HEAVY = MappingProxyType({"width": 2.4})
+OUTLINES = MappingProxyType({
+    **dict.fromkeys(("activation", "pooling", "attention"), _HEAVY),
+    "shape": MappingProxyType({"stroke": "#9c9c9c"}),
+})
+"""What distinguishes two families, or a family and plain boxes, that have the same grey."""
 
 PRINT = _theme(
     "print", "#ffffff", "#000000", "#333333", GREYS, fill=1.0, stroke=0.85,
     heat=("#ffffff", "#dddddd", "#b5b5b5", "#8c8c8c"), steps=(0.0, 0.4, 0.0, 0.4),
+    outlines=OUTLINES,
 )
 """Black, white and grey."""
 

@@ -159,8 +159,8 @@ class TensorColumns:
         looks = {columns["look"][row] for row in rows}
         if trunk.flow in UPDATES:
             looks = {self._light()}
-        alike = f"{len(rows)} × {first_to_last(texts)}"
-        text = alike if trunk.flow is FlowKind.TENSOR else trunk.flow.counted(len(rows))
+        same = labels.alike(first_to_last(texts), len(rows))
+        text = same if trunk.flow is FlowKind.TENSOR else trunk.flow.counted(len(rows))
         return {
             "text": tables.strings(text),
             "producer": trunk.place,
