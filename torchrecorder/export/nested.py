@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import NamedTuple
 
 from torchrecorder.export.dot import TABLE, Pins, corner_label, dot_text, in_order, in_two
@@ -327,17 +326,17 @@ def sheet_of(figure: Figure, smallest: float) -> Sheet | None:
     if figure.paper.limits is None:
         return None
     enough = min(1.0, figure.paper.min_fontsize / smallest)
-    return Sheet(partial(scale_on, figure), enough)
+    return Sheet(lambda *size: figure.paper.scale(*with_legend(figure, *size)), enough)
 
 
-def scale_on(figure: Figure, width: float, height: float) -> float:
-    """The scale on its paper of a figure whose picture has this size, with its legend."""
+def with_legend(figure: Figure, width: float, height: float) -> tuple[float, float]:
+    """The width and height of a figure whose picture has this size, with legend and margins."""
     if figure.legend:
         bare = Picture(width, height, (), ())
         left, top, (wide, high, _) = legend_at(figure, bare, legend_below(figure))
         width = max(width, left + wide) - min(0.0, left)
         height = max(height, top) - min(0.0, top - high)
-    return figure.paper.scale(width + 2 * PAD, height + 2 * PAD)
+    return width + 2 * PAD, height + 2 * PAD
 
 
 def legend_below(figure: Figure) -> bool:

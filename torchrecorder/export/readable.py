@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from torchrecorder.export.exporter import Exporter
 from torchrecorder.export.graphviz import Painted, Svg, is_nested, smallest
-from torchrecorder.export.nested import Placed, scale_on, sheet_of
+from torchrecorder.export.nested import Placed, sheet_of, with_legend
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style.draw import draw
 from torchrecorder.style.paper import LONGEST, READABLE, Paper
@@ -97,6 +97,6 @@ def _printed(view: View, style: Style, painted: Painted, paper: Paper) -> _Print
         return None
     sheet = sheet_of(figure, smallest(figure))
     picture = Placed.lay_out(figure, sheet, painted.timeout).picture
-    scale = scale_on(figure, picture.width, picture.height)
-    longer = max(picture.width, picture.height) * scale if paper.limits is None else 0.0
-    return _Print(view, smallest(figure) * scale, longer)
+    size = with_legend(figure, picture.width, picture.height)
+    scale = paper.scale(*size)
+    return _Print(view, smallest(figure) * scale, max(size) * scale if sheet is None else 0.0)
