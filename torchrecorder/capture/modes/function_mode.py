@@ -76,6 +76,8 @@ class Calls:
                 self.end(call, result)
         else:
             self.end(call, result)
+        if self.tape.at_return is not None:
+            self.tape.at_return(call.op, func, args, kwargs)
         return result
 
     def begin(
@@ -181,7 +183,7 @@ class Calls:
                     self._show(call, result, writes)
                 written = tuple(writes.values()) if writes else ()
                 self._write(call, OpKind.CALLED, outputs, written, seconds)
-            elif self._passed_on(call, result):
+            elif isinstance(result, Tensor) and call.was_given(self.values.source(result)):
                 self.autograd.end(call.op)
                 self.values.passed = self._write(call, OpKind.PASS, (), (), seconds)
             if call.outer is not None:
@@ -276,13 +278,6 @@ class Calls:
                 outputs[self.values.note(tensor, call.op)] = None
         outputs.update(dict.fromkeys(writes.values()))
         return tuple(outputs)
-
-    def _passed_on(self, call: Call, result: Any) -> bool:
-        """Whether the call only returned one of its arguments."""
-        if not isinstance(result, Tensor):
-            return False
-        source = self.values.source(result)
-        return any(source is item for _, item in call.tensors)
 
     def _write(
         self,
