@@ -34,7 +34,6 @@ from torchrecorder.capture.internals.access import (
     DisableTorchFunction,
     current_node,
     next_node_number,
-    peek_transformations,
     takes_post_hook,
 )
 from torchrecorder.capture.internals.engine import COMPILED_BACKWARD
@@ -58,8 +57,6 @@ class BackwardRuns:
 
     def behind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """All nodes behind the roots of a call of ``backward()`` or ``grad()``."""
-        if peek_transformations() is not None:
-            return []  # torch.func runs its own graphs behind wrappers
         with DisableTorchFunction():
             return [*behind(roots(args, kwargs))]
 
@@ -67,10 +64,11 @@ class BackwardRuns:
         self, op: OpId, nodes: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
         """A call of ``backward()`` or ``grad()`` begins: put hooks on all *nodes* behind its
-        roots."""
+        roots; none for a transformation of ``torch.func``, whose graph is behind wrappers."""
         number = next(self.tape.backward_runs)
         run = _RunningPass(self, number, op, bool(creates_graph(args, kwargs)))
-        run.graph = roots(args, kwargs), wanted(args, kwargs)
+        if nodes:
+            run.graph = roots(args, kwargs), wanted(args, kwargs)
         self.running.append(run)
         self.autograd.values.gradients.begin(op, self.tape.next_value.count)
         with DisableTorchFunction():

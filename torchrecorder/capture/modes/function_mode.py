@@ -20,8 +20,8 @@ from torchrecorder.capture.hooks.backward import BackwardRuns
 from torchrecorder.capture.hooks.regions import Regions
 from torchrecorder.capture.hooks.source import InternalWork
 from torchrecorder.capture.internals.access import (
-    USUAL_TYPES, DisableTorchFunction,
-    count_function_modes, current_graph_task, get_frame, leave_function_mode, peek_transformations,
+    USUAL_TYPES, DisableTorchFunction, count_function_modes, current_graph_task, get_frame,
+    is_wrapped, leave_function_mode, peek_transformations,
 )
 from torchrecorder.capture.modes.argument_names import ArgumentNames
 from torchrecorder.capture.modes.arguments import named_arguments, sort_arguments
@@ -106,7 +106,9 @@ class Calls:
             if call.on_objects:
                 named = [*named_arguments(args, facts.names_of(args)), *kwargs.items()]
                 tensors += tensors_in_objects(named, tensors)
-            call.wrapped = peek_transformations() is not None
+            call.wrapped = peek_transformations() is not None or facts.runs_backward and any(
+                is_wrapped(tensor) for _, tensor in tensors
+            )
             if call.wrapped:
                 tensors = [(name, innermost(tensor)) for name, tensor in tensors]
             tape.inside = call.function.inside if call.function is not None else None
@@ -136,7 +138,7 @@ class Calls:
         """The call runs the autograd graph: put hooks on it, and record the gradients it adds
         to."""
         values, tape = self.values, self.tape
-        nodes = self.backward.behind(args, kwargs)
+        nodes = [] if call.wrapped else self.backward.behind(args, kwargs)
         accumulates = call.facts.name == "backward"
         added = Accumulation(values, nodes if accumulates else (), kwargs.get("inputs"))
         call.inputs += values.slots_of(added.gradients)
