@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import GradId, OpId, Role, ScopeId
@@ -38,7 +39,18 @@ def backward_view(
     deepest = max(depths.values()) + 1
     if depth is None:
         depth = _fitting(view, depths, deepest, max_boxes)
-    return Collapse(depth)(view) if depth < deepest else view
+    return _weights_outside(Collapse(depth)(view) if depth < deepest else view)
+
+
+def _weights_outside(view: View) -> View:
+    """Put weights around all boxes that add to their gradients: calls of a module share them."""
+    boxes = dict(view.boxes)
+    for arrow in view.arrows:
+        box = boxes[arrow.head]
+        if box.kind is BoxKind.PARAMETER:
+            cluster = view.nesting.common([box.cluster, boxes[arrow.tail].cluster])
+            boxes[box.id] = box.replace(cluster=cluster)
+    return replace(view, boxes=boxes)
 
 
 def _fitting(view: View, depths: Mapping[str | None, int], deepest: int, most: int) -> int:
