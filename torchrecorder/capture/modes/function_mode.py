@@ -201,7 +201,7 @@ class Calls:
             if call.facts.runs_backward:
                 self.backward.fail(call.op, error)
             self.tape.fail(error, call.op)
-            self._write(call, OpKind.CALLED, (), (), None, failed=call.facts.runs_backward)
+            self._write(call, OpKind.CALLED, (), (), None, failed=True)
         except Exception as own:
             self._give_up(call, own)
 
