@@ -72,8 +72,7 @@ def drawing(
 
 def fitting(options: Mapping[str, Any], name: str) -> dict[str, Any]:
     """*options* without those that only other formats have than that of a file of this *name*."""
-    own = {one.name for one in fields(by_suffix(name))}  # type: ignore[arg-type]
-    others = FORMAT.keys() - own
+    others = FORMAT.keys() - _own(by_suffix(name))
     return {key: value for key, value in options.items() if key not in others}
 
 
@@ -91,7 +90,7 @@ def shown_numbers(options: Mapping[str, Any]) -> list[Annotation]:
 def _sorted(
     exporter: Exporter | None, options: Mapping[str, Any], also: Iterable[str]
 ) -> Drawing:
-    own = {one.name for one in fields(exporter)} if exporter else set()  # type: ignore[arg-type]
+    own = _own(exporter) if exporter else set()
     known = {*VIEW, *STYLE, *own}
     graphviz = by_field({name: value for name, value in options.items() if name not in known})
     for name in options:
@@ -109,11 +108,19 @@ def _sorted(
     return Drawing(view, style, exporter)
 
 
+def _own(exporter: Exporter | type[Exporter]) -> set[str]:
+    """The names of the options of a format."""
+    return {one.name for one in fields(exporter)}  # type: ignore[arg-type]
+
+
 def _only(options: Mapping[str, Any], names: Mapping[str, Any] | set[str]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if name in names}
 
 
 def _unknown(name: str, known: set[str]) -> str:
+    names = f"Known options: {', '.join(sorted(known))}, and Graphviz attributes."
+    others = [one.suffix for one in EXPORTERS if name in _own(one)]
+    if others:
+        return f"unknown option {name!r}: only {', '.join(others)} files have it. {names}"
     close = guess(name, sorted({*known, *OLD_NAMES, *_ATTRIBUTES}))
-    names = ", ".join(sorted(known))
-    return f"unknown option {name!r}{close or '.'} Known options: {names}, and Graphviz attributes."
+    return f"unknown option {name!r}{close or '.'} {names}"

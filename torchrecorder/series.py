@@ -11,9 +11,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchrecorder.annotations.amounts import exact
-from torchrecorder.annotations.parameter_owners import before_writes, own
+from torchrecorder.annotations.parameter_owners import own
 from torchrecorder.annotations.places import scope_name
-from torchrecorder.annotations.statistics import gradients, number, root_of_squares, share, values
+from torchrecorder.annotations.statistics import (
+    added_gradients, gradients, number, root_of_squares, share, values,
+)  # fmt: skip
 from torchrecorder.checks import CALLABLE, FLAG, TEXTS, one_of, takes, whole_number
 from torchrecorder.console import encodable
 from torchrecorder.errors import InvalidArgument
@@ -280,12 +282,7 @@ def points(
         GradEdge(GradId(gradient.node), gradient.index): gradient
         for gradient in gradients(recording)
     }
-    first = before_writes(recording)
-    added = {
-        first.get(leaf, leaf): flowed[GradEdge(grad.id, 0)]
-        for grad in recording.grad_nodes.values()
-        if (leaf := grad.variable) is not None and GradEdge(grad.id, 0) in flowed
-    }
+    added = added_gradients(recording)
     calls: dict[str, list[Scope]] = {}
     for scope in recording.scopes.values():
         if _follows(recording, scope, scopes):

@@ -92,6 +92,83 @@ def test_sum_agrees_with_hooks_on_saved_tensors(case):
     assert wanted > 0 and sum(found.values()) == (wanted if SAVED_TENSORS.present else 0)
 
 
+class WritesView(torch.nn.Module):
+    """Writes a view of its input times two, or times a weight, in place."""
+
+    def __init__(self, write, *, needs_gradient):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.rand(6))
+        self.write = write
+        self.needs_gradient = needs_gradient
+
+    def forward(self, x):
+        y = x * (self.weight if self.needs_gradient else 2)
+        self.write(y.view(5, 6), self.weight)
+        return y
+
+
+F = torch.nn.functional
+WRITES = {
+    "result": lambda view, weight: view.sigmoid_(),
+    "module": lambda view, weight: F.relu(view, inplace=True),
+    "copy of itself": lambda view, weight: view.mul_(weight),
+    "number": lambda view, weight: view.mul_(3.0),
+    "other": lambda view, weight: view.mul_(weight.exp()),
+    "mask": lambda view, weight: F.dropout(view, 0.5, True, True),
+    "mask of channels": lambda view, weight: F.dropout2d(view[None, :, :, None], 0.5, True, True),
+    "condition": lambda view, weight: view.masked_fill_(view > 0.5, 0),
+    "columns": lambda view, weight: view[:, 1:3].sigmoid_(),
+    "row": lambda view, weight: view.__setitem__(3, weight),
+    "index": lambda view, weight: view.__setitem__(torch.tensor([4, 3]), weight),
+    "itself": lambda view, weight: view.mul_(view),
+    "list": lambda view, weight: torch._foreach_mul_([view[0], view[1]], [weight, weight]),
+    "chain": lambda view, weight: view.sigmoid_().mul_(weight).exp_(),
+}
+
+
+@pytest.mark.parametrize("needs_gradient", [True, False])
+@pytest.mark.parametrize("write", WRITES)
+def test_operations_on_views_save_what_the_hooks_count(write, needs_gradient):
+    """Also what is inside a CopySlices node, with the random numbers of a plain run."""
+    torch.manual_seed(0)
+    model, x = WritesView(WRITES[write], needs_gradient=needs_gradient), torch.rand(5, 6)
+    wanted = packed_bytes(lambda: model(x), model.parameters())
+    state = torch.get_rng_state()
+    plain, after = model(x), torch.get_rng_state()
+    torch.set_rng_state(state)
+    with tr.Recorder(model) as recorder:
+        output = model(x)
+    assert torch.equal(output, plain) and torch.equal(torch.get_rng_state(), after)
+    found = recorder.recording.measured.get("saved bytes", {})
+    assert sum(found.values()) == (wanted if SAVED_TENSORS.present else 0)
+    assert recorder.recording.run.notes == ()
+
+
+def test_an_operation_on_a_view_that_cannot_be_counted_is_noted():
+    """A row number that small tensors do not have, beside a tensor of columns."""
+    model = WritesView(
+        lambda view, weight: view.__setitem__((3, torch.tensor([5])), 0.0), needs_gradient=True
+    )
+    recording = tr.record(model, torch.rand(5, 6), saved=True, backward=True)
+    note = "bytes that __setitem__ saves for backward are not counted"
+    assert (note in recording.run.notes) == SAVED_TENSORS.present
+
+
+def test_hooks_of_the_user_are_called_once_for_an_operation_on_a_view():
+    """What they pack is not counted, and the recorder does not run the operation again."""
+    model, x, packed = WritesView(WRITES["result"], needs_gradient=True), torch.rand(5, 6), []
+    hooks = torch.autograd.graph.saved_tensors_hooks(
+        lambda tensor: packed.append(tensor.shape) or tensor, lambda tensor: tensor
+    )
+    with hooks:
+        model(x)
+    plain = [*packed]
+    packed.clear()
+    with tr.Recorder(model) as recorder, hooks:
+        model(x)
+    assert packed == plain and "saved bytes" not in recorder.recording.measured
+
+
 def test_what_cannot_be_counted_is_stated_where_it_is_asked_for(monkeypatch):
     """One sentence where ``saved=True`` counts nothing; none where nobody asked."""
     monkeypatch.setattr("torchrecorder.capture.instruments.SEES_SAVED_TENSORS", False)

@@ -191,7 +191,8 @@ def test_arguments_that_a_checkpoint_saves(
 ) -> None:
     """Tensors only, if a gradient will flow, and if no node of a custom function saves them."""
     tape: Any = Tape()
-    instrument = saved.SavedTensors(tape, SimpleNamespace(named={}))  # type: ignore[arg-type]
+    autograd: Any = SimpleNamespace(values=SimpleNamespace(named={}))
+    instrument = saved.SavedTensors(tape, autograd)
     event: Any = SimpleNamespace(kind=kind, id="s1")
     frame: Any = SimpleNamespace(f_locals={"use_reentrant": reentrant,
                                            "args": (torch.ones(4), "text", None)})

@@ -120,7 +120,8 @@ def counting(*named: tuple[Any, Role]) -> Any:
     """An instrument for saved tensors, with the tensors that have names."""
     values = {number: (lambda tensor=tensor: tensor, role, "")
               for number, (tensor, role) in enumerate(named)}  # fmt: skip
-    return saved.SavedTensors(Tape(), SimpleNamespace(named=values))  # type: ignore[arg-type]
+    autograd: Any = SimpleNamespace(values=SimpleNamespace(named=values))
+    return saved.SavedTensors(Tape(), autograd)
 
 
 def test_bytes_behind_a_sparse_tensor() -> None:

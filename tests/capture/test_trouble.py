@@ -48,6 +48,25 @@ def test_the_users_exception_stays_the_users(error):
     assert failed == ["", "second"]
 
 
+def test_an_op_of_which_the_program_catches_the_error_is_marked():
+    """It has no results, and those around it have not failed."""
+    raised = []
+
+    def forward(self, x):
+        for size in (3, 7):
+            try:
+                torch.ones(2, size) @ x
+            except RuntimeError as error:
+                raised.append(error)
+        return x * 2
+
+    recording = torchrecorder.record(net(forward), torch.ones(3, 3))
+    failed = [op for op in recording.ops.values() if op.failed]
+    assert [op.name for op in failed] == ["matmul"] and len(raised) == 1
+    assert failed[0].outputs == () and recording.values[failed[0].inputs[0].value].shape == (2, 7)
+    assert recording.run.failure is None
+
+
 def test_an_op_that_raises_is_marked():
     """The failing op is recorded with its inputs, and said to have failed."""
     model = net(lambda self, x, y: (x * 2) @ y)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.autograd.function import once_differentiable
 from torch import nn
 
 import torchrecorder as tr
@@ -280,6 +281,36 @@ def test_gradients_have_no_graph():
     why = failed(program)[0].why_backward_failed()
     assert why.reason == "no graph" and not why.ops
     assert str(why).startswith("grad() at ") and str(why).endswith("pass create_graph=True")
+
+
+class Once(torch.autograd.Function):
+    """Its gradient depends on the input, but has no graph."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, gradient):
+        return 2 * ctx.saved_tensors[0] * gradient
+
+
+@pytest.mark.parametrize(("function", "cause"), [
+    (lambda x: 3 * x, "what they were taken of is linear"),
+    (Once.apply, "the backward of Once made none, because it is marked as once_differentiable"),
+], ids=["linear", "once differentiable"])
+def test_gradients_that_have_no_graph_although_one_was_asked_for(function, cause):
+    """A gradient penalty with ``create_graph=True``, whose gradient does not require grad."""
+    def program(model):
+        x = torch.ones(2, 4, requires_grad=True)
+        (gradient,) = torch.autograd.grad(function(x).sum(), x, create_graph=True)
+        assert not gradient.requires_grad
+        gradient.norm().backward()
+
+    why = str(failed(program)[0].why_backward_failed())
+    assert why.startswith("grad() at ") and cause in why and "create_graph" not in why
 
 
 def test_tensors_that_are_not_in_the_graph():

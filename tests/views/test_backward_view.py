@@ -271,3 +271,78 @@ def test_max_boxes_chooses_the_depth():
         for most in (3, 40)
     )
     assert len(few.boxes) < len(many.boxes)
+
+
+class Shared(nn.Module):
+    """Calls a module twice: on its own result, or on two inputs."""
+
+    def __init__(self, chained):
+        super().__init__()
+        self.enc = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 4))
+        self.chained = chained
+
+    def calls(self, a, b):
+        first = self.enc(a)
+        return first, self.enc(first if self.chained else b)
+
+    def forward(self, a, b):
+        first, second = self.calls(a, b)
+        return (first - second).pow(2).sum()
+
+
+def leads(start, end):
+    """Whether autograd's graph leads from a node to another one."""
+    waiting, seen = [start], set()
+    while waiting:
+        node = waiting.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            waiting += [following for following, _ in node.next_functions]
+    return end in seen
+
+
+def reaches(view, start, end):
+    """Whether arrows lead from a box in the scope *start* to one in the scope *end*."""
+    inside = {box.id: {box.id, *view.nesting.around(box.cluster)} for box in view.boxes.values()}
+    waiting, seen = [name for name in inside if start in inside[name]], set()
+    while waiting:
+        box = waiting.pop()
+        if box not in seen:
+            seen.add(box)
+            waiting += [arrow.head for arrow in view.arrows if arrow.tail == box]
+    return any(end in inside[name] for name in seen)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 9])
+@pytest.mark.parametrize("chained", [True, False])
+def test_calls_of_a_module_are_connected_as_in_the_graph_of_autograd(chained, depth):
+    """The sums of the gradients of weights that they share do not make them a chain."""
+    model, given = Shared(chained), (torch.rand(2, 4), torch.rand(2, 4))
+    plain = [call.grad_fn for call in model.calls(*given)]
+    recording = torchrecorder.record(model, given, backward=True)
+    view = make_view(recording, ViewOptions(view="backward", depth=depth, fold=False))
+    view.check()
+    calls = [scope.id for scope in recording.scopes.values() if scope.path == "enc"]
+    assert reaches(view, *reversed(calls)) == leads(*reversed(plain)) == chained
+    assert not reaches(view, *calls) and not leads(*plain)
+
+
+def test_independent_calls_of_a_module_fold_side_by_side():
+    """Nothing is passed from one to the next."""
+    recording = torchrecorder.record(Shared(False), (torch.rand(2, 4), torch.rand(2, 4)),
+                                     backward=True)  # fmt: skip
+    view = make_view(recording, ViewOptions(view="backward", depth=1))
+    (call,) = [box for box in view.boxes.values() if box.kind is BoxKind.MODULE]
+    assert call.count == 2 and call.carried == ()
+
+
+def test_a_weight_of_several_calls_is_outside_of_them():
+    """Where both calls add to its gradient; that of a single call is in it."""
+    given = torch.rand(2, 4), torch.rand(2, 4)
+    shared = torchrecorder.record(Shared(False), given, backward=True)
+    single = torchrecorder.record(Shared(False).enc, given[0], backward=True)
+    for recording, depth in ((shared, 0), (single, 1)):
+        view = backward_view(recording, depth=9)
+        weights = [box for box in view.boxes.values() if box.kind is BoxKind.PARAMETER]
+        assert len(weights) == 4
+        assert {view.nesting.depth[box.cluster] for box in weights} == {depth}

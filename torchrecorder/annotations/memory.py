@@ -5,7 +5,7 @@ from __future__ import annotations
 from torchrecorder.annotations.amounts import of_bytes
 from torchrecorder.annotations.annotation import Annotation, measured
 from torchrecorder.annotations.parameter_owners import leaf_gradients
-from torchrecorder.events import BYTES_OF_GRADIENT, BYTES_PEAK, BYTES_SAVED, OpKind, Role
+from torchrecorder.events import BYTES_OF_GRADIENT, BYTES_PEAK, BYTES_SAVED, GradId, OpKind, Role
 from torchrecorder.graph.recording import RecordedRun
 
 
@@ -36,11 +36,22 @@ def gradient_bytes(recording: RecordedRun) -> dict[str, float]:
     return {**whole, **recording.measured.get(BYTES_OF_GRADIENT, {})}
 
 
+def saved_bytes(recording: RecordedRun) -> dict[str, float]:
+    """For each grad node, the bytes that it saved in forward, and not in a recomputation."""
+    again = {op.id for op in recording.ops.values() if op.recompute}
+    saved, nodes = recording.measured.get(BYTES_SAVED, {}), recording.grad_nodes
+    return {
+        item: amount
+        for item, amount in saved.items()
+        if not (GradId(item) in nodes and nodes[GradId(item)].owner in again)
+    }
+
+
 OUTPUT_BYTES = Annotation("output_bytes", "Output size", "B", new_bytes, sum, of_bytes)
 """Bytes of new tensors that ops made."""
 
 SAVED_BYTES = Annotation(
-    "saved_bytes", "Saved", "B", measured(BYTES_SAVED), sum, of_bytes, needs=("saved",)
+    "saved_bytes", "Saved", "B", saved_bytes, sum, of_bytes, needs=("saved",)
 )
 """Bytes saved for backward, by grad node; a tensor counts at the first node that saves it."""
 

@@ -74,15 +74,33 @@ def activation_norms(recording: RecordedRun) -> dict[str, float]:
     return {one.node: one.norm for one in activations(recording)}
 
 
-def parameter_gradient_norms(recording: RecordedRun) -> dict[str, float]:
-    """For each parameter or input, the norm of the last gradient that was added to it."""
-    found: dict[str, float] = {}
-    first = before_writes(recording)
+def added_gradients(recording: RecordedRun) -> dict[ValueId, Statistics]:
+    """For each parameter or input, the gradient that the last pass added to it.
+
+    It is unknown if the pass added several times, as those of reentrant checkpoints may.
+    """
+    found: dict[ValueId, Statistics] = {}
+    first, seen = before_writes(recording), set[tuple[str, int]]()
     for gradient in gradients(recording):
         leaf = recording.grad_nodes[GradId(gradient.node)].variable
-        if leaf is not None:
-            found[first.get(leaf, leaf)] = gradient.norm
+        if leaf is None or _is_again(recording, leaf):
+            continue
+        found[first.get(leaf, leaf)] = gradient
+        if (gradient.node, gradient.run) in seen:
+            del found[first.get(leaf, leaf)]
+        seen.add((gradient.node, gradient.run))
     return found
+
+
+def parameter_gradient_norms(recording: RecordedRun) -> dict[str, float]:
+    """The norms of `added_gradients`."""
+    return {leaf: gradient.norm for leaf, gradient in added_gradients(recording).items()}
+
+
+def _is_again(recording: RecordedRun, value: ValueId) -> bool:
+    """Whether a value was made in a recomputation, from a tensor of the first run."""
+    maker = recording.values[value].producer
+    return maker is not None and recording.ops[maker].recompute
 
 
 def gradient_norms(recording: RecordedRun) -> dict[str, float]:

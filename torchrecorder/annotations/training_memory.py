@@ -13,7 +13,7 @@ from torchrecorder.annotations.parameters import BUFFER_BYTES, PARAMETER_BYTES, 
 from torchrecorder.annotations.registry import unmeasured
 from torchrecorder.checks import Check, check_one, whole_number
 from torchrecorder.errors import UnknownAnnotation
-from torchrecorder.events import GradId, OpId, Role, ScopeId
+from torchrecorder.events import BYTES_SAVED, GradId, OpId, Role, ScopeId
 from torchrecorder.graph.recording import RecordedRun
 
 _STEP = 4
@@ -93,7 +93,7 @@ def training_memory(
         buffers=int(BUFFER_BYTES.on(recording).total()),
         gradients=sum(trained),
         optimizer=copies * sum(trained) + numbers * _STEP * len(trained),
-        saved=_most_at_once(recording, saved.by_node),
+        saved=_most_at_once(recording, recording.measured.get(BYTES_SAVED, {})),
     )
 
 

@@ -57,7 +57,7 @@ class Instruments:
         self.applied = AppliedFunctions(tape)
         self.regions = Regions(tape, Sources(self.applied))
         if extras.saved and SEES_SAVED_TENSORS:
-            saved = SavedTensors(tape, values)
+            saved = SavedTensors(tape, self.autograd)
             self.autograd.node_recorded, self.regions.entered = saved.node_recorded, saved.entered
         self.catalog = catalog(tape, values)
         self.backward = BackwardRuns(tape, self.autograd)

@@ -41,6 +41,9 @@ class Observer:
     def node_begins(self, grad: GradId, run: int, given: Given) -> None:
         """A grad node is about to run, on these gradients."""
 
+    def node_runs_inside(self, grad: GradId, run: int, given: Given) -> None:
+        """An accumulation is about to run in a pass that another node runs, as part of it."""
+
     def node_ended(self, grad: GradId, run: int) -> None:
         """A grad node has run; not called for accumulations."""
 

@@ -102,6 +102,7 @@ class Tape:
         self.notes: list[str] = []
         self.observers: list[Observer] = []
         self.op: OpId | None = None  # the call that is running
+        self.at_return: Callable[..., None] | None = None  # called when the running call returned
         self.inside: list[str] | None = None  # the contents of the Python function that reads
         self.lost = 0
         self.sound = True  # whether all instruments that the user's tensors depend on still work

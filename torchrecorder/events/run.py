@@ -63,7 +63,8 @@ class Gradient(NamedTuple):
 
 
 class GradNodeMade(NamedTuple):
-    """A grad node was created while another one ran: it belongs to a double backward."""
+    """A grad node was created while another one ran: it belongs to a double backward, or to a pass
+    that the other node runs itself."""
 
     grad: GradId
     by: GradId

@@ -200,7 +200,8 @@ class GradNode(Row, frozen=True, gc=False):
         scope: The scope it was made in.
         next: The next nodes, by input of the forward; None for inputs without a gradient.
         variable: The leaf that an ``AccumulateGrad`` adds to.
-        made_by: The grad node whose run created it, for the graph of a double backward.
+        made_by: The grad node whose run created it, for the graph of a double backward, or of a
+            pass that this node runs itself.
         failed: Whether the backward pass failed in it.
     """
 
@@ -239,7 +240,8 @@ class GradRun(Row, frozen=True, gc=False):
         grad: The node.
         run: The backward run it ran in.
         order: Its position among the nodes of that run.
-        seconds: Wall-clock time, without the recorder's hooks.
+        seconds: Wall-clock time, without the recorder's hooks; None for an accumulation in a pass
+            that a node runs itself, to which the time belongs.
         given: The gradients it received, one per output of the forward.
         gave: The gradients it returned, one per input of the forward; empty for an
             accumulation, and from PyTorch 2.15 on for a custom function, whose behaviour a hook

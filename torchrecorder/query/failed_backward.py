@@ -15,7 +15,7 @@ from typing import Literal
 from torchrecorder.annotations.places import op_in_words
 from torchrecorder.events import OpId, Role, ScopeKind, ValueId, names_gradient
 from torchrecorder.graph.failed_places import failed_pass
-from torchrecorder.graph.nodes import Op, Scope, Value
+from torchrecorder.graph.nodes import BackwardRun, Op, Scope, Value
 from torchrecorder.graph.recording import Failure, RecordedRun
 from torchrecorder.query.missing_gradient import why_left
 from torchrecorder.query.reach import leading_to, needed_for
@@ -272,15 +272,33 @@ class _FailureSearch:
         if maker is not None and not self.recording.ops[maker].inputs:
             made = self._words(self.recording.ops[maker])
             return f"{made} made this tensor anew, from numbers and not from other tensors"
-        for run in self.recording.backward_runs:
-            call = self.recording.ops[run.op]
-            if not needed.isdisjoint(call.outputs):
-                return f"{self._words(call)} gave gradients without a graph: pass create_graph=True"
+        passes = [
+            run for run in self.recording.backward_runs
+            if not needed.isdisjoint(self.recording.ops[run.op].outputs)
+        ]
+        for run in sorted(passes, key=lambda run: run.create_graph):
+            gave = f"{self._words(self.recording.ops[run.op])} gave gradients without a graph"
+            why = self._constant(run) if run.create_graph else "pass create_graph=True"
+            return f"{gave}: {why}"
         text = "this tensor was computed only from tensors that do not require grad"
         frozen = sum(self.values[value].role is Role.PARAMETER for value in needed)
         if frozen:
             text += f", among them {frozen} frozen parameter{'s' * (frozen > 1)}"
         return text
+
+    def _constant(self, run: BackwardRun) -> str:
+        """The reason why gradients of a pass with ``create_graph=True`` do not require grad."""
+        nodes = self.recording.grad_nodes
+        ran = (nodes[item.grad].name for item in self.recording.grad_runs if item.run == run.run)
+        custom = dict.fromkeys(
+            name.removesuffix("Backward") for name in ran if name.endswith("Backward")
+        )
+        if not custom:
+            return "what they were taken of is linear, so that they do not depend on its inputs"
+        return (
+            f"the backward of {' and '.join(custom)} made none, because it is marked as "
+            "once_differentiable, leaves autograd, or does not depend on the inputs"
+        )
 
     def not_in_graph(self) -> FailedBackward | None:
         """The tensors whose gradients were asked for and that no node leads to."""

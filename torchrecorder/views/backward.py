@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import GradId, OpId, Role, ScopeId
@@ -38,7 +39,18 @@ def backward_view(
     deepest = max(depths.values()) + 1
     if depth is None:
         depth = _fitting(view, depths, deepest, max_boxes)
-    return Collapse(depth)(view) if depth < deepest else view
+    return _weights_outside(Collapse(depth)(view) if depth < deepest else view)
+
+
+def _weights_outside(view: View) -> View:
+    """Put weights around all boxes that add to their gradients: calls of a module share them."""
+    boxes = dict(view.boxes)
+    for arrow in view.arrows:
+        box = boxes[arrow.head]
+        if box.kind is BoxKind.PARAMETER:
+            cluster = view.nesting.common([box.cluster, boxes[arrow.tail].cluster])
+            boxes[box.id] = box.replace(cluster=cluster)
+    return replace(view, boxes=boxes)
 
 
 def _fitting(view: View, depths: Mapping[str | None, int], deepest: int, most: int) -> int:
@@ -57,13 +69,42 @@ class _Backward:
     def __init__(self, recording: RecordedRun) -> None:
         self.recording = recording
         self.passes = {run.op for run in recording.backward_runs}
-        self.order = {ran.grad: place for place, ran in reversed([*enumerate(recording.grad_runs)])}
+        self.order = {ran.grad: (ran.run, ran.order) for ran in reversed(recording.grad_runs)}
         self.values = {edge: value for value, edge in reversed([*value_edges(recording)])}
+        self.inside = self._inside()
+        self.held: dict[GradId, list[GradId]] = {}
+        for inner, outer in self.inside.items():
+            self.held.setdefault(outer, []).append(inner)
         self.homes = self._homes()
+
+    def _inside(self) -> dict[GradId, GradId]:
+        """Nodes of graphs that other nodes made again and ran, as reentrant checkpoints do: each
+        with the node that did, in whose box it is."""
+        nodes, ops = self.recording.grad_nodes, self.recording.ops
+        again = {op.id for op in ops.values() if op.recompute}
+        found = {
+            grad.id: grad.made_by
+            for grad in nodes.values()
+            if grad.owner in again and grad.made_by is not None
+        }
+        for grad in [nodes[item] for item in found]:
+            for edge in filter(None, grad.next):
+                leaf = nodes[edge.grad].variable
+                if leaf is not None and self.recording.values[leaf].producer in again:
+                    found[edge.grad] = found[grad.id]  # a detached input
+        for item, maker in found.items():
+            while maker in found:
+                maker = found[maker]
+            found[item] = maker
+        return found
+
+    def _outer(self, grad: GradId) -> GradNode:
+        """The node whose box *grad* is in."""
+        return self.recording.grad_nodes[self.inside.get(grad, grad)]
 
     def view(self) -> View:
         grads = sorted(self.recording.grad_nodes.values(), key=self._place)
-        boxes = [self._box(grad) for grad in grads]
+        boxes = [self._box(grad) for grad in grads if grad.id not in self.inside]
         return View(
             self.recording,
             {box.id: box for box in boxes},
@@ -72,11 +113,11 @@ class _Backward:
             backward=True,
         )
 
-    def _place(self, grad: GradNode) -> tuple[int, int]:
+    def _place(self, grad: GradNode) -> tuple[int, ...]:
         """Sort key: nodes that ran, in order; then the others, last created first."""
         number = int(grad.id[1:])
         place = self.order.get(grad.id)
-        return (0, place) if place is not None else (1, -number)
+        return (0, *place) if place is not None else (1, -number)
 
     def _homes(self) -> dict[GradId, str | None]:
         """The cluster of each node: its op if that has several nodes, else its scope."""
@@ -89,16 +130,17 @@ class _Backward:
         for grad in self.recording.grad_nodes.values():
             for edge in grad.next:
                 if edge is not None and grad.id in homes:
-                    homes.setdefault(edge.grad, grad.scope)
+                    homes.setdefault(edge.grad, self._outer(grad.id).scope)
         return homes
 
     def _id(self, grad: GradNode) -> str:
+        grad = self._outer(grad.id)
         return grad.id if grad.variable is None else grad.variable
 
     def _box(self, grad: GradNode) -> Box:
         home = self.homes.get(grad.id)
         if grad.variable is None:
-            return Box(grad.id, BoxKind.GRAD, home, (grad.id,))
+            return Box(grad.id, BoxKind.GRAD, home, (grad.id, *self.held.get(grad.id, ())))
         role = self.recording.values[grad.variable].role
         kind = BoxKind.TENSOR if role is Role.INNER else KIND_OF_ROLE[role]
         around = None if kind is BoxKind.INPUT else home
@@ -127,5 +169,6 @@ class _Backward:
         for grad in grads:
             for source, edge in enumerate(grad.next):
                 if edge is not None:
-                    head = self._id(nodes[edge.grad])
-                    yield Arrow(self._id(grad), head, self.values.get(edge), str(source))
+                    tail, head = self._id(grad), self._id(nodes[edge.grad])
+                    if tail != head:
+                        yield Arrow(tail, head, self.values.get(edge), str(source))

@@ -120,13 +120,27 @@ def _rewired(view: View, home: Mapping[str | None, str | None]) -> Iterable[Arro
     seen = set()
     for arrow in view.arrows:
         tail, head = place[arrow.tail], place[arrow.head]
-        if tail == head:
+        if tail == head or head != arrow.head and _adds_elsewhere(view, arrow, tail, head):
             continue
         if head == arrow.head:
             yield arrow if tail == arrow.tail else Arrow(tail, head, arrow.value, arrow.slot)
         elif (tail, head, arrow.value) not in seen:
             seen.add((tail, head, arrow.value))
             yield Arrow(tail, head, arrow.value, _slot(view, head, arrow))
+
+
+def _adds_elsewhere(view: View, arrow: Arrow, tail: str, head: str) -> bool:
+    """Whether a gradient is only added to that of a weight which is drawn in *head*, another call
+    of the module: no gradient flows from call to call."""
+    if not view.backward or view.boxes[arrow.head].kind not in SOURCES:
+        return False
+    scopes = view.recording.scopes
+    found = scopes.get(ScopeId(head))
+    inside = (tail, *view.nesting.around(view.boxes[arrow.tail].cluster))
+    calls = (scopes.get(ScopeId(item)) for item in inside)
+    return found is not None and found.module is not None and any(
+        call is not None and call.module == found.module for call in calls
+    )
 
 
 def _slot(view: View, scope: str, arrow: Arrow) -> str:

@@ -9,11 +9,14 @@ post-hook changes their behaviour.
 Nodes of a GPU run in a thread of the engine, and their hooks too, while the recorded thread waits.
 That thread is recorded in its place. If nodes of several devices run at the same time, hooks and
 recomputation are recorded in one of their threads only.
+
+Of a pass that a node runs itself (a reentrant checkpoint), what it adds to leaves is recorded.
 """
 
 from __future__ import annotations
 
 import bisect
+import itertools
 import math
 import threading
 from collections.abc import Callable, Sequence
@@ -34,7 +37,6 @@ from torchrecorder.capture.internals.access import (
     DisableTorchFunction,
     current_node,
     next_node_number,
-    peek_transformations,
     takes_post_hook,
 )
 from torchrecorder.capture.internals.engine import COMPILED_BACKWARD
@@ -51,15 +53,13 @@ class BackwardRuns:
     def __init__(self, tape: Tape, autograd: AutogradWalk) -> None:
         self.tape = tape
         self.autograd = autograd
-        self.running: list[_RunningPass] = []
+        self.running: list[RunningPass] = []
         self._makers: dict[int, list[tuple[int, GradId]]] = {}
         self._forms: dict[Any, Gradient] = {}
         self.left: Callable[[], None] = lambda: None
 
     def behind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """All nodes behind the roots of a call of ``backward()`` or ``grad()``."""
-        if peek_transformations() is not None:
-            return []  # torch.func runs its own graphs behind wrappers
         with DisableTorchFunction():
             return [*behind(roots(args, kwargs))]
 
@@ -67,10 +67,11 @@ class BackwardRuns:
         self, op: OpId, nodes: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
         """A call of ``backward()`` or ``grad()`` begins: put hooks on all *nodes* behind its
-        roots."""
+        roots; none for a transformation of ``torch.func``, whose graph is behind wrappers."""
         number = next(self.tape.backward_runs)
-        run = _RunningPass(self, number, op, bool(creates_graph(args, kwargs)))
-        run.graph = roots(args, kwargs), wanted(args, kwargs)
+        run = RunningPass(self, number, op, bool(creates_graph(args, kwargs)))
+        if nodes:
+            run.graph = roots(args, kwargs), wanted(args, kwargs)
         self.running.append(run)
         self.autograd.values.gradients.begin(op, self.tape.next_value.count)
         with DisableTorchFunction():
@@ -137,9 +138,7 @@ class BackwardRuns:
     def current(self) -> GradId | None:
         """The recorded grad node that this thread is running, or None."""
         node = current_node()
-        if node is None:
-            return None
-        return self.autograd.known_as(node)
+        return None if node is None else self.autograd.known_as(node)
 
     def last_started(self) -> GradId | None:
         """The recorded node that began last and has not ended."""
@@ -153,10 +152,7 @@ class BackwardRuns:
 
     def forms(self, gradients: Sequence[Tensor | None]) -> tuple[Gradient | None, ...]:
         """Shape, dtype and size of each of *gradients*."""
-        found: list[Gradient | None] = []
-        for gradient in gradients:
-            found.append(self._form(gradient) if isinstance(gradient, Tensor) else None)
-        return tuple(found)
+        return tuple([self._form(one) if isinstance(one, Tensor) else None for one in gradients])
 
     def _form(self, gradient: Tensor) -> Gradient:
         """Shape, dtype and size of a gradient; equal ones share an object."""
@@ -170,12 +166,11 @@ class BackwardRuns:
         return known
 
     def _new_form(self, gradient: Tensor) -> Gradient:
-        dtype, size = dtype_facts(gradient.dtype)
-        shape = shape_of(gradient)
+        (dtype, size), shape = dtype_facts(gradient.dtype), shape_of(gradient)
         return Gradient(shape, dtype, device_name(gradient.device), abs(math.prod(shape)) * size)
 
 
-class _RunningPass:
+class RunningPass:
     """One backward pass while it runs."""
 
     def __init__(self, runs: BackwardRuns, number: int, op: OpId, create_graph: bool) -> None:
@@ -185,31 +180,56 @@ class _RunningPass:
         self.op = op
         self.create_graph = create_graph
         self.compiled = False
+        self.inner: list[int] = []  # the threads of passes that its nodes run, the inner ones last
         self.in_node = False  # one that may unpack saved tensors runs in a recorded thread
         self.order = 0
         self.open: dict[_NodeHooks, None] = {}  # started and not ended, in the order of starting
         self.latest: dict[int, _NodeHooks] = {}  # the last node that began, by thread
         self.graph: tuple[list[Any], list[Any]] = [], []  # its roots, and the nodes asked for
         self.failing: GradId | None = None
-        self._handles: list[RemovableHandle] = []
+        self._handles: list[dict[GradId, list[RemovableHandle]]] = [{}]  # and of inner passes
 
     def listen(self, grad: GradId, node: Any) -> None:
-        """Put hooks on *node*."""
-        listener = _NodeHooks(self, grad)
-        self._handles.append(node.register_prehook(listener.before))
+        """Put hooks on *node*, once."""
+        if not any(grad in heard for heard in self._handles):
+            self._handles[-1][grad] = self._put_hooks(_NodeHooks(self, grad), node)
+
+    def _put_hooks(self, listener: _NodeHooks, node: Any) -> list[RemovableHandle]:
+        handles = [node.register_prehook(listener.before)]
         name = node.name()
         self.compiled = self.compiled or name == COMPILED_BACKWARD
         if name == ACCUMULATION:
             listener.end_is_unseen = True
         elif takes_post_hook(node):
-            self._handles.append(node.register_hook(listener.after))
+            handles.append(node.register_hook(listener.after))
             listener.unpacks = not isinstance(node, BackwardCFunction)
         else:
             listener.has_no_post_hook = listener.end_is_unseen = True
+        return handles
+
+    def enter_inner(self) -> None:
+        """A node runs a pass of its own in this thread."""
+        self.inner.append(threading.get_ident())
+        self._handles.append({})
+
+    def leave_inner(self) -> None:
+        """This pass ended: a leaf has another node in the next one, if no graph holds this one."""
+        self.inner.pop()
+        self._remove(self._handles.pop())
+
+    def _remove(self, handles: dict[GradId, list[RemovableHandle]]) -> None:
+        for handle in itertools.chain(*handles.values()):
+            handle.remove()
+        handles.clear()
 
     def is_alone(self, here: int) -> bool:
         """Whether no node is running in another thread than *here*; ends of some are not seen."""
         return all(item.thread == here or item.has_no_post_hook for item in self.open)
+
+    def is_in_node(self, here: int) -> bool:
+        """Whether a node that is no accumulation is running in thread *here*."""
+        mine = (item for item in self.open if item.thread == here)
+        return any(item.has_no_post_hook or not item.end_is_unseen for item in mine)
 
     def enters(self, here: int) -> bool:
         """The engine runs in thread *here*: record this thread, if no other one runs a node."""
@@ -229,9 +249,8 @@ class _RunningPass:
 
     def remove_hooks(self) -> None:
         """Take the hooks off the nodes again."""
-        for handle in self._handles:
-            handle.remove()
-        self._handles.clear()
+        for handles in self._handles:
+            self._remove(handles)
         self.graph = [], []
 
     def last_started(self) -> GradId | None:
@@ -271,7 +290,7 @@ class _NodeHooks:
     part of the node's time.
     """
 
-    run: _RunningPass
+    run: RunningPass
     grad: GradId
     has_no_post_hook: bool = False
     end_is_unseen: bool = False
@@ -304,6 +323,9 @@ class _NodeHooks:
 
     def _begin(self, given: Given, here: int, now: float, recorded: bool) -> None:
         run = self.run
+        if here in run.inner:
+            self._run_inside(given)
+            return
         if recorded:
             run.in_node = self.unpacks
         if here in run.latest:
@@ -318,6 +340,17 @@ class _NodeHooks:
                 observer.node_begins(self.grad, run.number, given)
         if run.create_graph:
             run.runs.makes(self.grad)
+
+    def _run_inside(self, given: Given) -> None:
+        """The node, an accumulation, runs in a pass of another node, to which its time belongs."""
+        run, tape = self.run, self.run.tape
+        order, run.order = run.order, run.order + 1
+        run.meet(given)
+        with DisableTorchFunction():
+            forms = run.runs.forms(given)
+            for observer in tape.observers:
+                observer.node_runs_inside(self.grad, run.number, given)
+        tape.write(GradRun(self.grad, run.number, order, None, forms, (), False))
 
     def after(self, gave: Given, given: Given) -> None:
         """The node has run."""

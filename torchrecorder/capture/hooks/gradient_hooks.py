@@ -18,9 +18,12 @@ from typing import Any
 
 from torch import Tensor
 
-from torchrecorder.capture.hooks.backward import BackwardRuns
+from torchrecorder.capture.hooks.backward import BackwardRuns, RunningPass
+from torchrecorder.capture.hooks.graph_behind import behind, nodes_of
 from torchrecorder.capture.hooks.source import Sources
 from torchrecorder.capture.internals.access import (
+    ACCUMULATION,
+    DisableTorchFunction,
     function_modes,
     leave_function_mode,
     push_function_mode,
@@ -34,6 +37,7 @@ from torchrecorder.capture.internals.engine import (
 )
 from torchrecorder.capture.modes.function_mode import FunctionCalls
 from torchrecorder.capture.state.shared import Shared
+from torchrecorder.events import GradNodeMade
 
 
 class GradientHooks:
@@ -69,6 +73,28 @@ class GradientHooks:
                 push_function_mode(self.functions)
                 return True
         return False
+
+    def enter_inner(self, outputs: Any, *, adds: bool) -> list[RunningPass]:
+        """The running pass, if the one that starts is that of its node, and *adds* to gradients."""
+        running = self.backward.running[-1:]
+        if not running or not adds or not running[0].is_in_node(threading.get_ident()):
+            return []
+        running[0].enter_inner()
+        self.tape.pause()
+        with self.tape.losing("gradient hooks"), DisableTorchFunction():
+            self._look_inside(nodes_of(outputs))
+        self.tape.resume()
+        return running
+
+    def _look_inside(self, roots: list[Any]) -> None:
+        """Put hooks on the leaves behind *roots*; the running node has made all other nodes."""
+        maker = self.backward.current()
+        for node in behind(roots):
+            grad = self.backward.autograd.grad_of(node)
+            if grad is not None and node.name() == ACCUMULATION:
+                self.backward.running[-1].listen(grad, node)
+            elif grad is not None and maker is not None:
+                self.tape.write(GradNodeMade(grad, maker))
 
     def called(self, frame: FrameType | None) -> bool:
         """Whether a hook, or no backward pass, calls a function in *frame*.
@@ -129,9 +155,13 @@ def _gradients(hook: FrameType, *, after_node: bool) -> list[Tensor] | None:
 def _engine(*args: Any, **kwargs: Any) -> Any:
     """``_engine_run_backward``, with the function mode of each recorder of this thread."""
     begun = [item for item in _recorded.users if item.begin()]
+    adds = bool(kwargs.get("accumulate_grad"))
+    inner = [run for item in _recorded.users for run in item.enter_inner(args[0], adds=adds)]
     try:
         return run_engine(*args, **kwargs)
     finally:
+        for run in inner:
+            run.leave_inner()
         for item in begun:
             leave_function_mode(item.functions)
 

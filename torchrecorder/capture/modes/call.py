@@ -40,6 +40,10 @@ class Call:
     function: PythonCall | None
     started: float
 
+    def was_given(self, tensor: Tensor) -> bool:
+        """Whether *tensor* is one of the arguments."""
+        return any(tensor is item for _, item in self.tensors)
+
     def writes(self, argument: str) -> bool:
         """Whether the call writes this *argument*, one of those that its function may write."""
         if self.facts.name in STATISTICS:

@@ -20,8 +20,8 @@ from torchrecorder.capture.hooks.backward import BackwardRuns
 from torchrecorder.capture.hooks.regions import Regions
 from torchrecorder.capture.hooks.source import InternalWork
 from torchrecorder.capture.internals.access import (
-    USUAL_TYPES, DisableTorchFunction,
-    count_function_modes, current_graph_task, get_frame, leave_function_mode, peek_transformations,
+    USUAL_TYPES, DisableTorchFunction, count_function_modes, current_graph_task, get_frame,
+    is_wrapped, leave_function_mode, peek_transformations,
 )
 from torchrecorder.capture.modes.argument_names import ArgumentNames
 from torchrecorder.capture.modes.arguments import named_arguments, sort_arguments
@@ -76,6 +76,8 @@ class Calls:
                 self.end(call, result)
         else:
             self.end(call, result)
+        if self.tape.at_return is not None:
+            self.tape.at_return(call.op, func, args, kwargs)
         return result
 
     def begin(
@@ -104,7 +106,9 @@ class Calls:
             if call.on_objects:
                 named = [*named_arguments(args, facts.names_of(args)), *kwargs.items()]
                 tensors += tensors_in_objects(named, tensors)
-            call.wrapped = peek_transformations() is not None
+            call.wrapped = peek_transformations() is not None or facts.runs_backward and any(
+                is_wrapped(tensor) for _, tensor in tensors
+            )
             if call.wrapped:
                 tensors = [(name, innermost(tensor)) for name, tensor in tensors]
             tape.inside = call.function.inside if call.function is not None else None
@@ -134,7 +138,7 @@ class Calls:
         """The call runs the autograd graph: put hooks on it, and record the gradients it adds
         to."""
         values, tape = self.values, self.tape
-        nodes = self.backward.behind(args, kwargs)
+        nodes = [] if call.wrapped else self.backward.behind(args, kwargs)
         accumulates = call.facts.name == "backward"
         added = Accumulation(values, nodes if accumulates else (), kwargs.get("inputs"))
         call.inputs += values.slots_of(added.gradients)
@@ -181,7 +185,7 @@ class Calls:
                     self._show(call, result, writes)
                 written = tuple(writes.values()) if writes else ()
                 self._write(call, OpKind.CALLED, outputs, written, seconds)
-            elif self._passed_on(call, result):
+            elif isinstance(result, Tensor) and call.was_given(self.values.source(result)):
                 self.autograd.end(call.op)
                 self.values.passed = self._write(call, OpKind.PASS, (), (), seconds)
             if call.outer is not None:
@@ -197,7 +201,7 @@ class Calls:
             if call.facts.runs_backward:
                 self.backward.fail(call.op, error)
             self.tape.fail(error, call.op)
-            self._write(call, OpKind.CALLED, (), (), None, failed=call.facts.runs_backward)
+            self._write(call, OpKind.CALLED, (), (), None, failed=True)
         except Exception as own:
             self._give_up(call, own)
 
@@ -276,13 +280,6 @@ class Calls:
                 outputs[self.values.note(tensor, call.op)] = None
         outputs.update(dict.fromkeys(writes.values()))
         return tuple(outputs)
-
-    def _passed_on(self, call: Call, result: Any) -> bool:
-        """Whether the call only returned one of its arguments."""
-        if not isinstance(result, Tensor):
-            return False
-        source = self.values.source(result)
-        return any(source is item for _, item in call.tensors)
 
     def _write(
         self,

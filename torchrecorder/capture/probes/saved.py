@@ -8,18 +8,21 @@ node that saves it; the memory of parameters does not count.
 """
 
 from __future__ import annotations
-from types import FrameType
 
+from functools import partial
+from types import FrameType
 from typing import Any
 
 import torch
 from torch import Tensor, UntypedStorage
 from torch.nn import Parameter
 
+from torchrecorder.capture.autograd.walk import AutogradWalk
 from torchrecorder.capture.internals.access import saved_attributes, without_dispatch_modes
+from torchrecorder.capture.probes.saved_in_views import IN_SLICES, saved_in_view
 from torchrecorder.capture.tape import Tape
-from torchrecorder.capture.tensors.tensor_table import Values
-from torchrecorder.events import BYTES_SAVED, GradId, Measured, Role, ScopeKind
+from torchrecorder.capture.tensors.describe import node_behind
+from torchrecorder.events import BYTES_SAVED, GradId, Measured, OpId, Role, ScopeKind
 from torchrecorder.graph.nodes import Scope
 
 _NARROW = {
@@ -33,9 +36,10 @@ _NARROW = {
 class SavedTensors:
     """Adds up the bytes that new grad nodes save."""
 
-    def __init__(self, tape: Tape, values: Values) -> None:
+    def __init__(self, tape: Tape, autograd: AutogradWalk) -> None:
         self.tape = tape
-        self.values = values
+        self.autograd = autograd
+        self.values = autograd.values
         self._attributes: dict[type, tuple[str, ...]] = {}
         self._kept: dict[int, Any] = {}  # weak: addresses stay unused
         self._named = 0
@@ -51,6 +55,43 @@ class SavedTensors:
             return
         if amount:
             self.tape.write(Measured(BYTES_SAVED, grad, amount))
+        elif type(node).__name__ == IN_SLICES:
+            ((before, _), *_) = node.next_functions
+            self.tape.at_return = partial(self._returned, grad, before is not None)
+
+    def _returned(self, grad: GradId, needed: bool, op: OpId, *call: Any) -> None:
+        """A *call* returned that wrote a view, after which *grad* is a node that cannot be read;
+        *needed* if what it wrote required grad before."""
+        tape = self.tape
+        tape.at_return = None
+        if self.autograd.owners.get(grad) != op:
+            return
+        tape.pause()
+        try:
+            self._count_in_view(grad, needed, call)
+        except Exception:  # it does not take small tensors
+            self._note_uncounted(call[0])
+        tape.resume()
+
+    def _note_uncounted(self, func: Any) -> None:
+        note = f"bytes that {getattr(func, '__name__', func)} saves for backward are not counted"
+        if note not in self.tape.notes:
+            self.tape.notes.append(note)
+
+    def _count_in_view(self, grad: GradId, needed: bool, call: Any) -> None:
+        def needed_gradient(tensor: Tensor) -> bool:
+            return needed if self._leads_to(tensor, grad) else tensor.requires_grad
+
+        found = saved_in_view(call, needed_gradient, self._saved)
+        amount = found.created + sum(map(self._bytes, found.given))
+        if amount:
+            self.tape.write(Measured(BYTES_SAVED, grad, amount))
+
+    def _leads_to(self, tensor: Tensor, grad: GradId) -> bool:
+        """Whether the node of *tensor*, or one that it leads to, is *grad*."""
+        node = node_behind(tensor)
+        nodes = () if node is None else (node, *(parent for parent, _ in node.next_functions))
+        return any(item is not None and self.autograd.known_as(item) == grad for item in nodes)
 
     def entered(self, event: Scope, frame: FrameType) -> None:
         """A checkpointed call saves its arguments instead of tensors from inside."""

@@ -68,6 +68,8 @@ class StatisticsTaken(Observer):
                     take = functools.partial(self._take, grad, index, run)
                     self.storages.when_arrived(tensor, take)
 
+    node_runs_inside = node_begins
+
     def _take(self, node: str, index: int, run: int, tensor: Tensor) -> None:
         try:
             with DisableTorchFunction(), torch.no_grad(), without_dispatch_modes():

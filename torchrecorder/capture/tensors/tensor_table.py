@@ -171,9 +171,9 @@ class Values:
         self, tensor: Tensor, before: ValueId, names: tuple[str, ...] = (), role: Role = Role.INNER
     ) -> ValueId:
         """Add an unseen alias of known memory."""
-        op = self.tape.next_op()
-        value = self.note(tensor, op, role, names)
-        self.tape.state_op(op, "alias", (Slot("0", before),), (value,), OpKind.PASS)
+        op, again = self.tape.next_op(), self.autograd.custom_backward() is not None
+        value, slots = self.note(tensor, op, role, names), (Slot("0", before),)
+        self.tape.state_op(op, "alias", slots, (value,), OpKind.PASS, recompute=again)
         return value
 
     def _adopt_made(self, tensor: Tensor, before: ValueId) -> ValueId:
