@@ -190,8 +190,8 @@ class RunningPass:
         self._handles: list[dict[GradId, list[RemovableHandle]]] = [{}]  # and of inner passes
 
     def listen(self, grad: GradId, node: Any) -> None:
-        """Put hooks on *node*, once."""
-        if not any(grad in heard for heard in self._handles):
+        """Put hooks on *node*, once also if inner passes reach it."""
+        if len(self._handles) == 1 or not any(grad in heard for heard in self._handles):
             self._handles[-1][grad] = self._put_hooks(_NodeHooks(self, grad), node)
 
     def _put_hooks(self, listener: _NodeHooks, node: Any) -> list[RemovableHandle]:

@@ -76,15 +76,17 @@ class GradientHooks:
 
     def enter_inner(self, outputs: Any, *, adds: bool) -> list[RunningPass]:
         """The running pass, if the one that starts is that of its node, and *adds* to gradients."""
-        running = self.backward.running[-1:]
-        if not running or not adds or not running[0].is_in_node(threading.get_ident()):
-            return []
-        running[0].enter_inner()
-        self.tape.pause()
-        with self.tape.losing("gradient hooks"), DisableTorchFunction():
-            self._look_inside(nodes_of(outputs))
-        self.tape.resume()
-        return running
+        entered: list[RunningPass] = []
+        with self.tape.losing("gradient hooks"):
+            running = self.backward.running[-1:] if adds else []
+            if running and running[0].is_in_node(threading.get_ident()):
+                running[0].enter_inner()
+                entered = running
+                self.tape.pause()
+                with DisableTorchFunction():
+                    self._look_inside(nodes_of(outputs))
+                self.tape.resume()
+        return entered
 
     def _look_inside(self, roots: list[Any]) -> None:
         """Put hooks on the leaves behind *roots*; the running node has made all other nodes."""
@@ -161,7 +163,8 @@ def _engine(*args: Any, **kwargs: Any) -> Any:
         return run_engine(*args, **kwargs)
     finally:
         for run in inner:
-            run.leave_inner()
+            with run.tape.losing("gradient hooks"):
+                run.leave_inner()
         for item in begun:
             leave_function_mode(item.functions)
 

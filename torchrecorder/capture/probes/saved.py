@@ -63,15 +63,12 @@ class SavedTensors:
         """A *call* returned that wrote a view, after which *grad* is a node that cannot be read;
         *needed* if what it wrote required grad before."""
         tape = self.tape
-        tape.at_return = None
-        if self.autograd.owners.get(grad) != op:
-            return
-        tape.pause()
-        try:
-            self._count_in_view(grad, needed, call)
-        except Exception:  # it does not take small tensors
-            self._note_uncounted(call[0])
-        tape.resume()
+        with tape.losing("saved"):
+            tape.at_return = None
+            if self.autograd.owners.get(grad) == op:
+                tape.pause()
+                self._count_in_view(grad, needed, call)
+                tape.resume()
 
     def _note_uncounted(self, func: Any) -> None:
         note = f"bytes that {getattr(func, '__name__', func)} saves for backward are not counted"
@@ -83,6 +80,9 @@ class SavedTensors:
             return needed if self._leads_to(tensor, grad) else tensor.requires_grad
 
         found = saved_in_view(call, needed_gradient, self._saved)
+        if found is None:
+            self._note_uncounted(call[0])
+            return
         amount = found.created + sum(map(self._bytes, found.given))
         if amount:
             self.tape.write(Measured(BYTES_SAVED, grad, amount))

@@ -41,8 +41,9 @@ def saved_in_view(
     call: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]],
     needed_gradient: Callable[[Tensor], bool],
     saved: Callable[[Any], list[Tensor]],
-) -> Saves:
-    """What a *call* (function, args, kwargs) saved that wrote a view.
+) -> Saves | None:
+    """What a *call* (function, args, kwargs) saved that wrote a view; None if it takes no small
+    tensors.
 
     Args:
         needed_gradient: Whether an argument required grad before the call.
@@ -51,12 +52,18 @@ def saved_in_view(
     if saved_tensor_hooks() is not None or peek_transformations() is not None:
         return Saves([], 0)  # packed by the user, or the nodes of a transformation
     func, args, kwargs = call
+    given = [type(tensor) for _, tensor in tensors_in((args, kwargs))]
+    if not all(kind in USUAL_TYPES or issubclass(kind, FakeTensor) for kind in given):
+        return None  # only a subclass knows its memory
     if func is Tensor.__setitem__ and not tensors_in(args[1]):
         return Saves([], 0)  # it copies, which needs nothing, and the numbers may not fit
     small = _SmallTensors(needed_gradient)
     with DisableTorchFunction(), without_dispatch_modes(), torch.random.fork_rng(devices=[]):
-        args, kwargs = pytree.tree_map(small.instead_of, (args, kwargs))
-        func(*args, **kwargs)
+        try:
+            args, kwargs = pytree.tree_map(small.instead_of, (args, kwargs))
+            func(*args, **kwargs)
+        except Exception:
+            return None
         return small.sort([tensor for node in small.nodes() for tensor in saved(node)])
 
 
@@ -71,8 +78,6 @@ class _SmallTensors:
         """The small tensor for an argument; *value* itself if it is no tensor."""
         if not isinstance(value, Tensor):
             return value
-        if type(value) not in USUAL_TYPES and not isinstance(value, FakeTensor):
-            raise TypeError("a subclass, whose memory only it knows")
         if id(value) not in self.made:
             small = torch.zeros([min(size, 2) for size in value.shape], dtype=value.dtype)
             if self.needed_gradient(value):
