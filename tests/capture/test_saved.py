@@ -149,7 +149,7 @@ def test_an_operation_on_a_view_that_cannot_be_counted_is_noted():
     model = WritesView(
         lambda view, weight: view.__setitem__((3, torch.tensor([5])), 0.0), needs_gradient=True
     )
-    recording = tr.record(model, torch.rand(5, 6), saved=True, backward=True)
+    recording = tr.record(model, torch.rand(5, 6), backward=True)
     note = "bytes that __setitem__ saves for backward are not counted"
     assert (note in recording.run.notes) == SAVED_TENSORS.present
 
