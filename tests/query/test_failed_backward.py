@@ -283,18 +283,10 @@ def test_gradients_have_no_graph():
     assert str(why).startswith("grad() at ") and str(why).endswith("pass create_graph=True")
 
 
-class Once(torch.autograd.Function):
+class Once(Square):
     """Its gradient depends on the input, but has no graph."""
 
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x * x
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, gradient):
-        return 2 * ctx.saved_tensors[0] * gradient
+    backward = staticmethod(once_differentiable(Square.backward))
 
 
 @pytest.mark.parametrize(("function", "cause"), [

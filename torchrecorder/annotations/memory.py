@@ -6,6 +6,7 @@ from torchrecorder.annotations.amounts import of_bytes
 from torchrecorder.annotations.annotation import Annotation, measured
 from torchrecorder.annotations.parameter_owners import leaf_gradients
 from torchrecorder.events import BYTES_OF_GRADIENT, BYTES_PEAK, BYTES_SAVED, GradId, OpKind, Role
+from torchrecorder.graph.ops_inside import recomputed
 from torchrecorder.graph.recording import RecordedRun
 
 
@@ -38,11 +39,10 @@ def gradient_bytes(recording: RecordedRun) -> dict[str, float]:
 
 def saved_bytes(recording: RecordedRun) -> dict[str, float]:
     """For each grad node, the bytes that it saved in forward, and not in a recomputation."""
-    again = {op.id for op in recording.ops.values() if op.recompute}
-    saved, nodes = recording.measured.get(BYTES_SAVED, {}), recording.grad_nodes
+    again, nodes = recomputed(recording), recording.grad_nodes
     return {
         item: amount
-        for item, amount in saved.items()
+        for item, amount in recording.measured.get(BYTES_SAVED, {}).items()
         if not (GradId(item) in nodes and nodes[GradId(item)].owner in again)
     }
 

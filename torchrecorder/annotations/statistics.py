@@ -9,6 +9,7 @@ from torchrecorder.annotations.amounts import exact
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.annotations.parameter_owners import before_writes
 from torchrecorder.events import GradId, Statistics, ValueId
+from torchrecorder.graph.ops_inside import recomputed
 from torchrecorder.graph.recording import RecordedRun
 
 
@@ -81,9 +82,10 @@ def added_gradients(recording: RecordedRun) -> dict[ValueId, Statistics]:
     """
     found: dict[ValueId, Statistics] = {}
     first, seen = before_writes(recording), set[tuple[str, int]]()
+    again = recomputed(recording)
     for gradient in gradients(recording):
         leaf = recording.grad_nodes[GradId(gradient.node)].variable
-        if leaf is None or _is_again(recording, leaf):
+        if leaf is None or recording.values[leaf].producer in again:
             continue
         found[first.get(leaf, leaf)] = gradient
         if (gradient.node, gradient.run) in seen:
@@ -95,12 +97,6 @@ def added_gradients(recording: RecordedRun) -> dict[ValueId, Statistics]:
 def parameter_gradient_norms(recording: RecordedRun) -> dict[str, float]:
     """The norms of `added_gradients`."""
     return {leaf: gradient.norm for leaf, gradient in added_gradients(recording).items()}
-
-
-def _is_again(recording: RecordedRun, value: ValueId) -> bool:
-    """Whether a value was made in a recomputation, from a tensor of the first run."""
-    maker = recording.values[value].producer
-    return maker is not None and recording.ops[maker].recompute
 
 
 def gradient_norms(recording: RecordedRun) -> dict[str, float]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from torchrecorder.comparison.display_names import AROUND, differences, hyperparameters
-from torchrecorder.comparison.kinds import Change, ChangeKind
+from torchrecorder.comparison.kinds import ALONE, Change, ChangeKind
 from torchrecorder.comparison.overlay import Overlay
 from torchrecorder.comparison.match import Matching
 from torchrecorder.events import ModuleId, OpId, ScopeId, ValueId
@@ -25,9 +25,6 @@ ORDER = (
     ChangeKind.RESIZED,
 )  # fmt: skip
 """Which differences are told first."""
-
-ALONE = (ChangeKind.ADDED, ChangeKind.REMOVED)
-"""Kinds of what only one run has."""
 
 MOVED = (*ALONE, ChangeKind.RENAMED)
 """Kinds of differences that a number of blocks includes."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from torchrecorder.checks import path_of, takes, whole_number
 from torchrecorder.comparison.box_captions import BoxCaptions
 from torchrecorder.comparison.display_names import AROUND
-from torchrecorder.comparison.kinds import Change, ChangeKind
+from torchrecorder.comparison.kinds import ALONE, Change, ChangeKind
 from torchrecorder.comparison.match import Matching
 from torchrecorder.comparison.numbers import BRIEF, Total
 from torchrecorder.comparison.overlay import joint_name, overlay
@@ -167,7 +167,7 @@ def _grouped(changes: Iterable[Change]) -> Iterator[tuple[ChangeKind, str, str]]
     groups: dict[tuple[ChangeKind, str, str], list[str]] = {}
     for change in changes:
         what = change.text or change.where.rpartition(": ")[2]
-        alone = change.kind in (ChangeKind.ADDED, ChangeKind.REMOVED) and change.text
+        alone = change.kind in ALONE and change.text
         if change.text.startswith(AROUND):  # wrappers of one kind
             alone = ""
         groups.setdefault((change.kind, what, change.where if alone else ""), []).append(

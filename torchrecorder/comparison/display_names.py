@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from functools import cached_property
 
 from torchrecorder.annotations.scope_members import ScopeMembers
@@ -110,7 +110,7 @@ class DisplayNames:
     def around(self, wrapper: ScopeId, inner: ScopeId) -> str:
         """*around base_layer (Linear), 4 ops*: what a wrapper holds, and what it adds."""
         path, name = self.recording.scopes[wrapper].path, self.scope_title(inner)
-        more = size(self.recording.scopes[wrapper], self.recording, [inner])
+        more = size(self.recording.scopes[wrapper], self.recording, {inner})
         held = f"{AROUND}{name.removeprefix(f'{path}.' * bool(path))}"
         return held if more == "0 ops" else f"{held}, {more}"
 
@@ -143,11 +143,11 @@ class DisplayNames:
         return numbers
 
 
-def size(scope: Scope, recording: RecordedRun, without: Collection[str] = ()) -> str:
+def size(scope: Scope, recording: RecordedRun, without: Set[str] = frozenset()) -> str:
     """The contents of a scope: ``12 ops, 3 parameters``; not those of the scopes in *without*."""
     ops = parameters = 0
     for inner in ScopeMembers(recording).scopes(scope.id):
-        if not without or set(without).isdisjoint(recording.within(inner)):
+        if not without or without.isdisjoint(recording.within(inner)):
             item = recording.scopes[inner]
             module = recording.module_of(item) if item.call == 0 else None
             parameters += len(module.parameters) if module is not None else 0

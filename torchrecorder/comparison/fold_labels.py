@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from torchrecorder.comparison.kinds import ChangeKind
+from torchrecorder.comparison.kinds import ALONE, ChangeKind
 from torchrecorder.events import ValueId
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
@@ -12,9 +12,6 @@ from torchrecorder.graph.structural_hash import without_numbers
 
 Reads = Collection[tuple[str, str]]
 """Pairs of value and op."""
-
-ALONE = (ChangeKind.ADDED, ChangeKind.REMOVED)
-"""Kinds of what only one run has, of which nothing more is to be told."""
 
 NUMBERED = tuple(f"{kind.value}: " for kind in (ChangeKind.RENAMED, ChangeKind.REWIRED))
 """The beginnings of texts in which numbers are places in a list, such as *was layers.2*."""

@@ -29,6 +29,10 @@ class ChangeKind(str, Enum):
     """Another number: FLOPs, bytes, a gradient's norm."""
 
 
+ALONE = (ChangeKind.ADDED, ChangeKind.REMOVED)
+"""Kinds of what only one run has, of which nothing more is to be told."""
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """One difference.

@@ -41,6 +41,8 @@ def changed_inside(recording: ComparedRun) -> frozenset[str]:
     Not those of which only one run has all of the contents: these are no further difference.
     """
     own, found = recording.own_differences, set[str]()
+    if not own:
+        return frozenset()
     ops: Iterator[TreePlace] = ((op.id, op.scope) for op in recording.ops.values())
     scopes: Iterator[TreePlace] = ((scope.id, scope.parent) for scope in recording.scopes.values())
     for node, around in chain(ops, scopes):

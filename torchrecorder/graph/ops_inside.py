@@ -1,4 +1,4 @@
-"""The scopes and ops inside scopes, at any depth."""
+"""The scopes and ops inside scopes, at any depth, and those that ran again."""
 
 from __future__ import annotations
 
@@ -23,3 +23,8 @@ def ops_inside(recording: Relations, scopes: Iterable[ScopeId]) -> Iterator[OpId
     """The ids of all ops in *scopes*, at any depth; scope by scope, not in run order."""
     for scope in scopes_inside(recording, scopes):
         yield from (child.id for child in recording.children[scope] if isinstance(child, Op))
+
+
+def recomputed(recording: Relations) -> frozenset[OpId]:
+    """The ops that a checkpoint or custom function ran again in backward."""
+    return frozenset(op.id for op in recording.ops.values() if op.recompute)

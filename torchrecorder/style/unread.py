@@ -31,31 +31,32 @@ def unread(view: View) -> Mapping[str, str]:
     heads: dict[str, set[str]] = {}
     for arrow in view.arrows:
         heads.setdefault(arrow.tail, set()).add(arrow.head)
-    idle = (box for box in view.boxes.values() if box.id not in heads and _is_idle(view, box))
-    found = {box.id: _readers(view, box) for box in idle}
+    recording = view.recording
+    kept = {*recording.stored, *(slot.value for slot in recording.outputs)}
+    calls = {run.op for run in recording.backward_runs}
+    lasting = frozenset(
+        op.id for op in recording.ops.values()
+        if op.failed or op.writes or not op.outputs or op.id in calls
+        or not kept.isdisjoint(op.outputs)
+    )
+    boxes = [box for box in view.boxes.values() if _may_be_idle(view, box, lasting)]
+    found = {box.id: _readers(view, box) for box in boxes if box.id not in heads}
     gone = {box for box, caption in found.items() if caption == NOT_READ}
-    for box in reversed([*view.boxes.values()] if gone else []):
-        if heads.get(box.id, {box.id}) <= gone and _is_idle(view, box):
+    for box in reversed(boxes if gone else []):
+        if heads.get(box.id, {box.id}) <= gone:
             gone.add(box.id)
             found.setdefault(box.id, DEAD_END)
     return found
 
 
-def _is_idle(view: View, box: Box) -> bool:
-    """Whether *box* is not there if nothing reads its results."""
-    recording = view.recording
+def _may_be_idle(view: View, box: Box, lasting: frozenset[OpId]) -> bool:
+    """Whether *box* does nothing if no other reads its results; *lasting* ops do something."""
     if box.kind is BoxKind.INPUT:
         return True
     if box.kind not in (BoxKind.OP, BoxKind.MODULE):
         return False
-    kept = {*recording.stored, *(slot.value for slot in recording.outputs)}
-    calls = {run.op for run in recording.backward_runs}
     ops = _ops_of(view, box)
-    return bool(ops) and not any(
-        op.failed or op.writes or not op.outputs or op.id in calls
-        or not kept.isdisjoint(op.outputs)
-        for op in ops
-    )
+    return bool(ops) and lasting.isdisjoint([op.id for op in ops])
 
 
 def _ops_of(view: View, box: Box) -> list[Op]:

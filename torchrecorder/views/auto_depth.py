@@ -153,12 +153,11 @@ def _first_shown(
 
 def _with_almost_all(recording: RecordedRun) -> frozenset[ScopeId]:
     """The scopes in which almost all ops ran."""
-    inside = Counter(
-        scope for op in recording.ops.values() if op.scope is not None
-        for scope in recording.within(op.scope)
-    )
+    inside = Counter(op.scope for op in recording.ops.values())
+    for scope in reversed([*recording.scopes.values()]):  # inner ones come later
+        inside[scope.parent] += inside[scope.id]
     wanted = ALMOST_ALL * len(recording.ops)
-    return frozenset(scope for scope, count in inside.items() if count >= wanted)
+    return frozenset(scope for scope in recording.scopes if inside[scope] >= wanted)
 
 
 @dataclass(frozen=True)

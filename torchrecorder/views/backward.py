@@ -8,6 +8,7 @@ from dataclasses import replace
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import GradId, OpId, Role, ScopeId
 from torchrecorder.graph.nodes import GradNode
+from torchrecorder.graph.ops_inside import recomputed
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.collapse import Collapse
 from torchrecorder.views.auto_depth import ENOUGH
@@ -80,8 +81,7 @@ class _Backward:
     def _inside(self) -> dict[GradId, GradId]:
         """Nodes of graphs that other nodes made again and ran, as reentrant checkpoints do: each
         with the node that did, in whose box it is."""
-        nodes, ops = self.recording.grad_nodes, self.recording.ops
-        again = {op.id for op in ops.values() if op.recompute}
+        nodes, again = self.recording.grad_nodes, recomputed(self.recording)
         found = {
             grad.id: grad.made_by
             for grad in nodes.values()
