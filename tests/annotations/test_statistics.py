@@ -47,6 +47,8 @@ def test_a_module_has_the_statistics_of_its_output(name: str) -> None:
     rows = {row["name"]: row[annotation] for row in recording.table([annotation])}
     assert rows["Sequential"] == rows["2"] == pytest.approx(expected)
     assert rows["0"] == pytest.approx(statistic(model[0](x)), abs=1e-6)
+    (norm,) = (row for row in recording.table([annotation], by="op") if row["type"] == "batch_norm")
+    assert norm[annotation] == rows["0"]
     ranked = {one.name: one.number for one in recording.top(annotation)}
     assert ranked["0"] == rows["0"] and "Sequential" not in ranked
 

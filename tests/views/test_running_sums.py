@@ -99,8 +99,8 @@ def test_what_a_line_adds_and_subtracts_stay_apart() -> None:
 
     def program(x: torch.Tensor) -> torch.Tensor | int:
         total: torch.Tensor | int = 0
-        for row in x:
-            total = total + row.exp() - row.sin()
+        for row in range(5):
+            total = total + x[row] - x[row]
         return total
 
     view = view_of(torchrecorder.record(program, torch.rand(5, 3)))
