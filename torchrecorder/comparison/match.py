@@ -7,11 +7,13 @@ structure.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
+from functools import partial
 from typing import Any
 
+from torchrecorder.comparison.skeletons import Skeleton, skeletons
 from torchrecorder.comparison.wrapped import Inside, are_alike, unwrapped
 from torchrecorder.events import ModuleId, OpId, ScopeId, Slot, ValueId
 from torchrecorder.graph.align import IndexPair, align, between
@@ -74,20 +76,20 @@ class Side:
         self.inside = Inside(recording, weights)
 
 
-def _exact(side: Side, step: Scope | Op) -> Hashable:
-    """All facts about a step, except the origin of the inputs of an op."""
+def _exact(side: Side, step: Scope | Op, *, indices: bool = True) -> Hashable:
+    """All facts about a step, except the origin of the inputs of an op; the *indices* of modules in
+    containers too, or not."""
     if isinstance(step, Op):
         shapes = tuple(side.recording.values[output].shape for output in step.outputs)
         return step.qualname, step.arguments, len(step.inputs), shapes
-    return step.kind, step.name, side.structures[step.id]
+    return step.kind, step.name if indices else _unnumbered(step), side.structures[step.id]
 
 
-def _made_of(side: Side, step: Scope | Op) -> Hashable:
-    """The structure of a scope; indices in a container do not count, because insertions shift
-    them."""
+def _made_of(side: Side, step: Scope | Op, *, indices: bool = True) -> Hashable:
+    """The structure of a scope without its shapes."""
     if isinstance(step, Op):
         return step.qualname, step.arguments
-    name = "" if step.name.isdigit() else step.name
+    name = step.name if indices else _unnumbered(step)
     return step.kind, name, side.skeletons[step.id].digest
 
 
@@ -98,15 +100,28 @@ def _named(side: Side, step: Scope | Op) -> Hashable:
 def _roughly(side: Side, step: Scope | Op) -> Hashable:
     if isinstance(step, Op):
         return step.qualname
-    return (step.kind, step.cls) if step.name.isdigit() else (step.kind, "", step.name)
+    name = _unnumbered(step)
+    return step.kind, "" if name == step.name else step.cls, name
 
 
 def _placed(side: Side, step: Scope | Op) -> Hashable:
     return step.id if isinstance(step, Op) else (step.kind, step.name)
 
 
-TIERS: tuple[StepKey, ...] = (_exact, _made_of, _named, _roughly, _placed)
-"""Keys that must be equal for two steps to match, from strict to loose."""
+TIERS: tuple[tuple[StepKey, ...], ...] = (
+    (_exact, partial(_exact, indices=False)),
+    (_made_of, partial(_made_of, indices=False)),
+    (_named,),
+    (_roughly,),
+    (_placed,),
+)
+"""Keys that must be equal for two steps to match, from strict to loose. Of those of one tier the
+first counts by which the most steps match: insertions shift the indices in a container."""
+
+
+def _unnumbered(scope: Scope) -> str:
+    """The name without the indices in containers: `layers.` of `layers.3`."""
+    return "".join(part for part in re.split(r"(\.)", scope.name) if not part.isdigit())
 
 
 class _OneToOne:
@@ -198,16 +213,22 @@ class _Matcher:
     def _aligned(self, a: Sequence[Scope | Op], b: Sequence[Scope | Op]) -> list[IndexPair]:
         """Pairs of places in their common order, tier by tier."""
         pairs: list[IndexPair] = []
-        for key in TIERS:
+        for keys in TIERS:
             for left, right in list(between(pairs, len(a), len(b))):
                 if left and right:
-                    keys = [key(self.a, a[i]) for i in left], [key(self.b, b[j]) for j in right]
-                    pairs.extend((left[i], right[j]) for i, j in align(*keys))
+                    parts = [a[i] for i in left], [b[j] for j in right]
+                    found = max((self._equal(key, *parts) for key in keys), key=len)
+                    pairs.extend((left[i], right[j]) for i, j in found)
             pairs.sort()
         for left, right in list(between(pairs, len(a), len(b))):
             if len(left) == len(right) == 1 and self._is_replaced(a[left[0]], b[right[0]]):
                 pairs.append((left[0], right[0]))
         return sorted(pairs)
+
+    def _equal(
+        self, key: StepKey, a: Sequence[Scope | Op], b: Sequence[Scope | Op]
+    ) -> list[IndexPair]:
+        return align([key(self.a, step) for step in a], [key(self.b, step) for step in b])
 
     def _is_replaced(self, a: Scope | Op, b: Scope | Op) -> bool:
         """Whether one of two steps between the same others is in the place of the other: any op, or
@@ -332,48 +353,3 @@ def _free(steps: Iterable[Scope | Op], taken: Mapping[ScopeId, ScopeId]) -> list
 
 def _seen(value: Value) -> Hashable:
     return value.role, value.names, value.shape, value.dtype, value.kind
-
-
-@dataclass(frozen=True, slots=True)
-class Skeleton:
-    """The structure of one scope, without the shapes of its tensors.
-
-    Attributes:
-        digest: Equal for scopes with the same classes, hyperparameters and functions
-            inside, in the same order.
-        weights: The number of parameters of the modules in it.
-        scopes: The number of scopes in it, with itself.
-    """
-
-    digest: str
-    weights: int
-    scopes: int
-
-
-def skeletons(recording: RecordedRun) -> Mapping[ScopeId, Skeleton]:
-    """The skeleton of every scope, computed from the end: children come later in a run."""
-    found: dict[ScopeId, Skeleton] = {}
-    for scope in reversed(list(recording.scopes.values())):
-        digest = blake2b(digest_size=16)
-        for part in _parts(recording, scope, found):
-            digest.update(repr(part).encode("utf-8", "backslashreplace"))
-        module = recording.module_of(scope)
-        weights = len(module.parameters) if module is not None else 0
-        steps = recording.children[scope.id]
-        inside = [found[child.id] for child in steps if isinstance(child, Scope)]
-        weights += sum(child.weights for child in inside)
-        scopes = 1 + sum(child.scopes for child in inside)
-        found[scope.id] = Skeleton(digest.hexdigest(), weights, scopes)
-    return found
-
-
-def _parts(
-    recording: RecordedRun, scope: Scope, skeletons: Mapping[ScopeId, Skeleton]
-) -> Iterator[tuple[Any, ...]]:
-    module = recording.module_of(scope)
-    yield scope.kind.value, scope.cls, module.detail if module is not None else ""
-    for step in recording.children[scope.id]:
-        if isinstance(step, Op):
-            yield step.kind.value, step.qualname
-        else:
-            yield step.name, skeletons[step.id].digest
