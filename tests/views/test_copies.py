@@ -54,6 +54,19 @@ def test_copies_that_are_only_kept() -> None:
     ]
 
 
+def test_parts_of_which_only_the_shape_is_read() -> None:
+    """As in ``x[0].shape``; a part that is a number for Python neither. What is forgotten, such as
+    the result of ``transpose``, is drawn."""
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        x.transpose(0, 1)
+        rows, first = x[0].shape[0], x[0, 0].item()
+        return x * rows * (first > 0)
+
+    assert shown(torchrecorder.record(program, torch.ones(2, 3))) == ["transpose", "mul", "mul"]
+    assert "getitem" in shown(torchrecorder.record(program, torch.ones(2, 3)), queries=True)
+
+
 def test_copies_of_a_line_that_an_operation_reads_elsewhere() -> None:
     """The last state of a loop is not read, but those before are: its round is like the others."""
     cell = nn.Sequential(nn.Linear(4, 4), nn.Tanh())

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence, Set
 from torchrecorder.events import OpId, OpKind, ValueId
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.views.quiet_ops import RESHAPES, is_pass, is_query
+from torchrecorder.views.quiet_ops import RESHAPES, is_part, is_pass, is_query
 
 KEPT = frozenset(("clone", "data", "detach"))
 """Ops whose result is the same tensor, for later, or for what it says of its shape and device."""
@@ -19,19 +19,19 @@ COPIES = frozenset(("bfloat16", "cpu", "double", "float", "half", "to", *KEPT))
 def copies(
     recording: RecordedRun, needed: Collection[OpId | None] = (), hidden: Collection[OpId] = ()
 ) -> frozenset[OpId]:
-    """The ops that only copy a tensor, of which then nothing is read but numbers for Python.
+    """The ops that only copy a tensor or a part of it, if nothing then reads more than numbers.
 
-    Such as ``loss.detach().cpu()`` before ``item``, and losses that a program keeps in a list. With
-    them are tensors made of numbers that only an ``if`` of Python compares. All ops of a line of
-    the program are among them or none: in the last round of a loop, nothing may read what the
-    others pass on.
+    Such as ``loss.detach().cpu()`` before ``item``, losses that a program keeps in a list, and
+    ``x[0]`` in ``x[0].shape``. With them are tensors made of numbers that only an ``if`` of Python
+    compares. All ops of a line of the program are among them or none: in the last round of a loop,
+    nothing may read what the others pass on.
 
     *needed* ops return no tensor and are drawn all the same; *hidden* ops are not drawn.
     """
     given = {slot.value for slot in recording.outputs}
     able = [
         op for op in recording.ops.values()
-        if (is_copy(op) or not op.inputs) and _may_hide(op, given)
+        if (is_copy(op) or is_part(op) or not op.inputs) and _may_hide(op, given)
     ]
     readers = {op.id: _readers(recording, op) for op in able}
     lines = {op.id: (op.source, op.name) for op in able}
@@ -40,7 +40,7 @@ def copies(
     def is_seen(op: Op) -> bool:
         """Whether something that is drawn reads *op*, or nothing does."""
         if not readers[op.id]:
-            return op.name not in KEPT
+            return op.name not in KEPT and not is_part(op)
         shown = (reader for reader in readers[op.id] if reader.id not in hidden)
         return any(
             not op.inputs or lines.get(reader.id) not in quiet and not _is_quiet(reader, needed)

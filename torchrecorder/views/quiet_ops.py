@@ -53,7 +53,7 @@ def comparisons(
         op = ops[producer] if producer is not None else None
         if op is None or op.id in found or op.failed or op.writes:
             continue
-        part = (is_reshape(op) or op.name in PARTS) and len(op.inputs) == 1
+        part = is_reshape(op) and len(op.inputs) == 1 or is_part(op)
         if any(not part and values[item].dtype != "bool" or item in given for item in op.outputs):
             continue
         readers = {read for item in op.outputs for read in recording.consumers.get(item, ())}
@@ -81,6 +81,11 @@ def idle_loads(recording: RecordedRun) -> frozenset[OpId]:
 def is_send(op: Op) -> bool:
     """Whether it only sends a tensor to another process."""
     return op.name in ("send", "isend") and op.qualname.startswith("torch.distributed.")
+
+
+def is_part(op: Op) -> bool:
+    """Whether it returns a part of a tensor, which no other tensor selects."""
+    return op.name in PARTS and len(op.inputs) == 1
 
 
 def is_reshape(op: Op) -> bool:
