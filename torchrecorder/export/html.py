@@ -19,6 +19,8 @@ from torchrecorder.option_table import Checked, documented
 from torchrecorder.style.style import Style
 from torchrecorder.views.view import View
 
+STYLES = ("page.css", "cost_table.css")
+
 SCRIPTS = (
     "elements.js",
     "nesting.js",
@@ -96,7 +98,7 @@ class Html(Checked):
 def page(data: dict[str, Any]) -> str:
     """The page that shows *data*."""
     scripts = [_lean(_asset(name)) for name in SCRIPTS]
-    css = _lean(_asset("page.css"))
+    css = "".join(_lean(_asset(name)) for name in STYLES)
     return _template().render(  # type: ignore[no-any-return]
         name=printable(data["name"]),
         theme=data["theme"],
