@@ -79,6 +79,61 @@ def test_a_closed_module_says_what_differs_in_it(tmp_path: Path) -> None:
     assert found["layers.2: Layer"] == "32 → 48 params | added bias"
 
 
+def test_numbered_modules_are_named_with_the_module_around_them(tmp_path: Path) -> None:
+    """Where that is not the one whose box names them."""
+    def run(act: nn.Module) -> Recording:
+        class Block(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.body = nn.Sequential(nn.Linear(4, 4), act)
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                return self.body(x)  # type: ignore[no-any-return]
+
+        return recorded(Block())
+
+    before, after = run(nn.ReLU()), run(nn.GELU())
+    assert labels(tmp_path, before, after, depth=2)["0: Block"].endswith("body.1: ReLU → GELU")
+    found = labels(tmp_path, before, after, depth=3)
+    assert found["body: Sequential"].endswith("1: ReLU → GELU")
+    assert "body.1" not in found["body: Sequential"]
+
+
+def test_another_type_of_a_result_is_told(tmp_path: Path) -> None:
+    """With the type; another shape without it."""
+    def run(shape: tuple[int, ...], dtype: str) -> Recording:
+        builder = Builder("Net")
+        with builder.scope("Net"), builder.scope("pool", "Pool"):
+            x = builder.op("pool", builder.input("x"), shape=shape, dtype=dtype)
+            builder.op("to", x, arguments=(("dtype", "int"),))
+        return builder.recording()
+
+    for depth, name in ((1, "pool: Pool"), (2, "pool")):
+        found = labels(tmp_path, run((4, 4), "float32"), run((4, 2), "float32"), depth=depth)
+        assert "4×4" in found[name] and "float32" not in found[name]
+        found = labels(tmp_path, run((4, 4), "float32"), run((4, 4), "float64"), depth=depth)
+        assert "float32" in found[name]
+
+
+def test_what_an_operation_reads_instead_is_told_if_it_is_short(tmp_path: Path) -> None:
+    """On its box, and on that of the module around it; the text has the long ones."""
+    def run(name: str, reads: int) -> Recording:
+        builder = Builder("Net")
+        with builder.scope("Net"):
+            x = builder.input("x")
+            with builder.scope("part", "Part"):
+                made = [x, builder.op(name, x)]
+                builder.op("sum", made[reads])
+                builder.op("exp", made[1])
+        return builder.recording()
+
+    for depth, box in ((1, "part: Part"), (2, "sum")):
+        found = labels(tmp_path, run("relu", 1), run("relu", 0), depth=depth)
+        assert "reads x, not part: relu" in found[box]
+        long = "a_function_with_a_long_name"
+        assert "reads" not in labels(tmp_path, run(long, 1), run(long, 0), depth=depth)[box]
+
+
 def test_a_number_of_blocks_is_told_before_and_after(tmp_path: Path) -> None:
     """With the parameters, whichever of both has more; what was added is not told again."""
     def blocks(number: int) -> Recording:

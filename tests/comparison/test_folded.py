@@ -108,6 +108,30 @@ def test_a_comparison_folds_unless_asked(tmp_path: Path) -> None:
     assert "×3" not in both.render(tmp_path / "both.dot", fold=False).read_text(encoding="utf-8")
 
 
+def _scaled(sizes: Sequence[int], buffers: Sequence[int]) -> Recording:
+    """Layers that read a scale of the model, and have a buffer that no operation reads."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        scales = [run.parameter(f"scale_{place}", (size,)) for place, size in enumerate(sizes)]
+        for place, size in enumerate(buffers):
+            with run.scope(f"layers.{place}", "Layer"):
+                run.buffer("steps", (size,))
+                with run.scope("act", "ReLU"):
+                    x = run.op("relu", x)
+                x = run.op("mul", x, scales[place])
+    return run.recording()
+
+
+def test_a_layer_whose_weights_differ_is_alone() -> None:
+    """Weights of other modules that it reads, and its own that nothing reads."""
+    before = _scaled([1] * 5, [1] * 5)
+    assert shown(folded(before, _scaled([1] * 5, [1] * 5), depth=1)) == ["layers.0 ×5"]
+    alone = ["layers.0 ×2", "layers.2 ×1", "layers.3 ×2"]
+    assert shown(folded(before, _scaled([1, 1, 7, 1, 1], [1] * 5), depth=1)) == alone
+    assert shown(folded(before, _scaled([1] * 5, [1, 1, 7, 1, 1]), depth=1)) == alone
+
+
 @settings(max_examples=60, deadline=None)
 @given(MODELS, MODELS, st.sampled_from([True, "similar"]))
 def test_no_fold_hides_a_difference(

@@ -144,6 +144,25 @@ def test_another_layer_of_the_same_class_is_no_wrapped_one() -> None:
     )
 
 
+@pytest.mark.parametrize(("inner", "is_same"), [("ab", True), ("axy", True), ("xyz", False)])
+def test_a_model_in_a_wrapper_is_known_by_half_of_what_is_in_it(inner: str, is_same: bool) -> None:
+    """By the names of the smaller of both: one of two is enough."""
+    def run(names: str, *, wrapped: bool) -> Recording:
+        build = Builder("Net")
+        with build.scope("Wrapper", "Wrapper") if wrapped else ExitStack():
+            with build.scope("module" if wrapped else "Net", "Net"):
+                x = build.input("x")
+                for name in names:
+                    with build.scope(name, "Linear"):
+                        x = build.op("linear", x, build.parameter("weight"))
+        return build.recording()
+
+    before, after = run("ab", wrapped=False), run(inner, wrapped=True)
+    found = {(before.scopes[one].cls, after.scopes[other].path)
+             for one, other in match(before, after).scopes.items()}
+    assert (("Net", "module") in found) is is_same
+
+
 def test_modules_that_are_never_called_are_known_in_a_wrapper() -> None:
     """By their paths from the module around them on."""
     before = _with_idle(model(), "head", "layers.0.drop")

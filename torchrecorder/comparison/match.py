@@ -108,9 +108,11 @@ def _placed(side: Side, step: Scope | Op) -> Hashable:
     return step.id if isinstance(step, Op) else (step.kind, step.name)
 
 
+_structure: StepKey = partial(_made_of, indices=False)
+
 TIERS: tuple[tuple[StepKey, ...], ...] = (
     (_exact, partial(_exact, indices=False)),
-    (_made_of, partial(_made_of, indices=False)),
+    (_made_of, _structure),
     (_named,),
     (_roughly,),
     (_placed,),
@@ -243,7 +245,7 @@ class _Matcher:
         """Scopes in another order, matched by name and class, then by their contents."""
         left = [item for item in a if isinstance(item, Scope)]
         right = [item for item in b if isinstance(item, Scope)]
-        for key in (_named, _made_of):
+        for key in (_named, _structure):
             places: dict[Hashable, list[Scope]] = {}
             for entry in reversed(right):
                 places.setdefault(key(self.b, entry), []).append(entry)

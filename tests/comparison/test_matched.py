@@ -1,0 +1,112 @@
+"""Which modules of two recordings correspond: by number, by what they are, or elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+
+import pytest
+
+from torchrecorder.comparison.compare import compare
+from torchrecorder.comparison.kinds import ChangeKind
+from torchrecorder.comparison.match import match
+from torchrecorder.recording import Recording
+from torchrecorder.testing import Builder
+
+
+def _run(*names: str, container: str = "ModuleList", width: int = 4) -> Recording:
+    """A chain of blocks of these classes, in a container that runs or in one that does not."""
+    builder = Builder("Net")
+    with builder.scope("Net"):
+        x = builder.input("x", (2, width))
+        with builder.scope("body", container) if container == "Sequential" else nullcontext():
+            before = "" if container == "Sequential" else "body."
+            for place, cls in enumerate(names):
+                with builder.scope(f"{before}{place}", cls):
+                    with builder.scope("norm", "LayerNorm"):
+                        x = builder.op("layer_norm", x, shape=(2, width))
+                    x = builder.op(cls.lower(), x, shape=(2, width))
+    return builder.recording()
+
+
+@pytest.mark.parametrize("container", ["Sequential", "ModuleList"])
+def test_a_module_inserted_among_numbered_siblings(container: str) -> None:
+    """It is added, and equal modules after it are renamed; it does not replace the module that had
+    its number."""
+    found = compare(
+        _run("Block", "Block", "Block", container=container),
+        _run("Block", "Adapter", "Block", "Block", container=container),
+    )
+    kinds = [(change.kind, change.where) for change in found.changes]
+    assert (ChangeKind.ADDED, "body.1 (Adapter)") in kinds
+    assert [where for kind, where in kinds if kind is ChangeKind.RENAMED] == ["body.2", "body.3"]
+    assert {kind for kind, _ in kinds} == {
+        ChangeKind.ADDED, ChangeKind.RENAMED, ChangeKind.REWIRED
+    }
+
+
+@pytest.mark.parametrize("width", [4, 8])
+def test_another_class_in_the_same_place_is_replaced(width: int) -> None:
+    """Where as many siblings match by number as in any other way, those with one number do, also if
+    all shapes differ."""
+    found = compare(_run("Block", "Block", "Block"), _run("Adapter", "Block", "Block", width=width))
+    kinds = [(change.kind, change.where) for change in found.changes]
+    assert (ChangeKind.REPLACED, "body.0") in kinds
+    assert not {ChangeKind.ADDED, ChangeKind.REMOVED, ChangeKind.RENAMED} & {k for k, _ in kinds}
+
+
+def test_numbered_modules_in_another_order_are_the_same() -> None:
+    """None is added or removed: one has another number, and both read something else."""
+    kinds = {change.kind for change in compare(_run("A", "B"), _run("B", "A")).changes}
+    assert kinds <= {ChangeKind.RENAMED, ChangeKind.REWIRED}
+
+
+Parts = Sequence[tuple[str, "str | Parts"]]
+"""Names of modules, each with its class, or with the modules in it."""
+
+
+def _tree(parts: Parts) -> Recording:
+    """Modules in modules, in a chain; those of the class Linear have a weight."""
+    builder = Builder("Net")
+
+    def run(x: str, parts: Parts) -> str:
+        for name, inner in parts:
+            with builder.scope(name, inner if isinstance(inner, str) else "Block"):
+                if not isinstance(inner, str):
+                    x = run(x, inner)
+                elif inner == "Linear":
+                    x = builder.op("linear", x, builder.parameter("weight", (4, 4)), shape=(2, 4))
+                else:
+                    x = builder.op(inner.lower(), x, shape=(2, 4))
+        return x
+
+    with builder.scope("Net"):
+        run(builder.input("x", (2, 4)), parts)
+    return builder.recording()
+
+
+def _pairs(before: Parts, after: Parts) -> set[tuple[str, str]]:
+    """The paths of the modules that correspond."""
+    left, right = _tree(before), _tree(after)
+    return {(left.scopes[one].path, right.scopes[other].path)
+            for one, other in match(left, right).scopes.items()}
+
+
+def test_a_block_that_moved_is_found_with_all_that_is_in_it() -> None:
+    """The block first: a layer in it does not match the same layer elsewhere."""
+    for block in ([("fc", "Linear"), ("act", "ReLU")], [("fc", "Linear"), ("out", "Linear")]):
+        found = _pairs(
+            [("one", block), ("last", "Tanh")],
+            [("last", "Tanh"), ("new", [("a", "Linear"), ("b", [("c", "ReLU"), ("two", block)])])],
+        )
+        assert ("one", "new.b.two") in found
+        assert {(f"one.{name}", f"new.b.two.{name}") for name, _ in block} <= found
+
+
+def test_what_moved_without_weights_is_no_match() -> None:
+    """Any activation is like any other: it is removed here and added there."""
+    found = _pairs(
+        [("one", [("act", "ReLU")]), ("last", "Tanh")],
+        [("last", "Tanh"), ("new", [("fc", "Linear"), ("two", [("act", "ReLU")])])],
+    )
+    assert {one for one, _ in found} == {"", "last"}
