@@ -123,13 +123,13 @@ def _scaled(sizes: Sequence[int], buffers: Sequence[int]) -> Recording:
     return run.recording()
 
 
-def test_a_layer_whose_weights_differ_is_alone() -> None:
+def test_a_layer_whose_weights_were_others_is_alone() -> None:
     """Weights of other modules that it reads, and its own that nothing reads."""
-    before = _scaled([1] * 5, [1] * 5)
-    assert shown(folded(before, _scaled([1] * 5, [1] * 5), depth=1)) == ["layers.0 ×5"]
+    after = _scaled([1] * 5, [1] * 5)
+    assert shown(folded(_scaled([1] * 5, [1] * 5), after, depth=1)) == ["layers.0 ×5"]
     alone = ["layers.0 ×2", "layers.2 ×1", "layers.3 ×2"]
-    assert shown(folded(before, _scaled([1, 1, 7, 1, 1], [1] * 5), depth=1)) == alone
-    assert shown(folded(before, _scaled([1] * 5, [1, 1, 7, 1, 1]), depth=1)) == alone
+    assert shown(folded(_scaled([1, 1, 7, 1, 1], [1] * 5), after, depth=1)) == alone
+    assert shown(folded(_scaled([1] * 5, [1, 1, 7, 1, 1]), after, depth=1)) == alone
 
 
 @settings(max_examples=60, deadline=None)

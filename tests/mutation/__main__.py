@@ -130,7 +130,8 @@ def _unknown(keys: set[str], paths: list[str], found: list[Mutant]) -> list[str]
 
 def _run(copy: Path, chosen: list[Mutant], seconds: float) -> dict[Mutant, str | None]:
     """For each mutant, the test that notices it: empty if none does, None if none runs it."""
-    tests, imported = coverage_store.load(COVERAGE), coverage_store.imported(COVERAGE)
+    measured, imported = coverage_store.load(COVERAGE), coverage_store.imported(COVERAGE)
+    tests = [test for test in measured if (copy / test.name.partition("::")[0]).exists()]
     trials = [_trial(mutant, tests, imported, seconds) for mutant in chosen]
     given, results = copy / "trials", copy / "results"
     given.write_text("\n".join(json.dumps(trial) for trial in trials), encoding="utf-8")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from torchrecorder.comparison.kinds import ALONE, ChangeKind
-from torchrecorder.events import ValueId
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.structural_hash import without_numbers
@@ -56,19 +55,10 @@ def _own(mark: ChangeKind, notes: Sequence[str]) -> str:
 def _read(
     op: Op, both: RecordedRun, labels: Mapping[str, str], removed: Reads, added: Reads
 ) -> Iterator[str]:
-    """The differences of the inputs and constants of an op, of weights of modules that it is not
-    in, and of where it reads."""
+    """The differences of the inputs, constants and weights of an op, and of where it reads."""
     for name, value in op.inputs:
-        if value in labels and not _is_made_or_held(value, op, both):
+        if value in labels and both.values[value].producer is None:
             yield f"{name} {labels[value]}"
         for kind, pairs in (("removed", removed), ("added", added)):
             if (value, op.id) in pairs:
                 yield f"{name} {kind}"
-
-
-def _is_made_or_held(value: ValueId, op: Op, both: RecordedRun) -> bool:
-    """Whether an op made a value, or a module around *op* has it as a weight."""
-    if both.values[value].producer is not None:
-        return True
-    modules = (both.module_of(both.scopes[scope]) for scope in both.within(op.scope))
-    return any(slot.value == value for module in modules if module for slot in module.stored)
