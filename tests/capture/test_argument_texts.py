@@ -134,7 +134,20 @@ def test_tensors_in_slices_are_read(place: str) -> None:
     prefix, around = ("0", "{}") if place == "alone" else ("0.1", "(..., {})")
     assert [name for name, _ in tensors] == [f"{prefix}.start", f"{prefix}.step"]
     assert tensors[0][1] is start and tensors[1][1] is step
-    assert plain == {"0": around.format("…::…")}
+    assert plain == {"0": around.format("tensor::tensor")}
+
+
+def test_lists_and_tensors_in_an_index_are_told() -> None:
+    """Lists with their numbers, in brackets as in the program; tensors as inputs of the operation.
+    A list of tensors is no index, and has no text."""
+    mask = torch.tensor([True, False])
+    assert text((slice(None), [3, 1])) == "(:, [3, 1])"
+    assert text(((1, 0), ...)) == "((1, 0), ...)"
+    assert text(([0], [1])) == "([0], [1])"
+    tensors, plain = sort((slice(None), mask))
+    assert [name for name, _ in tensors] == ["0.1"] and plain == {"0": "(:, tensor)"}
+    assert sort([mask, mask])[1] == {}
+    assert text(([0], [list(range(20))])) is None
 
 
 def test_a_window_at_a_random_place_has_lines_from_what_places_it() -> None:

@@ -71,20 +71,31 @@ def _sort(
 
 
 def _is_plain(value: Any) -> bool:
-    items = value.values() if isinstance(value, dict) else value
-    return len(value) <= 16 and all(isinstance(item, _PLAIN) or item is None for item in items)
+    """Whether *value* is short and has no other objects; tensors only if it is an index of several
+    dimensions, such as ``x[:, mask]``."""
+    items = tuple(value.values() if isinstance(value, dict) else value)
+    if len(items) > 16:
+        return False
+    is_index = any(isinstance(item, (slice, type(Ellipsis))) for item in items)
+    return all(
+        isinstance(item, _PLAIN) or item is None or is_index and isinstance(item, Tensor)
+        or isinstance(item, (tuple, list)) and _is_plain(item)
+        for item in items
+    )
 
 
-def _text(value: Any) -> str:
+def _text(value: Any, *, nested: bool = False) -> str:
     if isinstance(value, (tuple, list)):
-        if all(type(item) in _NUMBERS for item in value):
+        is_list = nested and isinstance(value, list)
+        if not is_list and all(type(item) in _NUMBERS for item in value):
             return repr(tuple(value))
-        text = "(" + ", ".join(_text(item) for item in value) + ")"
+        text = ", ".join(_text(item, nested=True) for item in value)
+        text = f"[{text}]" if is_list else f"({text})"
     elif isinstance(value, slice):
         ends = ["" if item is None else _text(item) for item in (value.start, value.stop)]
         text = ":".join(ends) + ("" if value.step is None else f":{_text(value.step)}")
-    elif isinstance(value, Tensor):  # an end of a slice, which is an input of the call
-        text = "…"
+    elif isinstance(value, Tensor):  # an index or an end of a slice: an input of the call
+        text = "tensor"
     elif isinstance(value, (torch.dtype, torch.device)):
         text = str(value).removeprefix("torch.")
     else:
