@@ -33,7 +33,7 @@ from torchrecorder.capture.probes.probes import Extras, Started
 from torchrecorder.capture.probes.saved import SavedTensors
 from torchrecorder.capture.running import Running
 from torchrecorder.capture.state.force_eager import RunEagerly
-from torchrecorder.capture.state.recursion_limit import RaisedRecursionLimit
+from torchrecorder.capture.state.shared import RaisedRecursionLimit
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.shared_values import SharedValues
 from torchrecorder.capture.tensors.tensor_table import Values

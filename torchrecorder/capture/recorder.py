@@ -22,7 +22,7 @@ from torchrecorder.capture.failures import attach, explain, explain_cause
 from torchrecorder.capture.hooks.recorded_threads import RecordedThreads
 from torchrecorder.capture.instruments import of_model
 from torchrecorder.capture.internals.access import DisableTorchFunction, compiled_from, get_frame
-from torchrecorder.capture.internals.inductor import tracks_kernels
+from torchrecorder.capture.internals.compiler import tracks_kernels
 from torchrecorder.capture.internals.module_calls import has_own_call, runs_hooks
 from torchrecorder.capture.live import Live
 from torchrecorder.capture.probes.probes import INDUCTOR, Compiled, Extras

@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from torchrecorder.build import Event
-from torchrecorder.capture.observer import Observer
-from torchrecorder.capture.scope import OpenScope
+from torchrecorder.capture.scope import Observer, OpenScope
 from torchrecorder.capture.state.own_task import OwnTask
 from torchrecorder.events import (
     FunctionId,
