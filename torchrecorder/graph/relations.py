@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from torchrecorder.events import OpId, Role, ScopeId, Slot, ValueId
@@ -45,3 +45,24 @@ class Relations(Tables, Protocol):
 
     def module_of(self, scope: Scope) -> Module | None: ...
     def within(self, scope: ScopeId | None) -> tuple[ScopeId, ...]: ...
+
+
+def scopes_inside(recording: Relations, scopes: Iterable[ScopeId]) -> Iterator[ScopeId]:
+    """*scopes* and all scopes in them, at any depth; not in run order."""
+    waiting = list(scopes)
+    while waiting:
+        scope = waiting.pop()
+        yield scope
+        inner = recording.children.get(scope, ())
+        waiting.extend(child.id for child in inner if not isinstance(child, Op))
+
+
+def ops_inside(recording: Relations, scopes: Iterable[ScopeId]) -> Iterator[OpId]:
+    """The ids of all ops in *scopes*, at any depth; scope by scope, not in run order."""
+    for scope in scopes_inside(recording, scopes):
+        yield from (child.id for child in recording.children[scope] if isinstance(child, Op))
+
+
+def recomputed(recording: Relations) -> frozenset[OpId]:
+    """The ops that a checkpoint or custom function ran again in backward."""
+    return frozenset(op.id for op in recording.ops.values() if op.recompute)
