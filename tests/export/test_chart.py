@@ -20,12 +20,12 @@ from torchrecorder.export.line_chart import (
     NAMED,
     NAMES_AT,
     OTHERS,
+    PAPER,
     SPACING,
     TOP,
     LineChart,
     common_parent,
 )
-from torchrecorder.export.chart_svg import PAPER
 from torchrecorder.layout.measure import text_width
 from torchrecorder.style.color import READABLE, contrast
 

@@ -29,8 +29,7 @@ from torchrecorder.capture.probes.probes import INDUCTOR, Compiled, Extras
 from torchrecorder.capture.probes.profiled import is_done, slices_of
 from torchrecorder.capture.probes.statistics import Choice
 from torchrecorder.capture.running import Running
-from torchrecorder.capture.state.own_task import OTHER_TASKS
-from torchrecorder.capture.tape import Tape
+from torchrecorder.capture.tape import OTHER_TASKS, Tape
 from torchrecorder.checks import FLAG, TEXT, Check, advised, check_one, warn
 from torchrecorder.errors import InvalidArgument, Notice, RecorderInUse
 from torchrecorder.events import Lost

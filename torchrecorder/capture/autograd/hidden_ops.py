@@ -41,31 +41,27 @@ class Unseen(NamedTuple):
     taken_by: list[Op]
 
 
-class FunctionInsides:
-    """Finds what was recorded inside of the custom functions of a run."""
+def last_inside(tape: Tape, name: str) -> FunctionInside | None:
+    """The inside of the last call of the custom function with this name; None if nothing was
+    recorded."""
+    found = tape.last_functions.get(name)
+    return None if found is None else FunctionInside(found[0], _ops_inside(tape, *found))
 
-    def __init__(self, tape: Tape) -> None:
-        self.tape = tape
 
-    def last(self, name: str) -> FunctionInside | None:
-        """The last call of the custom function with this name; None if nothing was recorded."""
-        found = self.tape.last_functions.get(name)
-        return None if found is None else FunctionInside(found[0], self._ops_inside(*found))
-
-    def _ops_inside(self, function: ScopeId, place: int) -> list[Op]:
-        """The ops in the scope of a function, which was opened at a *place* among the events."""
-        inside, ops = {function}, dict[OpId, Op]()
-        events = self.tape.events
-        for event in map(events.__getitem__, range(place, len(events))):
-            if isinstance(event, Scope):
-                if event.parent in inside:
-                    inside.add(event.id)
-            elif isinstance(event, Op):
-                if event.scope in inside:
-                    ops[event.id] = event
-            elif isinstance(event, ScopeLeft) and event.scope == function:
-                break
-        return [*ops.values()]
+def _ops_inside(tape: Tape, function: ScopeId, place: int) -> list[Op]:
+    """The ops in the scope of a function, which was opened at a *place* among the events."""
+    inside, ops = {function}, dict[OpId, Op]()
+    events = tape.events
+    for event in map(events.__getitem__, range(place, len(events))):
+        if isinstance(event, Scope):
+            if event.parent in inside:
+                inside.add(event.id)
+        elif isinstance(event, Op):
+            if event.scope in inside:
+                ops[event.id] = event
+        elif isinstance(event, ScopeLeft) and event.scope == function:
+            break
+    return [*ops.values()]
 
 
 class FunctionInside:
@@ -147,7 +143,6 @@ class HiddenOps:
 
     def __init__(self, nodes: KnownNodes) -> None:
         self.nodes = nodes
-        self.insides = FunctionInsides(nodes.tape)
         self._rows: dict[ScopeId, Op] = {}  # what custom functions computed unseen
         self._claimed: set[ScopeId] = set()  # the insides of those that have a node
 
@@ -182,7 +177,7 @@ class HiddenOps:
         nodes, node = self.nodes, tensor.grad_fn
         assert node is not None
         name = op_name(name_of(node))
-        inside = self.insides.last(name)
+        inside = last_inside(self.nodes.tape, name)
         following = nodes.following(node.next_functions) if inside is not None else None
         if inside is None or following is None:
             return None
@@ -227,7 +222,7 @@ class HiddenOps:
         """Write the hidden op of a *node* that leads to *following*."""
         nodes, name, scope = self.nodes, op_name(name_of(node)), None
         read = [self._value_of(edge) for edge in following if edge is not None]
-        inside = self.insides.last(name) if isinstance(node, BackwardCFunction) else None
+        inside = last_inside(self.nodes.tape, name) if isinstance(node, BackwardCFunction) else None
         if inside is not None and inside.scope not in self._claimed:
             read, scope = inside.read_unseen(read), inside.scope
             self._claimed.add(scope)
