@@ -9,16 +9,16 @@ that the function was given, as far as the recorded ops tell, but autograd says 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from torch import Tensor
 from torch.autograd.function import BackwardCFunction
 
 from torchrecorder.capture.autograd.node_facts import name_of, op_name, output_facts
+from torchrecorder.capture.autograd.thread_nodes import Walk
 from torchrecorder.capture.modes.op_schema import LEAVES_UNSET
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.entries import Entry
-from torchrecorder.capture.tensors.tensor_table import Values
 from torchrecorder.events import GradEdge, GradId, OpId, Role, ScopeId, ScopeLeft, Slot, ValueId
 from torchrecorder.graph.nodes import Op, Scope, Value
 
@@ -122,26 +122,10 @@ class FunctionInside:
         return found
 
 
-class KnownNodes(Protocol):
-    """The known grad nodes; implemented and explained by `AutogradWalk`."""
-
-    tape: Tape
-    values: Values
-    made: dict[GradEdge, ValueId]
-    owners: dict[GradId, OpId]
-
-    def edge(
-        self, node: Any, index: int, owner: OpId | None, scope: ScopeId | None = None
-    ) -> GradEdge: ...
-    def meet(self, node: Any) -> None: ...
-    def made_in_pass(self, node: Any) -> bool: ...
-    def following(self, parents: Any) -> tuple[GradEdge | None, ...] | None: ...
-
-
 class HiddenOps:
     """Writes hidden ops for grad nodes, with values from autograd's metadata."""
 
-    def __init__(self, nodes: KnownNodes) -> None:
+    def __init__(self, nodes: Walk) -> None:
         self.nodes = nodes
         self._rows: dict[ScopeId, Op] = {}  # what custom functions computed unseen
         self._claimed: set[ScopeId] = set()  # the insides of those that have a node
