@@ -15,8 +15,7 @@ import torch
 
 import torchrecorder
 from torchrecorder import errors
-from torchrecorder.capture.record import record
-from torchrecorder.capture.signatures import InputOptions
+from torchrecorder.capture.record import InputOptions, record
 from torchrecorder.export import EXPORTERS
 from torchrecorder.options import OLD_NAMES, OPTIONS
 from torchrecorder.signatures import DrawingOptions, GraphvizAttributes, NetworkOptions

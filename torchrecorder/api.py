@@ -21,7 +21,7 @@ from torchrecorder.options import drawing, shown_numbers
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from torchrecorder.capture.signatures import InputOptions
+    from torchrecorder.capture.record import InputOptions
     from torchrecorder.signatures import DrawingOptions, NetworkOptions
 
 

@@ -38,7 +38,7 @@ from torchrecorder.events import (
     TRANSPARENT,
     ValueId,
 )
-from torchrecorder.graph.boundaries import Boundaries
+from torchrecorder.graph.relations import Boundaries
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op, Scope, Value
 from torchrecorder.graph.recording import Failure, LiveObjects, RecordingT, RunDone

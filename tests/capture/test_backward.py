@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 import torchrecorder as tr
 from torchrecorder.testing.inert import assert_inert
 from torchrecorder.capture.internals.table import BACKWARD_CALLS, GRADIENT_BUFFERS
-from torchrecorder.capture.observer import Observer
+from torchrecorder.capture.scope import Observer
 from torchrecorder.events import Role
 
 

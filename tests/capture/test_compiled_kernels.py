@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import torchrecorder as tr
-from torchrecorder.capture.internals.inductor import MadeKernel, tracks_kernels
+from torchrecorder.capture.internals.compiler import MadeKernel, tracks_kernels
 
 pytest.importorskip("torch._dynamo")
 

@@ -7,7 +7,7 @@ import types
 import pytest
 
 from tests.capture.kernels import Kernel, Tuned, tl
-from torchrecorder.capture.modes.kernel_source import function_of, stored_parameters
+from torchrecorder.capture.hooks.kernel_launches import function_of, stored_parameters
 
 load, store = tl.load, tl.store
 

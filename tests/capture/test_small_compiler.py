@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from torchrecorder.capture.internals import compiled_calls, compiler, inductor
+from torchrecorder.capture.internals import compiled_calls, compiler
 
 
 def test_modules_around_a_node() -> None:
@@ -232,20 +232,20 @@ def test_kernels_of_the_first_graph(monkeypatch: pytest.MonkeyPatch) -> None:
 
     made = {"whole": whole, "inner": inner, "patched": patched,
             "nodes": lambda: {"k:1": {"pre_grad_nodes": ["a"]}, "l": {}}}
-    monkeypatch.setattr(inductor, "KERNEL_PROVENANCE", SimpleNamespace(paths=tuple(made)))
-    monkeypatch.setattr(inductor, "find", made.__getitem__)
-    (graph, inputs, graphs), kernels = inductor.lowered("graph", "inputs")
-    assert (graph, inputs) == ("graph", "inputs") and settings == [inductor.SETTINGS]
+    monkeypatch.setattr(compiler, "KERNEL_PROVENANCE", SimpleNamespace(paths=tuple(made)))
+    monkeypatch.setattr(compiler, "find", made.__getitem__)
+    (graph, inputs, graphs), kernels = compiler.lowered("graph", "inputs")
+    assert (graph, inputs) == ("graph", "inputs") and settings == [compiler.SETTINGS]
     assert [each.cache_key for each in graphs] == ["cabcd", None, "cefgh"]
     assert kernels == [("k", ("a",), ""), ("l", (), "")]
     monkeypatch.setitem(made, "whole", lambda *given, inner_compile: inner_compile(
         "cefgh", is_backward=False
     ))
-    assert inductor.lowered(0, 0)[1][0].code == "ef/cefgh.py"
+    assert compiler.lowered(0, 0)[1][0].code == "ef/cefgh.py"
 
 
 def test_kernels_and_the_nodes_in_them() -> None:
     """The name without its number, and the nodes of the graph before gradients."""
-    made = inductor._kernel("cpp_add:1", {"pre_grad_nodes": ["a", "b"], "other": ["c"]}, "x.py")
-    assert made == inductor.MadeKernel("cpp_add", ("a", "b"), "x.py")
-    assert inductor._kernel("cpp_add", {}, "").nodes == ()
+    made = compiler._kernel("cpp_add:1", {"pre_grad_nodes": ["a", "b"], "other": ["c"]}, "x.py")
+    assert made == compiler.MadeKernel("cpp_add", ("a", "b"), "x.py")
+    assert compiler._kernel("cpp_add", {}, "").nodes == ()

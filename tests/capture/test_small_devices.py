@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 import torchrecorder
-from torchrecorder.capture.observer import Observer
+from torchrecorder.capture.scope import Observer
 from torchrecorder.capture.probes import device, probes
 from torchrecorder.capture.probes.device import DeviceWatched
 from torchrecorder.capture.tape import Tape

@@ -18,7 +18,7 @@ from torch.utils.checkpoint import checkpoint
 import torchrecorder
 from torchrecorder.capture.hooks.custom_functions import AppliedFunctions
 from torchrecorder.capture.hooks.source import Sources
-from torchrecorder.capture.state.random_state import random_state_kept
+from torchrecorder.capture.state.restore import random_state_kept
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.describe import memory_owner
 from torchrecorder.capture.tensors.storage import Storages

@@ -14,10 +14,10 @@ from torch import nn
 
 import torchrecorder
 from torchrecorder.capture.autograd.walk import _parents_first
-from torchrecorder.capture.state.own_task import OwnTask
+from torchrecorder.capture.tape import OwnTask
 from torchrecorder.capture.state.restore import restored
 from torchrecorder.capture.tensors.argument_objects import takes_part
-from torchrecorder.capture.tensors.backward_gradients import BackwardGradients
+from torchrecorder.capture.tensors.entries import BackwardGradients
 from torchrecorder.capture.tensors.storage import Storage
 
 # Buffers ----------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 import torchrecorder
 from torchrecorder.capture.internals.table import SAVED_TENSORS
-from torchrecorder.capture.probes import communications, replay, retained_tensors, statistics
+from torchrecorder.capture.probes import communications, retained_tensors, statistics
 from torchrecorder.capture.probes import weights
 from torchrecorder.capture.probes.communications import _Pending
 from torchrecorder.capture.probes.probes import Extras
@@ -248,7 +248,7 @@ def test_a_work_is_kept_until_python_has_it() -> None:
 
 def test_nodes_that_did_not_run() -> None:
     """Have no gradients to run on."""
-    kept = replay.NodesKept()
+    kept = retained_tensors.NodesKept()
     kept.node_begins("g1", 0, (None, torch.ones(1)))  # type: ignore[arg-type]
     assert [item is None for item in kept.given("g1")] == [True, False]  # type: ignore[arg-type]
     with pytest.raises(NotKept, match="'g9' did not run .*1 did"):
@@ -340,7 +340,7 @@ def test_histograms_of_sparse_weights() -> None:
 
 def test_an_accumulation_does_not_add_again() -> None:
     """Run again, it gives what it was given."""
-    weight, kept = torch.ones(2, requires_grad=True), replay.NodesKept()
+    weight, kept = torch.ones(2, requires_grad=True), retained_tensors.NodesKept()
     node = (weight * 1).grad_fn.next_functions[0][0]  # type: ignore[union-attr]
     kept.node_met("g0", node)  # type: ignore[arg-type]
     given = (torch.ones(2),)

@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from torchrecorder.capture.internals import fake_group, processes
+from torchrecorder.capture import planned
+from torchrecorder.capture.internals import processes
 from torchrecorder.capture.probes import communications
 from torchrecorder.capture.probes.communications import Communications
 from torchrecorder.capture.tape import Tape
@@ -26,13 +27,13 @@ def test_votes_of_pipelines(
     """Replaced where a pipeline can be, and where PyTorch votes."""
     stage = SimpleNamespace(vote=lambda: torch.tensor(0) if present and imported else "no")
     name = "torch.distributed.pipelining"
-    monkeypatch.setattr(fake_group, "find", lambda path: {"home.Stage": stage}[path])
+    monkeypatch.setattr(planned, "find", lambda path: {"home.Stage": stage}[path])
     votes = SimpleNamespace(paths=("home.Stage.vote",), present=present)
-    monkeypatch.setattr(fake_group, "STAGE_VOTES", votes)
+    monkeypatch.setattr(planned, "STAGE_VOTES", votes)
     monkeypatch.delitem(sys.modules, name, raising=False)
     if imported:
         monkeypatch.setitem(sys.modules, name, SimpleNamespace())
-    fake_group.agree_on_static_shapes()
+    planned.agree_on_static_shapes()
     found: Any = stage.vote()
     assert (found if isinstance(found, str) else found.tolist()) == answer
 
@@ -46,7 +47,7 @@ def test_stages_that_vote_alone_agree() -> None:
         seen.append((given, named))
         return "no"
 
-    agreed = fake_group._all_agree(vote)
+    agreed = planned._all_agree(vote)
     assert agreed(1, a=2).tolist() == [1] and agreed.__doc__ == "Vote."
     assert agreed(1).dtype is torch.int32 and seen == [((1,), {"a": 2}), ((1,), {})]
 

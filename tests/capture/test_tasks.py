@@ -16,7 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import torchrecorder
 from tests.structure import structure
-from torchrecorder.capture.state.own_task import OTHER_TASKS
+from torchrecorder.capture.tape import OTHER_TASKS
 
 OPTIONS = {"flops": True, "stats": True}
 

@@ -11,10 +11,20 @@ from typing import Any
 import pytest
 
 from torchrecorder.export.area_chart import _round_step
-from torchrecorder.export.chart_names import NAMED, common_parent
-from torchrecorder.export.chart_svg import PAPER
 from torchrecorder.export.line_chart import (
-    BOTTOM, COLORS, END, HEIGHT, LEFT, NAMES_AT, OTHERS, SPACING, TOP, LineChart,
+    BOTTOM,
+    COLORS,
+    END,
+    HEIGHT,
+    LEFT,
+    NAMED,
+    NAMES_AT,
+    OTHERS,
+    PAPER,
+    SPACING,
+    TOP,
+    LineChart,
+    common_parent,
 )
 from torchrecorder.layout.measure import text_width
 from torchrecorder.style.color import READABLE, contrast

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from torchrecorder.events import Role, ScopeKind
-from torchrecorder.graph.boundaries import Boundaries
+from torchrecorder.graph.relations import Boundaries
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 

@@ -24,7 +24,7 @@ from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.graph.median_runs import COUNTING, medians, own_seconds, without_times
 from torchrecorder.graph.nodes import Value
-from torchrecorder.graph.ops_inside import ops_inside
+from torchrecorder.graph.relations import ops_inside
 from torchrecorder.graph.recording import RunFacts
 from torchrecorder.graph.repair import UNKNOWN, repaired
 from torchrecorder.graph.retained_tensors import Tensors

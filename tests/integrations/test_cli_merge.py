@@ -16,7 +16,7 @@ import torch.distributed as dist
 import torchrecorder
 from tests.integrations.test_cli import run
 from tests.ranks.made import recorded
-from torchrecorder.integrations.parts import Parts
+from torchrecorder.integrations.commands.run import Parts
 
 X = torch.ones(3, 4)
 

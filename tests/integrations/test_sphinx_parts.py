@@ -18,7 +18,7 @@ from sphinx.errors import NoUri  # noqa: E402
 import torchrecorder  # noqa: E402
 from torchrecorder.integrations.import_target import ModelFailed  # noqa: E402
 from torchrecorder.integrations.sphinx import _copy_static, options, sources  # noqa: E402
-from torchrecorder.integrations.sphinx.alt_text import described  # noqa: E402
+from torchrecorder.integrations.sphinx.node import described  # noqa: E402
 from torchrecorder.integrations.sphinx.cache import Cache  # noqa: E402
 from torchrecorder.integrations.sphinx.directive import TorchRecorder  # noqa: E402
 from torchrecorder.integrations.sphinx.links import (  # noqa: E402

@@ -16,7 +16,7 @@ from torchrecorder.export.explorer.box_appearance import TreeAppearance
 from torchrecorder.export.explorer.columns import Columns
 from torchrecorder.export.explorer.equal import representatives
 from torchrecorder.export.explorer.facts import Facts
-from torchrecorder.export.explorer.hidden_updates import hidden_updates
+from torchrecorder.export.explorer.box_appearance import hidden_updates
 from torchrecorder.export.explorer.tensors import TensorColumns
 from torchrecorder.export.html import embedded
 from torchrecorder.graph.nodes import Module

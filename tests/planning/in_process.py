@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch.distributed as dist
 
 from torchrecorder.capture.planned import recorded
-from torchrecorder.planning.layout import MeshLayout
+from torchrecorder.planning.translate import MeshLayout
 from torchrecorder.planning.plan import _RankSampling
 from torchrecorder.ranks.digest import digest
 from torchrecorder.ranks.digest_codec import DigestDecoder, encode_digest

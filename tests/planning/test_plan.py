@@ -13,14 +13,14 @@ import torch
 import torchrecorder
 from torchrecorder.annotations.amounts import of_bytes
 from torchrecorder.annotations.scope_members import ScopeMembers
-from torchrecorder.capture.internals import fake_group
+from torchrecorder.capture import planned
 from torchrecorder.capture.internals.table import COLLECTIVE_CALLS, FAKE_GROUPS, STAGE_VOTES
 from torchrecorder.capture.planned import recorded
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import ScopeKind
 from torchrecorder.graph.consistency import problems
 from torchrecorder.graph.storage import dumps
-from torchrecorder.planning.layout import MeshLayout
+from torchrecorder.planning.translate import MeshLayout
 from torchrecorder.planning.workers import PlanJob, Workers
 from torchrecorder.ranks.sharding_ops import without_sharding_ops
 
@@ -279,7 +279,7 @@ def test_what_cannot_be_planned(options, message):
 
 def test_without_kernels_for_tensors_without_data(monkeypatch):
     """In an old PyTorch, the message says from which version on it works."""
-    monkeypatch.setattr(fake_group, "FAKE_GROUPS", replace(FAKE_GROUPS, works=lambda: False))
+    monkeypatch.setattr(planned, "FAKE_GROUPS", replace(FAKE_GROUPS, works=lambda: False))
     with pytest.raises(InvalidArgument, match=f"Install PyTorch {FAKE_GROUPS.since} or newer"):
         recorded(0, factories.only_step, {"dp": 1}, backward=True, name="")
 

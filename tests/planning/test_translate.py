@@ -13,10 +13,8 @@ import pytest
 from tests.figures import network
 from torchrecorder.errors import InvalidArgument, TorchRecorderError
 from torchrecorder.events import Communication, Mesh, Rank, RankGroup
-from torchrecorder.planning import plan as planning
-from torchrecorder.planning import workers
-from torchrecorder.planning.layout import MeshLayout
-from torchrecorder.planning.translate import known_groups, translated
+from torchrecorder.planning import plan as planning, workers
+from torchrecorder.planning.translate import MeshLayout, known_groups, translated
 from torchrecorder.ranks.digest import Digest, digest
 from torchrecorder.ranks.digest_codec import encode_digest
 from torchrecorder.ranks.sent import CommunicationColumns, Sent

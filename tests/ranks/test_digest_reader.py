@@ -15,9 +15,9 @@ import torchrecorder
 from torchrecorder.errors import InvalidRecording, TorchRecorderError
 from torchrecorder.graph.codec import encode
 from torchrecorder.graph.storage import loads
-from torchrecorder.ranks import digest_reader
+from torchrecorder.ranks import digest_codec
 from torchrecorder.ranks.digest import digest
-from torchrecorder.ranks.digest_reader import DigestReader
+from torchrecorder.ranks.digest_codec import DigestReader
 from torchrecorder.recording import LIMIT
 
 from tests.ranks.made import recorded, timed
@@ -71,7 +71,7 @@ def test_what_ranks_have_in_common_is_read_once(tmp_path, monkeypatch):
     """One recording is decoded for its program, and one for the lane."""
     decoded = []
     monkeypatch.setattr(
-        digest_reader, "loads", lambda *given: decoded.append(loads(*given)) or decoded[-1]
+        digest_codec, "loads", lambda *given: decoded.append(loads(*given)) or decoded[-1]
     )
     first = _recordings()[0]
     for rank in range(5):

@@ -6,7 +6,7 @@ from torchrecorder.annotations.amounts import of_bytes
 from torchrecorder.annotations.annotation import Annotation, measured
 from torchrecorder.annotations.parameter_owners import leaf_gradients
 from torchrecorder.events import BYTES_OF_GRADIENT, BYTES_PEAK, BYTES_SAVED, GradId, OpKind, Role
-from torchrecorder.graph.ops_inside import recomputed
+from torchrecorder.graph.relations import recomputed
 from torchrecorder.graph.recording import RecordedRun
 
 

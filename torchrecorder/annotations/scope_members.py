@@ -8,7 +8,7 @@ from functools import cached_property
 
 from torchrecorder.events import OpId, ScopeId
 from torchrecorder.graph.nodes import Op
-from torchrecorder.graph.ops_inside import scopes_inside
+from torchrecorder.graph.relations import scopes_inside
 from torchrecorder.graph.recording import RecordedRun
 
 

@@ -9,7 +9,7 @@ from torchrecorder.annotations.amounts import exact
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.annotations.parameter_owners import before_writes
 from torchrecorder.events import GradId, Statistics, ValueId
-from torchrecorder.graph.ops_inside import recomputed
+from torchrecorder.graph.relations import recomputed
 from torchrecorder.graph.recording import RecordedRun
 
 

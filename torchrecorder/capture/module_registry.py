@@ -17,7 +17,7 @@ from torchrecorder.capture.internals.access import USUAL_TYPES, is_wrapped
 from torchrecorder.capture.live import StandIn, detail_of, plain_detail, stand_in
 from torchrecorder.capture.module_tree import homes_of, named_modules
 from torchrecorder.capture.modes.python_functions import positional_parameters
-from torchrecorder.capture.state.random_state import random_state_kept
+from torchrecorder.capture.state.restore import random_state_kept
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.argument_objects import ObjectPlaces
 from torchrecorder.capture.tensors.describe import innermost

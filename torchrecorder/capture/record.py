@@ -5,17 +5,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncGenerator, Coroutine, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypedDict, Union, overload
 
 import torch
 from torch import Tensor
 from torch.nn import Module
 
-from torchrecorder.capture.tensors.argument_objects import tensors_in_objects
 from torchrecorder.capture.exported import is_exported, opened
-from torchrecorder.capture.probes.device import in_use
-from torchrecorder.capture.probes.probes import Compiled, Extras
-from torchrecorder.capture.state.restore import restored
 from torchrecorder.capture.inputs import as_leaf_dummies, call_arguments, detached
 from torchrecorder.capture.internals.access import (
     SEES_SAVED_TENSORS,
@@ -26,8 +22,12 @@ from torchrecorder.capture.internals.access import (
     run_backward,
 )
 from torchrecorder.capture.internals.processes import gathers_weights, local_part
-from torchrecorder.capture.recorder import Recorder
+from torchrecorder.capture.probes.device import in_use
+from torchrecorder.capture.probes.probes import Compiled, Extras
 from torchrecorder.capture.probes.statistics import Choice
+from torchrecorder.capture.recorder import Recorder
+from torchrecorder.capture.state.restore import restored
+from torchrecorder.capture.tensors.argument_objects import tensors_in_objects
 from torchrecorder.capture.tensors.describe import tensors_in
 from torchrecorder.checks import (
     FLAG,
@@ -45,7 +45,34 @@ from torchrecorder.recording import Recording
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from torchrecorder.capture.signatures import RecordOptions
+
+class RecordOptions(TypedDict, total=False):
+    """The keyword options of `record`, apart from the inputs."""
+
+    name: str | None
+    autograd: bool
+    backward: bool
+    fake: bool
+    restore: bool
+    repeat: int
+    warmup: int | None
+    stats: Choice
+    keep: Choice
+    flops: bool
+    replay: bool
+    saved: bool | None
+    compiled: Compiled
+    profile: bool
+    memory: bool
+    threads: bool
+
+
+class InputOptions(RecordOptions, total=False):
+    """The same, and inputs created from shapes."""
+
+    input_shapes: Union[Sequence[Any], Mapping[str, Any]]
+    dtypes: Any
+    input_data: Any
 
 
 @overload

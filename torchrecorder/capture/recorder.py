@@ -22,15 +22,14 @@ from torchrecorder.capture.failures import attach, explain, explain_cause
 from torchrecorder.capture.hooks.recorded_threads import RecordedThreads
 from torchrecorder.capture.instruments import of_model
 from torchrecorder.capture.internals.access import DisableTorchFunction, compiled_from, get_frame
-from torchrecorder.capture.internals.inductor import tracks_kernels
+from torchrecorder.capture.internals.compiler import tracks_kernels
 from torchrecorder.capture.internals.module_calls import has_own_call, runs_hooks
 from torchrecorder.capture.live import Live
 from torchrecorder.capture.probes.probes import INDUCTOR, Compiled, Extras
 from torchrecorder.capture.probes.profiled import is_done, slices_of
 from torchrecorder.capture.probes.statistics import Choice
 from torchrecorder.capture.running import Running
-from torchrecorder.capture.state.own_task import OTHER_TASKS
-from torchrecorder.capture.tape import Tape
+from torchrecorder.capture.tape import OTHER_TASKS, Tape
 from torchrecorder.checks import FLAG, TEXT, Check, advised, check_one, warn
 from torchrecorder.errors import InvalidArgument, Notice, RecorderInUse
 from torchrecorder.events import Lost

@@ -15,7 +15,7 @@ from torchrecorder.graph.nodes import Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels
 from torchrecorder.style.composites import Composites
-from torchrecorder.style.diff_captions import LONGEST, DiffCaption
+from torchrecorder.style.diff_colors import LONGEST, DiffCaption
 from torchrecorder.style.hyperparameters import unify
 from torchrecorder.style.weights import Weights
 

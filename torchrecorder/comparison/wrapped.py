@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterator, Mapping
 
 from torchrecorder.events import ScopeId
 from torchrecorder.graph.nodes import Scope
-from torchrecorder.graph.ops_inside import scopes_inside
+from torchrecorder.graph.relations import scopes_inside
 from torchrecorder.graph.recording import RecordedRun
 
 

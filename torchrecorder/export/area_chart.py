@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-from torchrecorder.export.chart_svg import INK, QUIET, grid_line, paper
+from torchrecorder.export.line_chart import INK, QUIET, grid_line, paper
 from torchrecorder.graph.flat import printable
 
 WIDTH, HEIGHT = 760, 380

@@ -1,18 +1,71 @@
-"""LineChart: lines over steps, as a small SVG."""
+"""LineChart: lines over steps, as a small SVG; and the parts that all charts share."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from xml.sax.saxutils import escape
 
-from torchrecorder.export.chart_names import common_parent, named
-from torchrecorder.export.chart_svg import FONT_SIZE, QUIET, grid_line, paper
 from torchrecorder.graph.flat import printable
 from torchrecorder.layout.measure import text_width
 from torchrecorder.style.color import scale
 from torchrecorder.style.labels import shorten
+
+INK, QUIET, FAINT, PAPER = "#1b1f24", "#5b6470", "#d5d9de", "#ffffff"
+FONT_SIZE = 11
+
+NAMED = 12
+"""Maximum number of lines that have names."""
+
+
+def paper(width: int, height: int, left: int, title: str) -> Iterator[str]:
+    """The start of the file, the paper, and the title over the left end of the axis."""
+    yield (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+        f'viewBox="0 0 {width} {height}" font-family="Helvetica, Arial, sans-serif" '
+        f'font-size="{FONT_SIZE}" fill="{INK}">'
+    )
+    yield f'<rect width="{width}" height="{height}" fill="{PAPER}"/>'
+    yield f'<text x="{left}" y="20" font-size="13">{escape(title)}</text>'
+
+
+def grid_line(left: int, right: int, y: float, label: str) -> Iterator[str]:
+    """A horizontal line of the grid, with its label at the left."""
+    yield f'<line x1="{left}" y1="{y:.1f}" x2="{right}" y2="{y:.1f}" stroke="{FAINT}"/>'
+    yield f'<text x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">{escape(label)}</text>'
+
+
+def named(ends: Mapping[str, float], notable: Collection[str]) -> frozenset[str]:
+    """The lines that have names: all if they are few; else those with the largest and smallest
+    last number, half of them among the *notable* ones if there are as many."""
+    if len(ends) <= NAMED:
+        return frozenset(ends)
+    ranked = sorted(ends, key=lambda name: ends[name])
+    first = [*_from_both_ends([name for name in ranked if name in notable])]
+    others = _from_both_ends([name for name in ranked if name not in notable])
+    half = NAMED // 2
+    return frozenset([*first[:half], *others, *first[half:]][:NAMED])
+
+
+def _from_both_ends(ranked: Sequence[str]) -> Iterator[str]:
+    """The last, the first, the last but one, the second ..."""
+    for place in range(len(ranked)):
+        yield ranked[place // 2] if place % 2 else ranked[-1 - place // 2]
+
+
+def common_parent(names: Collection[str]) -> str:
+    """The dotted path that all names are below; empty if there is none.
+
+    Example:
+        >>> common_parent(["encoder.layer.0.norm", "encoder.layer.1"])
+        'encoder.layer'
+    """
+    parents = [name.split(".")[:-1] for name in names]
+    levels = takewhile(lambda level: len(set(level)) == 1, zip(*parents))
+    return ".".join(level[0] for level in levels)
+
 
 END, HEIGHT = 410, 336
 LEFT, TOP, BOTTOM = 64, 50, 40

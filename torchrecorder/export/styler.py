@@ -21,8 +21,7 @@ from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure, Group, Line, Look, Shape
 from torchrecorder.style.style import Style
-from torchrecorder.views.nesting import Nesting
-from torchrecorder.views.view import BoxKind, View
+from torchrecorder.views.view import BoxKind, Nesting, View
 
 
 class BaseNode:

@@ -1,11 +1,12 @@
-"""The parts of a recording that further relations between its parts are computed from."""
+"""The parts of a recording that relations between them are computed from; what is inside scopes,
+and the tensors that enter and leave them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from torchrecorder.events import OpId, Role, ScopeId, Slot, ValueId
+from torchrecorder.events import STORED, OpId, Role, ScopeId, Slot, ValueId
 from torchrecorder.graph.nodes import BackwardRun, Module, Op, Scope, Value
 
 
@@ -45,3 +46,71 @@ class Relations(Tables, Protocol):
 
     def module_of(self, scope: Scope) -> Module | None: ...
     def within(self, scope: ScopeId | None) -> tuple[ScopeId, ...]: ...
+
+
+def scopes_inside(recording: Relations, scopes: Iterable[ScopeId]) -> Iterator[ScopeId]:
+    """*scopes* and all scopes in them, at any depth; not in run order."""
+    waiting = list(scopes)
+    while waiting:
+        scope = waiting.pop()
+        yield scope
+        inner = recording.children.get(scope, ())
+        waiting.extend(child.id for child in inner if not isinstance(child, Op))
+
+
+def ops_inside(recording: Relations, scopes: Iterable[ScopeId]) -> Iterator[OpId]:
+    """The ids of all ops in *scopes*, at any depth; scope by scope, not in run order."""
+    for scope in scopes_inside(recording, scopes):
+        yield from (child.id for child in recording.children[scope] if isinstance(child, Op))
+
+
+def recomputed(recording: Relations) -> frozenset[OpId]:
+    """The ops that a checkpoint or custom function ran again in backward."""
+    return frozenset(op.id for op in recording.ops.values() if op.recompute)
+
+
+NOT_INPUTS = (*STORED, Role.CONSTANT)
+"""Parameters, buffers and constants are drawn at their readers and are no inputs of groups."""
+
+
+class Boundaries:
+    """The inputs and outputs of the *wanted* scopes, found in one pass over the operations.
+
+    Parameters and buffers are no inputs. Constants are: a function was given them, or looked them
+    up outside.
+    """
+
+    def __init__(self, recording: Tables, wanted: Collection[ScopeId]) -> None:
+        self.recording = recording
+        self._around: dict[ScopeId | None, tuple[ScopeId, ...]] = {None: ()}
+        for scope in recording.scopes.values():
+            outer = self._around[scope.parent]
+            self._around[scope.id] = (*outer, scope.id) if scope.id in wanted else outer
+        self._read: dict[ScopeId, dict[ValueId, str]] = {scope: {} for scope in wanted}
+        self._made: dict[ScopeId, dict[ValueId, None]] = {scope: {} for scope in wanted}
+        for op in recording.ops.values():
+            for slot in op.inputs:
+                self._flow(slot.value, slot.name, self._around[op.scope])
+        for slot in recording.outputs:
+            self._flow(slot.value, slot.name, ())
+
+    def _flow(self, value: ValueId, name: str, into: tuple[ScopeId, ...]) -> None:
+        """Add a value that is read inside the scopes *into*."""
+        found = self.recording.values[value]
+        producer = self.recording.ops.get(found.producer) if found.producer is not None else None
+        out_of = self._around[producer.scope] if producer is not None else ()
+        if producer is not None or found.role not in STORED:
+            for scope in into:
+                if scope not in out_of:
+                    self._read[scope].setdefault(value, name)
+        for scope in out_of:
+            if scope not in into:
+                self._made[scope][value] = None
+
+    def inputs(self, scope: ScopeId) -> tuple[Slot, ...]:
+        """The values from outside that its ops read, each named by its first argument."""
+        return tuple(Slot(name, value) for value, name in self._read[scope].items())
+
+    def outputs(self, scope: ScopeId) -> tuple[Slot, ...]:
+        """The values of its ops that are read outside, in the order in which they are read."""
+        return tuple(Slot(str(place), value) for place, value in enumerate(self._made[scope]))

@@ -20,8 +20,7 @@ from torchrecorder.events import (
 )  # fmt: skip
 from torchrecorder.graph.data_loaders import DataLoaders
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
-from torchrecorder.graph.ops_inside import ops_inside
-from torchrecorder.graph.relations import Relations
+from torchrecorder.graph.relations import Relations, ops_inside
 
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+(?:e[+-]?\d+)?|e[+-]?\d+)|\d+")
 

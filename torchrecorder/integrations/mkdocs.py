@@ -20,9 +20,8 @@ from torchrecorder.errors import InvalidArgument
 from torchrecorder.export import by_suffix
 from torchrecorder.graph.storage import SUFFIXES
 from torchrecorder.integrations.sphinx import options
-from torchrecorder.integrations.sphinx.alt_text import described
+from torchrecorder.integrations.sphinx.node import described, message_of, notices_to, size_style
 from torchrecorder.integrations.sphinx.cache import Cache
-from torchrecorder.integrations.sphinx.node import message_of, notices_to, size_style
 from torchrecorder.integrations.sphinx.request import Request
 from torchrecorder.integrations.targets import measuring
 from torchrecorder.options import drawing, fitting, shown_numbers

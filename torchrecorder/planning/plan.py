@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 from torchrecorder.checks import FLAG, WORD, Check, advised, check_one, shown, whole_number
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.planning.layout import MeshLayout
-from torchrecorder.planning.translate import is_equal, known_groups, translated
+from torchrecorder.planning.translate import MeshLayout, is_equal, known_groups, translated
 from torchrecorder.planning.workers import PlanJob, Workers, check_factory, number_of_processors
 from torchrecorder.ranks.digest import Digest
 from torchrecorder.ranks.lanes import first_ranks

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from torchrecorder.errors import InvalidArgument, TorchRecorderError
-from torchrecorder.planning.layout import MeshLayout
+from torchrecorder.planning.translate import MeshLayout
 from torchrecorder.ranks.digest import Digest
 from torchrecorder.ranks.digest_codec import DigestDecoder
 from torchrecorder.recording import LIMIT, Recording, load

@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+import networkx as nx
+
 from torchrecorder.annotations.parameter_owners import before_writes, leaf_gradients, run_again
 from torchrecorder.annotations.places import op_in_words
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.events import MODES, STORED, OpId, Role, ScopeKind, ValueId
+from torchrecorder.events import MODES, STORED, GradId, OpId, Role, ScopeKind, ValueId
 from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.nodes import Op, Value
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.query.find import first_kind
-from torchrecorder.query.reach import leading_to, needed_for
+
+
+def needed_for(values: Iterable[ValueId], ops: Sequence[Op]) -> set[ValueId]:
+    """*values*, and every tensor that *ops*, in run order, computed them from."""
+    needed = set(values)
+    for op in reversed(ops):
+        if not needed.isdisjoint(op.outputs):
+            needed.update(slot.value for slot in op.inputs)
+    return needed
+
+
+def leading_to(recording: RecordedRun, nodes: Iterable[GradId]) -> set[GradId]:
+    """*nodes*, and every grad node from which a backward pass comes to one of them."""
+    layers = nx.bfs_layers(recording.graph.reverse(copy=False), nodes)
+    return {node for layer in layers for node in layer}
+
 
 MissingGradientReason = Literal[
     "frozen", "unused", "not in the loss", "left autograd", "no backward", "not propagated"

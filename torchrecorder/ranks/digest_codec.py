@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import zlib
 from array import array
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from types import GenericAlias
+from typing import Any, NamedTuple, get_type_hints
 
 import msgspec
 
-from torchrecorder.events import Rank, RankGroup
-from torchrecorder.ranks.digest import Digest
-from torchrecorder.ranks.sent import Sent, CommunicationColumns
+from torchrecorder.events import Communication, Rank, RankGroup
+from torchrecorder.graph.recording import RunFacts
+from torchrecorder.graph.storage import loads, naming, read
+from torchrecorder.ranks.digest import Digest, Program, digest, rank_of
+from torchrecorder.ranks.sent import RANK_COLUMNS, CommunicationColumns, Sent
+from torchrecorder.recording import Recording
 
 
 class _Packed(NamedTuple):
@@ -53,3 +59,81 @@ class DigestDecoder:
         if data not in self._known:
             self._known[data] = msgspec.msgpack.decode(data, type=tuple[Sent, ...])
         return self._known[data]  # type: ignore[no-any-return]
+
+
+RawTable = dict[str, msgspec.Raw]
+"""The columns of a table as JSON text."""
+
+
+COLUMN_TYPES: dict[str, Any] = {
+    name: GenericAlias(list, get_type_hints(Communication)[name]) for name in RANK_COLUMNS
+}
+"""The types of the columns that differ between ranks."""
+
+
+class _SavedRank(msgspec.Struct):
+    """The tables of a file from which a program is computed, and the facts about the rank."""
+
+    format: str
+    version: int
+    name: str
+    run: RunFacts
+    scopes: RawTable
+    ops: RawTable
+    values: RawTable
+    grad_nodes: RawTable
+    shards: RawTable = {}
+    communications: RawTable = {}
+
+    def rank_columns(self) -> Iterator[list[Any]]:
+        """The columns of communications that differ between ranks."""
+        for name, kind in COLUMN_TYPES.items():
+            column = self.communications[name] if self.communications else b"[]"
+            yield msgspec.json.decode(column, type=kind)
+
+    def program_key(self) -> bytes:
+        """Equal for files of equal programs that are stored in the same way."""
+        found = hashlib.blake2b(f"{self.format} {self.version}".encode(), digest_size=16)
+        for table in ("scopes", "ops", "values", "grad_nodes", "shards", "communications"):
+            for name, column in getattr(self, table).items():
+                if name not in RANK_COLUMNS:
+                    found.update(f"{table}.{name}:{len(column)}:".encode())
+                    found.update(column)
+        return found.digest()
+
+
+class DigestReader:
+    """Reads the digests of the saved recordings of one run; *limit* is as for `load`."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._programs: dict[bytes, Program] = {}
+        self._groups: dict[RankGroup, RankGroup] = {}
+
+    def read(self, path: str) -> Digest:
+        """The digest of a saved recording.
+
+        Raises:
+            InvalidArgument: The recording is not of a distributed process.
+            InvalidRecording: It is not a saved recording.
+        """
+        with naming(path):
+            return self._read(path)
+
+    def _read(self, path: str) -> Digest:
+        data = read(path, self.limit)
+        try:
+            file = msgspec.json.decode(data, type=_SavedRank)
+            columns = [*file.rank_columns()]
+        except (msgspec.MsgspecError, KeyError):  # `loads` explains what is wrong
+            recording = loads(data, Recording)
+            return digest(recording, rank_of(recording.run, path))
+        rank = rank_of(file.run, path)
+        groups = [self._groups.setdefault(group, group) for group in rank.groups]
+        rank = rank._replace(groups=tuple(groups))
+        key = file.program_key()
+        if key not in self._programs:
+            self._programs[key] = Program.from_recording(loads(data, Recording))
+        program = self._programs[key]
+        communications = CommunicationColumns.from_columns(program.kinds, rank, *columns)
+        return program.digest(file.name, file.run, rank, communications)

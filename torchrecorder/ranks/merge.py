@@ -12,7 +12,7 @@ from torchrecorder.checks import advised, check_one, shown, whole_number
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.ranks.digest import Digest, digest, rank_of
-from torchrecorder.ranks.digest_reader import DigestReader
+from torchrecorder.ranks.digest_codec import DigestReader
 from torchrecorder.ranks.lanes import first_ranks
 from torchrecorder.ranks.ranks import Ranks
 from torchrecorder.recording import LIMIT, Recording, load

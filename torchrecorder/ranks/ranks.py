@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from torchrecorder.annotations.amounts import of_bytes, of_seconds
 from torchrecorder.checks import advised, check_one, whole_number
 from torchrecorder.console import encodable
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import GRADIENT_MESSAGE, MESSAGE
+from torchrecorder.export.table.alignment import Column, table
 from torchrecorder.ranks.combined import combined
 from torchrecorder.ranks.digest import Digest
 from torchrecorder.ranks.join import Collective, join, ranks_text
-from torchrecorder.ranks.lanes import Lane, lane, group_equal_ranks
+from torchrecorder.ranks.lanes import Lane, group_equal_ranks
+from torchrecorder.ranks.lanes import lane as combined_lane
 from torchrecorder.recording import Recording
 
 if TYPE_CHECKING:
@@ -60,7 +63,7 @@ class Ranks:
         self.collectives: tuple[Collective, ...] = tuple(found)
         self.problems: tuple[str, ...] = tuple(problems)
         self.lanes: tuple[Lane, ...] = tuple(
-            lane(members, recordings[members[0].rank.rank], self.assumed)
+            combined_lane(members, recordings[members[0].rank.rank], self.assumed)
             for members in group_equal_ranks(digests)
         )
 
@@ -128,7 +131,7 @@ class Ranks:
         Raises:
             InvalidArgument: *n* is not a positive integer.
         """
-        from torchrecorder.ranks.table import summary
+        from torchrecorder.ranks.ranks import summary
 
         check_one("n", n, whole_number(1))
         title = f"{self.name}: {ranks_text(self.ranks)} of {self.world}"
@@ -157,3 +160,67 @@ class Ranks:
         numbers = ((collective, getattr(collective, name)) for collective in self.collectives)
         known = [(item, float(number)) for item, number in numbers if number is not None]
         return sorted(known, key=lambda pair: -pair[1])[:n]
+
+
+MODEL = "(the model)"
+"""Communication of the root module, or outside of the model."""
+
+
+def summary(
+    title: str,
+    lanes: Sequence[Lane],
+    collectives: Sequence[Collective],
+    problems: Sequence[str],
+    n: int,
+) -> str:
+    """All tables as text, with at most *n* modules."""
+    parts = [title, _table(_lanes(lanes), right=(1, 2, 3))]
+    if collectives:
+        parts.append(_table(_modules(collectives, n), right=(3, 4, 5)))
+    if problems:
+        parts.append("Problems\n" + "\n".join(f"  {problem}" for problem in problems))
+    return "\n\n".join(parts)
+
+
+def _table(rows: Iterator[Sequence[str]], right: Collection[int]) -> str:
+    """A table; the first of *rows* is its header, and empty columns are omitted."""
+    titles, *lines = rows
+    columns = [
+        Column(title, [line[number] for line in lines], number in right)
+        for number, title in enumerate(titles)
+        if any(line[number] for line in lines)
+    ]
+    return "\n".join(table(columns))
+
+
+def _lanes(lanes: Sequence[Lane]) -> Iterator[Sequence[str]]:
+    yield "Lane", "Ranks", "Params size", "Sent", "Slowest", "Differs in"
+    for lane in lanes:
+        slowest = "" if lane.seconds is None else f"{of_seconds(lane.seconds)}, rank {lane.slowest}"
+        yield (
+            lane.name, str(len(lane.ranks)), _span(lane.parameter_bytes), _span(lane.sent_bytes),
+            slowest, ", ".join(lane.differs),
+        )
+
+
+def _span(ends: tuple[int, int]) -> str:
+    low, high = map(of_bytes, ends)
+    return low if low == high else f"{low} – {high}"
+
+
+def _modules(collectives: Sequence[Collective], n: int) -> Iterator[Sequence[str]]:
+    """Communication by module, most bytes first."""
+    found: dict[tuple[str, str, str], list[Collective]] = {}
+    for collective in collectives:
+        when = "backward" if collective.backward else "forward"
+        found.setdefault((collective.path or MODEL, collective.name, when), []).append(collective)
+    yield "Module", "Sends", "When", "Times", "Bytes", "Waited", "For"
+    order = sorted(found.items(), key=lambda item: -sum(entry.bytes for entry in item[1]))
+    for (path, name, when), sent in order[:n]:
+        longest = max(sent, key=lambda item: item.waited or 0.0)
+        waited = longest.waited
+        yield (
+            path, name, when, str(len(sent)), of_bytes(sum(item.bytes for item in sent)),
+            "" if waited is None else of_seconds(waited),
+            "" if waited is None else f"rank {longest.last}",
+        )

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from torchrecorder.events import NO_STORAGE, FunctionId, OpId, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.calls_around import CallsAround, Chain
 from torchrecorder.graph.nodes import Op, Scope
-from torchrecorder.graph.ops_inside import ops_inside, scopes_inside
+from torchrecorder.graph.relations import ops_inside, scopes_inside
 from torchrecorder.graph.recording import RecordedRun
 
 Path = tuple[str, ...]

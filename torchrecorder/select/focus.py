@@ -28,7 +28,7 @@ from torchrecorder.events import (
 )
 from torchrecorder.graph.nodes import GradNode, Scope, Value
 from torchrecorder.graph.end_names import end_names
-from torchrecorder.graph.ops_inside import ops_inside, scopes_inside
+from torchrecorder.graph.relations import ops_inside, scopes_inside
 from torchrecorder.graph.recording import RecordedRun
 
 

@@ -23,7 +23,7 @@ from torchrecorder.events import (
     SourceLine,
     ValueId,
 )
-from torchrecorder.graph.boundaries import Boundaries
+from torchrecorder.graph.relations import Boundaries
 from torchrecorder.graph.calls_around import LOCAL, CallsAround, Chain, common
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun

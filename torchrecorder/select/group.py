@@ -15,9 +15,8 @@ from typing import Union
 from torchrecorder.checks import TEXTS
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import OpId, ScopeId, ScopeKind, Slot, ValueId
-from torchrecorder.graph.boundaries import NOT_INPUTS
+from torchrecorder.graph.relations import NOT_INPUTS, ops_inside
 from torchrecorder.graph.nodes import Op, Scope, Value
-from torchrecorder.graph.ops_inside import ops_inside
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.select.focus import advice
 from torchrecorder.select.functions import free, seconds_of

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from torchrecorder.annotations.compiled import breaks_at, graphs_among, kernels_of
 from torchrecorder.events import COMPILED_GRAPH, GraphBreak, ScopeId
-from torchrecorder.graph.ops_inside import ops_inside
+from torchrecorder.graph.relations import ops_inside
 from torchrecorder.style.color import mix
 from torchrecorder.style.figure import LegendEntry, Look, Text
 from torchrecorder.style.labels import at

@@ -9,7 +9,7 @@ from itertools import takewhile
 from torchrecorder.events import GRAD_SUFFIX, MODES, Role, ScopeId, ScopeKind, names_gradient
 from torchrecorder.graph.calls_around import CallsAround
 from torchrecorder.graph.nodes import Scope
-from torchrecorder.graph.ops_inside import ops_inside
+from torchrecorder.graph.relations import ops_inside
 from torchrecorder.graph.recording import RecordedRun
 
 REGIONS = frozenset((

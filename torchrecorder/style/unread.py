@@ -10,7 +10,7 @@ from torchrecorder.events import OpId, ValueId
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.structural_hash import is_alias
 from torchrecorder.style.figure import Look, Text
-from torchrecorder.views.copies import is_copy
+from torchrecorder.views.quiet_ops import is_copy
 from torchrecorder.views.view import Box, BoxKind, View
 
 NOT_READ = "not read"

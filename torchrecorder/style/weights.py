@@ -10,7 +10,7 @@ from torchrecorder.annotations.parameter_owners import FUNCTIONS
 from torchrecorder.annotations.parameters import PARAMETERS, TRAINABLE
 from torchrecorder.events import MODES, ModuleId, ScopeId
 from torchrecorder.graph.nodes import Scope
-from torchrecorder.graph.ops_inside import ops_inside
+from torchrecorder.graph.relations import ops_inside
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels
 from torchrecorder.views.view import Box

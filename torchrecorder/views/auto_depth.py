@@ -12,7 +12,7 @@ from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.branches import Branches, kind_of, transparent
 from torchrecorder.views.collapse import Quiet
 from torchrecorder.views.quiet_ops import is_pass, is_query, is_reshape
-from torchrecorder.views.nesting import Nesting
+from torchrecorder.views.view import Nesting
 from torchrecorder.views.training import training_steps
 
 ENOUGH = 40

@@ -8,7 +8,7 @@ from dataclasses import replace
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import GradId, OpId, Role, ScopeId
 from torchrecorder.graph.nodes import GradNode
-from torchrecorder.graph.ops_inside import recomputed
+from torchrecorder.graph.relations import recomputed
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.collapse import Collapse
 from torchrecorder.views.auto_depth import ENOUGH

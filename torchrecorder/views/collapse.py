@@ -9,8 +9,7 @@ from torchrecorder.events import OpId, ScopeId
 from torchrecorder.graph.nodes import Op
 from torchrecorder.views.branches import transparent
 from torchrecorder.views.fold.blocks import is_block
-from torchrecorder.views.nesting import Nesting
-from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, View
+from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, Nesting, View
 from torchrecorder.views.full_view import scope_kind
 
 Quiet = Callable[[Op], bool]

@@ -12,9 +12,8 @@ from torchrecorder.events import (
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.structural_hash import is_alias, scaler_state
-from torchrecorder.views.nesting import Nesting
+from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, Nesting, View
 from torchrecorder.views.training import is_in_module, training_steps
-from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, View
 
 KIND_OF_ROLE = {
     Role.INPUT: BoxKind.INPUT,

@@ -27,7 +27,14 @@ from torchrecorder.option_table import Checked, documented, option
 from torchrecorder.views.backward import backward_view
 from torchrecorder.views.fold.blocks import loose_unit, repeated, unit_of
 from torchrecorder.views.collapse import Collapse, Quiet
-from torchrecorder.views.copies import copies
+from torchrecorder.views.quiet_ops import (
+    comparisons,
+    copies,
+    idle_loads,
+    is_pass,
+    is_query,
+    is_reshape,
+)
 from torchrecorder.views.auto_depth import ENOUGH, DepthChoice, choose, max_depth, plain_modules
 from torchrecorder.views.fold.micro_batches import micro_batches
 from torchrecorder.select.focus import Focus
@@ -39,7 +46,6 @@ from torchrecorder.views.expand_ops import open_ops
 from torchrecorder.views.inputs import group_inputs
 from torchrecorder.views.outputs import HideReadOutputs, group_outputs
 from torchrecorder.views.overwritten import hide_overwritten, overwritten
-from torchrecorder.views.quiet_ops import comparisons, idle_loads, is_pass, is_query, is_reshape
 from torchrecorder.views.tensors import show_tensors
 from torchrecorder.views.training import drawn_backwards
 from torchrecorder.views.unfold import joined_outputs, members

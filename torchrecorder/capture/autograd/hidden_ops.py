@@ -1,48 +1,132 @@
 """HiddenOps: ops that no instrument saw, known from their grad nodes.
 
 Where a custom function computes something in code that is not recorded, such as NumPy or the
-replay of a CUDA graph, this code is an op too; see `FunctionInsides`.
+replay of a CUDA graph, this code is an op too. It reads tensors through NumPy arrays or addresses,
+and writes to memory that is left for it. It has run if a result of the function comes from nothing
+that the function was given, as far as the recorded ops tell, but autograd says that it does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from typing import Any, Protocol
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any, NamedTuple
 
 from torch import Tensor
 from torch.autograd.function import BackwardCFunction
 
-from torchrecorder.capture.autograd.function_insides import FunctionInsides
 from torchrecorder.capture.autograd.node_facts import name_of, op_name, output_facts
+from torchrecorder.capture.autograd.thread_nodes import Walk
+from torchrecorder.capture.modes.op_schema import LEAVES_UNSET
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.entries import Entry
-from torchrecorder.capture.tensors.tensor_table import Values
-from torchrecorder.events import GradEdge, GradId, OpId, Role, ScopeId, Slot, ValueId
-from torchrecorder.graph.nodes import Op, Value
+from torchrecorder.events import GradEdge, GradId, OpId, Role, ScopeId, ScopeLeft, Slot, ValueId
+from torchrecorder.graph.nodes import Op, Scope, Value
+
+_MEMORY = LEAVES_UNSET - {"resize_", "resize_as_"} | {"new_zeros", "zeros", "zeros_like"}
+"""Ops that make memory; of the tensors that they are given, they read the form only."""
+
+_FROM_PYTHON = frozenset("as_tensor asarray from_dlpack from_numpy frombuffer tensor".split())
+"""Ops that take their data from Python objects."""
 
 
-class KnownNodes(Protocol):
-    """The known grad nodes; implemented and explained by `AutogradWalk`."""
+class Unseen(NamedTuple):
+    """What unseen code read to compute a result of a custom function.
 
-    tape: Tape
-    values: Values
-    made: dict[GradEdge, ValueId]
-    owners: dict[GradId, OpId]
+    Attributes:
+        read: The values that it read.
+        taken_by: The ops that took its result from Python; none if it wrote to a tensor.
+    """
 
-    def edge(
-        self, node: Any, index: int, owner: OpId | None, scope: ScopeId | None = None
-    ) -> GradEdge: ...
-    def meet(self, node: Any) -> None: ...
-    def made_in_pass(self, node: Any) -> bool: ...
-    def following(self, parents: Any) -> tuple[GradEdge | None, ...] | None: ...
+    read: list[ValueId]
+    taken_by: list[Op]
+
+
+def last_inside(tape: Tape, name: str) -> FunctionInside | None:
+    """The inside of the last call of the custom function with this name; None if nothing was
+    recorded."""
+    found = tape.last_functions.get(name)
+    return None if found is None else FunctionInside(found[0], _ops_inside(tape, *found))
+
+
+def _ops_inside(tape: Tape, function: ScopeId, place: int) -> list[Op]:
+    """The ops in the scope of a function, which was opened at a *place* among the events."""
+    inside, ops = {function}, dict[OpId, Op]()
+    events = tape.events
+    for event in map(events.__getitem__, range(place, len(events))):
+        if isinstance(event, Scope):
+            if event.parent in inside:
+                inside.add(event.id)
+        elif isinstance(event, Op):
+            if event.scope in inside:
+                ops[event.id] = event
+        elif isinstance(event, ScopeLeft) and event.scope == function:
+            break
+    return [*ops.values()]
+
+
+class FunctionInside:
+    """The ops that were recorded inside one call of a custom function."""
+
+    def __init__(self, scope: ScopeId, ops: Sequence[Op]) -> None:
+        self.scope = scope
+        self._makers = {value: op for op in ops for value in op.outputs}
+        copied = dict.fromkeys(value for op in ops for value in op.writes)
+        for slot in (slot for op in ops for slot in op.inputs):
+            copied.pop(slot.value, None)
+        handed_out = [slot.value for op in ops if not op.outputs for slot in op.inputs]
+        self._taken = dict.fromkeys([*handed_out, *copied])
+
+    def unseen(
+        self,
+        value: ValueId,
+        given: Collection[ValueId],
+        are_constants: Callable[[Collection[ValueId]], bool],
+    ) -> Unseen | None:
+        """What unseen code read to compute *value* from what the function was *given*.
+
+        None if *value* was made outside, or is known to come from something besides memory, data
+        of Python, and values that *are_constants*.
+        """
+        behind = self._behind([value])
+        sources = behind.difference(self._makers)
+        if value in sources or not behind.isdisjoint(given) or not are_constants(sources):
+            return None
+        makers = [self._makers[item] for item in behind.difference(sources)]
+        takers = [op for op in makers if op.name in _FROM_PYTHON and not op.inputs]
+        return Unseen(self.read_unseen(given, behind), takers)
+
+    def read_unseen(
+        self, given: Collection[ValueId], known: Collection[ValueId] = ()
+    ) -> list[ValueId]:
+        """What is handed to Python or copied for others to read, and what else is *given*.
+
+        Without what is *known*, and memory that is only there to be written to.
+        """
+        found = [item for item in self._taken if item not in known and not self._is_memory(item)]
+        behind = self._behind(found)
+        return found + [value for value in given if value not in behind]
+
+    def _is_memory(self, value: ValueId) -> bool:
+        maker = self._makers.get(value)
+        return maker is not None and maker.name in _MEMORY
+
+    def _behind(self, values: Sequence[ValueId]) -> set[ValueId]:
+        """*values*, and all that they were computed from."""
+        found, waiting = set[ValueId](), [*values]
+        while waiting:
+            value = waiting.pop()
+            maker = self._makers.get(value)
+            if value not in found and maker is not None and not self._is_memory(value):
+                waiting += [slot.value for slot in maker.inputs]
+            found.add(value)
+        return found
 
 
 class HiddenOps:
     """Writes hidden ops for grad nodes, with values from autograd's metadata."""
 
-    def __init__(self, nodes: KnownNodes) -> None:
+    def __init__(self, nodes: Walk) -> None:
         self.nodes = nodes
-        self.insides = FunctionInsides(nodes.tape)
         self._rows: dict[ScopeId, Op] = {}  # what custom functions computed unseen
         self._claimed: set[ScopeId] = set()  # the insides of those that have a node
 
@@ -77,7 +161,7 @@ class HiddenOps:
         nodes, node = self.nodes, tensor.grad_fn
         assert node is not None
         name = op_name(name_of(node))
-        inside = self.insides.last(name)
+        inside = last_inside(self.nodes.tape, name)
         following = nodes.following(node.next_functions) if inside is not None else None
         if inside is None or following is None:
             return None
@@ -122,7 +206,7 @@ class HiddenOps:
         """Write the hidden op of a *node* that leads to *following*."""
         nodes, name, scope = self.nodes, op_name(name_of(node)), None
         read = [self._value_of(edge) for edge in following if edge is not None]
-        inside = self.insides.last(name) if isinstance(node, BackwardCFunction) else None
+        inside = last_inside(self.nodes.tape, name) if isinstance(node, BackwardCFunction) else None
         if inside is not None and inside.scope not in self._claimed:
             read, scope = inside.read_unseen(read), inside.scope
             self._claimed.add(scope)

@@ -1,13 +1,16 @@
-"""Facts about a grad node: its name, and the outputs of its forward."""
+"""Facts about grad nodes: names, the outputs of their forward, and the graph behind them."""
 
 from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any
 
 import torch
+from torch import Tensor
+from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from torchrecorder.capture.internals.access import output_forms
 from torchrecorder.capture.tensors.describe import device_name, dtype_facts
@@ -45,3 +48,43 @@ def op_name(node: str) -> str:
         return node.removesuffix("Backward")
     names = [re.sub(words, "_", match[1]).lower() + (match[2] or "") for words in _WORDS]
     return next((name for name in names if hasattr(torch.ops.aten, name)), names[0])
+
+
+def creates_graph(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The argument ``create_graph``; both functions are recorded with keyword arguments."""
+    return kwargs.get("create_graph", args[3] if len(args) > 3 else False)
+
+
+def roots(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """The nodes from which the pass starts."""
+    return nodes_of(args[0] if args else kwargs.get("tensors", kwargs.get("outputs", ())))
+
+
+def wanted(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """The nodes of ``inputs``, whose gradients were asked for; empty for all."""
+    return nodes_of(kwargs.get("inputs", args[1] if len(args) > 1 else ()))
+
+
+def nodes_of(found: Any) -> list[Any]:
+    """The nodes of one or several tensors or edges."""
+    edges = [found] if isinstance(found, (Tensor, GradientEdge)) else found
+    nodes = []
+    for edge in edges if isinstance(edges, (tuple, list)) else ():
+        if isinstance(edge, Tensor) and edge.requires_grad:
+            nodes.append(edge.grad_fn or get_gradient_edge(edge).node)
+        elif isinstance(edge, GradientEdge):
+            nodes.append(edge.node)
+    return nodes
+
+
+def behind(starts: Sequence[Any]) -> Iterator[Any]:
+    """*starts* and every node behind them, once, without recursion."""
+    seen: set[Any] = set()
+    stack = list(reversed(starts))
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        yield node
+        stack.extend(parent for parent, _ in reversed(node.next_functions) if parent is not None)

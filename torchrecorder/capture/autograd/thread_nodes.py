@@ -26,7 +26,7 @@ from torchrecorder.capture.tape import Tape, home_of
 from torchrecorder.capture.tensors.describe import node_behind, version_of
 from torchrecorder.capture.tensors.entries import Entry
 from torchrecorder.capture.tensors.tensor_table import Values
-from torchrecorder.events import GradEdge, GradId, ValueId
+from torchrecorder.events import GradEdge, GradId, OpId, ScopeId, ValueId
 from torchrecorder.graph.nodes import GradNode
 
 number_of = operator.methodcaller("_sequence_nr")
@@ -76,7 +76,7 @@ _started: Shared[ThreadsStarted] = Shared(_profile_function)
 
 
 class Walk(Protocol):
-    """The part of `AutogradWalk` that is used here; it is explained there."""
+    """The part of `AutogradWalk` that its helpers use; it is explained there."""
 
     tape: Tape
     values: Values
@@ -84,11 +84,18 @@ class Walk(Protocol):
     leaves: dict[ValueId, GradId]
     passed: dict[int, GradEdge]
     made: dict[GradEdge, ValueId]
+    owners: dict[GradId, OpId]
 
+    def edge(
+        self, node: Any, index: int, owner: OpId | None, scope: ScopeId | None = None
+    ) -> GradEdge: ...
     def is_recent(self, number: int) -> bool: ...
     def may_recompute(self, number: int) -> bool: ...
     def known_as(self, node: Any) -> GradId | None: ...
     def expect_foreign_nodes(self) -> None: ...
+    def meet(self, node: Any) -> None: ...
+    def made_in_pass(self, node: Any) -> bool: ...
+    def following(self, parents: Any) -> tuple[GradEdge | None, ...] | None: ...
 
 
 class ForeignNodes:

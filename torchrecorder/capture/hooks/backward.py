@@ -29,18 +29,15 @@ from torch.autograd.function import BackwardCFunction
 from torch.utils.hooks import RemovableHandle
 
 from torchrecorder.capture.autograd.walk import AutogradWalk
-from torchrecorder.capture.hooks.engine_calls import EngineCall, failed_call
-from torchrecorder.capture.hooks.failing_node import NextNode, home, node_of_check
-from torchrecorder.capture.hooks.graph_behind import behind, creates_graph, roots, wanted
+from torchrecorder.capture.hooks.failing_node import (
+    EngineCall, NextNode, failed_call, home, node_of_check,
+)  # fmt: skip
+from torchrecorder.capture.autograd.node_facts import behind, creates_graph, roots, wanted
 from torchrecorder.capture.internals.access import (
-    ACCUMULATION,
-    DisableTorchFunction,
-    current_node,
-    next_node_number,
-    takes_post_hook,
-)
+    ACCUMULATION, DisableTorchFunction, current_node, next_node_number, takes_post_hook,
+)  # fmt: skip
 from torchrecorder.capture.internals.engine import COMPILED_BACKWARD
-from torchrecorder.capture.observer import Given
+from torchrecorder.capture.scope import Given
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.describe import device_name, dtype_facts, shape_of
 from torchrecorder.events import GradId, GradNodeMade, Gradient, OpId

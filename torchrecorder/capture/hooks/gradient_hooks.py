@@ -19,7 +19,7 @@ from typing import Any
 from torch import Tensor
 
 from torchrecorder.capture.hooks.backward import BackwardRuns, RunningPass
-from torchrecorder.capture.hooks.graph_behind import behind, nodes_of
+from torchrecorder.capture.autograd.node_facts import behind, nodes_of
 from torchrecorder.capture.hooks.source import Sources
 from torchrecorder.capture.internals.access import (
     ACCUMULATION,

@@ -2,22 +2,25 @@
 
 ``kernel[grid](...)`` is no torch function, and the versions of what the kernel writes do not
 increase. So while a recorder is active, the class that all kernels of Triton share has a
-``__getitem__`` whose launcher records. What a kernel writes is read from its source; see
-`stored_parameters`.
+``__getitem__`` whose launcher records. What a kernel writes is read from its source.
 """
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import functools
+import inspect
 import sys
+import textwrap
 from collections.abc import Callable
+from types import FunctionType, ModuleType
 from typing import Any
 
 from torchrecorder.capture.internals.access import DisableTorchFunction
 from torchrecorder.capture.modes.function_mode import FunctionCalls
-from torchrecorder.capture.modes.kernel_source import function_of, stored_parameters
 from torchrecorder.capture.modes.op_schema import FunctionFacts
+from torchrecorder.capture.modes.python_functions import cells, global_variables
 from torchrecorder.capture.state.shared import Shared, replaced
 
 
@@ -87,3 +90,120 @@ def _watched() -> contextlib.AbstractContextManager[None]:
 
 
 _launches: Shared[KernelLaunches] = Shared(_watched)
+
+
+def function_of(kernel: Any) -> Any:
+    """The Python function of a kernel, without what tunes it."""
+    while not isinstance(kernel, FunctionType) and hasattr(kernel, "fn"):
+        kernel = kernel.fn
+    return kernel
+
+
+@functools.lru_cache(256)
+def stored_parameters(function: FunctionType) -> tuple[str, ...]:
+    """The parameters through which a kernel writes; none if its source is not known."""
+    return tuple(sorted(_KernelSource(function, ()).stored))
+
+
+class _KernelSource:
+    """The pointers in the source of one kernel, which the functions in *around* call.
+
+    They are followed through assignments and calls of other kernels: what is stored to, or changed
+    by an atomic operation, is derived from parameters. What was loaded is data, and no pointer.
+
+    Attributes:
+        parameters: The names of its parameters.
+        stored: Those through which it writes.
+    """
+
+    def __init__(self, function: FunctionType, around: tuple[FunctionType, ...]) -> None:
+        self.around = (*around, function)
+        self.parameters: list[str] = []
+        self.stored: set[str] = set()
+        self.globals = {**dict(global_variables(function)), **dict(cells(function))}
+        body = _source_of(function)
+        if body is None:
+            return
+        own = body.args
+        self.parameters = [item.arg for item in (*own.posonlyargs, *own.args, *own.kwonlyargs)]
+        self._origins = {name: {name} for name in self.parameters}  # of each variable
+        known = -1
+        while known != (known := sum(map(len, self._origins.values()))):  # loops need a second look
+            for part in ast.walk(body):
+                self._follow(part)
+        for part in ast.walk(body):
+            if isinstance(part, ast.Call):
+                self.stored.update(*map(self._origins_of, self._stored_by(part)))
+
+    def _follow(self, part: ast.AST) -> None:
+        """Variables may point where the values point that are assigned to them."""
+        if isinstance(part, ast.Assign):
+            for target in part.targets:
+                self._assign(target, part.value)
+        elif isinstance(part, (ast.AnnAssign, ast.AugAssign, ast.NamedExpr)) and part.value:
+            self._assign(part.target, part.value)
+        elif isinstance(part, ast.For):
+            self._assign(part.target, part.iter)
+
+    def _assign(self, target: ast.expr, value: ast.expr) -> None:
+        if isinstance(target, (ast.Tuple, ast.List)):
+            values = value.elts if isinstance(value, (ast.Tuple, ast.List)) else []
+            if len(values) != len(target.elts):
+                values = [value] * len(target.elts)
+            for inner, given in zip(target.elts, values):
+                self._assign(inner, given)
+        elif isinstance(target, ast.Name):
+            self._origins.setdefault(target.id, set()).update(self._origins_of(value))
+
+    def _origins_of(self, expression: ast.AST) -> set[str]:
+        """The parameters from which a pointer is derived."""
+        if isinstance(expression, ast.Name):
+            return self._origins.get(expression.id, set())
+        if isinstance(expression, ast.Call) and _name_of(expression.func).endswith("load"):
+            return set()
+        return set().union(*map(self._origins_of, ast.iter_child_nodes(expression)))
+
+    def _stored_by(self, call: ast.Call) -> list[ast.expr]:
+        """The pointers through which a call writes."""
+        called = self._object(call.func)
+        inner = function_of(called)
+        if inner is not called and isinstance(inner, FunctionType):
+            return self._stored_inside(call, inner)
+        name = _name_of(call.func)
+        if not (name.endswith("store") or name.startswith("atomic_")):
+            return []
+        if isinstance(call.func, ast.Attribute):
+            if not isinstance(self._object(call.func.value), ModuleType):
+                return [call.func.value]  # a method of a descriptor
+        return [*call.args[:1], *(given.value for given in call.keywords if given.arg == "pointer")]
+
+    def _stored_inside(self, call: ast.Call, inner: FunctionType) -> list[ast.expr]:
+        """The arguments of another kernel through which that one writes."""
+        if inner in self.around:
+            return []
+        kernel = _KernelSource(inner, self.around)
+        given = dict(zip(kernel.parameters, call.args))
+        given.update((item.arg, item.value) for item in call.keywords if item.arg)
+        return [value for name, value in given.items() if name in kernel.stored]
+
+    def _object(self, name: ast.expr) -> Any:
+        """The object outside of the kernel that has a name; None for a variable."""
+        if isinstance(name, ast.Attribute):
+            return getattr(self._object(name.value), name.attr, None)
+        if isinstance(name, ast.Name) and name.id not in self._origins:
+            return self.globals.get(name.id)
+        return None
+
+
+def _source_of(function: FunctionType) -> ast.FunctionDef | None:
+    """The syntax tree of a function; None if its source is not known."""
+    try:
+        (body,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
+    except (OSError, TypeError, SyntaxError, ValueError):
+        return None
+    return body if isinstance(body, ast.FunctionDef) else None
+
+
+def _name_of(called: ast.expr) -> str:
+    """The last part of the name of what is called."""
+    return called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")

@@ -44,10 +44,11 @@ from torchrecorder.capture.module_registry import Catalog
 from torchrecorder.capture.module_tree import weights_of
 from torchrecorder.capture.scope import Called, OpenScope
 from torchrecorder.capture.tensors.alias import with_aliases, values_to_originals, with_originals
-from torchrecorder.capture.tensors.argument_objects import ObjectPlaces, tensors_in_objects
+from torchrecorder.capture.tensors.argument_objects import (
+    ObjectPlaces, positional_names, tensors_in_objects, variables_of,
+)  # fmt: skip
 from torchrecorder.capture.tensors.describe import node_behind, tensors_in
 from torchrecorder.capture.tensors.entries import Foreign
-from torchrecorder.capture.tensors.variables import positional_names, variables_of
 from torchrecorder.events import (
     FUNCTION, OpId, ScopeKind, ScopeLeft, Slot, ValueId, made,
 )  # fmt: skip

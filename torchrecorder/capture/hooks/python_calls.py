@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
-from torchrecorder.capture.hooks.frame_marks import FrameMark, mark_of
-from torchrecorder.capture.hooks.source import Region, Sources
+from torchrecorder.capture.hooks.source import FrameMark, Region, Sources, mark_of
 from torchrecorder.capture.internals.access import get_frame
 from torchrecorder.capture.modes.call_site import is_call_site
 from torchrecorder.capture.tape import Tape

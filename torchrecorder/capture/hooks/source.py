@@ -22,22 +22,21 @@ import torch
 from torch.nn import Module
 
 from torchrecorder.capture.hooks.custom_functions import AppliedFunctions
-from torchrecorder.capture.hooks.frame_marks import FrameMark, mark_of
 from torchrecorder.capture.internals.access import (
     CALL_CODE,
     CHECKPOINT_CODE,
     PIPELINE_BACKWARD,
     PIPELINE_SCALING,
     TRANSFERS,
-    ZEROING_METHODS,
     WRAPPED_CALL_CODE,
+    ZEROING_METHODS,
     FakeTensor,
     FakeTensorMode,
     apply_codes,
-    compiled_call,
     compiled_codes,
     pipeline_functions,
 )
+from torchrecorder.capture.internals.compiled_calls import RanEagerly
 from torchrecorder.capture.internals.engine import ENGINE_CODE
 from torchrecorder.capture.internals.module_calls import CALLERS, runs_hooks
 from torchrecorder.capture.internals.table import (
@@ -48,6 +47,27 @@ from torchrecorder.capture.internals.table import (
     RECEIVED,
 )
 from torchrecorder.events import OF_WEIGHTS, ScopeKind, SourceLine
+
+
+class FrameMark(dict[object, Any]):
+    """The call of a frame, for each recorder; None for a frame without a call of its own.
+
+    The frames of two calls in a loop often have the same address, and references to frames would
+    keep their tensors alive. So each frame that was seen gets a mark in ``f_trace``, the attribute
+    for the trace function of debuggers. Python deletes it with the frame, and it traces nothing.
+    """
+
+    def __call__(self, *event: object) -> None:
+        """Called by Python if tracing starts while the frame runs; None means no tracing."""
+
+
+def mark_of(frame: FrameType) -> FrameMark | None:
+    """The mark of *frame*, new if it has none; None if it has the trace function of a debugger."""
+    mark = frame.f_trace
+    if mark is None:
+        mark = frame.f_trace = FrameMark()
+    return mark if type(mark) is FrameMark else None
+
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 OURS = str(Path(os.path.abspath(__file__)).parents[2]) + os.sep
@@ -362,31 +382,3 @@ def _import_roots() -> list[str]:
     """The folders of ``sys.path``, the longest first."""
     found = {os.path.dirname(os.__file__), os.getcwd(), *(path for path in sys.path if path)}
     return sorted((os.path.join(path, "") for path in found), key=lambda item: (-len(item), item))
-
-
-class RanEagerly:
-    """Collects the names of compiled functions and modules, by backend."""
-
-    def __init__(self) -> None:
-        self._names: dict[str, dict[str, None]] = {}
-
-    def meet(self, frame: FrameType) -> None:
-        """An op runs inside *frame*, which calls a compiled function."""
-        function, backend = compiled_call(frame)
-        if backend != "eager":  # whose results are the same
-            self._names.setdefault(backend, {})[_name_of(function)] = None
-
-    def notes(self) -> list[str]:
-        """A sentence per backend."""
-        return [
-            f"{', '.join(names)} ran eagerly while it was recorded, and not as compiled by "
-            f"{backend or 'its backend'}: numbers may differ in their last bits"
-            for backend, names in self._names.items()
-        ]
-
-
-def _name_of(function: Any) -> str:
-    owner = getattr(function, "__self__", function)
-    if isinstance(owner, Module):
-        return type(owner).__name__
-    return str(getattr(function, "__name__", type(function).__name__))

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
+from torch.nn import Module
 from torch.optim import optimizer
 
-from torchrecorder.capture.internals.access import compiled_codes, get_frame
+from torchrecorder.capture.internals.access import compiled_call, compiled_codes, get_frame
 from torchrecorder.capture.internals.table import COMPILED_CALLS
 from torchrecorder.capture.internals.trials import find
 from torchrecorder.capture.state.shared import replaced
@@ -75,3 +76,31 @@ def optimizer_hooks() -> list[Any]:
     """The hooks of the steps of all optimizers, which compiled steps have guards on."""
     found = (getattr(optimizer, f"_global_optimizer_{when}_hooks", {}) for when in ("pre", "post"))
     return [hook for hooks in found for hook in hooks.values()]
+
+
+class RanEagerly:
+    """Collects the names of compiled functions and modules, by backend."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, dict[str, None]] = {}
+
+    def meet(self, frame: FrameType) -> None:
+        """An op runs inside *frame*, which calls a compiled function."""
+        function, backend = compiled_call(frame)
+        if backend != "eager":  # whose results are the same
+            self._names.setdefault(backend, {})[_name_of(function)] = None
+
+    def notes(self) -> list[str]:
+        """A sentence per backend."""
+        return [
+            f"{', '.join(names)} ran eagerly while it was recorded, and not as compiled by "
+            f"{backend or 'its backend'}: numbers may differ in their last bits"
+            for backend, names in self._names.items()
+        ]
+
+
+def _name_of(function: Any) -> str:
+    owner = getattr(function, "__self__", function)
+    if isinstance(owner, Module):
+        return type(owner).__name__
+    return str(getattr(function, "__name__", type(function).__name__))

@@ -1,20 +1,71 @@
-"""Call: the state of a torch function that is running."""
+"""Call: the state of a torch function that is running, and the gradients that a backward pass adds
+to."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import weakref
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor
+from torch.autograd.graph import GradientEdge
 
-from torchrecorder.capture.hooks.accumulation import Gradients
 from torchrecorder.capture.hooks.python_calls import PythonCall
+from torchrecorder.capture.internals.access import ACCUMULATION
 from torchrecorder.capture.modes.call_site import Caller
-from torchrecorder.capture.modes.mutation import RECEIVED, STATISTICS
-from torchrecorder.capture.modes.op_schema import FunctionFacts
+from torchrecorder.capture.modes.op_schema import RECEIVED, STATISTICS, FunctionFacts
 from torchrecorder.capture.scope import OpenScope
 from torchrecorder.capture.tensors.entries import Entry
-from torchrecorder.events import OpId, Slot, SourceLine
+from torchrecorder.capture.tensors.tensor_table import Values
+from torchrecorder.events import GRAD_SUFFIX, OpId, Slot, SourceLine, ValueId
+
+Gradients = list[tuple[str, "weakref.ref[Tensor]"]]
+"""Weak references to the gradients that a pass adds to, with their names."""
+
+
+class Accumulation:
+    """The gradients of leaves behind one call of ``backward``: of all, or *only* of these.
+
+    No Python call adds to ``x.grad``: the accumulation nodes are found behind the roots of the pass
+    before it runs. If ``x.grad`` exists from an earlier pass or op of the run, the pass reads it,
+    and writes it in place if PyTorch does.
+    """
+
+    def __init__(self, values: Values, nodes: Iterable[Any], only: Any) -> None:
+        self.values = values
+        self.leaves: list[ValueId] = []
+        self.gradients: list[tuple[str, Tensor]] = []
+        wanted = None if only is None else _leaves(only)
+        for node in nodes:
+            if node.name() == ACCUMULATION:
+                variable = node.variable
+                if wanted is None or any(variable is item for item in wanted):
+                    self._add(variable)
+
+    def _add(self, variable: Tensor) -> None:
+        of = self.values.peek(variable)
+        if of is None:
+            return
+        self.leaves.append(of)
+        gradient = variable.grad
+        if gradient is not None and self.values.gradients.last is not None:
+            self.values.read_gradient(gradient, of)
+            if self.values.entries[id(gradient)].producer is not None:
+                self.gradients.append((f"{of}{GRAD_SUFFIX}", gradient))
+
+    def left_by(self, op: OpId) -> Gradients:
+        """Note that the pass is *op*, which accumulates; return the gradients before it."""
+        self.values.gradients.left.update(dict.fromkeys(self.leaves, op))
+        return [(name, weakref.ref(gradient)) for name, gradient in self.gradients]
+
+
+def _leaves(only: Any) -> list[Any]:
+    """The leaves in the argument ``inputs`` of a pass."""
+    listed = [only] if isinstance(only, (Tensor, GradientEdge)) else list(only)
+    return [getattr(item.node, "variable", None) if isinstance(item, GradientEdge) else item
+            for item in listed]
+
 
 Written = tuple[str, Tensor, "Entry"]
 """An argument that seems to be written: its name, the tensor, and its entry in the table."""

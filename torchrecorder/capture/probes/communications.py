@@ -30,7 +30,7 @@ from torchrecorder.capture.internals.processes import (
     when_done,
     work_in,
 )
-from torchrecorder.capture.observer import Observer
+from torchrecorder.capture.scope import Observer
 from torchrecorder.capture.running import Running
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.describe import shape_of

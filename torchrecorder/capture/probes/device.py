@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 
 from torchrecorder.capture.internals.access import FakeTensor
-from torchrecorder.capture.observer import Given, Observer
-from torchrecorder.capture.scope import OpenScope
+from torchrecorder.capture.scope import Given, Observer, OpenScope
 from torchrecorder.capture.tape import Tape
 from torchrecorder.events import (
     BYTES_PEAK, SECONDS_ON_DEVICE, GradId, Measured, OpId, ValueId,

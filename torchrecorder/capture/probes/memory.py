@@ -16,10 +16,9 @@ from torch.nn.parameter import is_lazy
 
 from torchrecorder.capture.hooks.backward import BackwardRuns
 from torchrecorder.capture.internals.access import SHOWS_OPERATORS, current_node
-from torchrecorder.capture.observer import Given, Observer
+from torchrecorder.capture.scope import Given, Observer, OpenScope
 from torchrecorder.capture.probes.device import DeviceWatched
 from torchrecorder.capture.probes.kernels import RecorderDispatchMode
-from torchrecorder.capture.scope import OpenScope
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.describe import memory_owner
 from torchrecorder.events import BYTES_PEAK, Allocation, GradId, Measured, NO_STORAGE, OpId, made

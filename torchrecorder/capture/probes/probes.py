@@ -13,8 +13,7 @@ from torchrecorder.capture.internals import processes
 from torchrecorder.capture.internals.access import when_cuda_begins
 from torchrecorder.capture.probes.device import DeviceWatched
 from torchrecorder.capture.probes.profiled import PROFILER, Ranges
-from torchrecorder.capture.probes.replay import NodesKept
-from torchrecorder.capture.probes.retained_tensors import TensorsKept, op_place
+from torchrecorder.capture.probes.retained_tensors import NodesKept, TensorsKept, op_place
 from torchrecorder.capture.probes.statistics import Choice, StatisticsTaken, patterns_of
 from torchrecorder.capture.scope import scopes_around
 from torchrecorder.checks import FLAG, TEXTS, Check, check, one_of, warn_unmatched

@@ -14,8 +14,7 @@ from typing import Any
 from torch import Tensor
 
 from torchrecorder.capture.internals.access import profiler_range
-from torchrecorder.capture.observer import Given, Observer
-from torchrecorder.capture.scope import OpenScope
+from torchrecorder.capture.scope import Given, Observer, OpenScope
 from torchrecorder.checks import Check
 from torchrecorder.events import GradId, OpId
 from torchrecorder.trace.slices import MARK, Kernel, Slice

@@ -1,7 +1,7 @@
-"""TensorsKept: copies of the outputs of chosen scopes and operations, and of their gradients.
+"""What outlives the run on request: tensors, and grad nodes to run them again.
 
-They are copied because outputs may be written in place later. The result of a running collective is
-copied when the program has waited for it.
+Tensors are copied because outputs may be written in place later. The result of a running collective
+is copied when the program has waited for it.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import BackwardCFunction
 
 from torchrecorder.capture.autograd.walk import AutogradWalk
 from torchrecorder.capture.internals.access import DisableTorchFunction, without_dispatch_modes
-from torchrecorder.capture.observer import Given, Observer
 from torchrecorder.capture.probes.statistics import Choice, chooses, patterns_of
-from torchrecorder.capture.scope import OpenScope
+from torchrecorder.capture.scope import Given, Observer, OpenScope
 from torchrecorder.capture.tape import Tape
+from torchrecorder.errors import InvalidArgument, NotKept
 from torchrecorder.events import GradEdge, GradId, OpId, ValueId
 from torchrecorder.graph.nodes import Scope
 from torchrecorder.graph.retained_tensors import Tensors
@@ -108,3 +109,61 @@ def _single(found: dict[str, list[_CallTensors]]) -> dict[str, list[Any]]:
         path: [call[""] if list(call) == [""] else call for call in calls]
         for path, calls in found.items()
     }
+
+
+class NodesKept(Observer):
+    """Keeps the nodes of a run and the gradients of their last backward run.
+
+    Only on request, because a node keeps the graph behind it and all saved tensors alive.
+    """
+
+    def __init__(self) -> None:
+        self._nodes: dict[GradId, Any] = {}
+        self._given: dict[GradId, Given] = {}
+
+    def node_met(self, grad: GradId, node: Any) -> None:
+        self._nodes[grad] = node
+
+    def node_begins(self, grad: GradId, run: int, given: Given) -> None:
+        self._given[grad] = tuple(
+            [item.detach() if isinstance(item, Tensor) else item for item in given]
+        )
+
+    def given(self, grad: GradId) -> tuple[Any, ...]:
+        """The gradients that one grad node received.
+
+        Raises:
+            NotKept: It did not run.
+        """
+        if grad not in self._given:
+            ran = f"{len(self._given)} did: Recording.grad_runs lists them"
+            raise NotKept(f"grad node {grad!r} did not run while the recorder listened; {ran}")
+        return self._given[grad]
+
+    def run(self, grad: GradId, given: tuple[Any, ...] | None = None) -> tuple[Any, ...]:
+        """Run one grad node again on the gradients it received, or on others.
+
+        Raises:
+            NotKept: It did not run, or its saved tensors were freed.
+            InvalidArgument: The number of gradients is wrong.
+            Exception: Any exception of the node itself.
+        """
+        received, node = self.given(grad), self._nodes[grad]
+        given = received if given is None else given
+        if len(given) != len(received):
+            raise InvalidArgument(
+                f"{node.name()} ({grad}) takes {len(received)} gradients, not {len(given)}"
+            )
+        if not node.next_functions:
+            return given  # an accumulation would add to the gradient once more
+        try:
+            with torch.no_grad():
+                result = node.apply(*given) if isinstance(node, BackwardCFunction) else node(*given)
+        except RuntimeError as error:
+            if "backward through the graph a second time" not in str(error):
+                raise
+            raise NotKept(
+                f"the saved tensors of {node.name()} ({grad}) were freed when it ran: use "
+                "retain_graph=True in backward(), or record(..., backward=True, replay=True)"
+            ) from error
+        return result if isinstance(result, tuple) else (result,)

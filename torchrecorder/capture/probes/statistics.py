@@ -21,7 +21,7 @@ from torchrecorder.capture.internals.access import (
     without_dispatch_modes,
 )
 from torchrecorder.capture.internals.processes import local_part
-from torchrecorder.capture.observer import Given, Observer
+from torchrecorder.capture.scope import Given, Observer
 from torchrecorder.capture.running import Running
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.storage import Storages

@@ -7,6 +7,8 @@ version counter, because an earlier forward of the user may have saved them for 
 from __future__ import annotations
 
 import contextlib
+import random
+import sys
 from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any, NamedTuple
@@ -14,10 +16,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 from torch.nn import Module
-
 from torch.nn.parameter import is_lazy
 
-from torchrecorder.capture.module_tree import named_modules
 from torchrecorder.capture.internals.access import (
     DisableTorchFunction,
     count_dispatch_modes,
@@ -25,9 +25,26 @@ from torchrecorder.capture.internals.access import (
     set_version_counter,
     without_dispatch_modes,
 )
-from torchrecorder.capture.state.random_state import random_state_kept
+from torchrecorder.capture.module_tree import named_modules
 from torchrecorder.capture.tensors.describe import UNVERSIONED, shape_of, version_of
 from torchrecorder.events import made
+
+
+@contextlib.contextmanager
+def random_state_kept() -> Iterator[None]:
+    """A context that restores the generators of PyTorch, Python and NumPy at its end."""
+    with contextlib.ExitStack() as stack:
+        stack.callback(torch.set_rng_state, torch.get_rng_state())
+        stack.callback(random.setstate, random.getstate())
+        numpy_random: Any = sys.modules.get("numpy.random")  # NumPy loads it at its first use
+        if numpy_random is not None:
+            stack.callback(numpy_random.set_state, numpy_random.get_state())
+        if torch.cuda.is_initialized():
+            stack.callback(torch.cuda.set_rng_state_all, torch.cuda.get_rng_state_all())
+        if torch.backends.mps.is_available():
+            stack.callback(torch.mps.set_rng_state, torch.mps.get_rng_state())
+        yield
+
 
 _SMALL = 1 << 14
 """The maximum size of a buffer that is copied and compared together with others."""

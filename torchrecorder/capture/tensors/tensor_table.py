@@ -19,7 +19,10 @@ from torch.nn import Parameter
 from torchrecorder.capture.internals.access import USUAL_TYPES, is_wrapped
 from torchrecorder.capture.internals.processes import is_dtensor
 from torchrecorder.capture.tape import Tape
-from torchrecorder.capture.tensors.backward_gradients import BackwardGradients
+from torchrecorder.capture.tensors.entries import (
+    BackwardGradients, DetachedTensors, Entry, Foreign, GradSource,
+    TensorNames, around_in, forgetting,
+)
 from torchrecorder.capture.tensors.describe import (
     UNSETTLED,
     UNVERSIONED,
@@ -34,9 +37,6 @@ from torchrecorder.capture.tensors.describe import (
     version_of,
 )
 from torchrecorder.capture.tensors.early_reads import EarlyReads
-from torchrecorder.capture.tensors.entries import (
-    DetachedTensors, Entry, Foreign, GradSource, TensorNames, around_in, forgetting,
-)
 from torchrecorder.capture.tensors.storage import Storage, Storages, Write
 from torchrecorder.events import GRAD_SUFFIX, GradEdge, OpId, OpKind, Role, Slot, ValueId, made
 from torchrecorder.graph.nodes import Op, Value

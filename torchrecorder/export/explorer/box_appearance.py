@@ -8,25 +8,25 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
-from torchrecorder.events import ScopeId
-from torchrecorder.export.dot import output_labels, in_two
+from torchrecorder.events import MODES, ScopeId, Slot, ValueId
+from torchrecorder.export.dot import in_two, output_labels
 from torchrecorder.export.explorer.equal import representatives
-from torchrecorder.export.explorer.hidden_updates import hidden_updates
 from torchrecorder.export.nested import closed_size, header_size
+from torchrecorder.graph.nodes import Op
+from torchrecorder.style import labels
 from torchrecorder.style.captions import Captions
 from torchrecorder.style.draw import draw, finished, repainted
-from torchrecorder.style.line_labels import carried, counted, is_final
 from torchrecorder.style.figure import Figure, Group, LegendEntry, Look, Shape, Text
 from torchrecorder.style.graph_marks import GraphMarks
+from torchrecorder.style.labels import in_a_line
 from torchrecorder.style.legend import legend
+from torchrecorder.style.line_labels import carried, counted, is_final
 from torchrecorder.style.loops import module_around, next_round, runs_again
+from torchrecorder.style.merge_captions import result, same
 from torchrecorder.style.style import Style
 from torchrecorder.style.themes import DARK, LIGHT
-from torchrecorder.style import labels
-from torchrecorder.style.labels import in_a_line
-from torchrecorder.style.merge_captions import result, same
 from torchrecorder.style.unread import unread
-from torchrecorder.views.bundles import FlowKind, FlowClassifier
+from torchrecorder.views.bundles import FlowClassifier, FlowKind
 from torchrecorder.views.tree import Tree
 from torchrecorder.views.view import Arrow, Box, View
 
@@ -295,3 +295,63 @@ def _titled(label: tuple[Text, ...], title: str) -> tuple[Text, ...]:
 def _shapes(figures: tuple[Figure, Figure]) -> dict[str, tuple[Shape, Shape]]:
     light, dark = figures
     return {shape.id: (shape, twin) for shape, twin in zip(light.shapes, dark.shapes)}
+
+
+class HiddenUpdate(NamedTuple):
+    """A buffer that one op wrote and another one reads, at least one of which is not drawn.
+
+    Attributes:
+        value: The buffer.
+        tail: The place of the op that wrote it, or of the module around that op.
+        around: The innermost scope or fold that the buffer leaves.
+        head: The place of the module around the op that reads it.
+        slot: The name of the argument that it is there.
+    """
+
+    value: ValueId
+    tail: int
+    around: int
+    head: int
+    slot: str
+
+
+def hidden_updates(tree: Tree) -> tuple[HiddenUpdate, ...]:
+    """The updates of buffers from one module to another that no arrow of the view carries."""
+    return () if tree.view.backward else tuple(_Updates(tree).all())
+
+
+class _Updates:
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self.recording = tree.view.recording
+        self.place = {
+            place.id: number for number, place in enumerate(tree.places) if not place.fold
+        }
+
+    def all(self) -> Iterator[HiddenUpdate]:
+        """Those that ops without a box read."""
+        hidden = self.recording.bookkeeping.difference(self.place)
+        for op in self.recording.ops.values() if hidden else ():
+            head = self._module(op) if op.id in hidden else None
+            for slot in op.inputs if head is not None else ():
+                producer = self.recording.values[slot.value].producer
+                if producer is not None and head is not None:
+                    yield from self._from(self.recording.ops[producer], slot, head)
+
+    def _from(self, producer: Op, slot: Slot, head: int) -> Iterator[HiddenUpdate]:
+        """The update by *producer*, if it leaves the module around it."""
+        own, module = self.place.get(producer.id), self._module(producer)
+        tail, around = (module, module) if own is None else (own, self.tree.places[own].parent)
+        if tail is not None and around is not None:
+            if next(self.tree.apart(around, head), None) is not None:
+                yield HiddenUpdate(slot.value, tail, around, head, slot.name)
+
+    def _module(self, op: Op) -> int | None:
+        """The place of the innermost module around an op that is not drawn, if it can be opened."""
+        scopes = self.recording.scopes
+        scope = scopes.get(op.scope) if op.scope is not None else None
+        while scope is not None and scope.id not in self.place and scope.kind in MODES:
+            scope = scopes.get(scope.parent) if scope.parent is not None else None
+        if scope is None or scope.id not in self.tree.view.clusters:
+            return None
+        return self.place.get(scope.id)

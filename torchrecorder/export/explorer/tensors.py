@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 from torchrecorder.events import GRADIENT_MESSAGE, ScopeId, ValueId
 from torchrecorder.export.explorer.columns import Columns
-from torchrecorder.export.explorer.box_appearance import TreeAppearance
-from torchrecorder.export.explorer.hidden_updates import HiddenUpdate
+from torchrecorder.export.explorer.box_appearance import HiddenUpdate, TreeAppearance
 from torchrecorder.graph.nodes import Value
 from torchrecorder.layout.layered import Link
 from torchrecorder.style import labels

@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import json
+from collections.abc import Callable
+from typing import Any
 
+from torchrecorder.checks import check_one, whole_number
 from torchrecorder.integrations.commands.command import Command
-from torchrecorder.integrations.ranks_output import add_ranks_arguments, show
+from torchrecorder.integrations.drawing_arguments import (
+    add_drawing_arguments,
+    add_output_argument,
+    check,
+    drawing_options,
+    tell,
+    write,
+)
+from torchrecorder.integrations.progress import Progress
 from torchrecorder.ranks.merge import merge
+from torchrecorder.ranks.ranks import Ranks
 
 
 class MergeCommand(Command):
@@ -31,3 +44,56 @@ class MergeCommand(Command):
 
     def run(self, options: argparse.Namespace) -> int:
         return show(lambda: merge(options.files), options, "reading")
+
+
+_OF_COLLECTIVES = ("order", "path", "bytes", "backward", "ranks", "waited", "last")
+
+
+def add_ranks_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments that `show` reads."""
+    parser.add_argument("-n", type=int, default=20, help="maximum number of modules to list (20)")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    parser.add_argument(
+        "--exit-code", action="store_true", help="exit with 1 if there are problems"
+    )
+    add_output_argument(parser)
+    add_drawing_arguments(parser)
+
+
+def show(make: Callable[[], Ranks], options: argparse.Namespace, doing: str) -> int:
+    """Write figures of the run that *make* returns, or print its tables; returns the exit code.
+
+    *doing* is the progress message.
+    """
+    chosen = drawing_options(options)
+    check(options.output or [], chosen)
+    check_one("-n", options.n, whole_number(1))
+    with Progress() as progress:
+        progress.now(doing)
+        run = make()
+        tell(write(run, options.output or [], chosen, progress), on_stderr=options.json)
+    if options.json:
+        print(json.dumps(_as_data(run), indent=2))
+    elif not options.output:
+        print(run.summary(options.n))
+    return int(options.exit_code and bool(run.problems))
+
+
+def _as_data(run: Ranks) -> dict[str, Any]:
+    """Lanes, collectives and problems as JSON data."""
+    return {
+        "name": run.name,
+        "ranks": run.ranks,
+        "world": run.world,
+        "assumed": run.assumed,
+        "lanes": [
+            {name: getattr(lane, name) for name in ("ranks", "differs", "slowest")}
+            for lane in run.lanes
+        ],
+        "collectives": [
+            {"name": item.name, "group": item.group.name}
+            | {name: getattr(item, name) for name in _OF_COLLECTIVES}
+            for item in run.collectives
+        ],
+        "problems": run.problems,
+    }

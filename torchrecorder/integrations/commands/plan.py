@@ -12,7 +12,7 @@ from torchrecorder.errors import InvalidArgument
 from torchrecorder.integrations.commands.command import Command
 from torchrecorder.integrations.flags import add_flags, given_options
 from torchrecorder.integrations.import_target import find, users_code
-from torchrecorder.integrations.ranks_output import add_ranks_arguments, show
+from torchrecorder.integrations.commands.merge import add_ranks_arguments, show
 from torchrecorder.integrations.targets import TARGET_OPTIONS, check_call
 from torchrecorder.planning.plan import ALL, plan
 from torchrecorder.ranks.ranks import Ranks

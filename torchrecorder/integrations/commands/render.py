@@ -1,4 +1,4 @@
-"""torchrecorder render, torchrecorder html: draw a model or a saved recording."""
+"""torchrecorder render, html, open: draw a model or a saved recording."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from torchrecorder.integrations.commands.command import Command
 from torchrecorder.integrations.drawing_arguments import (
     STDOUT,
     add_drawing_arguments,
+    add_format_argument,
     add_output_argument,
     check,
     outputs,
@@ -98,3 +99,46 @@ class HtmlCommand(RenderCommand):
 
     name = "html"
     format = "html"
+
+
+class OpenCommand(Command):
+    """Open a model in the browser: as a page to explore, or as a figure.
+
+    examples:
+      torchrecorder open torchvision.models:resnet18 --eval --shape 1,3,224,224
+      torchrecorder open run.json.gz -o run.html
+      torchrecorder open nets.py:make --format svg --depth 2
+      torchrecorder open run.json --no-browser
+
+    Without -o it is written to a temporary folder, which is not removed. Its path is printed.
+    """
+
+    name = "open"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        add_target_arguments(parser)
+        parser.add_argument(
+            "-o",
+            "--output",
+            type=Path,
+            metavar="FILE",
+            help="output file; the suffix is the format",
+        )
+        add_format_argument(parser, "html")
+        parser.add_argument(
+            "--no-browser", dest="browser", action="store_false", help="do not open a browser"
+        )
+        add_drawing_arguments(parser)
+
+    def run(self, options: argparse.Namespace) -> int:
+        from torchrecorder import drawing
+
+        target, chosen = to_draw(options)
+        check([options.output or Path(f"a.{options.format.lstrip('.')}")], chosen)
+        with Progress() as progress:
+            recording = target.recording(progress)
+            progress.now("drawing it")
+            path = options.output or drawing.temporary(recording.name, options.format)
+            written = drawing.show(recording, path, browser=options.browser, **chosen)
+        print(written)
+        return 0

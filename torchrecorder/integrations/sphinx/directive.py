@@ -15,9 +15,8 @@ from torchrecorder.errors import TorchRecorderError
 from torchrecorder.export import by_suffix
 from torchrecorder.graph.storage import SUFFIXES
 from torchrecorder.integrations.sphinx import options
-from torchrecorder.integrations.sphinx.alt_text import described
+from torchrecorder.integrations.sphinx.node import Recorded, cache_of, described, message_of
 from torchrecorder.integrations.sphinx.options import Known
-from torchrecorder.integrations.sphinx.node import Recorded, cache_of, message_of
 from torchrecorder.integrations.sphinx.request import Request
 from torchrecorder.integrations.targets import measuring
 from torchrecorder.options import drawing, fitting, shown_numbers

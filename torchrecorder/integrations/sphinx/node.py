@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
@@ -12,9 +12,13 @@ from typing import Any
 
 from docutils import nodes
 
+from torchrecorder.annotations.parameters import PARAMETERS
 from torchrecorder.errors import Notice, TorchRecorderError
+from torchrecorder.events import Slot
 from torchrecorder.integrations.import_target import ModelFailed
 from torchrecorder.integrations.sphinx.cache import Cache
+from torchrecorder.recording import Recording
+from torchrecorder.style import labels
 
 
 class Recorded(nodes.General, nodes.Inline, nodes.Element):  # type: ignore[misc]
@@ -68,3 +72,31 @@ def _is_ours(caught: warnings.WarningMessage) -> bool:
 def cache_of(doctrees: str | PathLike[str]) -> Cache:
     """The cache of a project, beside its *doctrees*, which all its builders share."""
     return Cache(Path(doctrees) / "torchrecorder")
+
+
+_MOST = 3
+"""The maximum number of inputs and outputs that are named."""
+
+
+def described(recording: Recording) -> str:
+    """The inputs, outputs and size of the model, in a sentence.
+
+    Example:
+        >>> import torch, torchrecorder
+        >>> described(torchrecorder.record(torch.nn.Linear(4, 2), torch.ones(1, 4)))
+        'Linear: from input 1×4 to 1×2, 10 params'
+    """
+    ends = [_ends(recording, slots) for slots in (recording.inputs, recording.outputs)]
+    flow = [f"{word} {text}" for word, text in zip(("from", "to"), ends) if text]
+    count = labels.parameters(int(PARAMETERS.on(recording).total()))
+    facts = ", ".join(part for part in (" ".join(flow), count) if part)
+    return f"{recording.name}: {facts}" if facts else recording.name
+
+
+def _ends(recording: Recording, slots: Sequence[Slot]) -> str:
+    text = [
+        f"{slot.name} {labels.value(recording.values[slot.value])}".strip()
+        for slot in slots[:_MOST]
+        if slot.value in recording.values
+    ]
+    return ", ".join([*text, "…"] if len(slots) > _MOST else text)

@@ -8,7 +8,7 @@ from typing import Any
 
 from torchrecorder.events import GradId, OpId, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Op
-from torchrecorder.graph.ops_inside import ops_inside
+from torchrecorder.graph.relations import ops_inside
 from torchrecorder.graph.running_sums import sum_sign
 from torchrecorder.views.bundles import FlowKind, FlowClassifier
 from torchrecorder.views.hide import STORED_KINDS
