@@ -11,6 +11,7 @@ from torch import nn
 import torchrecorder
 from tests.callers import called
 from tests.figures import arrows
+from torchrecorder.events import OpId
 from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.style.style import Style
@@ -155,6 +156,23 @@ def test_epochs_with_an_evaluation_on_the_batches(number: int, given: list[int])
     trainer = Trainer(4, 2)
     view = run_of(lambda: trainer.train_and_evaluate(number))
     assert sorted(loops_of(view)) == sorted([2, 4, number]) and given_in(view) == given
+
+
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_batches_that_are_slices_of_the_data(epochs: int) -> None:
+    """They may be cut before the loop, in the program itself: two boxes stand for all of them."""
+    trainer = Trainer(3, epochs)
+    data = torch.ones(6, 4), torch.ones(6, 1)
+
+    def program() -> None:
+        trainer.batches = [(data[0][at : at + 2], data[1][at : at + 2]) for at in range(0, 6, 2)]
+        trainer.train_and_evaluate(3)
+
+    view = run_of(program)
+    assert sorted(loops_of(view)) == [2] * (epochs > 1) + [3, 3]
+    slices = {OpId(op.id) for op in view.recording.ops.values() if op.name == "getitem"}
+    assert [box.count for box in view.boxes.values() if box.id in slices] == [3, 3]
+    assert given_in(view) == [1, 1]
 
 
 def test_a_batch_that_every_step_reads_is_one_box() -> None:

@@ -22,6 +22,10 @@ NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 """A number in the text of an argument."""
 
 SIGNED = re.compile(rf"(?:(?<![\w)\]])-)?{NUMBER.pattern}")
+"""A number with its sign."""
+
+RANGED = re.compile(rf"(?:-?\d+)?(?::-?\d+|(?<=\d):)|{SIGNED.pattern}")
+"""A slice or a number."""
 """A number with its sign; the one in ``n-1`` has none."""
 
 _DIGITS = re.compile(r"(\d+)")
@@ -171,20 +175,22 @@ def _apart(siblings: Sequence[str]) -> str:
 
 
 def span(texts: Sequence[str]) -> str:
-    """One text for several that differ in their numbers, with the range of each number; the first
-    of several that differ in other ways.
+    """One text for several that differ in their numbers, with the range of each number, and the
+    first and last of slices; the first of several that differ in other ways.
 
     Example:
         >>> span(["(:, 0)", "(:, 1)", "(:, 2)"]), span(["'nearest'", "'area'"])
         ('(:, 0 … 2)', 'nearest …')
+        >>> span(["0:8", "8:16", "16:24"])
+        '0:8 … 16:24'
     """
     first = texts[0]
     if all(text == first for text in texts):
         return first
-    if len({SIGNED.sub("0", text) for text in texts}) > 1:
+    if len({RANGED.sub("0", text) for text in texts}) > 1:
         return first.strip("'\"") + " …"
-    numbers = zip(*map(SIGNED.findall, texts))
-    return SIGNED.sub(lambda found: _range(next(numbers)), first)
+    numbers = zip(*map(RANGED.findall, texts))
+    return RANGED.sub(lambda found: _range(next(numbers)), first)
 
 
 @lru_cache(maxsize=4096)
@@ -209,7 +215,9 @@ def several(values: tuple[str, ...]) -> str:
 
 
 def _range(numbers: Sequence[str]) -> str:
-    """The first and last of monotonic numbers; otherwise the smallest and largest."""
+    """The first and last of monotonic numbers, or of slices; otherwise the smallest and largest."""
+    if ":" in "".join(numbers):
+        return numbers[0] if len({*numbers}) == 1 else f"{numbers[0]} … {numbers[-1]}"
     low, high = min(numbers, key=float), max(numbers, key=float)
     if low == high:
         return low

@@ -1,5 +1,5 @@
-"""Own sources: inputs, constants, and what operations make of nothing, of which each of several
-siblings reads its own.
+"""Own sources: inputs, constants, parts of them, and what operations make of nothing, of which
+each of several siblings reads its own.
 
 Each call in ``for x in batches: model(x)`` has an input of its own, as each table of embeddings of
 a recommender has. If the siblings fold, so do these. In the next epoch, others read them again.
@@ -13,6 +13,7 @@ from torchrecorder.events import OpId, ValueId
 from torchrecorder.graph.structural_hash import without_numbers
 from torchrecorder.views.fold.blocks import op_key
 from torchrecorder.views.fold.sibling_index import SiblingIndex
+from torchrecorder.views.quiet_ops import is_part
 from torchrecorder.views.view import Arrow, BoxKind
 
 GIVEN = (BoxKind.INPUT, BoxKind.CONSTANT)
@@ -45,9 +46,15 @@ class OwnSources:
         return self._known[item]
 
     def _is_source(self, box: str) -> bool:
-        """Whether nothing leads to *box*: an input, a constant, or what an op makes of nothing."""
-        drawn = self.items.view.boxes[box]
-        return drawn.kind in GIVEN or drawn.kind is BoxKind.OP and not self.items.entering.get(box)
+        """Whether nothing leads to *box*: an input, a constant, or what an op makes of nothing; or
+        only a tensor of which it is a part, such as a batch of the data."""
+        view = self.items.view
+        if view.boxes[box].kind is not BoxKind.OP:
+            return view.boxes[box].kind in GIVEN
+        entering = self.items.entering.get(box, ())
+        return not entering or is_part(view.recording.ops[OpId(box)]) and all(
+            view.boxes[arrow.tail].kind in GIVEN for arrow in entering
+        )
 
     def _form(self, box: str) -> Hashable:
         """What is said of the operation or the tensors of *box*, with names without numbers."""
