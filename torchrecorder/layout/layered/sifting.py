@@ -91,10 +91,10 @@ class _Sifting:
     def _swap(self, node: int, other: int, side: int, wrong: bool) -> bool:
         """Put a node, with what leads to it alone, to the other side of another one, if fewer
         lines cross then; or as many, if they are in the wrong order."""
-        strand = self._strand(node)
+        strand = self._strand(node) if self.work > 0 else []
         for count in sorted({min(1, len(strand)), len(strand)} - {0}):
             moves = self._beyond(strand[:count], other, side)
-            change = self._change(moves) if moves and self.work > 0 else 1
+            change = self._change(moves) if moves else 1
             if change < 0 or wrong and change == 0:
                 for each, at in moves.items():
                     self.across[each] = at
