@@ -15,8 +15,9 @@ def last(own: float, other: float, row: int = 1, **more: list[tuple[int, int]]) 
     """The last row that a box at 100 fills, with its line at *own* and another node at *other*."""
     grid = Grid([40.0, 1.0, 1.0, 1.0, 1.0], [0, 1, 2, row, row + 1])
     grid.edges += [(*pair, 1) for pair in more.get("edges", [])]
+    grid.detours += more.get("detours", [])
     across = [100.0, own, own, other, other]
-    spans = Spans(grid, across, more.get("detours", []))
+    spans = Spans(grid, across)
     return spans.last(BOX, 0, 2, {1: [OWN[0]], 2: [OWN[1]]})
 
 
@@ -33,7 +34,7 @@ def test_nothing_else_stands_between_a_box_and_its_line(own: float, row: int) ->
 
 def test_it_fills_no_more_rows_than_it_has_a_line_in() -> None:
     """Nor more than it may reach."""
-    spans = Spans(Grid([40.0, 1.0], [0, 1]), [100.0, 100.0], [])
+    spans = Spans(Grid([40.0, 1.0], [0, 1]), [100.0, 100.0])
     assert spans.last(BOX, 0, 3, {1: [1]}) == 1
     assert spans.last(BOX, 0, 0, {1: [1]}) == 0
     assert spans.last(BOX, 0, 3, {}) == 0
@@ -45,10 +46,10 @@ def test_a_line_that_changes_sides_is_in_the_way(side: float) -> None:
     grid = Grid([40.0, 1.0, 1.0, 1.0], [0, 1, 0, 1])
     for other, free in ((side, True), (200.0 - side, False)):
         grid.edges[:] = [(2, 3, 1), (BOX, 1, 1)]
-        spans = Spans(grid, [100.0, 100.0, side, other], [])
+        spans = Spans(grid, [100.0, 100.0, side, other])
         assert spans.last(BOX, 0, 1, {1: [1]}) == free
     grid.edges[:] = [(BOX, 3, 1), (2, 1, 1)]
-    assert Spans(grid, [100.0, 100.0, 50.0, 150.0], []).last(BOX, 0, 1, {1: [1]}) == 1
+    assert Spans(grid, [100.0, 100.0, 50.0, 150.0]).last(BOX, 0, 1, {1: [1]}) == 1
 
 
 def test_a_way_to_a_lane_is_in_the_way_from_the_left() -> None:

@@ -366,7 +366,8 @@ def test_a_group_gives_last_what_comes_back_to_it() -> None:
             early = run.op("early", aside)
             back = run.op("back", early)
             given = run.op("given", early), run.op("also", early)
-        between = run.op("between", run.op("outside", back))
+        with run.scope("c", "C"):
+            between = run.op("between", run.op("outside", back))
         with run.scope("b", "B"):
             run.op("late", between)
         run.op("end", aside, early)

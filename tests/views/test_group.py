@@ -87,6 +87,48 @@ def test_members_apart() -> None:
     ]
 
 
+def decoder(reads: str = "") -> Recording:
+    """Two blocks with operations between them, one of which joins a skip connection; one more that
+    reads a tensor of the name *reads*."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        first = linear(run, "down", run.input("x"))
+        high = linear(run, "up1", first)
+        wide = run.op("interpolate", high)
+        both = run.op("cat", wide, run.op("contiguous", first))
+        end = linear(run, "up2", both)
+        tensors = {"high": high, "wide": wide, "both": both}
+        run.returns(run.op("add", end, tensors[reads]) if reads else end)
+    return run.recording()
+
+
+def test_operations_between_members_are_in_the_group() -> None:
+    """What they read of others comes into it; what only prepares that stays outside."""
+    view = view_of(decoder(), depth=1, group={"Up": ["up*"]})
+    assert sorted(titles(view)) == sorted(["x", "down: Linear", "contiguous", "Up", "output"])
+    grouped, plain = (view_of(decoder(), depth=9, group=group) for group in ({"Up": ["up*"]}, {}))
+    assert grouped.arrows == plain.arrows
+
+
+@pytest.mark.parametrize(("reads", "outside"), [
+    ("high", []), ("wide", ["interpolate", "cat"]), ("both", ["interpolate", "cat"]),
+])
+def test_what_others_read_too_is_not_between_members(reads: str, outside: list[str]) -> None:
+    """Nor is what only that reads."""
+    view = view_of(decoder(reads), depth=1, group={"Up": ["up*"]})
+    found = [title for title in titles(view) if title in ("interpolate", "cat")]
+    assert found == outside
+
+
+def test_operations_of_another_group_are_not_taken() -> None:
+    """They stay where they were put, whichever group comes first."""
+    groups = {"Up": ["up*"], "Join": ["interpolate", "cat"]}
+    for names in (groups, dict(reversed(groups.items()))):
+        assert sorted(titles(view_of(decoder(), depth=1, group=names))) == sorted(
+            ["x", "down: Linear", "contiguous", "Up", "Join", "output"]
+        )
+
+
 def test_a_pattern_groups_in_each_scope() -> None:
     """Blocks with a group in each fold as they would without."""
     group = {"Half": ["layers.*.a", "layers.*.b"]}
@@ -172,7 +214,8 @@ def unet() -> Recording:
         x = run.input("x", (1, 8))
         with run.scope("up", "Up"):
             h = run.op("tanh", x, shape=(1, 16))
-        h = run.op("cat", h, shape=(1, 32))
+        with run.scope("join", "Join"):
+            h = run.op("cat", h, shape=(1, 32))
         with run.scope("head", "Head"):
             skip = run.op("sin", h, shape=(1, 3))
             side = run.op("exp", h, shape=(1, 4))

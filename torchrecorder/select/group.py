@@ -18,6 +18,7 @@ from torchrecorder.events import OpId, ScopeId, ScopeKind, Slot, ValueId
 from torchrecorder.graph.relations import NOT_INPUTS, ops_inside
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.select.between import between
 from torchrecorder.select.focus import advice
 from torchrecorder.select.functions import free, seconds_of
 
@@ -32,7 +33,8 @@ class GroupSiblings:
     Attributes:
         names: For each name, paths of scopes, or of ops (``"layer1.add"``); patterns such as
             ``"layers.*.norm"`` make one group in each scope that has them. Parameters and
-            buffers are moved into the group of their readers; they may be named too.
+            buffers are moved into the group of their readers; they may be named too. So are ops
+            between the members.
     """
 
     names: Members = field(default_factory=dict)
@@ -67,8 +69,17 @@ class GroupSiblings:
                             f"and {name!r}: take it out of one"
                         )
                     taken[item.id] = name
+                items += between(recording, parent, items, self._named_ops(recording))
                 recording = _Gathered(recording, name, parent, items).recording()
         return recording
+
+    def _named_ops(self, recording: RecordedRun) -> set[str]:
+        """The ops that some group names."""
+        wanted = [pattern for members in self.names.values() for pattern in patterns(members)]
+        return {
+            op.id for op in recording.ops.values()
+            if any(fnmatchcase(_path(recording, op), each) or op.id == each for each in wanted)
+        }
 
 
 def _named(members: object) -> bool:

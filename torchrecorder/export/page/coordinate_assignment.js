@@ -7,7 +7,7 @@
 const OUTSIDE = -1;
 
 const createCoordinateAssignment = constants => {
-  const { STRAIGHT, LONG, TURN, THROUGH } = constants;
+  const { STRAIGHT, LONG, TURN, SIDE, THROUGH } = constants;
   const { PAD, ASIDE, CLOSE, INSET, PORTS, LANE, LANES } = constants;
   const compact = createCompaction(constants);
 
@@ -30,12 +30,16 @@ const createCoordinateAssignment = constants => {
         nearest = place;
       }
     });
-    const half = Math.max(width / 2 - INSET, 1);
-    const apart = Math.min(PORTS, 2 * half / Math.max(order.length - 1, 1));
-    const left = nearest * apart, right = (order.length - 1 - nearest) * apart;
+    const before = nearest, after = order.length - 1 - nearest;
+    const room = Math.max(width / 2 - INSET, 1);
     const straight = wanted[order[nearest]];
-    const preferred = Math.abs(straight - center) <= ASIDE ? straight : center;
-    const middle = Math.max(center + left - half, Math.min(preferred, center + half - right));
+    let middle = Math.abs(straight - center) <= ASIDE ? straight : center;
+    let apart = Math.min(
+      (room + middle - center) / Math.max(before, 1), (room + center - middle) / Math.max(after, 1));
+    if (apart < CLOSE) apart = 2 * room / Math.max(order.length - 1, 1);
+    apart = Math.min(PORTS, apart);
+    middle = Math.max(center + before * apart - room,
+      Math.min(middle, center + room - after * apart));
     const found = [];
     order.forEach((number, place) => { found[number] = middle + (place - nearest) * apart; });
     return found;
@@ -74,7 +78,8 @@ const createCoordinateAssignment = constants => {
       const each = inner.get(child);
       return [child, each ? (exits ? each.exits : each.entries)[port] - anchors[child] : 0];
     };
-    const ties = weighed(trunks.flatMap((trunk, net) => tiesOf(trunk, body[net], fixedTo)));
+    const ties = weighed(
+      trunks.flatMap((trunk, net) => tiesOf(trunk, body[net], fixedTo)), trunks);
     const entry = spots.length, leave = entry + template.entries.length;
     if (template.entries.length && template.exits.length) {
       ties.unshift([entry + mainEntry(trunks), 0, leave, 0, THROUGH]);
@@ -113,15 +118,32 @@ const createCoordinateAssignment = constants => {
     return branching.length ? Math.min(...branching) : 0;
   }
 
-  // `ties` with their weights: of several between two boxes, the first has the largest one.
-  function weighed(ties) {
-    const known = new Set();
+  // `ties` with their weights: of several between two boxes, the first has the largest one. Boxes
+  // that read nothing, such as weights, do not pull what also reads others out of their line.
+  function weighed(ties, trunks) {
+    const known = new Set(), aside = pairsAside(trunks);
     return ties.map(tie => {
       if (tie[4] !== STRAIGHT) return tie;
-      const key = `${tie[0]},${tie[2]}`, first = !known.has(key);
+      const key = `${tie[0]},${tie[2]}`;
+      const weight = known.has(key) ? TURN : aside.has(key) ? SIDE : STRAIGHT;
       known.add(key);
-      return first ? tie : [...tie.slice(0, 4), TURN];
+      return [...tie.slice(0, 4), weight];
     });
+  }
+
+  // The pairs of a child that reads nothing, and one that reads it and something else: a line that
+  // comes from further, or the first of several such children.
+  function pairsAside(trunks) {
+    const all = trunks.flatMap(([[source], , branches]) =>
+      branches.map(([[sink]]) => [`${source},${sink}`, [source, sink]]));
+    const pairs = new Map(all), ends = [...pairs.values()], found = new Set();
+    const reading = new Set([OUTSIDE, ...ends.map(([, sink]) => sink)]);
+    const main = new Set(ends.filter(([source]) => reading.has(source)).map(([, sink]) => sink));
+    for (const [key, [source, sink]] of pairs) {
+      if (!reading.has(source) && main.has(sink) && sink !== OUTSIDE) found.add(key);
+      main.add(sink);
+    }
+    return found;
   }
 
   // The pieces of the lines of a trunk, without those in lanes and without duplicates.

@@ -56,10 +56,11 @@ LEVEL = 1.0
 CORNER = 5.0
 """Radius of the corners of a line."""
 
-STRAIGHT, LONG, TURN, THROUGH = 4, 2, 1, 0.25
+STRAIGHT, LONG, TURN, SIDE, THROUGH = 4, 2, 1, 0.5, 0.25
 """Weights of line segments in the coordinate assignment: between boxes in neighbouring layers;
-between two dummy nodes; between a box and a dummy node; and between the entry and the exit of a
-scope, so that chains of scopes are in line."""
+between two dummy nodes; between a box and a dummy node; from a box that reads nothing to one that
+also reads others; and between the entry and the exit of a scope, so that chains of scopes are in
+line."""
 
 ROUNDS = 3
 """The number of passes over all boxes and groups."""

@@ -14,6 +14,7 @@ from torchrecorder.layout.layered.constants import (
     LANES,
     LONG,
     PAD,
+    SIDE,
     STRAIGHT,
     THROUGH,
     TURN,
@@ -101,9 +102,11 @@ class Across:
     def _ties(self, body: list[list[int]]) -> Iterator[Tie]:
         """The pieces of all lines without those in lanes, without duplicates.
 
-        Of several between two boxes, the first has the largest weight.
+        Of several between two boxes, the first has the largest weight. Boxes that read nothing,
+        such as weights, do not pull what also reads others out of their line.
         """
         template = self.template
+        aside = _beside(template)
         if template.entries and template.exits:
             entry = len(template.spots)
             leave = entry + len(template.entries)
@@ -113,7 +116,8 @@ class Across:
             for tie in self._of(trunk, stems):
                 if tie.weight == STRAIGHT:
                     pair = tie.one, tie.other
-                    tie = tie._replace(weight=TURN) if pair in known else tie
+                    weight = TURN if pair in known else SIDE if pair in aside else STRAIGHT
+                    tie = tie._replace(weight=weight)
                     known.add(pair)
                 yield tie
 
@@ -203,6 +207,23 @@ class Across:
         middle = self.middle[trunk.source.child]
         near = [at for at in found if abs(at - middle) <= ASIDE]
         return near[0] if near else sum(found) / len(found)
+
+
+def _beside(template: Template) -> set[tuple[int, int]]:
+    """The pairs of a child that reads nothing, and one that reads it and something else: a line
+    that comes from further, or the first of several such children."""
+    pairs = dict.fromkeys(
+        (trunk.source.child, branch.sink.child)
+        for trunk in template.trunks for branch in trunk.branches
+    )
+    reading = {OUTSIDE, *(sink for _, sink in pairs)}
+    main = {sink for source, sink in pairs if source in reading}
+    found = set[tuple[int, int]]()
+    for source, sink in pairs:
+        if source not in reading and sink in main and sink != OUTSIDE:
+            found.add((source, sink))
+        main.add(sink)
+    return found
 
 
 def _main_entry(template: Template) -> int:

@@ -35,11 +35,18 @@ class Grid:
         row: Row of each node.
         edges: Pairs of nodes in neighbouring rows, the upper first, with the weight of their
             alignment.
+        leaving: For the first edge of each line, the port at which it leaves its source.
+        entering: For the last edge of each line, the port at which it enters its reader.
+        detours: The gaps in which a line runs to or from a lane on the right, each with the node at
+            its other end; gap *n* is before row *n*.
     """
 
     widths: list[float] = field(default_factory=list)
     row: list[int] = field(default_factory=list)
     edges: list[tuple[int, int, int]] = field(default_factory=list)
+    leaving: dict[tuple[int, int], int] = field(default_factory=dict)
+    entering: dict[tuple[int, int], int] = field(default_factory=dict)
+    detours: list[tuple[int, int]] = field(default_factory=list)
 
     def add(self, width: float, row: int) -> int:
         """Add a node; return its number."""

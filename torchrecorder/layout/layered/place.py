@@ -14,6 +14,7 @@ from torchrecorder.layout.layered.constants import BELOW, PAD
 from torchrecorder.layout.layered.ports import OUTSIDE, End
 from torchrecorder.layout.layered.plan import Plan
 from torchrecorder.layout.layered.multi_column import cut_before, wrapped
+from torchrecorder.layout.layered.shortcuts import with_shortcuts
 from torchrecorder.layout.layered.side_by_side import beginnings, find_u_shape
 from torchrecorder.layout.layered.turned import mirrored, reader_above, risen, upside_down
 from torchrecorder.layout.layered.u_shape import comes_from_right, right_side, u_shape
@@ -155,7 +156,7 @@ class _Placing:
         places = beginnings(template, whole, inputs)
         beside = cut_before(whole, places, space) if places else None
         if beside is not None and beside.width <= beside.height:
-            return beside
+            return with_shortcuts(beside)
         made = self._as_u(scope, whole, space, composed) if self.plan.direction == "TB" else None
         return made or whole
 
@@ -233,7 +234,8 @@ class _Placing:
         while columns > 1:
             key = (id(scope), columns)
             if key not in self.in_columns:
-                self.in_columns[key] = wrapped(scope, columns, space) or scope
+                found = wrapped(scope, columns, space)
+                self.in_columns[key] = with_shortcuts(found) if found else scope
             if self.in_columns[key] is not scope:
                 return self.in_columns[key]
             columns -= 1

@@ -12,6 +12,7 @@ from torchrecorder.layout.layered.scope_layout import Draft
 from torchrecorder.layout.layered.items import Item, Link
 from torchrecorder.layout.layered.port_order import in_order
 from torchrecorder.layout.layered.ports import Carried, Level, levels
+from torchrecorder.layout.layered.sifting import sifted
 from torchrecorder.layout.layered.template import Template
 
 Direction = Literal["TB", "LR", "BT", "RL"]
@@ -95,12 +96,21 @@ def _templates(
     """The templates of all scopes, inner ones first. Numbers of drafts in *number* are replaced by
     those of templates."""
     known: dict[object, int] = {}
+    moved: dict[object, list[float]] = {}
     templates: list[Template] = []
     for scope in sorted(scopes, reverse=True):
-        draft, across = drafts[number[scope + 1]], places[number[scope + 1]]
-        key: list[object] = [number[scope + 1]]
+        draft = drafts[number[scope + 1]]
+        inside = [number[child + 1] for child in scopes[scope].children]
+        orders = {
+            child: (_order(templates[inner].exits), _order(templates[inner].entries))
+            for child, inner in enumerate(inside) if inner >= 0
+        }
+        key: list[object] = [number[scope + 1], tuple(orders.items())]
+        if tuple(key) not in moved:
+            moved[tuple(key)] = sifted(draft.grid, places[number[scope + 1]], orders)
+        across = moved[tuple(key)]
         for item in draft.loose:
-            inner = number[scopes[scope].children[item.child] + 1]
+            inner = inside[item.child]
             if inner >= 0:
                 ports = templates[inner].exits if item.exits else templates[inner].entries
                 across = in_order(across, item, ports)
@@ -110,3 +120,9 @@ def _templates(
             templates.append(draft.template(across))
         number[scope + 1] = seat
     return tuple(templates)
+
+
+def _order(places: Sequence[float]) -> tuple[int, ...]:
+    """For each of some ports, its number from left to right."""
+    found = sorted(range(len(places)), key=places.__getitem__)
+    return tuple(sorted(range(len(places)), key=found.__getitem__))

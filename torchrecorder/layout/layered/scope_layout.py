@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from torchrecorder.layout.layered.items import Item
 from torchrecorder.layout.layered.lanes import lanes
@@ -45,6 +45,7 @@ class Draft:
         self.reach = self._reach(nets, can_open)
         self.below: dict[int, dict[int, list[int]]] = {}
         self.routes = [_NetRoute(self, net) for net in nets]
+        self.grid.detours += (each for route in self.routes for each in route.detours())
 
     def begin(self, source: End) -> int:
         """The row of the source of a net; -1 for an entry."""
@@ -108,8 +109,7 @@ class Draft:
         """The last row that each child may fill."""
         if self.reach == self.row:
             return list(self.row)
-        detours = [item for route in self.routes for item in route.detours()]
-        spans = Spans(self.grid, across, detours)
+        spans = Spans(self.grid, across)
         return [
             spans.last(child, row, reach, self.below.get(child, {})) if reach > row else row
             for child, (row, reach) in enumerate(zip(self.row, self.reach))
@@ -167,11 +167,11 @@ class _NetRoute:
             self.draft.lanes.append(span)
         return self.lane[end]
 
-    def _past_rows(self, sink: End, end: int) -> tuple[int, ...]:
-        grid = self.draft.grid
-        last = self._node(self.net.source, self.draft.entry)
+    def _past_rows(self, sink: End, row_end: int) -> tuple[int, ...]:
+        grid, source = self.draft.grid, self.net.source
+        last = begin = self._node(source, self.draft.entry)
         route: list[int] = []
-        for row in range(self.row + 1, end):
+        for row in range(self.row + 1, row_end):
             if row not in self.passed:
                 node = self.draft.passing(self.net.source.child, row)
                 self.passed[row] = self._stem(node, row, row + 1)
@@ -179,7 +179,11 @@ class _NetRoute:
             route.append(self.passed[row])
             last = self.stems[self.passed[row]][0]
         weight = TURN if route else STEP if self.near == 1 else PASS
-        grid.edges.append((last, self._node(sink, self.draft.exit), weight))
+        end = self._node(sink, self.draft.exit)
+        grid.edges.append((last, end, weight))
+        grid.entering.setdefault((last, end), sink.port)
+        first = self.stems[route[0]][0] if route else end
+        grid.leaving.setdefault((begin, first), source.port)
         return tuple(route)
 
     def _node(self, end: End, ports: Sequence[int]) -> int:
@@ -238,13 +242,10 @@ class Spans:
 
     A line from a box that is first read some rows later keeps the space below the box free. If no
     other box is there, and no other line crosses it, an open box may fill that space. Then the
-    boxes beside it need not be placed after its end. *detours* are the nodes from or to which a
-    line runs through a gap to a lane on the right.
+    boxes beside it need not be placed after its end.
     """
 
-    def __init__(
-        self, grid: Grid, across: Sequence[float], detours: Iterable[tuple[int, int]]
-    ) -> None:
+    def __init__(self, grid: Grid, across: Sequence[float]) -> None:
         self.across = across
         self.members: dict[int, list[int]] = {}
         self.crossing: dict[int, list[tuple[int, int]]] = {}
@@ -253,7 +254,7 @@ class Spans:
             self.members.setdefault(row, []).append(node)
         for one, other, _ in grid.edges:
             self.crossing.setdefault(grid.row[other], []).append((one, other))
-        for gap, node in detours:
+        for gap, node in grid.detours:
             self.detours.setdefault(gap, []).append(node)
 
     def last(self, box: int, row: int, reach: int, own: Own) -> int:

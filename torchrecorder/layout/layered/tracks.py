@@ -76,7 +76,8 @@ def slots(wanted: Sequence[float], center: float, width: float) -> list[float]:
     """The ports of lines on a side of a box, in the order of their positions *wanted*.
 
     If possible, all lines are straight. Otherwise the line nearest to the middle gets the middle,
-    or a position near it at which it is straight, and the others are beside it.
+    or a position near it at which it is straight, and the others are beside it, closer together if
+    that keeps it there.
     """
     if not wanted:
         return []
@@ -84,12 +85,15 @@ def slots(wanted: Sequence[float], center: float, width: float) -> list[float]:
     if _fits([wanted[number] for number in order], center, width):
         return list(wanted)
     nearest = min(range(len(order)), key=lambda seat: (abs(wanted[order[seat]] - center), seat))
+    before, after = nearest, len(order) - 1 - nearest
     room = max(width / 2 - INSET, 1.0)
-    apart = min(PORTS, 2 * room / max(len(order) - 1, 1))
-    left, right = nearest * apart, (len(order) - 1 - nearest) * apart
     straight = wanted[order[nearest]]
     middle = straight if abs(straight - center) <= ASIDE else center
-    middle = max(center + left - room, min(middle, center + room - right))
+    apart = min((room + middle - center) / max(before, 1), (room + center - middle) / max(after, 1))
+    if apart < CLOSE:
+        apart = 2 * room / max(len(order) - 1, 1)
+    apart = min(PORTS, apart)
+    middle = max(center + before * apart - room, min(middle, center + room - after * apart))
     places = {number: middle + (seat - nearest) * apart for seat, number in enumerate(order)}
     return [places[number] for number in range(len(order))]
 

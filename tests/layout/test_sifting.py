@@ -1,0 +1,134 @@
+"""Sifting: lines on the better side of what they run beside, and arguments in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.layout.test_nested import SOME
+from torchrecorder.layout.layered import Item, Link, place, plan
+from torchrecorder.layout.layered.ordering import Grid
+from torchrecorder.layout.layered.sifting import PortOrder, sifted
+
+HEADER = (50.0, 12.0)
+
+
+def grid(rows: Sequence[int], pairs: Sequence[tuple[int, int]]) -> Grid:
+    """Nodes of one width in these rows; what joins a node is given in the order of arguments."""
+    found = Grid([20.0] * len(rows), list(rows))
+    for one, other in pairs:
+        found.edges.append((one, other, 1))
+        found.entering[one, other] = sum(head == other for _, head in pairs[: len(found.edges) - 1])
+        found.leaving[one, other] = sum(tail == one for tail, _ in pairs[: len(found.edges) - 1])
+    return found
+
+
+def order(given_: Grid, across: Sequence[float], ports: PortOrder | None = None) -> list[list[int]]:
+    """The nodes of each row from left to right."""
+    at = sifted(given_, across, ports or {})
+    rows = range(min(given_.row), max(given_.row) + 1)
+    nodes = range(len(given_.row))
+    return [sorted((n for n in nodes if given_.row[n] == row), key=at.__getitem__) for row in rows]
+
+
+def crossings(given_: Grid, at: Sequence[float], ports: PortOrder) -> int:
+    """The number of crossings between rows, with the ports of open nodes."""
+    ends = []
+    for one, other, _ in given_.edges:
+        begin = ports[one][0][given_.leaving[one, other]] if one in ports else 0
+        end = ports[other][1][given_.entering[one, other]] if other in ports else 0
+        ends.append((given_.row[other], (at[one], begin), (at[other], end)))
+    return sum(
+        row == gap and (upper < begin and end < lower)
+        for row, upper, lower in ends for gap, begin, end in ends
+    )
+
+
+def test_a_whole_line_moves_to_the_other_side() -> None:
+    """One that passes two rows crosses nothing on the side of its source."""
+    given_ = grid([0, 0, 1, 1, 2, 2, 3], [(0, 2), (1, 3), (2, 4), (3, 5), (5, 6), (4, 6)])
+    assert order(given_, [0, 40, 40, 0, 40, 0, 20]) == [[1, 0], [3, 2], [5, 4], [6]]
+
+
+def test_arguments_come_in_their_order_where_no_more_lines_cross() -> None:
+    """A weight to the right of what it is multiplied with; not if a line would be crossed."""
+    pairs = [(0, 2), (1, 2)]
+    assert order(grid([0, 0, 1], pairs), [40, 0, 20]) == [[0, 1], [2]]
+    beside = grid([0, 0, 1, 1], [*pairs, (0, 3)])
+    assert order(beside, [40, 0, 20, 60]) == [[1, 0], [2, 3]]
+
+
+def test_arguments_stay_that_are_in_order() -> None:
+    """Nothing moves for nothing."""
+    given_ = grid([0, 0, 0, 1], [(0, 3), (1, 3), (2, 3)])
+    assert sifted(given_, [10.0, 50.0, 90.0, 50.0]) == [10.0, 50.0, 90.0, 50.0]
+
+
+@pytest.mark.parametrize("entries", [(0, 1), (1, 0)])
+def test_lines_into_a_module_come_in_the_order_of_its_entries(entries: tuple[int, int]) -> None:
+    """Whatever the order of its arguments, as the lines go on inside."""
+    found = order(grid([0, 0, 1], [(0, 2), (1, 2)]), [40, 0, 20], {2: ((), entries)})
+    assert found[0] == ([0, 1] if entries == (0, 1) else [1, 0])
+
+
+@pytest.mark.parametrize("exits", [(0, 1), (1, 0)])
+def test_lines_out_of_a_module_do_not_cross(exits: tuple[int, int]) -> None:
+    """What reads the result on the right is on the right; arguments have the second place."""
+    given_ = grid([0, 1, 1, 2], [(0, 1), (0, 2), (1, 3), (2, 3)])
+    found = order(given_, [20, 0, 40, 20], {0: (exits, ())})
+    assert found[1] == ([1, 2] if exits == (0, 1) else [2, 1])
+
+
+def test_lines_into_lanes_on_the_right_are_crossed_too() -> None:
+    """So what runs beside a box that feeds a lane is on the left of it, argument or not."""
+    given_ = grid([0, 0, 1, 1, 2], [(0, 2), (1, 3), (2, 4), (3, 4)])
+    given_.detours.append((1, 0))
+    assert order(given_, [0, 40, 0, 40, 20]) == [[1, 0], [3, 2], [4]]
+
+
+@st.composite
+def grids(draw: st.DrawFn) -> tuple[Grid, list[float], PortOrder]:
+    """Nodes in some rows, edges between neighbouring ones, and nodes that can open."""
+    rows = [draw(st.integers(0, 4)) for _ in range(draw(st.integers(1, 14)))]
+    nodes = range(len(rows))
+    near = [(one, other) for one in nodes for other in nodes if rows[other] == rows[one] + 1]
+    pairs = draw(st.lists(st.sampled_from(near), unique=True, max_size=20)) if near else []
+    ports: Mapping[int, tuple[list[int], list[int]]] = {
+        node: tuple(draw(st.permutations(range(len(pairs)))) for _ in "ab")
+        for node in draw(st.sets(st.sampled_from(nodes)))
+    }
+    across = draw(st.permutations([40.0 * node + 10 for node in nodes]))
+    return grid(rows, pairs), list(across), ports
+
+
+@SOME
+@given(grids())
+def test_never_more_lines_cross(each: tuple[Grid, list[float], PortOrder]) -> None:
+    """All nodes are at places of their own, from the left border on."""
+    given_, across, ports = each
+    found = sifted(given_, across, ports)
+    assert crossings(given_, found, ports) <= crossings(given_, across, ports)
+    assert len({*zip(given_.row, found)}) == len(found)
+    assert min(found) == 10.0
+
+
+def test_equal_steps_look_equal() -> None:
+    """What skips a step runs on the same side of each of them."""
+    items, links, last = [Item("x", -1, 40, 20, first=True)], [], 0
+    for step in range(6):
+        items += [Item(f"f{step}", -1, 40, 20), Item(f"g{step}", -1, 40, 20)]
+        items.append(Item(f"sum{step}", -1, 40, 20))
+        f, g, total = range(len(items) - 3, len(items))
+        links += [Link(last, f, "v"), Link(f, g, "v"), Link(g, total, "v"), Link(last, total, "v")]
+        last = total
+    sides = set()
+    picture = place(plan(items, links))
+    boxes = {box.item: box for box in picture.boxes}
+    for piece in picture.pieces:
+        if items[piece.head].id.startswith("sum") and not items[piece.tail].id.startswith("g"):
+            middle = boxes[piece.head].x + boxes[piece.head].width / 2
+            sides.add(piece.points[-1][0] > middle)
+    assert sides == {True}

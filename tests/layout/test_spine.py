@@ -1,0 +1,69 @@
+"""The main flow stays straight where boxes that read nothing, such as weights, join it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from torchrecorder.layout.layered import Item, Link, place, plan
+from torchrecorder.layout.layered.constants import CLOSE, INSET
+from torchrecorder.layout.layered.tracks import slots
+
+HEADER = (50.0, 12.0)
+
+
+def middles(items: Sequence[Item], links: Sequence[Link], name: str) -> set[float]:
+    """The positions of the boxes of a name across the flow, with everything open."""
+    boxes = place(plan(items, links)).boxes
+    return {round(box.x + box.width / 2, 2) for box in boxes if items[box.item].id == name}
+
+
+def weighted(modules: int, nested: bool) -> tuple[list[Item], list[Link]]:
+    """Operations in a row, in modules of their own or not, each with two weights."""
+    items, links, last = [Item("x", -1, 40, 20, first=True)], [], 0
+    for _ in range(modules):
+        around = -1
+        if nested:
+            around = len(items)
+            items.append(Item("module", -1, 60, 30, HEADER))
+        here = len(items)
+        items += [Item("weight", around, 60, 20), Item("bias", around, 50, 20)]
+        items.append(Item("op", around, 50, 20))
+        links += [Link(each, here + 2, "v") for each in (last, here, here + 1)]
+        last = here + 2
+    return items, links
+
+
+@pytest.mark.parametrize("nested", [True, False])
+def test_weights_do_not_move_the_main_flow(nested: bool) -> None:
+    """However many modules have some, all that runs is below the input."""
+    items, links = weighted(5, nested)
+    assert middles(items, links, "op") == middles(items, links, "x")
+
+
+def test_what_reads_only_boxes_that_read_nothing_is_below_them() -> None:
+    """There is no other flow to be in line with."""
+    items = [Item("a", -1, 40, 20), Item("b", -1, 40, 20), Item("sum", -1, 40, 20)]
+    links = [Link(0, 2, "v"), Link(1, 2, "v"), Link(0, 2, "w")]
+    assert middles(items, links, "sum") <= middles(items, links, "a") | middles(items, links, "b")
+
+
+@pytest.mark.parametrize("others", [[80.0], [80.0, 140.0], [-30.0], [-90.0, -30.0]])
+@pytest.mark.parametrize("aside", [0.0, 2.0, -3.0])
+def test_lines_from_the_side_do_not_bend_the_one_that_is_straight(
+    others: Sequence[float], aside: float
+) -> None:
+    """They come closer to each other, where the box is narrow."""
+    width = 52.0
+    straight, *rest = slots([50.0 + aside, *others], 50.0, width)
+    assert straight == 50.0 + aside
+    places = sorted([straight, *rest])
+    assert all(after - before >= CLOSE for before, after in zip(places, places[1:]))
+    assert 50 - width / 2 + INSET - 0.01 <= places[0] <= places[-1] <= 50 + width / 2 - INSET + 0.01
+
+
+def test_many_lines_share_a_side_that_has_no_room_for_a_straight_one() -> None:
+    """They are as far apart as they can be."""
+    places = slots([50.0, 90.0, 100.0, 110.0], 50.0, 42.0)
+    assert places == pytest.approx([35.0, 45.0, 55.0, 65.0])

@@ -1,0 +1,156 @@
+"""Sifting: lines and boxes on the other side of what they run beside.
+
+Graphviz orders the nodes of each row for few crossings. It moves single nodes, so a line that
+passes many rows stays on the side on which it was first; and it does not know where lines enter and
+leave open modules. Here such a line, or a box with one reader, moves as a whole to the other side
+of what joins it at its reader, if fewer lines cross then. It also does if no more cross, and the
+arguments of an operation are in their order then: so equal parts of a scope look equal.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from torchrecorder.layout.layered.layering import members_of_rows
+from torchrecorder.layout.layered.ordering import APART, Grid
+
+PASSES = 3
+"""The maximum number of passes over all readers."""
+
+WORK = 1_000_000
+"""The maximum number of pairs of lines that are compared in one grid."""
+
+BESIDE = 1e-4
+"""From one port of a node to the next, in points: the order counts, not the distance."""
+
+PortOrder = Mapping[int, tuple[Sequence[int], Sequence[int]]]
+"""For each node that can open the places of its exits and entries, from left to right."""
+
+
+def sifted(
+    grid: Grid, across: Sequence[float], ports: PortOrder = MappingProxyType({})
+) -> list[float]:
+    """The approximate centres of the nodes of *grid* after all moves; *across* are those before."""
+    sifting = _Sifting(grid, across, ports)
+    for _ in range(PASSES):
+        if not sifting.sweep():
+            break
+    start = min((at - wide / 2 for at, wide in zip(sifting.across, grid.widths)), default=0.0)
+    return [round(at - start, 2) for at in sifting.across[:-1]]
+
+
+class _Sifting:
+    def __init__(self, grid: Grid, across: Sequence[float], ports: PortOrder) -> None:
+        self.grid, self.across, self.ports = grid, [*across, math.inf], ports
+        self.readers = [node for row in members_of_rows(grid.row) for node in row]
+        self.above: list[list[int]] = [[] for _ in grid.row]
+        self.below: list[list[int]] = [[] for _ in grid.row]
+        self.gap: dict[int, list[_GapEdge]] = {}
+        for one, other in dict.fromkeys(edge[:2] for edge in grid.edges):
+            self.above[other].append(one)
+            self.below[one].append(other)
+            self.gap.setdefault(grid.row[other], []).append(self._edge(one, other))
+        for gap, node in grid.detours:
+            ends = (node, len(across)) if grid.row[node] < gap else (len(across), node)
+            self.gap.setdefault(gap, []).append((ends[0], 0.0, ends[1], 0.0))
+        self.members: dict[int, list[int]] = {}
+        for node, row in enumerate(grid.row):
+            self.members.setdefault(row, []).append(node)
+        self.work = WORK
+
+    def _edge(self, one: int, other: int) -> _GapEdge:
+        """An edge with the offsets of its ports."""
+        begin = end = 0
+        if one in self.ports:
+            begin = self.ports[one][0][self.grid.leaving[one, other]]
+        if other in self.ports:
+            end = self.ports[other][1][self.grid.entering[one, other]]
+        return one, begin * BESIDE, other, end * BESIDE
+
+    def sweep(self) -> bool:
+        """Try all moves at all readers; whether there were some."""
+        found = [self._arrange(node) for node in self.readers if len(self.above[node]) > 1]
+        return any(found)
+
+    def _arrange(self, reader: int) -> bool:
+        """Try to move what joins at a reader, two neighbours at a time."""
+        changed, entering = False, self.grid.entering
+        joining = sorted(self.above[reader], key=self.across.__getitem__)
+        for place in range(len(joining) - 1):
+            left, right = joining[place : place + 2]
+            wrong = reader not in self.ports and (
+                entering.get((left, reader), 0) > entering.get((right, reader), 0)
+            )
+            if self._swap(left, right, 1, wrong) or self._swap(right, left, -1, wrong):
+                joining[place : place + 2] = right, left
+                changed = True
+        return changed
+
+    def _swap(self, node: int, other: int, side: int, wrong: bool) -> bool:
+        """Put a node, with what leads to it alone, to the other side of another one, if fewer
+        lines cross then; or as many, if they are in the wrong order."""
+        strand = self._strand(node) if self.work > 0 else []
+        for count in sorted({min(1, len(strand)), len(strand)} - {0}):
+            moves = self._beyond(strand[:count], other, side)
+            change = self._change(moves) if moves else 1
+            if change < 0 or wrong and change == 0:
+                for each, at in moves.items():
+                    self.across[each] = at
+                return True
+        return False
+
+    def _strand(self, node: int) -> list[int]:
+        """A node with one reader, and what leads to it alone, from row to row."""
+        found: list[int] = []
+        while len(self.below[node]) == 1:
+            found.append(node)
+            if len(self.above[node]) != 1:
+                break
+            node = self.above[node][0]
+        return found
+
+    def _beyond(self, strand: Sequence[int], other: int, side: int) -> dict[int, float]:
+        """The new positions of a strand to one side of another node and of all above that."""
+        found, beside = {}, {other}
+        for node in strand:
+            here = side * self.across[node]
+            limit = max((side * self.across[each] for each in beside), default=here)
+            if limit > here:
+                found[node] = self._next_to(node, limit * side, side)
+            beside = {above for each in beside for above in self.above[each]} - set(strand)
+        return found
+
+    def _next_to(self, node: int, at: float, side: int) -> float:
+        """A position beside that of another node, before the one that comes next."""
+        row = self.members[self.grid.row[node]]
+        after = [side * self.across[each] for each in row if side * self.across[each] > side * at]
+        if after:
+            return (at + side * min(after)) / 2
+        width = max(self.grid.widths[each] for each in row if self.across[each] == at)
+        return at + side * ((width + self.grid.widths[node]) / 2 + APART)
+
+    def _change(self, moves: Mapping[int, float]) -> int:
+        """How many more lines cross after some moves."""
+        change = 0
+        for row in {self.grid.row[node] + more for node in moves for more in (0, 1)}:
+            edges = self.gap.get(row, ())
+            mine = [edge for edge in edges if edge[0] in moves or edge[2] in moves]
+            others = [
+                (self.across[one] + begin, self.across[other] + end)
+                for one, begin, other, end in edges if one not in moves and other not in moves
+            ]
+            self.work -= len(mine) * len(others)
+            for one, begin, other, end in mine:
+                x, y = self.across[one] + begin, self.across[other] + end
+                to_x = moves.get(one, self.across[one]) + begin
+                to_y = moves.get(other, self.across[other]) + end
+                for upper, lower in others:
+                    change += (to_x - upper) * (to_y - lower) < 0
+                    change -= (x - upper) * (y - lower) < 0
+        return change
+
+
+_GapEdge = tuple[int, float, int, float]
+"""An edge between two rows: each end with the offset of its port."""

@@ -1,0 +1,46 @@
+"""Between: the operations that only pass tensors from one member of a group to another."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from torchrecorder.events import OpId, ScopeId
+from torchrecorder.graph.nodes import Op, Scope
+from torchrecorder.graph.ops_inside import ops_inside
+from torchrecorder.graph.recording import RecordedRun
+
+
+def between(
+    recording: RecordedRun,
+    parent: ScopeId | None,
+    items: Sequence[Scope | Op],
+    others: Collection[str],
+) -> Iterator[Op]:
+    """The direct ops of *parent* that read something of *items*, or of such an op, and that only
+    these read. *others* have a place of their own."""
+    inside = {
+        *ops_inside(recording, (item.id for item in items if isinstance(item, Scope))),
+        *(item.id for item in items if isinstance(item, Op)),
+    }
+    given = {slot.value for slot in recording.outputs}
+    ops = [
+        op for op in recording.ops.values()
+        if op.scope == parent and not op.recompute
+        and op.id not in inside and op.id not in others and given.isdisjoint(op.outputs)
+    ]
+    ahead = set[OpId]()
+    for op in reversed(ops):
+        readers = _readers(recording, op)
+        if readers and all(reader in inside or reader in ahead for reader in readers):
+            ahead.add(op.id)
+    for op in ops:
+        before = {recording.values[slot.value].producer for slot in op.inputs}
+        if op.id in ahead and not inside.isdisjoint(before):
+            inside.add(op.id)
+            yield op
+
+
+def _readers(recording: RecordedRun, op: Op) -> list[OpId]:
+    """The ops that read what an op made, without those that compute again."""
+    found = (reader for value in op.outputs for reader in recording.consumers.get(value, ()))
+    return [reader for reader in found if not recording.ops[reader].recompute]
