@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Sequence
 
 from torchrecorder.events import OpId, ScopeId
 from torchrecorder.graph.nodes import Op, Scope
-from torchrecorder.graph.ops_inside import ops_inside
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.relations import ops_inside
 
 
 def between(
