@@ -94,8 +94,8 @@ def test_text_that_would_be_too_small() -> None:
     with pytest.raises(DoesNotFit) as error:
         paper.fit(170 * MM, 40 * MM, 8)
     said = str(error.value)
-    assert said.startswith("on paper 85 mm wide the smallest text would have 4.0 pt, and")
-    assert "170 mm wide and 40 mm high at full size; it would do on paper 128 mm wide" in said
+    assert said.startswith("on paper 85 mm wide the smallest text would be 4.0 pt, and")
+    assert "170 mm wide and 40 mm high at full size, and needs at least 128 mm wide" in said
     assert Paper(width=128 * MM, min_fontsize=6).fit(170 * MM, 40 * MM, 8).scale > 0.74
 
 
@@ -306,8 +306,8 @@ def test_the_legend_of_a_column() -> None:
 @pytest.mark.parametrize(
     ("sides", "size", "said"),
     [
-        ({"width": 100.0}, (100.0, 900.0), "317 mm is higher than A4 .* With height='240mm'"),
-        ({"height": 100.0}, (900.0, 100.0), "is wider than A4 .* With width='240mm'"),
+        ({"width": 100.0}, (100.0, 900.0), "317 mm, higher than .* A4 .* Set height='240mm'"),
+        ({"height": 100.0}, (900.0, 100.0), "wider than .* A4 .* Set width='240mm'"),
         ({"width": 100.0}, (100.0, 800.0), None),
         ({"width": 100.0, "height": 900.0}, (100.0, 900.0), None),
         ({}, (100.0, 900.0), None),

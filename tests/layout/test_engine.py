@@ -93,7 +93,7 @@ def test_a_bitmap_is_as_large_as_it_is_made():
     text = 'digraph { graph [size="5,5"] a [width=900 height=1 fixedsize=true label=""] }'
     width = int.from_bytes(engine.run(text, "png")[16:20], "big")
     assert width == pytest.approx(5 * 96, abs=20)
-    with pytest.raises(LayoutFailed, match="the bitmap would have .* pixels"):
+    with pytest.raises(LayoutFailed, match="the PNG would have .* pixels"):
         engine.run(text.replace('size="5,5"', ""), "png")
 
 

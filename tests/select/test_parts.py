@@ -55,8 +55,8 @@ def names(recording: Recording) -> list[str]:
         (Focus("right", until="left"), "no operation is left of focus='right', until='left'"),
         (Focus("right", since="left", until="head"),
          "no operation is left of focus='right', since='left', until='head'"),
-        (Focus("middle"), "no scope is called 'middle'; there are 'left'"),
-        (Focus(since="lefd"), "no tensor or scope is called 'lefd'; there are 'left'"),
+        (Focus("middle"), "no module is called 'middle'; did you mean 'left'"),
+        (Focus(since="lefd"), "no tensor or module is called 'lefd'; did you mean 'left'"),
     ],
 )  # fmt: skip
 def test_nothing_is_left(focus: Focus, said: str) -> None:

@@ -85,7 +85,7 @@ class ViewOptions(Checked):
         placeholder="LEVELS",
     )
     max_boxes: int = option(
-        "The number of boxes that the default depth aims for.",
+        "Without a depth, open as many levels as give at most this number of boxes.",
         whole_number(1),
         default=ENOUGH,
         placeholder="NUMBER",
@@ -98,14 +98,14 @@ class ViewOptions(Checked):
         placeholder="NAME",
     )
     since: str | None = option(
-        "Show only what depends on this. The path of a module, the name of an input, output or "
+        "Show only this, and what depends on it. The path of a module, the name of an input, output or "
         "parameter, or a recorded id. Operations on weights alone that it needs are shown too.",
         TEXT.or_none(),
         default=None,
         placeholder="NAME",
     )
     until: str | None = option(
-        "Show only what this depends on. With *since*, only what is between the two.",
+        "Show only this, and what it depends on. With *since*, only what is between the two.",
         TEXT.or_none(),
         default=None,
         placeholder="NAME",
@@ -183,9 +183,10 @@ class ViewOptions(Checked):
         default=False,
     )
     queries: bool = option(
-        "Draw operations that return no tensor, such as ``item``, copies such as ``detach`` that "
-        "only these read, comparisons that only an ``if`` of Python reads, what data loaders load "
-        "or shuffle that no operation reads, and tensors that are only overwritten.",
+        "Draw operations whose results only Python reads, such as ``item``. These are operations "
+        "that return no tensor, copies such as ``detach`` that only these read, comparisons that "
+        "only an ``if`` of Python reads, what data loaders load or shuffle that no operation "
+        "reads, and tensors that are only overwritten.",
         FLAG,
         default=False,
     )
