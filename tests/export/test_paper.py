@@ -95,7 +95,7 @@ def test_text_that_would_be_too_small() -> None:
         paper.fit(170 * MM, 40 * MM, 8)
     said = str(error.value)
     assert said.startswith("on paper 85 mm wide the smallest text would be 4.0 pt, and")
-    assert "170 mm wide and 40 mm high at full size, and needs at least 128 mm wide" in said
+    assert "170 mm wide and 40 mm high at full size, and needs a width of at least 128 mm." in said
     assert Paper(width=128 * MM, min_fontsize=6).fit(170 * MM, 40 * MM, 8).scale > 0.74
 
 

@@ -31,10 +31,10 @@ from torchrecorder.views.pipeline import ViewOptions, make_view
 @pytest.mark.parametrize(
     ("sides", "said"),
     [
-        ((200.0, 2000.0), ("on paper 71 mm wide the", "at least 353 mm wide.")),
-        ((2000.0, 200.0), ("on paper 71 mm high the", "at least 353 mm high.")),
-        ((200.0, 200.0), ("71 mm wide and 71 mm high", "353 mm wide and 353 mm high.")),
-        ((200.0, None), ("on paper 71 mm wide the", "at least 353 mm wide.")),
+        ((200.0, 2000.0), ("on paper 71 mm wide the", "a width of at least 353 mm.")),
+        ((2000.0, 200.0), ("on paper 71 mm high the", "a height of at least 353 mm.")),
+        ((200.0, 200.0), ("71 mm wide and 71 mm high", "353 mm and a height of at least 353 mm.")),
+        ((200.0, None), ("on paper 71 mm wide the", "a width of at least 353 mm.")),
     ],
 )
 def test_a_complaint_names_the_sides_that_are_short(sides: Any, said: tuple[str, str]) -> None:

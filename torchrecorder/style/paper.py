@@ -35,6 +35,7 @@ READABLE = 5.0
 LONGEST = 297 * UNITS["mm"]
 """The long side of A4 in points, which is longer than letter."""
 
+NOUNS = {"wide": "width", "high": "height"}
 FEWER = "(a smaller depth=, focus=, hide=, group=)"
 ADVICE = (
     f"Draw fewer boxes {FEWER}, leave out captions (shapes=False, details=False, counts=False), "
@@ -142,14 +143,15 @@ class Paper:
         page = " and ".join(f"{_mm(has)} {size}" for size, _, has in short)
         where = "on paper" if self.place is None else "in a place"
         enough = " and ".join(
-            f"{math.ceil(much * need / UNITS['mm'])} mm {size}" for size, much, _ in short
+            f"a {NOUNS[size]} of at least {math.ceil(much * need / UNITS['mm'])} mm"
+            for size, much, _ in short
         )
         other = "height" if self.width else "width"
         columns = "" if self.limits else f" Set {other}= as well to lay it out in columns."
         return (
             f"{where} {page} the smallest text would be {smallest * scale:.1f} pt, and {wanted}. "
             f"The figure is {_mm(width)} wide and {_mm(height)} high at full size, and needs "
-            f"at least {enough}.{columns} {ADVICE}"
+            f"{enough}.{columns} {ADVICE}"
         )
 
 
