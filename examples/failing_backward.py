@@ -1,4 +1,4 @@
-"""A backward pass that fails: the node, the line that created it, and its inputs; then run alone."""
+"""A failing backward pass: the node, the line that created it, its inputs; then run alone."""
 
 import torch
 from torch import nn

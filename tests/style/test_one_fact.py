@@ -69,7 +69,7 @@ def test_a_loop_of_ops_shows_what_it_passes_on() -> None:
     figure = draw(make_view(loop(6, cell)))
     (group,) = (group for group in figure.groups if group.count > 1)
     assert [text.text for text in group.label[1:]] == ["carried over: 2×4"]
-    assert not any("next" in text.text for shape in figure.shapes for text in shape.label)
+    assert not any("carried" in text.text for shape in figure.shapes for text in shape.label)
 
 
 def test_an_op_can_be_renamed_by_its_path_and_by_its_name() -> None:

@@ -28,7 +28,7 @@ def feedback(view: View, drawn: Box | Cluster) -> tuple[Arrow, ...]:
 
 
 def next_round(view: View, back: Iterable[Arrow]) -> str:
-    """``carried over: h, c`` for a loop, with the names or shapes of the values for its next round."""
+    """``carried over: h, c`` for a loop: the names or shapes of the values for its next round."""
     names = [*dict.fromkeys(_names(view, back))]
     text = ", ".join(names)
     while len(text) > WIDTH and len(names) > 1:

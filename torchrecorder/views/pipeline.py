@@ -98,8 +98,9 @@ class ViewOptions(Checked):
         placeholder="NAME",
     )
     since: str | None = option(
-        "Show only this, and what depends on it. The path of a module, the name of an input, output or "
-        "parameter, or a recorded id. Operations on weights alone that it needs are shown too.",
+        "Show only this, and what depends on it. The path of a module, the name of an input, "
+        "output or parameter, or a recorded id. Operations on weights alone that it needs are "
+        "shown too.",
         TEXT.or_none(),
         default=None,
         placeholder="NAME",
