@@ -273,7 +273,7 @@ def test_a_page_is_filled_in_columns() -> None:
     chosen.exporter.export(view, chosen.style)
     with pytest.raises(DoesNotFit) as caught:
         Svg(layout="dot").export(view, chosen.style)
-    said = re.search(r"the smallest text would have ([\d.]+) pt", str(caught.value))
+    said = re.search(r"the smallest text would be ([\d.]+) pt", str(caught.value))
     assert said is not None and float(said[1]) < 4.9 / 2  # how small, the machine's fonts decide
 
 
@@ -329,4 +329,4 @@ def test_the_command_line_writes_it_as_a_sentence(capsys: Any, tmp_path: Any) ->
     save(stack(40), run)
     out = str(tmp_path / "long.svg")
     main(["render", str(run), "-o", out, "--width", "60mm", "--depth", "3", "--no-fold"])
-    assert "torchrecorder: warning: a page of 60 mm by" in capsys.readouterr().err
+    assert "torchrecorder: warning: the figure is 60 mm by" in capsys.readouterr().err

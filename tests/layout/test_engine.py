@@ -257,7 +257,7 @@ def test_without_pygraphviz(no_graphviz):
 def test_bitmap_too_large_is_reported_before_it_is_drawn():
     """Cairo would scale it down without a word."""
     chain = "digraph {" + "->".join(f"n{i}" for i in range(700)) + "}"
-    with pytest.raises(LayoutFailed, match=r"× \d{5} pixels.*32767 a side.*\.svg or \.pdf"):
+    with pytest.raises(LayoutFailed, match=r"× \d{5} pixels.*32767 per side.*\.svg or \.pdf"):
         engine.run(chain, "png")
     assert engine.run(chain, "png", attributes={"dpi": "40"}).startswith(b"\x89PNG")
 

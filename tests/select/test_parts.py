@@ -385,7 +385,7 @@ def test_members_that_do_not_fit() -> None:
     """Twice, not there, or apart."""
     for names, said in (
         ({"A": "left", "B": "l*"}, "'left' is in two groups, 'A' and 'B'"),
-        ({"A": ["left", "middle"]}, "group 'A': no scope or op is called 'middle'"),
+        ({"A": ["left", "middle"]}, "group 'A': no module or operation is called 'middle'"),
         ({"A": ["left", "head.add"]}, "'left', 'head.add' are in the model itself, 'head'. Name"),
     ):
         with pytest.raises(InvalidArgument) as raised:

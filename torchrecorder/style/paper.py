@@ -40,7 +40,7 @@ FEWER = "(a smaller depth=, focus=, hide=, group=)"
 ADVICE = (
     f"Draw fewer boxes {FEWER}, leave out captions (shapes=False, details=False, counts=False), "
     "shorten names (rename=), change the direction=, or allow a larger size or smaller text "
-    "(min_fontsize=0 allows any)"
+    "(a min_fontsize of 0 allows any)"
 )
 
 
