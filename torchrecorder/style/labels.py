@@ -26,7 +26,7 @@ SIGNED = re.compile(rf"(?:(?<![\w)\]])-)?{NUMBER.pattern}")
 
 _DIGITS = re.compile(r"(\d+)")
 
-SEVERAL = re.compile(r"(\d+) (?:tensors of (.*)|(scalar)s(.*))")
+SEVERAL = re.compile(r"(\d+) (?:tensors of (.*)|(scalar)s(.*)|(gradient)s of( .*))")
 """The text of several equal tensors: their number, and the text of one."""
 
 _AMOUNT = re.compile(r"\d+ [a-z]")
@@ -80,6 +80,8 @@ def alike(text: str, number: int) -> str:
     """Equal tensors, of which *text* is one: ``2 tensors of 3×4``, ``2 scalars``."""
     if text.startswith("scalar"):
         return f"{number} scalars{text.removeprefix('scalar')}"
+    if text.startswith("gradient "):
+        return f"{number} gradients of {text.removeprefix('gradient ')}"
     return f"{number} × {text}" if _AMOUNT.match(text) else f"{number} tensors of {text}"
 
 

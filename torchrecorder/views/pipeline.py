@@ -143,8 +143,8 @@ class ViewOptions(Checked):
         default=None,
     )
     fold: Union[bool, Literal["similar"]] = option(
-        "Fold repeated siblings into one box, or row of a table, with ×N. True: siblings of equal structure; "
-        "``\"similar\"``: also consecutive siblings of one class whose sizes, settings, "
+        "Fold repeated siblings into one box, or row of a table, with ×N. True: siblings of equal "
+        "structure; ``\"similar\"``: also consecutive siblings of one class whose sizes, settings, "
         "connections or optional parts differ, and the box lists the differences; "
         "False: every sibling.",
         one_of(*FOLDS),
