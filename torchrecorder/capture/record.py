@@ -269,8 +269,8 @@ def _warn_of_later(output: Any) -> None:
     """Warn of an *output* that has not run yet, so that nothing of it is recorded."""
     if isinstance(output, (Generator, Coroutine, AsyncGenerator)):
         warn(
-            f"the result is a {type(output).__name__}, which runs when it is consumed, after the "
-            "recording: record a function that consumes it, or consume it in a Recorder block",
+            f"the result is a {type(output).__name__}, which runs when it is iterated or awaited, "
+            "after the recording: record a function that does this, or do it in a Recorder block",
             Notice,
         )
 
