@@ -1,4 +1,4 @@
-"""ResNet-50 coloured by the time its blocks take in backward, and the most expensive modules."""
+"""ResNet-50 colored by the time its blocks take in backward, and the most expensive modules."""
 
 import torch
 from torchvision.models import resnet50

@@ -1,4 +1,4 @@
-"""CLIP: a tower for pictures, a tower for words, and the product of what they say."""
+"""CLIP: an image encoder, a text encoder, and the similarity of their embeddings."""
 
 import torch
 from transformers import CLIPConfig, CLIPModel
@@ -7,7 +7,7 @@ import torchrecorder
 
 
 def clip():
-    """A small CLIP, a picture and two sentences for it."""
+    """A small CLIP, an image and two sentences for it."""
     small = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 4,
              "num_attention_heads": 4}
     config = CLIPConfig(

@@ -1,4 +1,4 @@
-"""A styler of one's own: the kernel on every convolution, red arrows into tensors."""
+"""A custom styler: the kernel on every convolution, red arrows into tensors."""
 
 import torch
 from torch import nn

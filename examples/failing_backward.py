@@ -1,4 +1,4 @@
-"""A backward pass that fails, explained: which node, made where, given what; then run alone."""
+"""A failing backward pass: the node, the line that created it, its inputs; then run alone."""
 
 import torch
 from torch import nn
@@ -7,7 +7,7 @@ import torchrecorder
 
 
 class Clip(torch.autograd.Function):
-    """Clips its input; its backward forgets that the input may have been broadcast."""
+    """Clips its input; its backward ignores that the input may have been broadcast."""
 
     @staticmethod
     def forward(ctx, x: torch.Tensor, bound: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""The first picture: the Transformer of 2017, recorded and drawn with nothing but pip."""
+"""The first figure: the Transformer of 2017, recorded and drawn with nothing but pip."""
 
 import torch
 from torch import nn

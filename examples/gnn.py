@@ -1,4 +1,4 @@
-"""A graph neural network: attention between neighbours, on a ring of twenty nodes."""
+"""A graph neural network: attention between neighbors, on a ring of twenty nodes."""
 
 import torch
 from torch import nn

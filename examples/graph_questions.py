@@ -33,7 +33,7 @@ def longest_path(graph: nx.DiGraph) -> list[str]:
 
 
 def consumers(graph: nx.DiGraph, name: str) -> list[str]:
-    """Where a parameter is used, by whatever of its names."""
+    """Where a parameter is used, under any of its names."""
     (value,) = (node for node, said in graph.nodes(data="name") if name in said.split(", "))
     return [f"{graph.nodes[op]['path']} ({graph.nodes[op]['name']})" for op in graph[value]]
 
@@ -47,7 +47,7 @@ def never_reach_the_output(graph: nx.DiGraph) -> list[str]:
 
 
 def bottlenecks(graph: nx.DiGraph, start: str, end: str) -> list[str]:
-    """Modules that all information on its way from input to output has to pass."""
+    """Modules through which all data flows from input to output."""
     above = nx.immediate_dominators(graph, start)
     chain = [end]
     while above.get(chain[-1], start) != start:

@@ -1,4 +1,4 @@
-"""Two processes train a replicated model, and one of them is late: who waits, where, for whom."""
+"""Two processes train a replicated model, and one is late: which rank waits, where, for which."""
 
 import os
 import tempfile
@@ -21,7 +21,7 @@ def model():
 
 
 def work(rank, folder):
-    """One of the processes: the last loads its batch too slowly."""
+    """One of the processes: the last loads its batch slowly."""
     place = f"file://{folder}/meeting"
     dist.init_process_group("gloo", init_method=place, rank=rank, world_size=WORLD)
     torch.set_num_threads(1)

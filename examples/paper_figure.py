@@ -23,7 +23,7 @@ class SelfAttention(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention and a perceptron, each with a way around it."""
+    """Attention and a perceptron, each with a residual connection."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()

@@ -18,7 +18,7 @@ WORLD, WIDTH = 4, 64
 
 
 class Block(nn.Module):
-    """Two layers with a skip around them, and a norm before."""
+    """Two layers with a residual connection around them, and a norm before."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""A pipeline of four stages and eight micro-batches: what goes ahead, and what comes back."""
+"""A pipeline of four stages and eight micro-batches: activations forward, gradients back."""
 
 import os
 import tempfile
@@ -28,7 +28,7 @@ def schedule_of(layers, rank):
 
 
 def work(rank, folder):
-    """One of the processes: the first has the batch, the last what should come of it."""
+    """One of the processes: the first has the batch, the last has the targets."""
     place = f"file://{folder}/meeting"
     dist.init_process_group("gloo", init_method=place, rank=rank, world_size=STAGES)
     torch.set_num_threads(1)

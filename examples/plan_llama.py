@@ -21,7 +21,7 @@ class RMSNorm(nn.RMSNorm):
 
 
 class Attention(nn.Module):
-    """Attention with rotary positions; of a process, the heads that it has."""
+    """Attention with rotary positions; on each process, for its local heads."""
 
     def __init__(self, width, heads):
         super().__init__()
@@ -42,13 +42,13 @@ class Attention(nn.Module):
 
 
 def rotated(x, cos, sin):
-    """Each pair of numbers turned by the angle of its position."""
+    """Rotary position embedding."""
     first, second = x.chunk(2, dim=-1)
     return x * cos + torch.cat((-second, first), dim=-1) * sin
 
 
 class MLP(nn.Module):
-    """A layer, gated by another, and back."""
+    """A gated MLP (SwiGLU)."""
 
     def __init__(self, width, inner):
         super().__init__()
@@ -61,7 +61,7 @@ class MLP(nn.Module):
 
 
 class Layer(nn.Module):
-    """Attention and a network for each position, each with a skip around it."""
+    """Attention and a network for each position, each with a residual connection."""
 
     def __init__(self, width, inner, heads):
         super().__init__()

@@ -1,4 +1,4 @@
-"""One recording, many pictures: a network opened level by level, as 1.x scripts did."""
+"""One recording, many figures: a network opened level by level, as 1.x scripts did."""
 
 from sample_network import SampleNet
 

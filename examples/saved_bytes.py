@@ -1,4 +1,4 @@
-"""GPT-2 coloured by the bytes that its modules keep for backward."""
+"""GPT-2 colored by the bytes that its modules keep for backward."""
 
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel

@@ -1,4 +1,4 @@
-"""A U-Net: down, up again, and across."""
+"""A U-Net: an encoder, a decoder, and skip connections between them."""
 
 import torch
 from torch import nn
@@ -6,55 +6,57 @@ from torch import nn
 import torchrecorder
 
 
-class Twice(nn.Sequential):
+class DoubleConv(nn.Sequential):
     """Two convolutions, each with a norm and a ReLU."""
 
-    def __init__(self, ins: int, outs: int) -> None:
+    def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__(
-            nn.Conv2d(ins, outs, 3, padding=1), nn.BatchNorm2d(outs), nn.ReLU(inplace=True),
-            nn.Conv2d(outs, outs, 3, padding=1), nn.BatchNorm2d(outs), nn.ReLU(inplace=True),
+            nn.Conv2d(in_channels, out_channels, 3, padding=1), nn.BatchNorm2d(out_channels),
+            nn.ReLU(inplace=True),
+            nn.Conv2d(out_channels, out_channels, 3, padding=1), nn.BatchNorm2d(out_channels),
+            nn.ReLU(inplace=True),
         )
 
 
 class Up(nn.Module):
-    """Twice as large, joined with what was there on the way down."""
+    """Upsamples, and concatenates the skip connection."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
-        self.enlarge = nn.ConvTranspose2d(2 * channels, channels, 2, stride=2)
-        self.mix = Twice(2 * channels, channels)
+        self.up = nn.ConvTranspose2d(2 * channels, channels, 2, stride=2)
+        self.conv = DoubleConv(2 * channels, channels)
 
     def forward(self, x: torch.Tensor, skip: torch.Tensor) -> torch.Tensor:
         """Features as large as *skip*."""
-        return self.mix(torch.cat([skip, self.enlarge(x)], dim=1))
+        return self.conv(torch.cat([skip, self.up(x)], dim=1))
 
 
 class UNet(nn.Module):
-    """Three levels, for pictures whose sides are multiples of eight."""
+    """Three levels, for images whose sides are multiples of eight."""
 
     def __init__(self, channels: int = 16, levels: int = 3, classes: int = 2) -> None:
         super().__init__()
         widths = [channels * 2**level for level in range(levels + 1)]
-        self.enter = Twice(3, channels)
+        self.inc = DoubleConv(3, channels)
         self.downs = nn.ModuleList(
-            nn.Sequential(nn.MaxPool2d(2), Twice(wide, 2 * wide)) for wide in widths[:-1]
+            nn.Sequential(nn.MaxPool2d(2), DoubleConv(wide, 2 * wide)) for wide in widths[:-1]
         )
         self.ups = nn.ModuleList(Up(wide) for wide in reversed(widths[:-1]))
-        self.leave = nn.Conv2d(channels, classes, 1)
+        self.outc = nn.Conv2d(channels, classes, 1)
 
     def forward(self, image: torch.Tensor) -> torch.Tensor:
         """Class scores for each pixel."""
-        kept = [self.enter(image)]
+        skips = [self.inc(image)]
         for down in self.downs:
-            kept.append(down(kept[-1]))
-        x = kept.pop()
+            skips.append(down(skips[-1]))
+        x = skips.pop()
         for up in self.ups:
-            x = up(x, kept.pop())
-        return self.leave(x)
+            x = up(x, skips.pop())
+        return self.outc(x)
 
 
 def unet():
-    """A U-Net in evaluation mode, and a picture for it."""
+    """A U-Net in evaluation mode, and an image for it."""
     return UNet().eval(), torch.rand(1, 3, 64, 64)
 
 

@@ -1,7 +1,7 @@
 """A deep network whose gradients vanish, beside one whose gradients do not.
 
 The same ten layers, once with sigmoids, once with residual connections around ReLUs:
-coloured by the norm of the gradient that reaches the weights, and followed over training.
+colored by the norm of the gradient that reaches the weights, and followed over training.
 """
 
 import torch
@@ -11,7 +11,7 @@ import torchrecorder
 
 
 class Block(nn.Module):
-    """One layer, with a way around it or without."""
+    """One layer, with a residual connection or without."""
 
     def __init__(self, activation: nn.Module, residual: bool) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Whisper: sound through convolutions and an encoder, words out of a decoder."""
+"""Whisper: two convolutions and an encoder for the spectrogram, and a text decoder."""
 
 import torch
 from transformers import WhisperConfig, WhisperModel

@@ -59,7 +59,7 @@ def test_a_backward_pass_that_has_nowhere_to_start_warns() -> None:
     frozen = _Net().requires_grad_(False)
     with pytest.warns(NothingFound, match="no output requires grad.*autograd=True") as caught:
         torchrecorder.record(frozen, torch.ones(1, 4), backward=True)
-    with torch.no_grad(), pytest.warns(NothingFound, match="Gradients are off"):
+    with torch.no_grad(), pytest.warns(NothingFound, match="gradients are off"):
         torchrecorder.record(_Net(), torch.ones(1, 4), backward=True)
     assert {each.filename for each in caught} == {__file__}
     with warnings.catch_warnings():
@@ -89,7 +89,7 @@ def test_what_is_there_is_not_warned_of(
 
 def test_tables_show_what_was_not_measured(recording: torchrecorder.Recording) -> None:
     """A column that stays empty is warned of; a ranking of nothing is an error."""
-    with pytest.warns(NothingFound, match="no 'saved_bytes': .* of what requires grad"):
+    with pytest.warns(NothingFound, match="no 'saved_bytes': .* of tensors that require grad"):
         recording.summary(columns=["saved_bytes"])
     with pytest.warns(NothingFound, match="no 'zeros'"):
         recording.table(["zeros"])
@@ -120,8 +120,8 @@ def test_a_scope_to_watch_that_does_not_run_is_warned_of(option: str) -> None:
     [
         ({"since": "head", "until": "encoder"}, "the other direction has some"),
         ({"focus": "encoder", "since": "head"}, "no operation is left of focus='encoder', since"),
-        ({"focus": "encodre"}, "no scope is called 'encodre'; there are 'encoder'"),
-        ({"until": "haed"}, "no tensor or scope is called 'haed'; there are 'head'"),
+        ({"focus": "encodre"}, "no module is called 'encodre'; did you mean 'encoder'"),
+        ({"until": "haed"}, "no tensor or module is called 'haed'; did you mean 'head'"),
     ],
 )
 def test_nothing_to_draw_is_an_error(

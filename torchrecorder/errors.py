@@ -53,7 +53,7 @@ class NothingFound(Notice):
 
 
 class LayoutFailed(TorchRecorderError, RuntimeError):
-    """Graphviz crashed, or did not finish within its time limit.
+    """A layout failed: Graphviz is missing, crashed, or did not finish within its time limit.
 
     Attributes:
         final: Whether a retry with cheaper settings is useless.

@@ -330,7 +330,7 @@ def test_what_was_not_measured_is_reported_with_the_flags_that_measure_it() -> N
     """And what else there is; annotations by the name of their flag, too."""
     with pytest.warns(UserWarning, match=r"no 'flops': record\(\.\.\., flops=True\) meas"):
         numbers_of(network(), "flops")
-    with pytest.warns(UserWarning, match=r"backward=True\) of what requires grad measures"):
+    with pytest.warns(UserWarning, match=r"backward=True\) of tensors that require grad measures"):
         numbers_of(network(), "backward_time")
     with pytest.warns(UserWarning, match="only a run of several processes has it.*output"):
         numbers_of(network(), "communication_time")

@@ -169,4 +169,4 @@ def test_a_window_at_a_random_place_has_lines_from_what_places_it() -> None:
     assert {op.name for op in recording.ops.values() if op.outputs} == {
         "clone", "add", "getitem", "setitem"
     }
-    assert "not read" not in str(torchrecorder.make_dot(recording, depth="ops"))
+    assert "unused" not in str(torchrecorder.make_dot(recording, depth="ops"))

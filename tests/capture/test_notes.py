@@ -147,7 +147,7 @@ class Waits(torch.nn.Module):
 @pytest.mark.parametrize("model, kind", [(Yields(), "generator"), (Waits(), "coroutine")])
 def test_what_runs_later_is_not_recorded(model, kind):
     """A warning says so, and what to do."""
-    with pytest.warns(Notice, match=f"the result is a {kind}.*reads all of it"):
+    with pytest.warns(Notice, match=f"the result is a {kind}.*record a function that does this"):
         recording = torchrecorder.record(model, torch.ones(2))
     assert not recording.ops
     recording = torchrecorder.record(lambda x: list(Yields()(x)), torch.ones(2))

@@ -169,5 +169,5 @@ def test_operations_that_only_autograd_shows_are_recomputed_too(reentrant):
     assert inside and all(op.recompute for op in inside)
     ranked = {name for place in found.top("output_bytes", by="op") for name in place.ids}
     assert ranked.isdisjoint(op.id for op in inside)
-    with pytest.raises(tr.TorchRecorderError, match="no scope or op is called"):
+    with pytest.raises(tr.TorchRecorderError, match="no module or operation is called"):
         tr.make_dot(found, group={"Part": [inside[0].id]})

@@ -174,7 +174,7 @@ def test_what_cannot_be_counted_is_stated_where_it_is_asked_for(monkeypatch):
     monkeypatch.setattr("torchrecorder.capture.instruments.SEES_SAVED_TENSORS", False)
     monkeypatch.setattr("torchrecorder.capture.record.SEES_SAVED_TENSORS", False)
     model, x = CASES["mlp"]()
-    with pytest.warns(NothingFound, match="saved=True counts nothing"):
+    with pytest.warns(NothingFound, match="saved=True has no effect"):
         asked = tr.record(model, x, backward=True, saved=True)
     by_the_way = tr.record(model, x, backward=True)
     for recording in (asked, by_the_way):

@@ -81,7 +81,7 @@ def test_a_larger_place_never_fails(tmp_path: Path) -> None:
 def test_small_text_is_reported(tmp_path: Path) -> None:
     """A figure is made, with a warning that says what would help; any size is asked for with 0."""
     tiny = {"fit": ("20mm", "20mm"), **OPEN}
-    with pytest.warns(SmallText, match=r"in a place 20 mm .* would have [\d.]+ pt, and min_fonts"):
+    with pytest.warns(SmallText, match=r"in a place 20 mm .* would be [\d.]+ pt, and min_fonts"):
         svg = drawn(stack(12), tmp_path, **tiny)
     assert max(size_of(svg)) == pytest.approx(20, abs=0.01)
     with warnings.catch_warnings():
@@ -124,7 +124,7 @@ def test_fewer_levels_on_narrow_paper(
     svg = drawn(two_parts(), tmp_path, **{side: size}, **chosen)
     assert svg.count(b'class="node') == 4
     other = "width" if side == "height" else "height"
-    with pytest.raises(DoesNotFit, match=f"With {other}= too, it is laid out in columns"):
+    with pytest.raises(DoesNotFit, match=f"Set {other}= as well to lay it out in columns"):
         drawn(two_parts(), tmp_path, **{side: size}, depth=2, **chosen)
     with pytest.raises(DoesNotFit) as found:
         drawn(two_parts(), tmp_path, width="20mm", height="20mm", depth=2, **chosen)

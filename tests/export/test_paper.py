@@ -94,8 +94,8 @@ def test_text_that_would_be_too_small() -> None:
     with pytest.raises(DoesNotFit) as error:
         paper.fit(170 * MM, 40 * MM, 8)
     said = str(error.value)
-    assert said.startswith("on paper 85 mm wide the smallest text would have 4.0 pt, and")
-    assert "170 mm wide and 40 mm high at full size; it would do on paper 128 mm wide" in said
+    assert said.startswith("on paper 85 mm wide the smallest text would be 4.0 pt, and")
+    assert "170 mm wide and 40 mm high at full size, and needs a width of at least 128 mm." in said
     assert Paper(width=128 * MM, min_fontsize=6).fit(170 * MM, 40 * MM, 8).scale > 0.74
 
 
@@ -273,7 +273,7 @@ def test_a_page_is_filled_in_columns() -> None:
     chosen.exporter.export(view, chosen.style)
     with pytest.raises(DoesNotFit) as caught:
         Svg(layout="dot").export(view, chosen.style)
-    said = re.search(r"the smallest text would have ([\d.]+) pt", str(caught.value))
+    said = re.search(r"the smallest text would be ([\d.]+) pt", str(caught.value))
     assert said is not None and float(said[1]) < 4.9 / 2  # how small, the machine's fonts decide
 
 
@@ -306,8 +306,8 @@ def test_the_legend_of_a_column() -> None:
 @pytest.mark.parametrize(
     ("sides", "size", "said"),
     [
-        ({"width": 100.0}, (100.0, 900.0), "317 mm is higher than A4 .* With height='240mm'"),
-        ({"height": 100.0}, (900.0, 100.0), "is wider than A4 .* With width='240mm'"),
+        ({"width": 100.0}, (100.0, 900.0), "317 mm, higher than .* A4 .* Set height='240mm'"),
+        ({"height": 100.0}, (900.0, 100.0), "wider than .* A4 .* Set width='240mm'"),
         ({"width": 100.0}, (100.0, 800.0), None),
         ({"width": 100.0, "height": 900.0}, (100.0, 900.0), None),
         ({}, (100.0, 900.0), None),
@@ -329,4 +329,4 @@ def test_the_command_line_writes_it_as_a_sentence(capsys: Any, tmp_path: Any) ->
     save(stack(40), run)
     out = str(tmp_path / "long.svg")
     main(["render", str(run), "-o", out, "--width", "60mm", "--depth", "3", "--no-fold"])
-    assert "torchrecorder: warning: a page of 60 mm by" in capsys.readouterr().err
+    assert "torchrecorder: warning: the figure is 60 mm by" in capsys.readouterr().err

@@ -353,7 +353,7 @@ def test_hidden_and_passed() -> None:
         x = run.op("scripted", run.input("x"), kind=OpKind.HIDDEN)
         run.op("alias", x, kind=OpKind.PASS)
     notes = [row.notes for row in rows(run.recording(), ops=True)]
-    assert notes == [(), ("hidden",), ("handed on",)]
+    assert notes == [(), ("hidden",), ("returned unchanged",)]
 
 
 def test_exporter() -> None:

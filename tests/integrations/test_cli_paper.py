@@ -27,8 +27,8 @@ def test_size_and_names(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
 @pytest.mark.parametrize("asked, said", [
     (("--width", "60"), "--width must be a length with its unit"),
-    (("--width", "5mm"), "on paper 5 mm wide the smallest text would have"),
-    (("--group", "A=nothing"), "no scope or op is called 'nothing'"),
+    (("--width", "5mm"), "on paper 5 mm wide the smallest text would be"),
+    (("--group", "A=nothing"), "no module or operation is called 'nothing'"),
 ])
 def test_what_cannot_be(
     folder: Path, capsys: pytest.CaptureFixture[str], asked: tuple[str, ...], said: str

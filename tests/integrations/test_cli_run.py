@@ -76,7 +76,7 @@ def test_first_step(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The model, its loss, backward and optimizer; not what lies before and after."""
     code, out, err = run(capsys, "run", "train.py", "-o", "a.json", "-o", "a.svg")
     assert code == 0 and len(out.splitlines()) == 3
-    assert err == "torchrecorder: a.json\ntorchrecorder: a.svg\n"
+    assert err == "torchrecorder: wrote a.json\ntorchrecorder: wrote a.svg\n"
     recording = torchrecorder.load(folder / "a.json")
     assert recording.name == "Net" and recording.backward_runs
     assert ops(folder / "a.json")[:5] == ["linear", "relu", "linear", "zeros", "mse_loss"]
@@ -146,7 +146,7 @@ def test_variables_with_properties_that_raise(
         "second(x)\n"
     )
     code, _, err = run(capsys, "run", "late.py", "--model-var", "trainer.model", "-o", "a.json")
-    assert (code, err) == (0, "torchrecorder: a.json\n")
+    assert (code, err) == (0, "torchrecorder: wrote a.json\n")
     assert torchrecorder.load(folder / "a.json").outputs
 
 
@@ -160,7 +160,7 @@ def test_scripts_that_change_the_folder(
     for asked, name in ((("-o", "a.json"), "a.json"), ((), "Linear.svg")):
         monkeypatch.chdir(folder)
         code, _, err = run(capsys, "run", "moving.py", *asked)
-        assert (code, err) == (0, f"torchrecorder: {folder / name}\n")
+        assert (code, err) == (0, f"torchrecorder: wrote {folder / name}\n")
         assert (folder / name).exists()
 
 

@@ -15,7 +15,7 @@ from torchrecorder.errors import LayoutFailed  # noqa: E402
 
 WRONG = {
     "no such module": ("NETS_gone:net", "", 4, "there is no module"),
-    "no such name": ("NETS:nett", "", 4, "has no 'nett'; there are net"),
+    "no such name": ("NETS:nett", "", 4, "has no 'nett'; it has 'net'"),
     "no path": ("NETS", "", 4, "write package.module:name"),
     "neither": ("", "", 4, "either package.module:name or code"),
     "both": ("NETS:net", "\n   net()", 4, "not both"),
@@ -29,7 +29,7 @@ WRONG = {
     "bad syntax": ("", "\n   import torch\n   x = = 3", 7, "SyntaxError"),
     "code that raises": ("", "\n   import torch\n\n   1 / 0", 8, "ZeroDivisionError"),
     "code without a model": ("", "\n   import torch", 4, "its last line must be a model"),
-    "code with no model": ("", "\n   3", 4, "which is no model and no recording"),
+    "code with no model": ("", "\n   3", 4, "which is neither a model nor a recording"),
 }
 
 

@@ -93,7 +93,7 @@ def test_a_bitmap_is_as_large_as_it_is_made():
     text = 'digraph { graph [size="5,5"] a [width=900 height=1 fixedsize=true label=""] }'
     width = int.from_bytes(engine.run(text, "png")[16:20], "big")
     assert width == pytest.approx(5 * 96, abs=20)
-    with pytest.raises(LayoutFailed, match="the bitmap would have .* pixels"):
+    with pytest.raises(LayoutFailed, match="the PNG would have .* pixels"):
         engine.run(text.replace('size="5,5"', ""), "png")
 
 
@@ -257,7 +257,7 @@ def test_without_pygraphviz(no_graphviz):
 def test_bitmap_too_large_is_reported_before_it_is_drawn():
     """Cairo would scale it down without a word."""
     chain = "digraph {" + "->".join(f"n{i}" for i in range(700)) + "}"
-    with pytest.raises(LayoutFailed, match=r"× \d{5} pixels.*32767 a side.*\.svg or \.pdf"):
+    with pytest.raises(LayoutFailed, match=r"× \d{5} pixels.*32767 per side.*\.svg or \.pdf"):
         engine.run(chain, "png")
     assert engine.run(chain, "png", attributes={"dpi": "40"}).startswith(b"\x89PNG")
 

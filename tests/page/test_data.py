@@ -275,9 +275,9 @@ def test_loops_are_folds_of_blocks() -> None:
     page = Page(data_of(run.recording()))
     fold = page.find("loop  ×12")
     assert page.items["count"][fold] == 12 and page.lines(page.items["header"][fold]) == [
-        "loop  ×12", "next: 2×4"
+        "loop  ×12", "carried over: 2×4"
     ]
-    assert page.box("loop  ×12")[1] == "next: 2×4" and page.data["loops"] == [fold]
+    assert page.box("loop  ×12")[1] == "carried over: 2×4" and page.data["loops"] == [fold]
     turn = page.items["parent"].index(fold)
     assert page.lines(page.items["label"][turn]) == ["cos, sin", "→ 2×4"]
     assert page.number("output_bytes", "loop  ×12") == 12 * 2 * 32

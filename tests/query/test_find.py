@@ -95,7 +95,7 @@ def test_nothing_and_several(recording):
     assert recording.find("unsed") == [] and "unsed" not in recording and "fc" in recording
     with pytest.raises(NotThere, match="did you mean 'unused'"):
         recording["unsed"]
-    several = r"is the name of 2 parts: o\d is relu\(\) in Net at .*find\("
+    several = r"is ambiguous: o\d is relu\(\) in Net at .*recording\.find\("
     with pytest.raises(NotThere, match=several):
         recording["relu"]
     with pytest.raises(InvalidArgument, match="what must be a text"):

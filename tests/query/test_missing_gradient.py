@@ -207,7 +207,7 @@ def test_only_tensors_have_gradients():
     recording = tr.record(nn.Sequential(nn.Linear(2, 2)), torch.ones(1, 2))
     with pytest.raises(NotThere, match="did you mean '0.weight'"):
         recording.why_no_gradient("0.weigt")
-    with pytest.raises(InvalidArgument, match="'0' is not a tensor"):
+    with pytest.raises(InvalidArgument, match="'0' is not the name of a tensor"):
         recording.why_no_gradient("0")
 
 

@@ -210,7 +210,7 @@ def test_training_steps_fold_in_a_lane():
     names = {name for value in values for name in value.names if "weight" in name}
     assert len(names) == 4 and all(name.startswith("rank_0.") for name in names)
     text = torchrecorder.make_dot(run.recording).source
-    assert "×3" in text and "next: weights" in text and "for rank" not in text
+    assert "×3" in text and "carried over: weights" in text and "for rank" not in text
 
 
 def test_who_was_waited_for_stands_there_too():

@@ -85,7 +85,7 @@ def test_folds_of_messages_on_the_page():
     labels = [[data["strings"][text] for text, _ in label] for label in data["labels"]]
     titles = {label[0] for label in labels}
     assert {"send ×4", "recv ×4", "square ×4", "mean ×4"} <= {" ".join(t.split()) for t in titles}
-    assert not [label for label in labels if "not read" in label]
+    assert not [label for label in labels if "unused" in label]
 
 
 @pytest.mark.parametrize("ops", [False, True])

@@ -55,8 +55,8 @@ def names(recording: Recording) -> list[str]:
         (Focus("right", until="left"), "no operation is left of focus='right', until='left'"),
         (Focus("right", since="left", until="head"),
          "no operation is left of focus='right', since='left', until='head'"),
-        (Focus("middle"), "no scope is called 'middle'; there are 'left'"),
-        (Focus(since="lefd"), "no tensor or scope is called 'lefd'; there are 'left'"),
+        (Focus("middle"), "no module is called 'middle'; did you mean 'left'"),
+        (Focus(since="lefd"), "no tensor or module is called 'lefd'; did you mean 'left'"),
     ],
 )  # fmt: skip
 def test_nothing_is_left(focus: Focus, said: str) -> None:
@@ -386,7 +386,7 @@ def test_members_that_do_not_fit() -> None:
     """Twice, not there, or apart."""
     for names, said in (
         ({"A": "left", "B": "l*"}, "'left' is in two groups, 'A' and 'B'"),
-        ({"A": ["left", "middle"]}, "group 'A': no scope or op is called 'middle'"),
+        ({"A": ["left", "middle"]}, "group 'A': no module or operation is called 'middle'"),
         ({"A": ["left", "head.add"]}, "'left', 'head.add' are in the model itself, 'head'. Name"),
     ):
         with pytest.raises(InvalidArgument) as raised:

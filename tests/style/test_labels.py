@@ -282,7 +282,7 @@ def test_decimals_of_modules_have_four_digits() -> None:
     ("text", "said"),
     [("3×4 int64", "2 tensors of 3×4 int64"), ("[7]", "2 tensors of [7]"),
         ("scalar", "2 scalars"), ("2×3 … 4×5", "2 tensors of 2×3 … 4×5"),
-        ("62 gradients", "2 × 62 gradients")],
+        ("62 gradients", "2 × 62 gradients"), ("gradient 2×3", "2 gradients of 2×3")],
 )
 def test_equal_tensors_are_counted(text: str, said: str) -> None:
     """Before the shape, which is written as that of one."""
@@ -297,6 +297,7 @@ def test_equal_tensors_are_counted(text: str, said: str) -> None:
         ({"3×4": 1, "7 tensors of 3×4": 1}, "8 tensors of 3×4"),
         ({"7 tensors of 3×4": 2, "3×4 int64": 1}, "14 tensors of 3×4, 3×4 int64"),
         ({"4 scalars": 1, "scalar": 2}, "6 scalars"),
+        ({"gradient 3×4": 1, "7 gradients of 3×4": 1, "3×4": 1}, "8 gradients of 3×4, 3×4"),
         ({"4 scalars int64": 1, "scalar int64": 1, "scalar": 1}, "5 scalars int64, scalar"),
         ({"62 gradients": 1, "[2]": 1, "[3]": 1}, "62 gradients, [2], …"),
     ],

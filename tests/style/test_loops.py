@@ -78,8 +78,8 @@ def test_what_a_loop_carries_has_the_names_of_the_program(depth: int) -> None:
     """Those of the call in the loop, at any depth; a name outside of the loop is another's."""
     recording = torchrecorder.record(Translator(), torch.tensor([1, 2]))
     found = texts(draw(make_view(recording, ViewOptions(depth=depth))))
-    (text,) = (text for text in found if text.startswith("next: "))
-    assert {*text.removeprefix("next: ").split(", ")} == {"token", "hidden", "memory"}
+    (text,) = (text for text in found if text.startswith("carried over: "))
+    assert {*text.removeprefix("carried over: ").split(", ")} == {"token", "hidden", "memory"}
 
 
 def test_a_loop_shows_what_it_carries() -> None:
@@ -87,7 +87,8 @@ def test_a_loop_shows_what_it_carries() -> None:
     recording = torchrecorder.record(Greedy(), torch.tensor([1, 2]))
     figure = figure_of(recording)
     (group,) = (each for each in figure.groups if each.count > 1)
-    assert any(text.text.startswith("next: ") and "hx 1" in text.text for text in group.label)
+    said = [text.text for text in group.label]
+    assert any(text.startswith("carried over: ") and "hx 1" in text for text in said)
     inside = {each.id for each in figure.shapes if each.group == group.id}
     assert group.loop is not None and set(group.loop) <= inside
     shapes = [each for each in figure.shapes if each.id in inside]
@@ -99,7 +100,7 @@ def test_layers_of_a_stack_are_no_loop() -> None:
     stack = nn.Sequential(*(nn.Sequential(nn.Linear(4, 4), nn.ReLU()) for _ in range(5)))
     figure = figure_of(torchrecorder.record(stack, torch.ones(1, 4)))
     assert any(each.count == 5 for each in (*figure.shapes, *figure.groups))
-    assert not any("next" in text for text in texts(figure))
+    assert not any("carried" in text for text in texts(figure))
     assert all(group.loop is None for group in figure.groups)
 
 
@@ -111,11 +112,12 @@ def test_layers_that_each_step_calls_are_no_loop() -> None:
             model(torch.ones(width, 4)).sum().backward()
     figure = figure_of(recorder.recording)
     assert any(each.count == 2 for each in (*figure.shapes, *figure.groups))
-    assert not any("next" in text for text in texts(figure))
+    assert not any("carried" in text for text in texts(figure))
 
 
 @pytest.mark.parametrize("none, carried", [
-    (True, "next: weights, state tensors"), (False, "next: gradients, weights, state tensors"),
+    (True, "carried over: weights, state tensors"),
+    (False, "carried over: gradients, weights, state tensors"),
 ])
 def test_training_steps_carry_weights_and_state(none: bool, carried: str) -> None:
     """They are told as such, once each; gradients that are set to zero are carried, too."""
@@ -147,7 +149,8 @@ def test_what_a_loop_carries_is_cut_between_names(
             layer(x).sum().backward()
             optimizer.step()
 
-    assert f"next: {said}" in texts(figure_of(torchrecorder.record(train, torch.ones(1, 4))))
+    figure = figure_of(torchrecorder.record(train, torch.ones(1, 4)))
+    assert f"carried over: {said}" in texts(figure)
 
 
 @pytest.mark.parametrize("made_in_run", [False, True])
@@ -170,7 +173,7 @@ def test_loose_weights_of_an_optimizer(made_in_run: bool, parameter: bool) -> No
             optimizer.step()
     figure = figure_of(recorder.recording)
     assert [group.count for group in figure.groups] == [3]
-    assert f"next: {'weights' if parameter else '[3]'}" in texts(figure)
+    assert f"carried over: {'weights' if parameter else '[3]'}" in texts(figure)
 
 
 def test_what_the_last_round_gives_is_one_result() -> None:
@@ -226,7 +229,7 @@ def test_a_loop_that_differentiates_shows_no_generic_names() -> None:
         return x
 
     found = texts(figure_of(torchrecorder.record(sample, torch.ones(3, 4))))
-    assert "next: 3×4" in found
+    assert "carried over: 3×4" in found
 
 
 def in_turn(x: Tensor) -> list[Tensor]:

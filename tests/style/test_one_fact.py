@@ -31,10 +31,10 @@ from torchrecorder.views.pipeline import ViewOptions, make_view
 @pytest.mark.parametrize(
     ("sides", "said"),
     [
-        ((200.0, 2000.0), ("on paper 71 mm wide the", "do on paper 353 mm wide.")),
-        ((2000.0, 200.0), ("on paper 71 mm high the", "do on paper 353 mm high.")),
-        ((200.0, 200.0), ("71 mm wide and 71 mm high", "353 mm wide and 353 mm high.")),
-        ((200.0, None), ("on paper 71 mm wide the", "do on paper 353 mm wide.")),
+        ((200.0, 2000.0), ("on paper 71 mm wide the", "a width of at least 353 mm.")),
+        ((2000.0, 200.0), ("on paper 71 mm high the", "a height of at least 353 mm.")),
+        ((200.0, 200.0), ("71 mm wide and 71 mm high", "353 mm and a height of at least 353 mm.")),
+        ((200.0, None), ("on paper 71 mm wide the", "a width of at least 353 mm.")),
     ],
 )
 def test_a_complaint_names_the_sides_that_are_short(sides: Any, said: tuple[str, str]) -> None:
@@ -68,8 +68,8 @@ def test_a_loop_of_ops_shows_what_it_passes_on() -> None:
     """By its shape, as the argument has no name; ops of one round pass nothing on."""
     figure = draw(make_view(loop(6, cell)))
     (group,) = (group for group in figure.groups if group.count > 1)
-    assert [text.text for text in group.label[1:]] == ["next: 2×4"]
-    assert not any("next" in text.text for shape in figure.shapes for text in shape.label)
+    assert [text.text for text in group.label[1:]] == ["carried over: 2×4"]
+    assert not any("carried" in text.text for shape in figure.shapes for text in shape.label)
 
 
 def test_an_op_can_be_renamed_by_its_path_and_by_its_name() -> None:
@@ -307,7 +307,7 @@ def test_nothing_is_passed_on_where_operations_are_open(nodes: bool) -> None:
                 h = run.op("tanh", run.op("neg", h, grads=("Neg",)), grads=("Tanh",))
     figure = draw(make_view(run.recording(), ViewOptions(depth=9, grad_nodes=nodes)))
     (group,) = (group for group in figure.groups if group.count > 1)
-    assert ("next: 2×4" in [text.text for text in group.label]) is not nodes
+    assert ("carried over: 2×4" in [text.text for text in group.label]) is not nodes
 
 
 def biased() -> Recording:

@@ -46,11 +46,11 @@ def test_what_nothing_reads_has_a_title_alone(dark: bool) -> None:
     """And says so; the result of the model is read, and what is written in place is used."""
     found = shapes(dark)
     for title in ("mask", "softmax"):
-        assert [text.text for text in found[title].label] == [title, "not read"]
+        assert [text.text for text in found[title].label] == [title, "unused"]
         assert found[title].look.dash == "dotted"
     for title in ("x", "sin", "tanh", "relu_"):
         assert found[title].look.dash == "solid"
-        assert "not read" not in [text.text for text in found[title].label]
+        assert "unused" not in [text.text for text in found[title].label]
 
 
 def test_what_leads_to_what_nothing_reads_is_dotted_too() -> None:
@@ -73,7 +73,7 @@ def test_what_leads_to_what_nothing_reads_is_dotted_too() -> None:
         found = draw(make_view(recording, ViewOptions(**options))).shapes
         assert {one.label[0].text for one in found if one.look.dash == "dotted"} == dotted
     mask = next(one for one in found if one.label[0].text == "mask")
-    assert len(mask.label) > 1 and mask.label[-1].text != "not read"
+    assert len(mask.label) > 1 and mask.label[-1].text != "unused"
 
 
 def test_a_module_that_nothing_reads_says_so() -> None:
@@ -91,7 +91,7 @@ def test_a_module_that_nothing_reads_says_so() -> None:
             return x.sin()
 
     found = last_lines(torchrecorder.record(Unused(), torch.ones(2, 2)), depth=1)
-    assert found["left: Sequential"] == "not read" != found["norm: BatchNorm1d"]
+    assert found["left: Sequential"] == "unused" != found["norm: BatchNorm1d"]
 
 
 def last_lines(recording: torchrecorder.Recording, **options: Any) -> dict[str, str]:
@@ -117,7 +117,7 @@ class Counts(torch.nn.Module):
 
 def test_what_a_module_keeps_as_its_buffer_is_used() -> None:
     """As if it had written to the buffer."""
-    assert "not read" not in last_lines(torchrecorder.record(Counts(), torch.ones(2))).values()
+    assert "unused" not in last_lines(torchrecorder.record(Counts(), torch.ones(2))).values()
 
 
 def metrics(x: Tensor, y: Tensor) -> float:
@@ -137,10 +137,10 @@ def test_what_only_python_reads() -> None:
     recording = torchrecorder.record(metrics, (torch.rand(4, 3), torch.zeros(4, dtype=torch.int64)))
     found = last_lines(recording)
     assert found["sum"] == "read by item" and found["mean"] == "read by float()"
-    assert found["softmax"] == "read by tolist" and found["cos"] == "not read"
+    assert found["softmax"] == "read by tolist" and found["cos"] == "unused"
     drawn = last_lines(recording, queries=True)
     assert not [text for text in drawn.values() if text.startswith("read by")]
-    assert drawn["cos"] == "not read"
+    assert drawn["cos"] == "unused"
     lengths = torchrecorder.record(lambda x, n: x[: n.item()], (torch.ones(4), torch.tensor(2)))
     assert last_lines(lengths)["n"] == "read by item"
 
@@ -168,7 +168,7 @@ def test_what_runs_again_does_not_count() -> None:
     recording = replace(run.recording(), outputs=())
     assert last_lines(recording)["sin"] == "read by cos"
     ops = {op.id: op.replace(recompute=op.name == "cos") for op in recording.ops.values()}
-    assert last_lines(replace(recording, ops=ops))["sin"] == "not read"
+    assert last_lines(replace(recording, ops=ops))["sin"] == "unused"
 
 
 def test_the_result_of_a_hook_is_kept_as_the_gradient() -> None:

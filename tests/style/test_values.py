@@ -99,7 +99,7 @@ def test_colours_stand_in_lists() -> None:
 
 
 WRONG: dict[str, dict[str, Any]] = {
-    "background must be a colour .*, not 'nocolour'": {"background": "nocolour"},
+    "background must be a color .*, not 'nocolour'": {"background": "nocolour"},
     "'blurple'; did you mean 'purple'": {"fillcolor": "blurple"},
     "edge_attributes: color must be": {"edge_attributes": {"color": "red:blu"}},
     "the scheme 'blues9'": {"node_attributes": {"colorscheme": "blues9", "fillcolor": "10"}},
@@ -146,18 +146,18 @@ def _run() -> Any:
 
 def test_rules_themes_and_stylers_raise_the_same_errors() -> None:
     """Whoever makes a look."""
-    with pytest.raises(InvalidArgument, match="fill must be a colour .*'blurple'"):
+    with pytest.raises(InvalidArgument, match="fill must be a color .*'blurple'"):
         figure(_run(), rules=(lambda box, view, theme: Look("blurple", "black", "black"),))
-    with pytest.raises(InvalidArgument, match="attributes: fillcolor must be a colour"):
+    with pytest.raises(InvalidArgument, match="attributes: fillcolor must be a color"):
         Look("#ffffff", "black", "black", attributes={"fillcolor": "nocolour"})
     with pytest.raises(InvalidArgument, match="did you mean 'octagon'"):
         Look("#ffffff", "black", "black", outline="octogon")  # type: ignore[arg-type]
     for wrong in ({"fill": ["red"]}, {"width": "wide"}, {"dash": "dotty"}):
         with pytest.raises(InvalidArgument, match=f"^{next(iter(wrong))} must be"):
             replace(LIGHT.line, **wrong)
-    with pytest.raises(InvalidArgument, match="paper must be a colour"):
+    with pytest.raises(InvalidArgument, match="paper must be a color"):
         replace(LIGHT, paper="papyrus")
-    with pytest.raises(InvalidArgument, match="heat must be a colour"):
+    with pytest.raises(InvalidArgument, match="heat must be a color"):
         replace(LIGHT, heat=("white", "hot"))
 
 

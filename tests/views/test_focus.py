@@ -128,9 +128,9 @@ def test_since_an_input_and_a_parameter() -> None:
 
 def test_names_that_nothing_has() -> None:
     """The message says what there is."""
-    with pytest.raises(InvalidArgument, match="no scope is called 'bodi'.*'body'"):
+    with pytest.raises(InvalidArgument, match="no module is called 'bodi'.*'body'"):
         view_of(network(), focus="bodi")
-    with pytest.raises(InvalidArgument, match="no tensor or scope is called 'lefd'.*'left'"):
+    with pytest.raises(InvalidArgument, match="no tensor or module is called 'lefd'.*'left'"):
         view_of(branches(), until="lefd")
 
 

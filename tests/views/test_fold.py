@@ -177,7 +177,7 @@ def test_calls_of_one_module_in_a_row_fold() -> None:
     figure = draw(view_of(run.recording(), depth=1))
     assert [text.text for text in figure.shapes[1].label][0] == "cell: Linear  ×5"
     said = [text.text for text in figure.shapes[1].label]
-    assert said[-2:] == ["16 params", "next: 2×4"]
+    assert said[-2:] == ["16 params", "carried over: 2×4"]
 
 
 def test_outputs_of_one_kind_are_joined() -> None:

@@ -170,7 +170,7 @@ def test_a_group_has_the_arguments_of_its_members() -> None:
 
 
 @pytest.mark.parametrize("group, said", [
-    ({"A": ["cnov"]}, r"group 'A': no scope or op is called 'cnov'; there are 'conv'"),
+    ({"A": ["cnov"]}, r"group 'A': no module or operation is called 'cnov'; did you mean 'conv'"),
     ({"A": ["conv", "norm"], "B": ["norm"]}, r"'norm' is in two groups, 'A' and 'B'"),
     ({"A": ["conv", "layers.0.a"]}, r"'conv', 'layers.0.a' are in the model itself, 'layers.0'"),
 ])
@@ -268,7 +268,7 @@ def test_weights_may_be_named_with_what_reads_them(named: tuple[str, ...]) -> No
         (["token", "positions"], "'token' is a parameter and is drawn with its readers; add 'cat'"),
         (["conv", "cat", "positions"], "'positions' is a parameter .* add 'add' to the group"),
         (["mul", "unused"], "'unused' is a buffer .* this run has none"),
-        (["conv", "tokn"], "no scope or op is called 'tokn'"),
+        (["conv", "tokn"], "no module or operation is called 'tokn'"),
     ],
 )
 def test_weights_without_what_reads_them_are_refused(members: list[str], said: str) -> None:

@@ -157,4 +157,5 @@ def test_most_calls_have_sizes_of_their_own(sizes: tuple[int, ...], varies: bool
 def test_what_a_round_passes_on_is_named_once() -> None:
     """On pages, too, where the closed loop has the arrows of all rounds."""
     strings = data_of(generated(6))["strings"]
-    assert [text for text in strings if "next:" in text] == ["next: token, keys, [2] int64"]
+    carried = [text for text in strings if "carried over:" in text]
+    assert carried == ["carried over: token, keys, [2] int64"]

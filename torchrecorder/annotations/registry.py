@@ -61,7 +61,7 @@ def _how(needs: tuple[str, ...]) -> str:
     flags = ", ".join(f"{need}=True" for need in needs if need not in _WHY)
     if not flags:
         return reasons[0]
-    grad = " of what requires grad" if {"saved", "backward"} & {*needs} else ""
+    grad = " of tensors that require grad" if {"saved", "backward"} & {*needs} else ""
     return ", and ".join([f"record(..., {flags}){grad} measures it", *reasons])
 
 

@@ -199,7 +199,10 @@ def record(
     if args is not None and input_data is not None:
         raise InvalidArgument("give either args or input_data, its old name, not both")
     if saved and not SEES_SAVED_TENSORS:
-        warn("saved=True counts nothing: this version of PyTorch does not show what nodes keep")
+        warn(
+            "saved=True has no effect: this version of PyTorch does not expose the tensors that "
+            "autograd nodes save"
+        )
     exported = opened(model) if is_exported(model) else None
     if exported is not None:
         model, name = exported.module, name or exported.classes.get("", "").rpartition(".")[2]
@@ -293,8 +296,8 @@ def _warn_of_later(output: Any) -> None:
     """Warn of an *output* that has not run yet, so that nothing of it is recorded."""
     if isinstance(output, (Generator, Coroutine, AsyncGenerator)):
         warn(
-            f"the result is a {type(output).__name__}, which runs when it is read, and is not "
-            "recorded: record a function that reads all of it, or read it in a Recorder block",
+            f"the result is a {type(output).__name__}, which runs when it is iterated or awaited, "
+            "after the recording: record a function that does this, or do it in a Recorder block",
             Notice,
         )
 
@@ -348,8 +351,9 @@ def _run_backward(output: Any, *, retain: bool) -> None:
         run_backward(losses, ones, retain_graph=retain)
     else:
         warn(
-            "backward=True ran nothing: no output requires grad. Gradients are off, or the model "
-            "is frozen; then autograd=True makes its inputs require grad"
+            "backward=True ran no backward pass: no output requires grad, because gradients are "
+            "off or the model is frozen. For a frozen model, autograd=True makes its inputs "
+            "require grad"
         )
 
 

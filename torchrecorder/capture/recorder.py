@@ -252,8 +252,8 @@ class Recorder:
                 warn(note, Notice)
             if unrecorded and not tape.index:
                 warn(
-                    f"nothing was recorded in the recorder's own thread; {unrecorded[0]}. "
-                    "threads=True records threads that start meanwhile"
+                    f"nothing was recorded in the thread of the recorder; {unrecorded[0]}. "
+                    "threads=True records threads that the block starts"
                 )
         if tape.lost:
             _warn_lost(tape.lost, self._events)

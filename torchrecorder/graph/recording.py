@@ -347,10 +347,10 @@ class RecordedRun:
             raise NotThere(f"no grad node has the id {shown(grad)}: Recording.grad_nodes has all")
         if self.kept.replay is None:
             raise NotKept(
-                "this run kept no autograd graph to run nodes again: record(model, x, "
-                "backward=True, replay=True) keeps one, and so does Recorder(model, replay=True) "
-                "around a training step with loss.backward(retain_graph=True). Recordings that "
-                "were loaded or copied have none"
+                "this recording has no autograd graph to replay. Use record(model, x, "
+                "backward=True, replay=True), or Recorder(model, replay=True) with "
+                "loss.backward(retain_graph=True). A recording that was loaded or copied cannot "
+                "be replayed"
             )
         return self.kept.replay
 

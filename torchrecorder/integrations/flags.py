@@ -28,7 +28,7 @@ class Flag(argparse.Action):
             nargs=None if not switch else "?" if self.offered else 0,
             default=argparse.SUPPRESS,
             metavar=_placeholder(option),
-            help=option.brief.replace("%", "%%"),
+            help=(option.brief + _default(option)).replace("%", "%%"),
         )
 
     def __call__(
@@ -71,6 +71,14 @@ def add_flags(parser: argparse._ActionsContainer, options: Iterable[Option]) -> 
 def given_options(namespace: argparse.Namespace, options: Collection[str]) -> dict[str, Any]:
     """The values of those *options* that are in a command."""
     return {name: value for name, value in vars(namespace).items() if name in options}
+
+
+def _default(option: Option) -> str:
+    """The default in a help text, for options that are not switches; empty if it is no text."""
+    value = getattr(option.default, "name", option.default)  # that of a theme
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)) or value == "":
+        return ""
+    return f" (default: {value:g})" if isinstance(value, (int, float)) else f" (default: {value})"
 
 
 def _placeholder(option: Option) -> str:

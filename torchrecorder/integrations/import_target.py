@@ -109,5 +109,5 @@ def _missing(place: str, name: str, module: ModuleType) -> str:
         if callable(vars(module)[item]) and vars(module)[item].__module__ == module.__name__
     ]
     listed = close or own[:12]
-    hint = f"; there are {', '.join(listed)}" if listed else ""
+    hint = f"; it has {', '.join(map(repr, listed))}" if listed else ""
     return f"{place} has no {name!r}{hint}"

@@ -73,10 +73,10 @@ class Target:
         placeholder="NUMBER",
     )
     train: bool | None = option(
-        "Switch it to training mode. Off is evaluation mode; None keeps its mode.",
+        "Put the model in training mode. Off is evaluation mode; None keeps its mode.",
         FLAG.or_none(),
         default=None,
-        off=("--eval", "switch it to evaluation mode"),
+        off=("--eval", "put the model in evaluation mode; by default its mode is as created"),
     )
     shape: tuple[InputShape, ...] = option(
         "One random input: 1,3,224,224 or 1,16:int64 or ids=1,16:int64:0-1000.",
@@ -113,7 +113,7 @@ class Target:
     saved: bool = option("Count the bytes saved for backward.", FLAG, default=False)
     memory: bool = option("Record when memory is allocated and released.", FLAG, default=False)
     repeat: int | None = option(
-        "Number of further runs, for medians of times.",
+        "Measure times in this number of further runs, and take the medians.",
         COUNT,
         default=None,
         placeholder="RUNS",
@@ -250,8 +250,8 @@ def _made(factory: Any, target: Target) -> tuple[Any, Any]:
     model, inputs = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
     if not callable(model) and not isinstance(model, Recording):
         raise InvalidArgument(
-            f"{target.path} gave {_a(model)}, which is no model and no recording; --as-is records "
-            "the function itself"
+            f"{target.path} returned {_a(model)}, which is neither a model nor a recording; "
+            "--as-is records the function itself"
         )
     return model, inputs
 

@@ -39,8 +39,8 @@ WHEELS = (
 """The beginning of the error message if Graphviz is not installed."""
 
 LIBRARIES = (
-    "Graphviz, which pygraphviz brings along, cannot be loaded: {}. It needs libraries of the "
-    "system, which small containers lack; on Debian and Ubuntu: apt-get install libglib2.0-0 "
+    "Graphviz, which is part of the package pygraphviz, cannot be loaded: {}. It needs system "
+    "libraries that small containers lack. On Debian and Ubuntu: apt-get install libglib2.0-0 "
     "libexpat1 libxext6 libxrender1. "
 )
 """The beginning of the error message if a library that Graphviz needs is missing."""
@@ -219,9 +219,9 @@ def _refusal(status: bytes, content: bytes, text: str) -> LayoutFailed:
 def _too_large(width: int, height: int) -> LayoutFailed:
     fitting = min(SIDE / max(width, height), (AREA / (width * height)) ** 0.5)
     return LayoutFailed(
-        f"the bitmap would have {width} × {height} pixels; the most is {SIDE} a side and "
-        f"{AREA // 1_000_000} million in all. Write .svg or .pdf, which have no such limit, ask "
-        f"for a smaller depth, or for at most {fitting:.0%} of this dpi",
+        f"the PNG would have {width} × {height} pixels; the limit is {SIDE} per side and "
+        f"{AREA // 1_000_000} million in total. Write .svg or .pdf, which have no such limit, "
+        f"lower depth=, or use at most {fitting:.0%} of this dpi",
         final=True,
     )
 
@@ -229,7 +229,7 @@ def _too_large(width: int, height: int) -> LayoutFailed:
 def _breakdown(code: int | None, text: str) -> LayoutFailed:
     """The error of a child that gave no answer."""
     if code is None:
-        return LayoutFailed("Graphviz did not finish in time, not even with cheaper settings")
+        return LayoutFailed("Graphviz did not finish in time, even with faster settings")
     crash = _crash(code)
     if crash is not None:
         return LayoutFailed(f"Graphviz crashed ({crash}) {_complaint(text)}".strip())

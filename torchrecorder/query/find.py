@@ -43,8 +43,8 @@ def the_one(recording: RecordedRun, what: str) -> NamedPart:
         listed = [f"{part.id} is {_in_words(recording, part)}" for part in found[:_MOST]]
         more = f", and {len(found) - _MOST} more" if len(found) > _MOST else ""
         raise NotThere(
-            f"{what!r} is the name of {len(found)} parts: {', '.join(listed)}{more}. Ask for one "
-            f"by its id, or for all with find({what!r})"
+            f"{what!r} is ambiguous: {', '.join(listed)}{more}. Use recording[{found[0].id!r}] "
+            f"for one of them, or recording.find({what!r}) for all"
         )
     return found[0]
 

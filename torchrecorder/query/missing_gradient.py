@@ -78,7 +78,8 @@ def why_no_gradient(recording: RecordedRun, name: str) -> MissingGradient | None
     found = [part for part in first_kind(recording, name) if isinstance(part, Value)]
     if not found:
         raise InvalidArgument(
-            f"{name!r} is not a tensor: name a parameter, such as 'layer1.0.weight', or an input"
+            f"{name!r} is not the name of a tensor: pass that of a parameter, such as "
+            "'layer1.0.weight', or of an input"
         )
     return _GradientSearch(recording, found[0]).answer()
 

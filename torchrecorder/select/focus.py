@@ -95,7 +95,7 @@ def scopes_like(recording: RecordedRun, pattern: str) -> tuple[ScopeId, ...]:
     found = [scope for scope in scopes if fnmatchcase(scope.path, pattern)]
     found = found or [scope for scope in scopes if fnmatchcase(scope.cls, pattern)]
     if not found:
-        raise InvalidArgument(advice("scope", pattern, (scope.path for scope in scopes)))
+        raise InvalidArgument(advice("module", pattern, (scope.path for scope in scopes)))
     chosen: set[str] = set()
     for scope in found:
         around = recording.within(scope.parent)
@@ -107,8 +107,10 @@ def scopes_like(recording: RecordedRun, pattern: str) -> tuple[ScopeId, ...]:
 def advice(what: str, name: str, known: Iterable[str]) -> str:
     """The error message if nothing has this *name*, with similar names."""
     names = [item for item in dict.fromkeys(known) if item]
-    near = get_close_matches(name, names, 3, 0.4) or names[:3]
-    return f"no {what} is called {name!r}; there are {', '.join(map(repr, near)) or 'none'}"
+    near = get_close_matches(name, names, 3, 0.4)
+    listed = " or ".join(map(repr, near)) or ", ".join(map(repr, names[:3])) or "none"
+    hint = f"; did you mean {listed}?" if near else f". Known: {listed}"
+    return f"no {what} is called {name!r}{hint}"
 
 
 def _after(recording: RecordedRun, name: str) -> set[OpId]:
@@ -167,7 +169,7 @@ def _anchor(recording: RecordedRun, name: str) -> list[OpId]:
     except InvalidArgument:
         known = [names[0] for _, _, names in end_names(recording) if names]
         paths = (scope.path for scope in recording.scopes.values())
-        raise InvalidArgument(advice("tensor or scope", name, [*known, *paths])) from None
+        raise InvalidArgument(advice("tensor or module", name, [*known, *paths])) from None
 
 
 def _named(recording: RecordedRun, name: str) -> list[ValueId]:

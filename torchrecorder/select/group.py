@@ -170,7 +170,8 @@ def _check(
     for pattern, parents in hits.items():
         if not parents:
             known = (_path(recording, item) for _, item in _run_through(recording))
-            raise InvalidArgument(f"group {name!r}: {advice('scope or op', pattern, known)}")
+            problem = advice("module or operation", pattern, known)
+            raise InvalidArgument(f"group {name!r}: {problem}")
     scattered = [pattern for pattern, parents in hits.items() if parents != set(children)]
     if scattered:
         raise InvalidArgument(

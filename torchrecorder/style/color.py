@@ -73,7 +73,7 @@ def color_check(scheme: str = "") -> Check:
     """The check for a colour or a list of colours."""
     names = f"what the scheme {scheme!r} has" if scheme else "an X11 name such as 'steelblue'"
     return Check(
-        f"a colour ({names}; '#rgb' or '#rrggbb', also with opacity; 'transparent'; several "
+        f"a color ({names}; '#rgb' or '#rrggbb', also with opacity; 'transparent'; several "
         "with colons, 'red:blue')",
         lambda value: isinstance(value, str) and listed(value, scheme) is not None,
         tuple(NAMES),

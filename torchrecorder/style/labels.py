@@ -30,7 +30,7 @@ RANGED = re.compile(rf"(?:-?\d+)?(?::-?\d+|(?<=\d):)|{SIGNED.pattern}")
 
 _DIGITS = re.compile(r"(\d+)")
 
-SEVERAL = re.compile(r"(\d+) (?:tensors of (.*)|(scalar)s(.*))")
+SEVERAL = re.compile(r"(\d+) (?:tensors of (.*)|(scalar)s(.*)|(gradient)s of( .*))")
 """The text of several equal tensors: their number, and the text of one."""
 
 _AMOUNT = re.compile(r"\d+ [a-z]")
@@ -84,6 +84,8 @@ def alike(text: str, number: int) -> str:
     """Equal tensors, of which *text* is one: ``2 tensors of 3×4``, ``2 scalars``."""
     if text.startswith("scalar"):
         return f"{number} scalars{text.removeprefix('scalar')}"
+    if text.startswith("gradient "):
+        return f"{number} gradients of {text.removeprefix('gradient ')}"
     return f"{number} × {text}" if _AMOUNT.match(text) else f"{number} tensors of {text}"
 
 

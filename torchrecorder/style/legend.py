@@ -11,9 +11,9 @@ from torchrecorder.views.view import View
 
 WORDS = {
     "op": "operation",
-    "hidden": "seen by autograd only",
+    "hidden": "recorded by autograd only",
     "grad": "autograd node",
-    "norm": "normalisation",
+    "norm": "normalization",
     "failed": "failed here",
 }
 """The texts for some looks; others have the name of the look."""

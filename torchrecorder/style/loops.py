@@ -28,13 +28,13 @@ def feedback(view: View, drawn: Box | Cluster) -> tuple[Arrow, ...]:
 
 
 def next_round(view: View, back: Iterable[Arrow]) -> str:
-    """``next: h, c`` for a loop, with the names or shapes of the values for its next round."""
+    """``carried over: h, c`` for a loop: the names or shapes of the values for its next round."""
     names = [*dict.fromkeys(_names(view, back))]
     text = ", ".join(names)
     while len(text) > WIDTH and len(names) > 1:
         names.pop()
         text = ", ".join([*names, "…"])
-    return f"next: {labels.shorten(text, WIDTH)}"
+    return f"carried over: {labels.shorten(text, WIDTH)}"
 
 
 def _names(view: View, arrows: Iterable[Arrow]) -> Iterator[str]:

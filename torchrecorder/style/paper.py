@@ -35,11 +35,12 @@ READABLE = 5.0
 LONGEST = 297 * UNITS["mm"]
 """The long side of A4 in points, which is longer than letter."""
 
-FEWER = "Show fewer boxes (a smaller depth, focus=, hide=, group=)"
+NOUNS = {"wide": "width", "high": "height"}
+FEWER = "(a smaller depth=, focus=, hide=, group=)"
 ADVICE = (
-    f"{FEWER}, leave out captions "
-    "(shapes=False, details=False, counts=False), shorten names (rename=), turn it "
-    "(direction=), or ask for larger paper or for a smaller min_fontsize (0 takes any)"
+    f"Draw fewer boxes {FEWER}, leave out captions (shapes=False, details=False, counts=False), "
+    "shorten names (rename=), change the direction=, or allow a larger size or smaller text "
+    "(a min_fontsize of 0 allows any)"
 )
 
 
@@ -119,9 +120,10 @@ class Paper:
             "height", "width", "wider"
         )
         return (
-            f"a page of {_mm(across)} by {_mm(down)} is {size} than A4 is long, {_mm(LONGEST)}; "
-            f"{given}= alone does not limit that. With {other}='240mm' too, the figure is made to "
-            f"fit, in columns where that helps. {FEWER}, or turn it (direction=)"
+            f"the figure is {_mm(across)} by {_mm(down)}, {size} than the longer side of A4 "
+            f"({_mm(LONGEST)}), because only {given}= is set. Set {other}='240mm' as well: the "
+            "figure is then made to fit, in columns where this makes it larger. "
+            f"Or draw fewer boxes {FEWER}, or change the direction="
         )
 
     def _complaint(self, width: float, height: float, smallest: float, scale: float) -> str:
@@ -141,14 +143,15 @@ class Paper:
         page = " and ".join(f"{_mm(has)} {size}" for size, _, has in short)
         where = "on paper" if self.place is None else "in a place"
         enough = " and ".join(
-            f"{math.ceil(much * need / UNITS['mm'])} mm {size}" for size, much, _ in short
+            f"a {NOUNS[size]} of at least {math.ceil(much * need / UNITS['mm'])} mm"
+            for size, much, _ in short
         )
         other = "height" if self.width else "width"
-        columns = "" if self.limits else f". With {other}= too, it is laid out in columns"
+        columns = "" if self.limits else f" Set {other}= as well to lay it out in columns."
         return (
-            f"{where} {page} the smallest text would have {smallest * scale:.1f} pt, and "
-            f"{wanted}. The figure is {_mm(width)} wide and {_mm(height)} high at full size; it "
-            f"would do {where} {enough}{columns}. {ADVICE}"
+            f"{where} {page} the smallest text would be {smallest * scale:.1f} pt, and {wanted}. "
+            f"The figure is {_mm(width)} wide and {_mm(height)} high at full size, and needs "
+            f"{enough}.{columns} {ADVICE}"
         )
 
 

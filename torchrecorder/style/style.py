@@ -149,7 +149,7 @@ class Style(Checked):
     """The look of a figure."""
 
     theme: Theme = option(
-        "Colours and outlines. By name, or a `Theme`; ``\"print\"`` is for greyscale, None is "
+        "Colors and outlines. By name, or a `Theme`; ``\"print\"`` is for grayscale, None is "
         "light.",
         THEME.or_none(),
         default=LIGHT,
@@ -160,15 +160,15 @@ class Style(Checked):
         default="TB",
     )
     color_by: Union[str, Annotation, None] = option(
-        "Colour boxes by a number, which is also shown on them. Such as ``\"backward_time\"`` or "
+        "Color boxes by a number, which is also shown on them. Such as ``\"backward_time\"`` or "
         "``\"saved_bytes\"``; the legend shows the scale. A fold shows the sum of its siblings, in "
-        "the colour of their mean.",
+        "the color of their mean.",
         NUMBER.or_none(),
         default=None,
         placeholder="NUMBER",
     )
     color_range: tuple[float, float] | None = option(
-        "The numbers at the ends of the colour scale, to compare figures. By default the "
+        "The numbers at the ends of the color scale, to compare figures. By default the "
         "smallest and the largest number of the figure.",
         RANGE.or_none(),
         default=None,
@@ -196,7 +196,7 @@ class Style(Checked):
         factory=dict,
         placeholder="NAME=TEXT",
     )
-    legend: bool = option("Add a legend of outlines and colours.", FLAG, default=False)
+    legend: bool = option("Add a legend of outlines and colors.", FLAG, default=False)
     fontname: str = option("Font family.", WORD, default="Helvetica", placeholder="FONT")
     fontsize: float = option(
         "Size of titles in points. Other text is a little smaller.",
@@ -230,11 +230,11 @@ class Style(Checked):
         placeholder="POINTS",
     )
     background: str | None = option(
-        "Colour of the paper. ``\"#f80\"``, ``\"#ff8800\"``, an X11 name such as "
+        "Color of the paper. ``\"#f80\"``, ``\"#ff8800\"``, an X11 name such as "
         "``\"steelblue\"``, or ``\"transparent\"``; None is the theme's.",
         COLOR.or_none(),
         default=None,
-        placeholder="COLOUR",
+        placeholder="COLOR",
     )
     attributes: Mapping[str, str] = option(
         "Attributes of Graphviz for the whole graph.", PAIRS, factory=dict, placeholder="NAME=VALUE"

@@ -13,13 +13,13 @@ from torchrecorder.style.figure import Look, Text
 from torchrecorder.views.quiet_ops import is_copy
 from torchrecorder.views.view import Box, BoxKind, View
 
-NOT_READ = "not read"
-DEAD_END = "only for what is not read"
+NOT_READ = "unused"
+DEAD_END = "leads only to unused results"
 _MOST_NAMES = 3
 
 
 def unread(view: View) -> Mapping[str, str]:
-    """The captions of inputs, operations and modules without outgoing edges: ``"not read"``, or
+    """The captions of inputs, operations and modules without outgoing edges: ``"unused"``, or
     which hidden operations read them, such as ``"read by item"``; the result of a hook is ``"kept
     as weight.grad"``. Those that only lead to what is not read have `DEAD_END`.
 

@@ -91,7 +91,7 @@ class ViewOptions(Checked):
         placeholder="LEVELS",
     )
     max_boxes: int = option(
-        "The number of boxes that the default depth aims for.",
+        "Without a depth, open as many levels as give at most this number of boxes.",
         whole_number(1),
         default=ENOUGH,
         placeholder="NUMBER",
@@ -104,14 +104,15 @@ class ViewOptions(Checked):
         placeholder="NAME",
     )
     since: str | None = option(
-        "Show only what depends on this. The path of a module, the name of an input, output or "
-        "parameter, or a recorded id. Operations on weights alone that it needs are shown too.",
+        "Show only this, and what depends on it. The path of a module, the name of an input, "
+        "output or parameter, or a recorded id. Operations on weights alone that it needs are "
+        "shown too.",
         TEXT.or_none(),
         default=None,
         placeholder="NAME",
     )
     until: str | None = option(
-        "Show only what this depends on. With *since*, only what is between the two.",
+        "Show only this, and what it depends on. With *since*, only what is between the two.",
         TEXT.or_none(),
         default=None,
         placeholder="NAME",
@@ -148,8 +149,8 @@ class ViewOptions(Checked):
         default=None,
     )
     fold: Union[bool, Literal["similar"]] = option(
-        "Draw repeated siblings as one box with ×N. True: siblings of equal structure; "
-        "``\"similar\"``: also consecutive siblings of one class whose sizes, settings, "
+        "Fold repeated siblings into one box, or row of a table, with ×N. True: siblings of equal "
+        "structure; ``\"similar\"``: also consecutive siblings of one class whose sizes, settings, "
         "connections or optional parts differ, and the box lists the differences; "
         "False: every sibling.",
         one_of(*FOLDS),
@@ -189,9 +190,10 @@ class ViewOptions(Checked):
         default=False,
     )
     queries: bool = option(
-        "Draw operations that return no tensor, such as ``item``, copies such as ``detach`` that "
-        "only these read, comparisons that only an ``if`` of Python reads, what data loaders load "
-        "or shuffle that no operation reads, and tensors that are only overwritten.",
+        "Draw operations whose results only Python reads, such as ``item``. These are operations "
+        "that return no tensor, copies such as ``detach`` that only these read, comparisons that "
+        "only an ``if`` of Python reads, what data loaders load or shuffle that no operation "
+        "reads, and tensors that are only overwritten.",
         FLAG,
         default=False,
     )

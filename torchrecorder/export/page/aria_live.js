@@ -14,7 +14,7 @@ const attachAnnouncements = (live, host, model, state, styling) => {
     }
     if (now.type !== before.type && now.type !== null) return `all ${now.type} highlighted`;
     if (now.colour !== before.colour) {
-      return `coloured by ${layoutInputs.annotation(model, now)?.title ?? "kind"}`;
+      return `colored by ${layoutInputs.annotation(model, now)?.title ?? "kind"}`;
     }
     if (now.root !== before.root && now.root >= 0) return `${model.title(now.root)} isolated`;
     if (now.hidden !== before.hidden) return `${boxes(now.hidden.size)} hidden`;

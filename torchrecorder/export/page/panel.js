@@ -93,7 +93,7 @@ const createPanel = (element, stage, model, types, names, state, actions) => {
     const text = numbers.textOf(annotation, item, model), share = model.shareOf(annotation, item);
     const row = createButton("amount", "", () => actions.colourBy(annotation.key),
       createElement("span", "", annotation.title), createElement("b", "", text));
-    row.setAttribute("aria-label", `Colour by ${annotation.title}`);
+    row.setAttribute("aria-label", `Color by ${annotation.title}`);
     if (share !== null) {
       const bar = createElement("i", "bar");
       bar.style.setProperty("--share", `${(100 * share).toFixed(1)}%`);

@@ -203,7 +203,7 @@ class _TableRows:
         """The note on a module without a call; *above* is the innermost called module around it."""
         calls = above.calls if above is not None else ()
         if any(self.recording.scopes[call].kind is ScopeKind.SCRIPTED for call in calls):
-            return "in a script"  # its calls have no hooks
+            return "inside TorchScript"  # its calls have no hooks
         read = any(value in self.recording.consumers for value in self.owned.by_module(module.id))
         return "weights read, never called" if read else "never called"
 
@@ -213,7 +213,7 @@ class _TableRows:
             "failed": op.failed,
             "in place": bool(op.writes),
             "hidden": op.kind is OpKind.HIDDEN,
-            "handed on": op.kind is OpKind.PASS,
+            "returned unchanged": op.kind is OpKind.PASS,
         }
         return TableRow(
             depth=depth,

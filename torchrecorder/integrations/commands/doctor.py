@@ -67,7 +67,7 @@ def _print_internals() -> None:
     """Print which internals of PyTorch exist, and what is missing without the others."""
     from torchrecorder.capture.internals.table import INTERNALS
 
-    print("      Internals of PyTorch used for recording:")
+    print("      Internals of PyTorch, and what recordings have because of each:")
     for internal in INTERNALS:
         present = internal.present
         last = f", {internal.until} no longer" if internal.until else ""

@@ -22,7 +22,7 @@ SHARED_OPTIONS = ("arg", "set", "name")
 
 
 class PlanCommand(Command):
-    """Record a distributed run with fake tensors, without process groups, GPUs or memory.
+    """Record a distributed run on one machine, with fake tensors and without GPUs.
 
     examples:
       torchrecorder plan package.module:factory --mesh dp=8,tp=8 -o plan.html

@@ -147,7 +147,7 @@ def _write(
         print(f"torchrecorder: error: {error}", file=sys.stderr)
         return 1
     for path in written:
-        print(f"torchrecorder: {path}", file=sys.stderr)
+        print(f"torchrecorder: wrote {path}", file=sys.stderr)
     return 0
 
 

@@ -69,7 +69,7 @@ def _page(translator: Any, node: Recorded) -> str:
 
 def _link_to_page(translator: Any, node: Recorded) -> str:
     """A link to the page of the recording."""
-    words = "explore it: open its modules, find, colour"
+    words = "explore it: open its modules, find, color"
     return f'<a class="torchrecorder-explore" href="{_address(translator, node)}">{words}</a>'
 
 
