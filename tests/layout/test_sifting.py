@@ -49,8 +49,21 @@ def crossings(given_: Grid, at: Sequence[float], ports: PortOrder) -> int:
 
 def test_a_whole_line_moves_to_the_other_side() -> None:
     """One that passes two rows crosses nothing on the side of its source."""
-    given_ = grid([0, 0, 1, 1, 2, 2, 3], [(0, 2), (1, 3), (2, 4), (3, 5), (5, 6), (4, 6)])
-    assert order(given_, [0, 40, 40, 0, 40, 0, 20]) == [[1, 0], [3, 2], [5, 4], [6]]
+    given_ = grid([0, 0, 1, 1, 2, 2, 3], [(0, 2), (1, 3), (2, 4), (3, 5), (4, 6), (5, 6)])
+    assert order(given_, [40, 0, 0, 40, 0, 40, 20]) == [[0, 1], [2, 3], [4, 5], [6]]
+
+
+def test_inputs_keep_their_order_where_that_costs_a_crossing() -> None:
+    """In the place where they join; two crossings are too many."""
+    pairs = [(0, 2), (1, 3), (2, 4), (3, 5), (4, 6), (5, 6)]
+    ports = {6: ((), (1, 0))}
+    given_ = grid([0, 0, 1, 1, 2, 2, 3], pairs)
+    assert order(given_, [0, 40] * 3 + [20], ports)[0] == [1, 0]
+    given_.inputs = [0, 1]
+    assert order(given_, [0, 40] * 3 + [20], ports)[0] == [0, 1]
+    more = grid([0, 0, 1, 1, 2, 2, 3, 2, 3], [*pairs, (2, 7), (7, 8)])
+    more.inputs = [0, 1]
+    assert order(more, [0, 40] * 3 + [20, 80, 80], ports)[0] == [1, 0]
 
 
 def test_arguments_come_in_their_order_where_no_more_lines_cross() -> None:

@@ -39,6 +39,7 @@ class Grid:
         entering: For the last edge of each line, the port at which it enters its reader.
         detours: The gaps in which a line runs to or from a lane on the right, each with the node at
             its other end; gap *n* is before row *n*.
+        inputs: The nodes of inputs, and of lines that enter the scope, in the order of the program.
     """
 
     widths: list[float] = field(default_factory=list)
@@ -47,6 +48,7 @@ class Grid:
     leaving: dict[tuple[int, int], int] = field(default_factory=dict)
     entering: dict[tuple[int, int], int] = field(default_factory=dict)
     detours: list[tuple[int, int]] = field(default_factory=list)
+    inputs: list[int] = field(default_factory=list)
 
     def add(self, width: float, row: int) -> int:
         """Add a node; return its number."""

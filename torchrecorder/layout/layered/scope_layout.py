@@ -31,13 +31,15 @@ class Draft:
         sizes = [(items[child].width, items[child].height) for child in level.children]
         self.sizes = [(tall, wide) if turned else (wide, tall) for wide, tall in sizes]
         nets = level.joined()
-        self.row = _rows(nets, [items[child].first for child in level.children])
+        first = [items[child].first for child in level.children]
+        self.row = _rows(nets, first)
         self.rows = max(self.row, default=-1) + 1
         self.grid = Grid()
         for (width, _), row in zip(self.sizes, self.row):
             self.grid.add(width, row)
         self.entry = [self.grid.add(PASSING, -1) for _ in level.entries]
         self.exit = [self.grid.add(PASSING, self.rows) for _ in level.exits]
+        self.grid.inputs = [*(child for child, is_first in enumerate(first) if is_first), *self.entry]
         self.loose = loose(nets, self.row, self.entry, self.exit)
         self.lanes: list[tuple[int, int]] = []
         self.longest = self._longest(nets)

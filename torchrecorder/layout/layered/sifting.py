@@ -4,7 +4,8 @@ Graphviz orders the nodes of each row for few crossings. It moves single nodes, 
 passes many rows stays on the side on which it was first; and it does not know where lines enter and
 leave open modules. Here such a line, or a box with one reader, moves as a whole to the other side
 of what joins it at its reader, if fewer lines cross then. It also does if no more cross, and the
-arguments of an operation are in their order then: so equal parts of a scope look equal.
+arguments of an operation are in their order then: so equal parts of a scope look equal. Two inputs
+that change places count as a crossing, because the modules that read them may be side by side.
 """
 
 from __future__ import annotations
@@ -94,12 +95,23 @@ class _Sifting:
         strand = self._strand(node) if self.work > 0 else []
         for count in sorted({min(1, len(strand)), len(strand)} - {0}):
             moves = self._beyond(strand[:count], other, side)
-            change = self._change(moves) if moves else 1
+            change = self._change(moves) + self._reordered(moves) if moves else 1
             if change < 0 or wrong and change == 0:
                 for each, at in moves.items():
                     self.across[each] = at
                 return True
         return False
+
+    def _reordered(self, moves: Mapping[int, float]) -> int:
+        """How many more pairs of inputs are out of their order after some moves."""
+        change, inputs = 0, self.grid.inputs
+        for node in inputs if not moves.keys().isdisjoint(inputs) else ():
+            for other in inputs:
+                if node in moves and (other not in moves or other > node):
+                    to = moves.get(other, self.across[other])
+                    change += (node - other) * (moves[node] - to) < 0
+                    change -= (node - other) * (self.across[node] - self.across[other]) < 0
+        return change
 
     def _strand(self, node: int) -> list[int]:
         """A node with one reader, and what leads to it alone, from row to row."""
