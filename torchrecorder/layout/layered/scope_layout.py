@@ -39,7 +39,8 @@ class Draft:
             self.grid.add(width, row)
         self.entry = [self.grid.add(PASSING, -1) for _ in level.entries]
         self.exit = [self.grid.add(PASSING, self.rows) for _ in level.exits]
-        self.grid.inputs = [*(child for child, is_first in enumerate(first) if is_first), *self.entry]
+        inputs = (child for child, is_first in enumerate(first) if is_first)
+        self.grid.inputs = [*inputs, *self.entry]
         self.loose = loose(nets, self.row, self.entry, self.exit)
         self.lanes: list[tuple[int, int]] = []
         self.longest = self._longest(nets)
