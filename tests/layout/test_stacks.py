@@ -53,6 +53,20 @@ def test_a_chain_stays_a_chain(own: str) -> None:
     assert boxes[decoder].y > boxes[2].y + boxes[2].height
 
 
+@pytest.mark.parametrize(("after", "is_beside"), [(0, True), (16, False)])
+def test_stacks_that_save_little_height_stay_in_one_line(after: int, is_beside: bool) -> None:
+    """A long chain goes on after the second one, and is under it in any case."""
+    items, links, decoder = _pair()
+    links += [Link(1, decoder + 1, "x"), Link(decoder - 1, decoder + 4, "m")]
+    last = len(items) - 1
+    for place_ in range(after):
+        items.append(Item(f"a{place_}", -1, 100, 40))
+        links.append(Link(last, len(items) - 1, "x"))
+        last = len(items) - 1
+    boxes = _boxes(items, links)
+    assert (boxes[decoder].x > boxes[2].x + boxes[2].width) is is_beside
+
+
 @pytest.mark.parametrize("lengths", [(2, 2), (12, 4), (20, 7), (7, 20)])
 def test_short_modules_are_no_stacks(lengths: tuple[int, int]) -> None:
     """Nor is one that is much shorter than the other."""

@@ -31,6 +31,9 @@ TRIED = 22
 FEWEST, WORK = 6, 20_000
 """For large pictures: the minimum number of tries, and the maximum of tries times items."""
 
+BESIDE = 0.75
+"""The maximum height of stacks that are side by side, as a share of that of one long stack."""
+
 GAIN = 1.04
 """The minimum gain in scale for more columns."""
 
@@ -155,7 +158,7 @@ class _Placing:
         inputs = self._inputs(scope)
         places = beginnings(template, whole, inputs)
         beside = cut_before(whole, places, space) if places else None
-        if beside is not None and beside.width <= beside.height:
+        if beside is not None and beside.width <= beside.height <= BESIDE * whole.height:
             return with_shortcuts(beside)
         made = self._as_u(scope, whole, space, composed) if self.plan.direction == "TB" else None
         return made or whole
