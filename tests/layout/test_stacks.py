@@ -53,7 +53,7 @@ def test_a_chain_stays_a_chain(own: str) -> None:
     assert boxes[decoder].y > boxes[2].y + boxes[2].height
 
 
-@pytest.mark.parametrize(("after", "is_beside"), [(0, True), (16, False)])
+@pytest.mark.parametrize(("after", "is_beside"), [(0, True), (24, False)])
 def test_stacks_that_save_little_height_stay_in_one_line(after: int, is_beside: bool) -> None:
     """A long chain goes on after the second one, and is under it in any case."""
     items, links, decoder = _pair()
