@@ -7,7 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import torch
+from torch import nn
 
+import torchrecorder
 from tests.figures import arrows, boxes, clusters, linear, network, view_of
 from torchrecorder.errors import InvalidArgument, NothingFound
 from torchrecorder.events import Role, ScopeId, ScopeKind, Slot
@@ -209,6 +212,29 @@ def test_hide_and_close_by_name_wherever_it_is() -> None:
     assert len(view_of(recording, fold=False, closed="dropout").clusters) == 2
     view = view_of(recording, fold=False, parameters=True, hide="scale")
     assert BoxKind.PARAMETER not in {box.kind for box in view.boxes.values()}
+
+
+def test_hide_an_argument_of_the_module_in_focus() -> None:
+    """Its name is known, although no input of the run has it; a misspelled one is not."""
+
+    class Layer(nn.Module):
+        def forward(self, hidden: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+            return hidden.relu()
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = Layer()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.layer(x.exp(), x.neg())  # type: ignore[no-any-return]
+
+    recording = torchrecorder.record(Net(), torch.ones(2))
+    views = (view_of(recording, focus="layer", hide=hide) for hide in ("", "mask"))
+    kinds = [[box.kind for box in view.boxes.values()] for view in views]
+    assert [each.count(BoxKind.INPUT) for each in kinds] == [2, 1]
+    with pytest.warns(NothingFound, match="did you mean 'mask'"):
+        view_of(recording, focus="layer", hide="masc")
 
 
 def test_hide_ops_by_name() -> None:

@@ -317,16 +317,20 @@ def _numbers(*at: float) -> str:
 
 
 def sheet_of(figure: Figure, smallest: float) -> Sheet | None:
-    """The space that a figure with its legend must fit; None without a limit.
+    """The space that a figure with its legend must fit; None if its flow may be of any length.
 
     Args:
         figure: The figure, with the paper it is drawn on.
         smallest: The size of the smallest text of the figure, in points.
     """
-    if figure.paper.limits is None:
+    paper = figure.paper
+    along = paper.height if figure.direction in ("TB", "BT") else paper.width
+    if not (paper.limits or along):
         return None
-    enough = min(1.0, figure.paper.min_fontsize / smallest)
-    return Sheet(lambda *size: figure.paper.scale(*with_legend(figure, *size)), enough)
+    enough = min(1.0, paper.min_fontsize / smallest)
+    return Sheet(
+        lambda *size: paper.scale(*with_legend(figure, *size)), enough, paper.limits is None
+    )
 
 
 def with_legend(figure: Figure, width: float, height: float) -> tuple[float, float]:

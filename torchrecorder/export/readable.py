@@ -99,4 +99,4 @@ def _printed(view: View, style: Style, painted: Painted, paper: Paper) -> _Print
     picture = Placed.lay_out(figure, sheet, painted.timeout).picture
     size = with_legend(figure, picture.width, picture.height)
     scale = paper.scale(*size)
-    return _Print(view, smallest(figure) * scale, max(size) * scale if sheet is None else 0.0)
+    return _Print(view, smallest(figure) * scale, 0.0 if paper.limits else max(size) * scale)

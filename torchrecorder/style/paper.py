@@ -146,12 +146,10 @@ class Paper:
             f"a {NOUNS[size]} of at least {math.ceil(much * need / UNITS['mm'])} mm"
             for size, much, _ in short
         )
-        other = "height" if self.width else "width"
-        columns = "" if self.limits else f" Set {other}= as well to lay it out in columns."
         return (
             f"{where} {page} the smallest text would be {smallest * scale:.1f} pt, and {wanted}. "
             f"The figure is {_mm(width)} wide and {_mm(height)} high at full size, and needs "
-            f"{enough}.{columns} {ADVICE}"
+            f"{enough}. {ADVICE}"
         )
 
 

@@ -206,13 +206,18 @@ class Style(Checked):
     )
     width: str | None = option(
         "Exact width of the page, such as 85mm. The units are mm, cm, in and pt. The figure is "
-        "made smaller to fit, never larger.",
+        "made smaller to fit, never larger. From left to right it is cut into rows if its text "
+        "would be too small in one.",
         LENGTH,
         default=None,
         placeholder="LENGTH",
     )
     height: str | None = option(
-        "Exact height of the page.", LENGTH, default=None, placeholder="LENGTH"
+        "Exact height of the page. From top to bottom the figure is cut into columns if its text "
+        "would be too small in one.",
+        LENGTH,
+        default=None,
+        placeholder="LENGTH",
     )
     fit: Union[str, tuple[str, str], None] = option(
         "The place that the figure must fit: ``\"page\"``, ``\"column\"`` of a paper, "

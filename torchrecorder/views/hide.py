@@ -96,9 +96,10 @@ class NamedScopes:
             if self.patterns and any(map(self._fits, _called(scope)))
         )
 
-    def check(self, option: str, recording: RecordedRun) -> None:
-        """Warn of patterns of an *option* that fit nothing in *recording*."""
-        names = [*self._names(recording)]
+    def check(self, option: str, run: RecordedRun, part: RecordedRun) -> None:
+        """Warn of patterns of an *option* that fit nothing in a *run*, nor in the *part* of it that
+        is drawn, which has inputs and outputs of its own."""
+        names = [*self._names(run), *(self._names(part) if part is not run else ())]
         warn_unmatched(option, self.patterns, [*names, *filter(None, map(_own_name, names))])
 
     def _names(self, recording: RecordedRun) -> Iterator[str]:

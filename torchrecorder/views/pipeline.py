@@ -212,9 +212,9 @@ def make_view(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> V
     """
     check_recording(recording)
     grouped = WithFunctions(options.functions)(GroupSiblings(options.group)(recording))
-    HideNamed(patterns(options.hide)).check("hide", grouped)
-    NamedScopes(patterns(options.closed)).check("closed", grouped)
     part = Focus(options.focus, options.since, options.until)(grouped)
+    HideNamed(patterns(options.hide)).check("hide", grouped, part)
+    NamedScopes(patterns(options.closed)).check("closed", grouped, part)
     if options.view == "backward":
         depth = sys.maxsize if options.depth == OPS else options.depth
         view = backward_view(part, depth, options.max_boxes)

@@ -61,10 +61,13 @@ class Sheet(NamedTuple):
     Attributes:
         scale: Returns the scale of a picture of a width and height; 1 at most.
         enough: The smallest scale with readable text.
+        open_ended: Whether the space has no limit across the flow: then columns are only made until
+            the text is readable.
     """
 
     scale: Callable[[float, float], float]
     enough: float = 1.0
+    open_ended: bool = False
 
 
 class Piece(NamedTuple):
@@ -249,14 +252,17 @@ class _Placing:
         found = [(self._scale(tall[-1], sheet), tall)]
         limit = tall[-1].height
         tries = max(FEWEST, min(TRIED, WORK // max(len(self.plan.items), 1)))
+        full = sheet.enough if sheet.open_ended else 1.0
         for _ in range(tries):
-            if found[-1][0] >= 1.0:
+            if found[-1][0] >= full:
                 break
             limit *= SHORTER ** (TRIED / tries)
             tried = self._all(limit)
             found.append((self._scale(tried[-1], sheet), tried))
         best = max(scale for scale, _ in found)
-        least = max(best / GAIN, min(best, sheet.enough))
+        least = min(best, sheet.enough)
+        if not sheet.open_ended:
+            least = max(best / GAIN, least)
         return next(composed for scale, composed in found if scale >= least)
 
     def _scale(self, root: Composed, sheet: Sheet) -> float:
