@@ -14,6 +14,9 @@ from tests.export.test_head_marks import recorded
 from tests.figures import network
 from tests.page.browser import Visit, Visiting
 from tests.views.test_bundles import step
+from torchrecorder.comparison.compare import compare
+from torchrecorder.recording import Recording
+from torchrecorder.testing import Builder
 from torchrecorder.views.bundles import FlowKind, bundles
 from torchrecorder.views.pipeline import ViewOptions, make_view
 
@@ -147,3 +150,31 @@ def test_marks_of_lines_from_left_to_right_do_not_cover_each_other(visit: Visiti
         "page.stage.picture().lines.filter(line => line.mark)"
         ".map(({ mark, points }) => [points.at(-1)[1], mark[2] - points.at(-1)[1]])")
     assert sorted(rows)[0][1] < 0 < sorted(rows)[-1][1] and len(rows) == 2
+
+
+@pytest.mark.parametrize("fold", [True, False])
+def test_lines_of_a_comparison_have_the_colors_of_the_figure(
+    program: Any, tmp_path: Path, fold: bool
+) -> None:
+    """Also those of a tensor that something new reads, and others no more."""
+    def run(*names: str) -> Recording:
+        builder = Builder("Net")
+        with builder.scope("Net"):
+            x = builder.input("x")
+            for place, cls in enumerate(names):
+                with builder.scope(f"blocks.{place}", cls):
+                    with builder.scope("norm", "LayerNorm"):
+                        y = builder.op("layer_norm", x)
+                    x = builder.op("add", x, y)
+        return builder.recording()
+
+    both = compare(run("Block", "Block", "Block"), run("Block", "Block", "Adapter", "Block"))
+    drawn = both.render(tmp_path / "both.dot", fold=fold).read_text(encoding="utf-8")
+    dashed = sum("->" in line and "dashed" in line for line in drawn.splitlines())
+    seen = Visit(program).open(both.render(tmp_path / "both.html", fold=fold))
+    looks = seen.page.evaluate(
+        "page.stage.picture().lines.filter(line => line.arrowhead).map(line =>"
+        " paint.lineLook(page.model, { theme: 'light', colours: { line: '' } }, line).dash)"
+    )
+    assert looks.count("dashed") == dashed == 2
+    seen.window.close()

@@ -46,7 +46,9 @@ def described(recording: Recording, style: Style, **options: Any) -> dict[str, A
     data = page_data(make_view(recording, ViewOptions(**options)), style)
     items, tensors, strings = data["items"], data["tensors"], data["strings"]
 
-    def rows(table: str, number: int) -> Any:
+    def rows(table: str, number: Any) -> Any:
+        if isinstance(number, list):
+            return [rows(table, each) for each in number]
         if number < 0:
             return None
         parts = data[table][number]

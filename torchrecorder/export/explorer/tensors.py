@@ -155,9 +155,9 @@ class TensorColumns:
         """The attributes of a trunk, from those of the tensors in it."""
         tables, rows = self.columns_of, [self.number[item] for item in trunk.carried]
         texts = [tables.strings.rows[columns["text"][row]] for row in rows]
-        looks = {columns["look"][row] for row in rows}
+        looks = [columns["look"][row] for row in rows]
         if trunk.flow in UPDATES:
-            looks = {self._light()}
+            looks = [self._light()]
         same = labels.alike(first_to_last(texts), len(rows))
         text = same if trunk.flow is FlowKind.TENSOR else trunk.flow.counted(len(rows))
         return {
@@ -167,15 +167,16 @@ class TensorColumns:
             "slots": [tables.strings("") for _ in trunk.heads],
             "bytes": sum(columns["bytes"][row] for row in rows),
             "facts": tables.lists(()),
-            "look": looks.pop() if len(looks) == 1 else -1,
+            "look": looks[0] if looks.count(looks[0]) == len(looks) else -1,
         }
 
     def members(self) -> list[list[int]]:
         """The rows of the tensors in each trunk; its own row is one of the last."""
         return [[self.number[item] for item in trunk.carried] for trunk in self.trunks]
 
-    def _look(self, arrows: list[int]) -> int:
-        """The index of the look that all lines of a tensor share; -1 if it is the default look."""
+    def _look(self, arrows: list[int]) -> int | list[int]:
+        """The index of the look of the lines of a tensor, or one for each of its readers if these
+        differ; -1 is the default look."""
         if self.flows[arrows[0]] in UPDATES:
             return self._light()
         if self.drawn.is_shared:
@@ -183,12 +184,14 @@ class TensorColumns:
                 return -1
             first, second = (dashed(theme.line) for theme in self.drawn.themes)
             return self.columns_of.look((first, second))
-        light, dark = self._drawn_looks[arrows[0]]
+        looks = [self._look_of(place) for place in arrows]
+        return looks[0] if len({*looks}) == 1 else looks
+
+    def _look_of(self, place: int) -> int:
+        """The index of the look of the line of an arrow."""
+        light, dark = self._drawn_looks[place]
         theme = self.drawn.themes[0]
-        usual = light in (theme.line, theme.gradient)
-        if usual or any(self._drawn_looks[place][0] != light for place in arrows):
-            return -1
-        return self.columns_of.look((light, dark))
+        return -1 if light in (theme.line, theme.gradient) else self.columns_of.look((light, dark))
 
     def _light(self) -> int:
         """The look of the lines of updates."""

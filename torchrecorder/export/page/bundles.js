@@ -5,7 +5,7 @@
 
 const createBundles = model => {
   const MOST = 3, counts = new Map(), marks = createArgumentMarks(model);
-  const { consumers, look } = model.data.tensors;
+  const { consumers } = model.data.tensors;
 
   // The number of tensors of a trunk that are consumed in `head`; 1 for other tensors.
   function countInto(tensor, head) {
@@ -50,7 +50,7 @@ const createBundles = model => {
     for (const line of lines) line.count = countOf(line);
     const isAlone = line => line.enters || line.exits || isOpen(line.tail) || isOpen(line.head);
     const groups = Map.groupBy(lines, line =>
-      (isAlone(line) ? line : `${line.tail} ${line.head} ${look[line.tensor]}`));
+      (isAlone(line) ? line : `${line.tail} ${line.head} ${model.lineLook(line)}`));
     return marks.marked([...groups.values()].flatMap(group =>
       (group.length > MOST ? [merged(group)] : group)), direction);
   }

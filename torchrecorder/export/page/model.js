@@ -117,6 +117,17 @@ const createModel = data => {
     return result;
   });
 
+  // The index of the look of a line: the one that all consumers that it leads to share, or -1.
+  function lineLook({ tensor, scope, head, exits }) {
+    const found = tensors.look[tensor];
+    if (!Array.isArray(found)) return found;
+    const looks = new Set(found.filter((_, index) => {
+      const item = tensors.consumers[tensor][index];
+      return exits ? !within(item, scope) : within(item, head);
+    }));
+    return looks.size === 1 ? [...looks][0] : -1;
+  }
+
   // The name of the argument as which a consumer takes a tensor.
   const slot = (tensor, index) => text(tensors.slots[tensor][index]);
   const slotIn = (tensor, scope) =>
@@ -162,7 +173,7 @@ const createModel = data => {
 
   return {
     data, all, count, text, children, level, end, canOpen, openable, within, ancestors, label, title,
-    members, carries, details, look, path, find, linkName, inputs, outputs, slot, shareOf,
+    members, carries, details, look, lineLook, path, find, linkName, inputs, outputs, slot, shareOf,
     isOtherSibling,
     shownChildren: (scope, siblings) => shownChildren(items, children, scope, siblings),
     parent: item => items.parent[item],

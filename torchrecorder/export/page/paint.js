@@ -104,7 +104,7 @@ const paint = (() => {
 
   // The look of a line; one that stands for many tensors is wide, except updates.
   function lineLook(model, palette, line) {
-    const index = model.data.tensors.look[line.tensor];
+    const index = model.lineLook(line);
     const plain = { stroke: palette.colours.line, width: 0.9, dash: "solid" };
     const look = index < 0 ? plain : model.data.looks[index][palette.theme];
     if (line.loop) return { ...look, dash: "dashed", width: Math.max(look.width, 1.2) };
