@@ -206,6 +206,52 @@ def test_a_function_whose_backward_runs_at_once():
     assert recorder.recording.annotations["saved_bytes"].total() == 96
 
 
+def test_the_inputs_of_a_checkpoint_that_hooks_of_the_user_pack_are_not_counted():
+    """As with what else they pack; after them they count again."""
+    z = torch.rand(4, 6, requires_grad=True)
+    with tr.Recorder(saved=True) as recorder:
+        with torch.autograd.graph.save_on_cpu():
+            packed = checkpoint(torch.sin, z.exp(), use_reentrant=False)
+        plain = checkpoint(torch.sin, packed, use_reentrant=False)
+    assert plain is not None
+    assert recorder.recording.annotations["saved_bytes"].total() == 96
+
+
+class OfOlderVersions(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, dummy, *tensors):
+        ctx.save_for_backward(*tensors)
+        return dummy.clone()
+
+
+@pytest.mark.parametrize("name", ["checkpoint", "nested", "nested deeper"])
+@pytest.mark.parametrize("keeps_node", [True, False])
+def test_checkpoints_that_keep_their_inputs_in_another_way(monkeypatch, name, keeps_node):
+    """In a node, as older versions of PyTorch, or where nothing finds them."""
+    plain = torch.utils.checkpoint._CheckpointFrame
+    if not hasattr(plain, "save_inputs"):
+        pytest.skip("this version keeps them in a node")
+
+    class Other(plain):
+        def save_inputs(self, *args):
+            del self.saved_args
+            self.inputs = args
+            if keeps_node:
+                dummy = torch.empty(0, requires_grad=True)
+                self.input_saver = OfOlderVersions.apply(dummy, *args)
+
+        def get_inputs(self):
+            return self.inputs
+
+    function, z = FUNCTIONS[name], torch.rand(4, 6, requires_grad=True)
+    wanted = packed_bytes(lambda: function(z), ())
+    monkeypatch.setattr("torch.utils.checkpoint._CheckpointFrame", Other)
+    with tr.Recorder(saved=True) as recorder:
+        output = function(z)
+    assert output is not None
+    assert recorder.recording.annotations["saved_bytes"].total() == wanted
+
+
 @pytest.mark.parametrize("outer", [True, False])
 def test_what_a_recomputation_saves_is_not_counted(outer):
     """Not of the inner checkpoint either, which the outer one runs again in backward."""

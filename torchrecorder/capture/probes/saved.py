@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from math import prod
 from types import FrameType
 from typing import Any, NamedTuple
@@ -146,15 +146,25 @@ class SavedTensors:
         """A checkpointed call saves its arguments instead of tensors from inside."""
         if event.kind is not ScopeKind.CHECKPOINT or not torch.is_grad_enabled():
             return
-        if any(item.event.kind is ScopeKind.CHECKPOINT for item in self.tape.stack[:-1]):
-            return  # the one around it drops them, too
         found = frame.f_locals
         if found.get("use_reentrant") is not False:
             return  # those are saved by a custom function, which has a node
-        tensors = [item for item in found.get("args", ()) if isinstance(item, Tensor)]
-        amount = sum(self._bytes(tensor) for tensor in tensors)
+        amount = sum(map(self._bytes, self._inputs(found)))
         if amount:
             self.tape.write(Measured(BYTES_SAVED, event.id, amount))
+
+    def _inputs(self, checkpoint: Mapping[str, Any]) -> list[Tensor]:
+        """The arguments that a *checkpoint* with these variables has saved: none that hooks of the
+        user have packed, and none if another checkpoint is around it, which drops them, too."""
+        state = getattr(checkpoint.get("gen"), "gi_frame", None)
+        own: Any = None if state is None else state.f_locals.get("new_frame")
+        if hasattr(own, "saved_args"):
+            return _unpacked(item for item in own.saved_args if hasattr(item, "unpack_hook"))
+        if isinstance(getattr(own, "input_saver", None), Tensor):  # in older versions
+            return self._saved(node_behind(own.input_saver))
+        around = [item.event.kind for item in self.tape.stack[:-1]]
+        arguments = () if ScopeKind.CHECKPOINT in around else checkpoint.get("args", ())
+        return [item for item in arguments if isinstance(item, Tensor)]
 
     def _saved(self, node: Any) -> list[Tensor]:
         """The saved tensors of *node*."""
@@ -165,10 +175,8 @@ class SavedTensors:
         found: list[Tensor] = []
         for name in names:
             saved = getattr(node, name)
-            for entry in saved if isinstance(saved, (tuple, list)) else (saved,):
-                if entry is not None and entry.unpack_hook is None:
-                    found.append(entry.data)
-        return [item for item in found if isinstance(item, Tensor) and not _is_number(item)]
+            found += _unpacked(saved if isinstance(saved, (tuple, list)) else (saved,))
+        return found
 
     def _bytes(self, tensor: Tensor) -> int:
         """The memory behind *tensor*, if it has not been counted."""
@@ -214,6 +222,12 @@ class SavedTensors:
 def _is_parameter(tensor: Tensor | None) -> bool:
     """Whether *tensor* is a parameter, with a shortcut for plain tensors."""
     return tensor is not None and type(tensor) is not Tensor and isinstance(tensor, Parameter)
+
+
+def _unpacked(saved: Iterable[Any]) -> list[Tensor]:
+    """The tensors of *saved* ones that no hooks have packed."""
+    found = [entry.data for entry in saved if entry is not None and entry.unpack_hook is None]
+    return [item for item in found if isinstance(item, Tensor) and not _is_number(item)]
 
 
 def _is_unsized(tensor: Tensor) -> bool:
