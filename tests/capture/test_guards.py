@@ -23,6 +23,7 @@ RUN_THE_MODEL = {
     "DispatchCalls.__torch_dispatch__",
     "DispatchCalls._should_skip_dynamo",
     "FunctionCalls._run_traced",
+    "RecorderDispatchMode.run",
     "_call",
     "_engine",
     "_replacements.callback_from_stance",

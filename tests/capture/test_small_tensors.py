@@ -17,7 +17,7 @@ from tests.capture.test_small_memory import watching
 from tests.capture.test_small_processes import called, listener
 from tests.zoo.case import net
 from torchrecorder.capture.probes import (
-    communications, device, flops, probes, profiled, replay, retained_tensors, saved, statistics,
+    communications, device, flops, probes, profiled, retained_tensors, saved, statistics,
     weights,
 )  # fmt: skip
 from torchrecorder.capture.tape import Tape
@@ -257,7 +257,7 @@ class Refused(torch.autograd.Function):
 
 def test_an_error_of_a_node_that_runs_again_is_its_own() -> None:
     """It is not said that anything was freed."""
-    kept = replay.NodesKept()
+    kept = retained_tensors.NodesKept()
     result = Refused.apply(torch.ones(1, requires_grad=True))
     node = result.grad_fn
     kept.node_met("g1", node)  # type: ignore[arg-type]

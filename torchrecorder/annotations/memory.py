@@ -5,7 +5,9 @@ from __future__ import annotations
 from torchrecorder.annotations.amounts import of_bytes
 from torchrecorder.annotations.annotation import Annotation, measured
 from torchrecorder.annotations.parameter_owners import leaf_gradients
-from torchrecorder.events import BYTES_OF_GRADIENT, BYTES_PEAK, BYTES_SAVED, GradId, OpKind, Role
+from torchrecorder.events import (
+    BYTES_OF_GRADIENT, BYTES_PEAK, BYTES_SAVED, GradId, OpKind, Role, ScopeId,
+)
 from torchrecorder.graph.relations import recomputed
 from torchrecorder.graph.recording import RecordedRun
 
@@ -38,13 +40,17 @@ def gradient_bytes(recording: RecordedRun) -> dict[str, float]:
 
 
 def saved_bytes(recording: RecordedRun) -> dict[str, float]:
-    """For each grad node, the bytes that it saved in forward, and not in a recomputation."""
-    again, nodes = recomputed(recording), recording.grad_nodes
-    return {
-        item: amount
-        for item, amount in recording.measured.get(BYTES_SAVED, {}).items()
-        if not (GradId(item) in nodes and nodes[GradId(item)].owner in again)
-    }
+    """For each grad node and checkpoint, the bytes that it saved in forward, and not in a
+    recomputation."""
+    again, nodes, scopes = recomputed(recording), recording.grad_nodes, recording.scopes
+
+    def is_recomputed(item: str) -> bool:
+        if GradId(item) in nodes:
+            return nodes[GradId(item)].owner in again
+        return ScopeId(item) in scopes and scopes[ScopeId(item)].recompute
+
+    measured = recording.measured.get(BYTES_SAVED, {})
+    return {item: amount for item, amount in measured.items() if not is_recomputed(item)}
 
 
 OUTPUT_BYTES = Annotation("output_bytes", "Output size", "B", new_bytes, sum, of_bytes)

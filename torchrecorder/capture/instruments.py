@@ -93,8 +93,9 @@ class Instruments:
         self.autograd = values.autograd = AutogradWalk(tape, values)
         self.applied = AppliedFunctions(tape)
         self.regions = Regions(tape, Sources(self.applied))
+        self.saved: SavedTensors | None = None
         if extras.saved and SEES_SAVED_TENSORS:
-            saved = SavedTensors(tape, self.autograd)
+            self.saved = saved = SavedTensors(tape, self.autograd)
             self.autograd.node_recorded, self.regions.entered = saved.node_recorded, saved.entered
         self.catalog = catalog(tape, values)
         self.backward = BackwardRuns(tape, self.autograd)
@@ -140,6 +141,8 @@ class Instruments:
         """Write the remaining events; *leave* closes open scopes."""
         steps: list[Callable[[], None]] = [
             leave,
+            self.autograd.hidden.find_unread,
+            *(() if self.saved is None else (self.saved.finish,)),
             self.catalog.finish,
             self.backward.finish,
             self.regions.calls.finish,

@@ -155,6 +155,14 @@ class HiddenOps:
         nodes.values.record_again(tensor, entry, edge)
         return entry.value
 
+    def find_unread(self) -> None:
+        """Record the nodes that custom functions put behind results that nothing has read since."""
+        nodes, functions = self.nodes, self.nodes.tape.functions
+        for entry in list(nodes.values.entries.values()) if functions else ():
+            tensor = entry() if entry.scope in functions else None
+            if tensor is not None and not nodes.knows(tensor):
+                nodes.values.read(tensor)
+
     def _computed_unseen(self, tensor: Tensor, entry: Entry) -> ValueId | None:
         """The value of *tensor* if unseen code of a custom function wrote it, which is an op then;
         else None. Its results that Python hands on are results of the ops that take them."""

@@ -187,8 +187,8 @@ OPERATOR_MODES = Internal(
 )
 CHECKPOINT_FRAMES = Internal(
     "frames of checkpointing",
-    "internal operations of checkpointing are left out",
-    "checkpoints may show an operation on an empty tensor",
+    "internal operations of checkpointing are left out; inputs that hooks pack are not saved",
+    "checkpoints may show an operation on an empty tensor; all inputs count as saved",
     ("torch.utils.checkpoint._checkpoint_without_reentrant_generator.__code__",),
 )
 COMPILED_FRAMES = Internal(

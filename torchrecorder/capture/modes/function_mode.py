@@ -76,7 +76,7 @@ class Calls:
         else:
             self.end(call, result)
         if self.tape.at_return is not None:
-            self.tape.at_return(call.op, func, args, kwargs)
+            self.tape.at_return(call.op, result, func, args, kwargs)
         return result
 
     def begin(

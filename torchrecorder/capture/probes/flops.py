@@ -96,7 +96,7 @@ class FlopsCounted(RecorderDispatchMode):
         if way is _COMPOSED:
             with self:
                 return func._op_dk(COMPOSED, *args, **kwargs)
-        result = func(*args, **kwargs)
+        result = self.run(func, args, kwargs)
         if formula is not None:
             self._count(formula, args, kwargs, result)
         return result

@@ -10,6 +10,8 @@ import torch
 from torchrecorder.capture.hooks.backward import BackwardRuns
 from torchrecorder.capture.internals.access import (
     SHOWS_OPERATORS,
+    DisableTorchFunction,
+    HigherOrderOperator,
     TorchDispatchMode,
     give_operators_rules,
 )
@@ -28,6 +30,14 @@ class RecorderDispatchMode(TorchDispatchMode):
             give_operators_rules(type(self), type(self).run_operator)
         self.tape = tape
         self.backward = backward
+
+    def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run *func*. Function modes do not see operators that C++ code called: without a dispatch
+        mode, no Python would call them."""
+        if isinstance(func, HigherOrderOperator):
+            return func(*args, **kwargs)
+        with DisableTorchFunction():
+            return func(*args, **kwargs)
 
     def run_operator(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a higher-order operator whose inside PyTorch does not expose."""

@@ -77,7 +77,7 @@ class MemoryWatched(RecorderDispatchMode, Observer):
             self._before_kernel(func, args, kwargs)
         except Exception as error:
             self.tape.lose("memory", error)
-        result = func(*args, **kwargs)
+        result = self.run(func, args, kwargs)
         try:
             shares = _gives_arguments(func)
             for tensor in _tensors(result):

@@ -9,17 +9,20 @@ node that saves it; the memory of parameters does not count.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
+import contextlib
+import weakref
+from collections.abc import Callable, Iterable, Mapping
 from math import prod
 from types import FrameType
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, UntypedStorage
+from torch.autograd.function import BackwardCFunction
+from torch.autograd.graph import saved_tensors_hooks
 from torch.nn import Parameter
 
-from torchrecorder.capture.autograd.node_facts import behind
+from torchrecorder.capture.autograd.node_facts import name_of, op_name
 from torchrecorder.capture.autograd.walk import AutogradWalk
 from torchrecorder.capture.internals.access import (
     USUAL_TYPES,
@@ -54,49 +57,84 @@ class SavedTensors:
         self._attributes: dict[type, tuple[str, ...]] = {}
         self._kept: dict[int, Any] = {}  # weak: addresses stay unused
         self._named = 0
+        self._unreadable: list[Unreadable] = []
+        self._unfinished: list[tuple[GradId, weakref.ref[Any]]] = []  # of custom functions
 
     def node_recorded(self, grad: GradId, node: Any) -> None:
         """Count the memory that a new node saves and no other node saved before."""
         try:
-            amount = 0
-            for item in self._saved(node):
-                amount += self._bytes(item)
+            if self._unfinished:
+                self._count_finished()
+            self._count(grad, node)
         except Exception as error:
             self.tape.lose("saved", error)
-            return
+
+    def _count(self, grad: GradId, node: Any) -> None:
+        found = self._saved(node)
+        self._add(grad, found)
+        if any(_is_unsized(item) for item in found):
+            self._note_unsized(op_name(name_of(node)))
+        if isinstance(node, BackwardCFunction):
+            self._unfinished.append((grad, weakref.ref(node)))
+        elif type(node).__name__ in UNREADABLE and saved_tensor_hooks() is None:
+            self._unreadable.append(Unreadable(grad, name_of(node), _wrote_tracked(node)))
+            self.tape.at_return = self._returned
+
+    def _add(self, grad: GradId, saved: list[Tensor], more: int = 0) -> None:
+        amount = sum(map(self._bytes, saved)) + more
         if amount:
             self.tape.write(Measured(BYTES_SAVED, grad, amount))
-        elif type(node).__name__ == IN_SLICES:
-            ((before, _), *_) = node.next_functions
-            self.tape.at_return = partial(self._returned, grad, before is not None)
 
-    def _returned(self, grad: GradId, needed: bool, op: OpId, *call: Any) -> None:
-        """A *call* returned that wrote a view, after which *grad* is a node that cannot be read;
-        *needed* if what it wrote required grad before."""
+    def _count_finished(self) -> None:
+        """Read the nodes of custom functions once more, which save their tensors last: if a mode of
+        the user calls operators from Python meanwhile, a node is found before it has all."""
+        waiting, self._unfinished = self._unfinished, []
+        for grad, reference in waiting:
+            node = reference()
+            if node is not None:
+                with contextlib.suppress(RuntimeError):  # a backward pass has released them
+                    self._add(grad, self._saved(node))
+
+    def _returned(self, op: OpId, result: Any, *call: Any) -> None:
+        """A *call* returned, after which there are nodes that do not show what they save."""
         tape = self.tape
+        tape.at_return = None
         with tape.losing("saved"):
-            tape.at_return = None
-            if self.autograd.owners.get(grad) == op:
-                tape.pause()
-                self._count_in_view(grad, needed, call)
-                tape.resume()
+            tape.pause()
+            waiting, self._unreadable = self._unreadable, []
+            made = [item for item in waiting if self.autograd.owners.get(item.grad) == op]
+            for item in waiting:
+                if item not in made or not item.by_known_call:
+                    self._note_uncounted(item.name)
+            if made and made[-1].by_known_call:
+                self._count_again(made[-1], call, result)
+            tape.resume()
 
-    def _note_uncounted(self, func: Any) -> None:
-        note = f"bytes that {getattr(func, '__name__', func)} saves for backward are not counted"
+    def finish(self) -> None:
+        """The run is over: no call returns any more."""
+        self._count_finished()
+        for item in self._unreadable:
+            self._note_uncounted(item.name)
+
+    def _note_unsized(self, name: str) -> None:
+        self._note(f"the workspace that {name} saves for backward has no size with fake tensors")
+
+    def _note_uncounted(self, what: str) -> None:
+        self._note(f"bytes that {what} saves for backward are not counted")
+
+    def _note(self, note: str) -> None:
         if note not in self.tape.notes:
             self.tape.notes.append(note)
 
-    def _count_in_view(self, grad: GradId, needed: bool, call: Any) -> None:
+    def _count_again(self, node: Unreadable, call: Any, result: Any) -> None:
         def needed_gradient(tensor: Tensor) -> bool:
-            return needed if self._leads_to(tensor, grad) else tensor.requires_grad
+            return node.needed if self._leads_to(tensor, node.grad) else tensor.requires_grad
 
-        found = saved_in_view(call, needed_gradient, self._saved)
+        found = saved_in_call(call, result, needed_gradient)
         if found is None:
-            self._note_uncounted(call[0])
-            return
-        amount = found.created + sum(map(self._bytes, found.given))
-        if amount:
-            self.tape.write(Measured(BYTES_SAVED, grad, amount))
+            self._note_uncounted(getattr(call[0], "__name__", str(call[0])))
+        else:
+            self._add(node.grad, found.given, found.created)
 
     def _leads_to(self, tensor: Tensor, grad: GradId) -> bool:
         """Whether the node of *tensor*, or one that it leads to, is *grad*."""
@@ -111,10 +149,22 @@ class SavedTensors:
         found = frame.f_locals
         if found.get("use_reentrant") is not False:
             return  # those are saved by a custom function, which has a node
-        tensors = [item for item in found.get("args", ()) if isinstance(item, Tensor)]
-        amount = sum(self._bytes(tensor) for tensor in tensors)
+        amount = sum(map(self._bytes, self._inputs(found)))
         if amount:
             self.tape.write(Measured(BYTES_SAVED, event.id, amount))
+
+    def _inputs(self, checkpoint: Mapping[str, Any]) -> list[Tensor]:
+        """The arguments that a *checkpoint* with these variables has saved: none that hooks of the
+        user have packed, and none if another checkpoint is around it, which drops them, too."""
+        state = getattr(checkpoint.get("gen"), "gi_frame", None)
+        own: Any = None if state is None else state.f_locals.get("new_frame")
+        if hasattr(own, "saved_args"):
+            return _unpacked(item for item in own.saved_args if hasattr(item, "unpack_hook"))
+        if isinstance(getattr(own, "input_saver", None), Tensor):  # in older versions
+            return self._saved(node_behind(own.input_saver))
+        around = [item.event.kind for item in self.tape.stack[:-1]]
+        arguments = () if ScopeKind.CHECKPOINT in around else checkpoint.get("args", ())
+        return [item for item in arguments if isinstance(item, Tensor)]
 
     def _saved(self, node: Any) -> list[Tensor]:
         """The saved tensors of *node*."""
@@ -125,10 +175,8 @@ class SavedTensors:
         found: list[Tensor] = []
         for name in names:
             saved = getattr(node, name)
-            for entry in saved if isinstance(saved, (tuple, list)) else (saved,):
-                if entry is not None and entry.unpack_hook is None:
-                    found.append(entry.data)
-        return [item for item in found if isinstance(item, Tensor) and not _is_number(item)]
+            found += _unpacked(saved if isinstance(saved, (tuple, list)) else (saved,))
+        return found
 
     def _bytes(self, tensor: Tensor) -> int:
         """The memory behind *tensor*, if it has not been counted."""
@@ -176,6 +224,17 @@ def _is_parameter(tensor: Tensor | None) -> bool:
     return tensor is not None and type(tensor) is not Tensor and isinstance(tensor, Parameter)
 
 
+def _unpacked(saved: Iterable[Any]) -> list[Tensor]:
+    """The tensors of *saved* ones that no hooks have packed."""
+    found = [entry.data for entry in saved if entry is not None and entry.unpack_hook is None]
+    return [item for item in found if isinstance(item, Tensor) and not _is_number(item)]
+
+
+def _is_unsized(tensor: Tensor) -> bool:
+    """Whether *tensor* is the fake one of a workspace, whose size only the real kernel knows."""
+    return isinstance(tensor, FakeTensor) and tensor.dtype is torch.uint8 and not tensor.numel()
+
+
 def _is_number(tensor: Tensor) -> bool:
     """Whether *tensor* is a wrapped Python number, as type promotion shows."""
     narrow = _NARROW.get(tensor.dtype)
@@ -188,46 +247,71 @@ def _is_number(tensor: Tensor) -> bool:
 IN_SLICES = "CopySlices"
 """The class of the nodes around those of in-place operations on views."""
 
+UNREADABLE = frozenset((IN_SLICES, "CppFunction"))
+"""The classes of nodes that do not show what they save; the second is that of all for which PyTorch
+has no class: of functions for lists of tensors, of scripts, of C++ code."""
+
+
+class Unreadable(NamedTuple):
+    """A node that does not show what it saves; *needed* if what it wrote required grad before."""
+
+    grad: GradId
+    name: str
+    needed: bool
+
+    @property
+    def by_known_call(self) -> bool:
+        """Whether a function of PyTorch made it that may be called again."""
+        return self.name == IN_SLICES or self.name.startswith("Foreach")
+
+
+def _wrote_tracked(node: Any) -> bool:
+    """Whether *node* is that of a write to a view of what required grad before."""
+    return type(node).__name__ == IN_SLICES and node.next_functions[0][0] is not None
+
 
 class Saves(NamedTuple):
-    """What a call saved: some of the tensors that it was *given*, and bytes that it *created*."""
+    """What a call saved: some of the tensors that it was *given* or has returned, and bytes that it
+    *created*."""
 
     given: list[Tensor]
     created: int
 
 
-def saved_in_view(
+def saved_in_call(
     call: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]],
+    result: Any,
     needed_gradient: Callable[[Tensor], bool],
-    saved: Callable[[Any], list[Tensor]],
 ) -> Saves | None:
-    """What a *call* (function, args, kwargs) saved that wrote a view; None if it takes no small
+    """What a *call* (function, args, kwargs) with this *result* saved; None if it takes no small
     tensors.
 
-    Autograd puts the node of such an operation inside a ``CopySlices`` node, where Python cannot
-    reach it. So the function is called once more, on small tensors: their node shows which of them
-    it saves.
+    Python cannot read the node of a function for lists of tensors, nor that of an in-place
+    operation on a view, which autograd puts inside a ``CopySlices`` node. So the function is called
+    once more, on small tensors, with hooks that show which of them it saves.
 
     Args:
         needed_gradient: Whether an argument required grad before the call.
-        saved: The tensors that a node saves.
     """
-    if saved_tensor_hooks() is not None or peek_transformations() is not None:
-        return Saves([], 0)  # packed by the user, or the nodes of a transformation
+    if peek_transformations() is not None:
+        return Saves([], 0)  # the nodes of a transformation
     func, args, kwargs = call
     given = [type(tensor) for _, tensor in tensors_in((args, kwargs))]
     if not all(kind in USUAL_TYPES or issubclass(kind, FakeTensor) for kind in given):
         return None  # only a subclass knows its memory
     if func is Tensor.__setitem__ and not tensors_in(args[1]):
         return Saves([], 0)  # it copies, which needs nothing, and the numbers may not fit
-    small = _SmallTensors(needed_gradient)
+    small, saved = _SmallTensors(needed_gradient), list[Tensor]()
+    hooks = saved_tensors_hooks(lambda tensor: saved.append(tensor), lambda packed: packed)
     with DisableTorchFunction(), without_dispatch_modes(), torch.random.fork_rng(devices=[]):
         try:
             args, kwargs = pytree.tree_map(small.instead_of, (args, kwargs))
-            func(*args, **kwargs)
+            with hooks:
+                returned = func(*args, **kwargs)
         except Exception:
             return None
-        return small.sort([tensor for node in small.nodes() for tensor in saved(node)])
+        pairs = zip(tensors_in(result), tensors_in(returned))
+        return small.sort(saved, [(real, each) for (_, real), (_, each) in pairs])
 
 
 class _SmallTensors:
@@ -252,14 +336,11 @@ class _SmallTensors:
             self.made[id(value)] = value, small
         return self.made[id(value)][1]
 
-    def nodes(self) -> Iterator[Any]:
-        """The nodes behind the small tensors."""
-        found = [small.grad_fn for _, small in self.made.values()]
-        return behind([node for node in found if node is not None])
-
-    def sort(self, saved: list[Tensor]) -> Saves:
-        """The arguments of which *saved* are the memory, and the bytes of all others."""
-        memory = {small.untyped_storage()._cdata: real for real, small in self.made.values()}
+    def sort(self, saved: list[Tensor], results: list[tuple[Tensor, Tensor]]) -> Saves:
+        """The arguments and *results* of which *saved* are the memory, and the bytes of all
+        others."""
+        pairs = [*results, *self.made.values()]
+        memory = {small.untyped_storage()._cdata: real for real, small in pairs}
         found = [(memory.get(tensor.untyped_storage()._cdata), tensor) for tensor in saved]
         created = sum(self._bytes(tensor) for real, tensor in found if real is None)
         return Saves([real for real, _ in found if real is not None], created)
