@@ -14,7 +14,7 @@ from torchrecorder.annotations.amounts import exact
 from torchrecorder.annotations.parameter_owners import own
 from torchrecorder.annotations.places import scope_name
 from torchrecorder.annotations.statistics import (
-    added_gradients, gradients, number, root_of_squares, share, values,
+    added_gradients, gradients, number, root_of_squares, share, unknown_gradients, values,
 )  # fmt: skip
 from torchrecorder.checks import CALLABLE, FLAG, TEXTS, one_of, takes, whole_number
 from torchrecorder.console import encodable
@@ -282,7 +282,7 @@ def points(
         GradEdge(GradId(gradient.node), gradient.index): gradient
         for gradient in gradients(recording)
     }
-    added = added_gradients(recording)
+    added, unknown = added_gradients(recording), unknown_gradients(recording)
     calls: dict[str, list[Scope]] = {}
     for scope in recording.scopes.values():
         if _follows(recording, scope, scopes):
@@ -299,7 +299,7 @@ def points(
             step,
             name,
             _together(item.norm for item in given),
-            _together(item.norm for item in taken),
+            _together(item.norm for item in taken) if unknown.isdisjoint(weights) else None,
             *_of_activations([*filter(None, firsts)]),
             sum(item.nans + item.infs for item in every) if every else None,
             *_of_weights(recording, weights, followed),
