@@ -129,6 +129,22 @@ def test_gradients_of_other_leaves_do_not_count_as_those_of_weights() -> None:
     assert rows["Forces"] == pytest.approx(norms.norm().item())
 
 
+@pytest.mark.parametrize("flags", [{}, {"flops": True, "stats": True}, {"fake": True}])
+def test_sparse_gradients_have_the_bytes_of_their_parts(flags: dict[str, bool]) -> None:
+    """Of indices and values; also beside a dense gradient of the same shape."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Embedding(100, 4, sparse=True), nn.Linear(4, 100))
+    words = torch.tensor([1, 5, 5])
+    recording = record(model, words, backward=True, **flags)
+    model(words).sum().backward()
+    table, weight, bias = (item.grad for item in model.parameters())
+    assert table.layout is torch.sparse_coo and table.shape == weight.shape
+    expected = sum(part.nbytes for part in (table._indices(), table._values()))
+    found = recording.annotations["gradient_bytes"].by_node
+    names = {recording.values[item].names[0]: number for item, number in found.items()}
+    assert names == {"0.weight": expected, "1.weight": weight.nbytes, "1.bias": bias.nbytes}
+
+
 def test_a_module_with_weights_outside_of_the_chosen_places_has_no_joint_norm() -> None:
     """``stats=`` with paths: what is around them has weights whose norm was not taken."""
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))
