@@ -15,7 +15,7 @@ from torchrecorder.errors import LayoutFailed  # noqa: E402
 
 WRONG = {
     "no such module": ("NETS_gone:net", "", 4, "there is no module"),
-    "no such name": ("NETS:nett", "", 4, "has no 'nett'; there are net"),
+    "no such name": ("NETS:nett", "", 4, "has no 'nett'; there are 'net'"),
     "no path": ("NETS", "", 4, "write package.module:name"),
     "neither": ("", "", 4, "either package.module:name or code"),
     "both": ("NETS:net", "\n   net()", 4, "not both"),
