@@ -62,7 +62,14 @@ def test_the_first_output_with_a_number_counts() -> None:
     recording = record(nn.LSTM(3, 4), torch.rand(5, 2, 3), stats=True)
     (row,) = recording.table(["activation_norm"])
     found = recording.annotations["activation_norm"].by_node
-    assert row["activation_norm"] == found[recording.scopes[row["id"]].outputs[0].value]
+    outputs = [slot.value for slot in recording.scopes[row["id"]].outputs]
+    assert len(outputs) == 3 and row["activation_norm"] == found[outputs[0]]
+    with Recorder(model := nn.LSTM(3, 4), stats=True) as recorder:
+        model(torch.rand(5, 2, 3))[1][0].sum().backward()
+    recording = recorder.recording
+    (row,) = recording.table(["gradient_norm"])
+    found = recording.annotations["gradient_norm"].by_node
+    assert found == {recording.scopes[row["id"]].outputs[1].value: row["gradient_norm"]}
 
 
 class Shortcut(nn.Module):
