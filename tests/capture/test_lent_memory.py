@@ -7,6 +7,7 @@ import gc
 import pytest
 import torch
 
+from torchrecorder import Recorder
 from torchrecorder.capture.record import record
 
 numpy = pytest.importorskip("numpy")
@@ -124,3 +125,12 @@ def test_freed_arrays_do_not_count():
     found = ops(many)
     assert found.count("alias(sin)") == 1 and found.count("sum(constant)") == 1500
     assert found[-2:] == ["sum(add_)", "add(add, sum)"]
+
+
+def test_what_is_lent_has_the_name_of_its_variable():
+    """Also in the call of a function that is not recorded itself."""
+    given = torch.ones(3)
+    with Recorder() as recorder:
+        torch.from_dlpack(given) * 2
+    values = recorder.recording.values.values()
+    assert [value.names for value in values if value.producer is None] == [("given",)]

@@ -311,7 +311,19 @@ def _parameters(func: Any, schemas: tuple[Any, ...]) -> tuple[str, ...]:
     if not schemas:
         return ("self",) if hasattr(torch.Tensor, str(getattr(func, "__name__", ""))) else ()
     longest = max(schemas, key=lambda schema: len(schema.arguments))
-    return tuple(argument.name for argument in longest.arguments if not argument.kwarg_only)
+    names, takes = _positional(longest), _first_type(longest)
+    others = [_positional(each) for each in schemas if _first_type(each) == takes]
+    while len(found := {each[len(names)] for each in others if len(each) > len(names)}) == 1:
+        names += (found.pop(),)  # all other overloads agree on it, as for sort(dim, descending)
+    return names
+
+
+def _first_type(schema: Any) -> str:
+    return str(schema.arguments[0].type) if schema.arguments else ""
+
+
+def _positional(schema: Any) -> tuple[str, ...]:
+    return tuple(argument.name for argument in schema.arguments if not argument.kwarg_only)
 
 
 def _overloads(schemas: tuple[Any, ...]) -> tuple[tuple[int, tuple[str, ...]], ...]:
