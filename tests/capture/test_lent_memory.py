@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 
 import pytest
 import torch
@@ -33,7 +34,6 @@ RETURNS = {
     "asarray": lambda y: torch.asarray(y.numpy()),
     "frombuffer": lambda y: torch.frombuffer(y.numpy(), dtype=y.dtype),
     "from_dlpack": torch.from_dlpack,
-    "DLPack of NumPy": lambda y: torch.from_dlpack(numpy.from_dlpack(y)),
     "a part of the array": lambda y: torch.from_numpy(y.numpy()[1:]),
 }
 
@@ -46,7 +46,12 @@ def test_what_comes_back_with_the_same_memory_is_an_alias(returns):
 
 def test_a_part_of_a_tensor_is_an_alias_of_the_part():
     """Its memory begins later than that of the whole."""
-    found = ops(lambda x: torch.from_dlpack(x.sin()[1:]) * 2)
+
+    def of_part(x):
+        part = x.sin()[1:]
+        return torch.from_dlpack(part) * 2, part
+
+    found = ops(of_part)
     assert found == ["sin(input)", "getitem(sin)", "alias(getitem)", "mul(alias)"]
 
 
@@ -127,10 +132,12 @@ def test_freed_arrays_do_not_count():
     assert found[-2:] == ["sum(add_)", "add(add, sum)"]
 
 
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="code has no columns")
 def test_what_is_lent_has_the_name_of_its_variable():
     """Also in the call of a function that is not recorded itself."""
     given = torch.ones(3)
     with Recorder() as recorder:
-        torch.from_dlpack(given) * 2
+        same = torch.from_dlpack(given)
+        same.sin()
     values = recorder.recording.values.values()
     assert [value.names for value in values if value.producer is None] == [("given",)]

@@ -80,9 +80,11 @@ _ARRAY = "array"
 def _of_numpy(value: Any) -> str:
     """The text of an array or number of NumPy; empty for other objects."""
     numpy = sys.modules.get("numpy")
-    if isinstance(value, getattr(numpy, "generic", ())):
+    numbers: Any = getattr(numpy, "generic", ())
+    arrays: Any = getattr(numpy, "ndarray", ())
+    if isinstance(value, numbers):
         return repr(value.item())
-    if not isinstance(value, getattr(numpy, "ndarray", ())):
+    if not isinstance(value, arrays):
         return ""
     is_short = value.size <= _MOST and value.dtype.kind in "iub"
     return repr(value.tolist()) if is_short else _ARRAY
@@ -97,7 +99,7 @@ def _is_plain(value: Any) -> bool:
     is_index = any(isinstance(item, (slice, type(Ellipsis))) for item in items)
     return all(
         isinstance(item, _PLAIN) or item is None or is_index and isinstance(item, Tensor)
-        or isinstance(item, (tuple, list)) and _is_plain(item) or _of_numpy(item)
+        or isinstance(item, (tuple, list)) and _is_plain(item) or _of_numpy(item) != ""
         for item in items
     )
 
