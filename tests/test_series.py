@@ -214,6 +214,23 @@ def test_an_empty_series_can_be_drawn(tmp_path):
     assert series.table() == []
 
 
+@pytest.mark.parametrize("every", [1, 10])
+def test_steps_cannot_be_nested(every):
+    """Neither those that are recorded nor others. The series can be used again, and so can another
+    one inside of it."""
+    model = deep()
+    series, other = tr.Series(model, every=every), tr.Series(model, every=1)
+    for _ in range(2):
+        with pytest.raises(tr.RecorderInUse, match="nested"):
+            with series.step():
+                with series.step():
+                    raise AssertionError("began")
+    with series.step(), other.step():
+        model(torch.ones(4, 8)).sum().backward()
+    assert {each.step for each in other.points} == {0}
+    assert {each.step for each in series.points} == ({2} if every == 1 else set())
+
+
 @pytest.mark.parametrize("wrong", [0, 1.5, True])
 def test_every_must_be_a_number_of_steps(wrong):
     """The message says what is possible."""

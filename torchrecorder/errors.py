@@ -81,7 +81,8 @@ class UnsupportedTorch(TorchRecorderError, ImportError):
 
 
 class RecorderInUse(TorchRecorderError, RuntimeError):
-    """A recorder was entered a second time, or its recording was requested too early."""
+    """A recorder was entered a second time, or its recording was requested too early; or a step of
+    a series began inside another one."""
 
 
 class NotKept(NotThere):

@@ -14,11 +14,11 @@ from torchrecorder.annotations.amounts import exact
 from torchrecorder.annotations.parameter_owners import own
 from torchrecorder.annotations.places import scope_name
 from torchrecorder.annotations.statistics import (
-    added_gradients, gradients, number, root_of_squares, share, values,
+    added_gradients, gradients, number, root_of_squares, share, unknown_gradients, values,
 )  # fmt: skip
 from torchrecorder.checks import CALLABLE, FLAG, TEXTS, one_of, takes, whole_number
 from torchrecorder.console import encodable
-from torchrecorder.errors import InvalidArgument
+from torchrecorder.errors import InvalidArgument, RecorderInUse
 from torchrecorder.events import GradEdge, GradId, Statistics, ValueId
 from torchrecorder.export.chart_files import write_chart, write_page
 from torchrecorder.export.line_chart import LineChart
@@ -132,6 +132,7 @@ class Series:
         self._model = model
         self._scopes = (scopes,) if isinstance(scopes, str) else scopes
         self._steps = 0
+        self._in_step = False
 
     def __repr__(self) -> str:
         steps, scopes = len({point.step for point in self.points}), len(self.scopes)
@@ -142,7 +143,25 @@ class Series:
         """One step of the loop: forward, loss, backward, clipping and optimizer go into this block.
 
         Without the optimizer's step in the block there are no update ratios.
+
+        Raises:
+            RecorderInUse: The block of another step of this series has not ended.
         """
+        if self._in_step:
+            raise RecorderInUse(
+                "a step of this series is still running: series.step() cannot be nested; end its "
+                "block, or use another Series"
+            )
+        self._in_step = True
+        try:
+            with self._recorded():
+                yield
+        finally:
+            self._in_step = False
+
+    @contextlib.contextmanager
+    def _recorded(self) -> Iterator[None]:
+        """One step, recorded if its turn has come."""
         number_, self._steps = self._steps, self._steps + 1
         if number_ % self.every:
             yield
@@ -282,7 +301,7 @@ def points(
         GradEdge(GradId(gradient.node), gradient.index): gradient
         for gradient in gradients(recording)
     }
-    added = added_gradients(recording)
+    added, unknown = added_gradients(recording), unknown_gradients(recording)
     calls: dict[str, list[Scope]] = {}
     for scope in recording.scopes.values():
         if _follows(recording, scope, scopes):
@@ -299,7 +318,7 @@ def points(
             step,
             name,
             _together(item.norm for item in given),
-            _together(item.norm for item in taken),
+            _together(item.norm for item in taken) if unknown.isdisjoint(weights) else None,
             *_of_activations([*filter(None, firsts)]),
             sum(item.nans + item.infs for item in every) if every else None,
             *_of_weights(recording, weights, followed),

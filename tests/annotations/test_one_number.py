@@ -82,6 +82,9 @@ def test_gradient_norms_belong_to_what_ops_made() -> None:
     run = replace(leaf, statistics=(*leaf.statistics, taken, taken._replace(node="g4", index=1)))
     assert run.annotations["gradient_norm"].by_node == {"v2": 1e-6, "v4": 1.0}
     assert run.annotations["parameter_gradient_norm"].by_node == {"v3": 3.0, "v1": 4.0}
+    passed = run.values["v4"].replace(id="v9", producer="o9")
+    run = replace(run, values={**run.values, "v9": passed})
+    assert run.annotations["gradient_norm"].by_node == {"v2": 1e-6, "v4": 1.0, "v9": 1.0}
 
 
 def test_weights_that_no_gradient_reached() -> None:

@@ -150,6 +150,48 @@ def test_lists_and_tensors_in_an_index_are_told() -> None:
     assert text(([0], [list(range(20))])) is None
 
 
+def test_ranges_and_arrays_in_an_index_are_told() -> None:
+    """Short arrays of integers with their numbers, others by what they are; numbers of NumPy as
+    those of Python. An array that is no index has no text."""
+    numpy = pytest.importorskip("numpy")
+    long = numpy.arange(50)
+    assert text((slice(None), range(2))) == "(:, range(0, 2))" and text(range(1, 9, 2)) == (
+        "range(1, 9, 2)"
+    )
+    assert text((slice(None), numpy.array([3, 1]))) == "(:, [3, 1])"
+    assert text(numpy.array([True, False])) == "[True, False]"
+    assert text((numpy.array([0, 1]), long)) == "([0, 1], array)" and text(long) == "array"
+    assert text(numpy.int64(2)) == "2" and text((..., numpy.int32(2))) == "(..., 2)"
+    assert text(numpy.float64(0.5)) == text(numpy.float32(0.5)) == "0.5"
+    assert sort(long, names=("data",))[1] == {} and text(numpy.array(["a"])) == "array"
+
+    def columns(order: Any) -> Any:
+        return torchrecorder.record(lambda x: x[:, numpy.array(order)], torch.ones(2, 4))
+
+    assert torchrecorder.compare(columns([0, 1]), columns([1, 0]))
+
+
+ONE_PLACE = {
+    "sort": (lambda x: x.sort(0, True), {"dim": "0", "descending": "True"}),
+    "argsort": (lambda x: x.argsort(1, True), {"dim": "1", "descending": "True"}),
+    "topk": (lambda x: x.topk(2, 1, False), {"k": "2", "dim": "1", "largest": "False"}),
+    "std": (lambda x: x.std(0, False, True), {
+        "dim": "0", "unbiased": "False", "keepdim": "True"
+    }),
+    "to": (lambda x: x.to(torch.float64), {"1": "float64"}),
+    "cumsum": (lambda x: x.cumsum(1), {"dim": "1"}),
+    "expand": (lambda x: x.expand(2, 4), {"size": "2", "2": "4"}),
+}
+
+
+@pytest.mark.parametrize(("function", "named"), ONE_PLACE.values(), ids=ONE_PLACE)
+def test_arguments_without_names_have_those_of_all_overloads(function: Any, named: Any) -> None:
+    """Where the overloads agree on the name of a place."""
+    recording = torchrecorder.record(function, torch.ones(2, 4))
+    (op,) = recording.ops.values()
+    assert dict(op.arguments) == named
+
+
 def test_a_window_at_a_random_place_has_lines_from_what_places_it() -> None:
     """As in the loops that cut batches out of one long text."""
 

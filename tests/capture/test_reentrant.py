@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import torchrecorder as tr
+from tests.page.test_data import Page, data_of
 from torchrecorder.capture.internals.table import ENGINE_CALLS, SAVED_TENSORS
 from torchrecorder.views.backward import backward_view
 from torchrecorder.views.view import BoxKind
@@ -96,8 +99,7 @@ def test_weights_have_the_gradients_that_autograd_adds(through):
         name: gradient.nbytes for name, gradient in plain.items()
     }
     total = sum(norm**2 for norm in norms.values())
-    weights = recording.annotations["parameter_gradient_norm"].total() ** 2
-    assert weights == pytest.approx(total + float(x.grad.double().norm() / 2) ** 2)
+    assert recording.annotations["parameter_gradient_norm"].total() == pytest.approx(total**0.5)
     assert recording.run.lost == 0
 
 
@@ -115,6 +117,28 @@ def test_a_series_has_the_gradients_of_checkpointed_modules():
         wanted = torch.cat([gradient.flatten() for gradient in gradients]).norm()
         assert found[name] == pytest.approx(float(wanted), rel=1e-5)
     assert found["blocks.0.0"] is None and found["blocks.0.2"] is None
+
+
+def test_what_holds_a_weight_of_unknown_norm_has_none():
+    """Neither its module nor those around it have a joint norm without that weight: not in tables,
+    rankings, summaries or pages. The other modules have theirs."""
+    torch.manual_seed(0)
+    model, x = Net(again), torch.rand(2, 4, requires_grad=True)
+    model.blocks[1] = model.blocks[0]
+    recording, name = recorded(model, x), "parameter_gradient_norm"
+    last = [weight.grad.double().norm() for weight in model.last.parameters()]
+    wanted = pytest.approx(float(torch.stack(last).norm()))
+    rows = {row["name"]: row[name] for row in recording.table([name], by="module")}
+    assert rows["last"] == wanted and rows["blocks.2"] is not None
+    assert rows["Net"] is rows["blocks.0"] is rows["blocks.0.2"] is None
+    ranked = {place.name: place.number for place in recording.top(name)}
+    assert ranked.keys() == {"last", "blocks.2.0", "blocks.2.2"} and ranked["last"] == wanted
+    assert math.isnan(recording.annotations[name].total())
+    shown = {line.split()[0]: line for line in recording.summary(columns=[name]).splitlines()[2:-1]}
+    assert shown["Net"].split()[1:] == []
+    page = Page(data_of(recording, fold=False))
+    assert page.number(name, "last: Linear") == pytest.approx(ranked["last"], rel=1e-3)
+    assert page.number(name, "Net") is None
 
 
 @pytest.mark.skipif(not SAVED_TENSORS.present, reason="needs the contents of saved tensors")

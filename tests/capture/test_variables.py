@@ -280,3 +280,36 @@ def test_the_targets_of_detection():
     assert names(torchrecorder.record(train), Role.CONSTANT) == [
         "batches.0.1.0.boxes", "batches.0.1.1.boxes"
     ]
+
+
+class Shared:
+    """A class whose method reads what the class itself holds."""
+
+    scale = torch.ones(3)
+    model = nn.Linear(3, 3)
+
+    @classmethod
+    def run(cls, x):
+        """Reads both."""
+        return cls.model(x) * cls.scale
+
+
+class Double(torch.autograd.Function):
+    """Its ``apply`` is a method of the class."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 2
+
+
+def test_methods_of_a_class():
+    """Of a class of the program and of a custom function: nothing is lost."""
+    recording = torchrecorder.record(Shared.run, X)
+    assert paths(recording) == ["model"] and names(recording, "constant") == ["scale"]
+    assert recording.run.lost == 0
+    recording = torchrecorder.record(Double.apply, X)
+    assert [op.name for op in recording.ops.values()] == ["mul"] and recording.run.lost == 0

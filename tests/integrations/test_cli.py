@@ -186,7 +186,7 @@ def test_summary_columns(capsys):
     ("arguments", "code", "said"),
     [
         ("render cli_nets", 2, "package.module:name, file.py:name"),
-        ("render cli_nets:Nett --shape 2,4", 2, "has no 'Nett'; it has 'Net'"),
+        ("render cli_nets:Nett --shape 2,4", 2, "has no 'Nett'; it has 'Net', 'Text', 'Wrong'"),
         ("render cli_nets:zzz", 2, "it has 'Net', 'Text', 'Wrong'"),
         ("render nowhere:Net", 2, "no module 'nowhere'"),
         ("render nowhere.py:Net", 2, "no file 'nowhere.py'"),

@@ -60,6 +60,7 @@ def test_a_function_that_returns_a_recording(folder, capsys):
         ("recorded_steps:step", ["--set", "size=6", "--stats"], "--stats has"),
         ("recorded_steps:step", ["--shape", "1,4", "--backward"], "--shape, --backward has"),
         ("run.json", ["--set", "size=6", "--shape", "1,4"], "--set, --shape has"),
+        ("run.json", ["--backward", "--repeat", "3"], "--backward, --repeat has"),
     ],
 )
 def test_flags_without_effect(capsys, target, asked, named):

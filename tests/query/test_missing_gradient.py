@@ -286,3 +286,49 @@ def test_a_gradient_that_the_program_sets_is_one(assigned: bool) -> None:
         optimizer.step()
     why = recorder.recording.why_no_gradient("weight")
     assert (why is None) is assigned
+
+
+class Wraps(nn.Module):
+    """A model that makes new tensors of the memory of a weight."""
+
+    def __init__(self, wraps):
+        super().__init__()
+        self.weight, self.other = (nn.Parameter(torch.ones(4)) for _ in range(2))
+        self.wraps = wraps
+
+    def forward(self, x):
+        return x * self.wraps(self.weight) + self.other
+
+
+WRAPS = {
+    "a parameter of a result": (
+        lambda weight: nn.Parameter(weight.clone()),
+        r"nn\.Parameter\(\) makes a new leaf of the result of clone\(\) .* at {file}:\d+, "
+        r"which mul\(\) in Wraps at {file}:\d+ reads",
+    ),
+    "a parameter of the weight": (
+        nn.Parameter, r"nn\.Parameter\(\) makes a new leaf of it, which mul\(\) in Wraps at {file}:"
+    ),
+    "an array": (
+        lambda weight: torch.from_numpy(weight.detach().numpy()),
+        r"numpy\(\) in .* at {file}:\d+ converts it to a Python number or NumPy array",
+    ),
+    "another library": (
+        lambda weight: torch.from_dlpack(weight.detach()), r"autograd is left in detach\(\) "
+    ),
+}
+
+
+@pytest.mark.parametrize(("wraps", "text"), WRAPS.values(), ids=WRAPS)
+def test_weights_that_are_wrapped_again(wraps, text):
+    """What the program did, with its line: no alias of the recorder's is named."""
+    if not NUMPY:
+        pytest.skip("needs NumPy")
+    model = Wraps(wraps)
+    with tr.Recorder(model) as recorder:
+        model(torch.ones(4)).sum().backward()
+    assert model.weight.grad is None
+    why = recorder.recording.why_no_gradient("weight")
+    assert why.reason == "left autograd" and "alias" not in str(why)
+    assert re.search(text.format(file=r"\S*test_missing_gradient\.py"), why.text)
+    assert recorder.recording.why_no_gradient("other") is None

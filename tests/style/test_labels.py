@@ -157,6 +157,30 @@ def test_nothing_is_cut_in_the_middle() -> None:
     assert hyperparameters("Odd", f"name={'x' * 100}, p=0.5") == ("p 0.5",)
 
 
+@pytest.mark.parametrize(
+    ("op", "name", "shown"),
+    [
+        ("topk", "largest", {"True": (), "False": ("smallest",)}),
+        ("topk", "sorted", {"True": (), "False": ("not sorted",)}),
+        ("sort", "descending", {"True": ("descending",), "False": ()}),
+        ("sort", "stable", {"True": ("stable",), "False": (), "None": ()}),
+        ("var", "unbiased", {"True": (), "False": ("biased",)}),
+        ("sum", "keepdim", {"True": ("keepdim",), "False": ()}),
+        ("scatter_reduce", "include_self", {"True": (), "False": ("without self",)}),
+        ("linalg_svd", "full_matrices", {"True": (), "False": ("reduced",)}),
+        ("linalg_solve", "left", {"True": (), "False": ("from the right",)}),
+        ("linalg_solve_triangular", "upper", {"True": ("upper",), "False": ("lower",)}),
+        ("stft", "center", {"True": (), "False": ("not centered",)}),
+    ],
+)
+def test_switches_that_are_not_at_their_default(
+    op: str, name: str, shown: dict[str, tuple[str, ...]]
+) -> None:
+    """Those that are on by default are shown if they are off."""
+    for given, texts in shown.items():
+        assert arguments(op, ((name, given),)) == texts
+
+
 def test_arguments_of_ops() -> None:
     """Defaults are left out; some need no name."""
     given = (("stride", "(2, 2)"), ("padding", "(0, 0)"), ("groups", "1"))

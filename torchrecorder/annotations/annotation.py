@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,6 +31,7 @@ CHECKS: Mapping[str, Check] = {
     "logarithmic": FLAG,
     "passes": FLAG,
     "discrete": FLAG,
+    "unknown": CALLABLE,
 }
 
 NUMBERS = Check(
@@ -58,6 +60,8 @@ class Annotation:
             `TIMES`, `PROCESSES`, `JOINED`, `DEVICE` and `INDUCTOR`.
         passes: It has numbers for the forward and the backward pass: texts name the pass.
         discrete: Numbers are categories: a legend lists each of them.
+        unknown: A function from a recording to the ids of nodes that have a number, but an unknown
+            one: what contains such a node has no number either.
     """
 
     name: str
@@ -70,6 +74,7 @@ class Annotation:
     needs: tuple[str, ...] = ()
     passes: bool = False
     discrete: bool = False
+    unknown: Callable[[Any], Collection[str]] = lambda recording: ()
 
     def __post_init__(self) -> None:
         check(self, CHECKS)
@@ -105,12 +110,16 @@ class Numbers:
         return f"<{name} of {self.owned.recording.name}: {found} number{'s' * (found != 1)}{total}>"
 
     def of(self, members: Iterable[str]) -> float | None:
-        """One number for *members* together; None if they have none, or none in common.
+        """One number for *members* together; None if they have none, or none in common, or if one
+        of them is unknown.
 
         A module or scope among the members counts with the parameters and buffers of the
         module. Duplicates, such as tied parameters, count once. If numbers cannot be combined, a
         scope has the number of its output: of the first one that has a number.
         """
+        members = [*members]
+        if self.unknown and not self.unknown.isdisjoint(self.owned.within(members)):
+            return None
         found = self.all_of(members)
         if len(found) == 1:
             return found[0]
@@ -155,8 +164,16 @@ class Numbers:
         parts = [f"{show(number)} {when}" for when, number in found.items() if number]
         return ", ".join(parts) or ("" if self.of(members) is None else show(0))
 
+    @cached_property
+    def unknown(self) -> frozenset[str]:
+        """The nodes whose number is unknown."""
+        return frozenset(self.annotation.unknown(self.owned.recording))
+
     def total(self) -> float:
-        """The number of the whole run; 0 without numbers or without ``merge``."""
+        """The number of the whole run; 0 without numbers or without ``merge``, NaN if one of the
+        numbers is unknown."""
+        if self.unknown:
+            return math.nan
         merge = self.annotation.merge
         total = merge(self.by_node.values()) if self.by_node and merge is not None else 0
         return 0 if total is None else total

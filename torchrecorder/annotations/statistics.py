@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 from torchrecorder.annotations.amounts import exact
 from torchrecorder.annotations.annotation import Annotation
-from torchrecorder.annotations.parameter_owners import before_writes
-from torchrecorder.events import GradId, Statistics, ValueId
+from torchrecorder.annotations.parameter_owners import before_writes, leaf_gradients
+from torchrecorder.events import GradEdge, GradId, Role, Statistics, ValueId
 from torchrecorder.graph.relations import recomputed
 from torchrecorder.graph.recording import RecordedRun
 
@@ -95,19 +95,41 @@ def added_gradients(recording: RecordedRun) -> dict[ValueId, Statistics]:
 
 
 def parameter_gradient_norms(recording: RecordedRun) -> dict[str, float]:
-    """The norms of `added_gradients`."""
-    return {leaf: gradient.norm for leaf, gradient in added_gradients(recording).items()}
+    """The norms of `added_gradients`, of weights only."""
+    added = added_gradients(recording).items()
+    return {leaf: gradient.norm for leaf, gradient in added if _is_weight(recording, leaf)}
+
+
+def unknown_gradients(recording: RecordedRun) -> frozenset[ValueId]:
+    """The weights with a gradient that is not among `added_gradients`.
+
+    One pass added to them several times, or only other places were chosen for statistics.
+    """
+    if not recording.statistics:
+        return frozenset()
+    added, again = added_gradients(recording), recomputed(recording)
+    return frozenset(
+        leaf for leaf, gradient in leaf_gradients(recording).items()
+        if leaf not in added and gradient.bytes and _is_weight(recording, leaf)
+        and recording.values[leaf].producer not in again
+    )
+
+
+def _is_weight(recording: RecordedRun, leaf: ValueId) -> bool:
+    return recording.values[leaf].role is Role.PARAMETER
 
 
 def gradient_norms(recording: RecordedRun) -> dict[str, float]:
-    """For each value that an op made, the norm of its gradient in the last backward run."""
-    edges = {value.grad: value.id for value in recording.values.values() if value.grad}
-    found: dict[str, float] = {}
-    for gradient in gradients(recording):
-        value = edges.get((GradId(gradient.node), gradient.index))  # type: ignore[call-overload]
-        if value is not None and recording.values[ValueId(value)].producer is not None:
-            found[value] = gradient.norm
-    return found
+    """For each value that an op made, the norm of its gradient in the last backward run.
+
+    A module that returns its input unchanged makes a value with the same gradient.
+    """
+    last = {GradEdge(GradId(one.node), one.index): one.norm for one in gradients(recording)}
+    return {
+        value.id: last[value.grad]
+        for value in recording.values.values()
+        if value.producer is not None and value.grad in last
+    }
 
 
 NOT_FINITE = Annotation(
@@ -131,10 +153,11 @@ STATISTICS = (
         "gradient_norm", "Grad norm", "", gradient_norms, None, number, logarithmic=True,
         needs=("stats", "backward"),
     ),
-    # of the gradients of parameters; for several parameters, the joint norm
+    # of the gradients of parameters; for several parameters, the joint norm of all of them
     Annotation(
         "parameter_gradient_norm", "Weight grad norm", "", parameter_gradient_norms,
         root_of_squares, number, logarithmic=True, needs=("stats", "backward"),
+        unknown=unknown_gradients,
     ),
 )
 """Statistics of outputs, and norms of gradients."""

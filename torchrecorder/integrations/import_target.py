@@ -101,6 +101,7 @@ def _from_file(file: Path) -> ModuleType:
 
 
 def _missing(place: str, name: str, module: ModuleType) -> str:
+    """What the message says: similar names, then all others that the module itself defines."""
     here = [var for var in vars(module) if not var.startswith("_")]
     close = difflib.get_close_matches(name, here, 3)
     own = [
@@ -108,6 +109,6 @@ def _missing(place: str, name: str, module: ModuleType) -> str:
         for item in here
         if callable(vars(module)[item]) and vars(module)[item].__module__ == module.__name__
     ]
-    listed = close or own[:12]
+    listed = [*dict.fromkeys((*close, *own))][:12]
     hint = f"; it has {', '.join(map(repr, listed))}" if listed else ""
     return f"{place} has no {name!r}{hint}"

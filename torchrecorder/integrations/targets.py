@@ -131,7 +131,7 @@ class Target:
         """
         if self.is_saved:
             progress.now("reading the recording")
-            return self._as_it_is(load(self.path), ("arg", "set", *INPUTS))
+            return self._as_it_is(load(self.path), ("arg", "set", *INPUTS, *RECORDED))
         return self.record(lambda: find(self.path), progress)
 
     @property

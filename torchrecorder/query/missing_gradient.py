@@ -12,7 +12,7 @@ import networkx as nx
 from torchrecorder.annotations.parameter_owners import before_writes, leaf_gradients, run_again
 from torchrecorder.annotations.places import op_in_words
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.events import MODES, STORED, GradId, OpId, Role, ScopeKind, ValueId
+from torchrecorder.events import MODES, STORED, GradId, OpId, OpKind, Role, ScopeKind, ValueId
 from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.nodes import Op, Value
 from torchrecorder.graph.recording import RecordedRun
@@ -198,11 +198,8 @@ class _GradientSearch:
         )
         to_python = [op for op in self._reading(self.reached) if op.name in _TO_PYTHON]
         if to_python and not outputs:
-            text = (
-                f"no tensor computed from it reaches {self.target}: "
-                f"{op_in_words(self.recording, OpId(to_python[0].id))} converts it to a "
-                "Python number or NumPy array, which autograd does not track"
-            )
+            left = self._converted(to_python[0])
+            text = f"no tensor computed from it reaches {self.target}: {left}"
             return self._because("left autograd", text, to_python)
         if self.live == self.same and not outputs:
             return self._left(self._reading(self.same))
@@ -234,9 +231,36 @@ class _GradientSearch:
     def _left(self, ops: Iterable[Op]) -> MissingGradient:
         cuts = list(ops)
         first = cuts[0]
+        if first.name == "alias" and first.kind is OpKind.PASS:
+            return self._left_unseen(first)
         more = f", and {len(cuts) - 1} more operation{'s' * (len(cuts) > 2)}" * (len(cuts) > 1)
         text = f"autograd is left in {op_in_words(self.recording, OpId(first.id))}{more}"
         return self._because("left autograd", f"{text}: {why_left(self.recording, first)}", cuts)
+
+    def _left_unseen(self, alias: Op) -> MissingGradient:
+        """The reason if no operation leaves autograd: the program makes a tensor of the same
+        memory."""
+        ops = self.forward[: self.forward.index(alias)]
+        reading = [*self._reading(self.reached)]
+        to_python = [op for op in reading if op.name in _TO_PYTHON and op in ops]
+        if to_python:
+            return self._because("left autograd", self._converted(to_python[-1]), to_python[-1:])
+        made, (given,) = self.recording.values[alias.outputs[0]], alias.inputs
+        maker = self.recording.values[given.value].producer
+        reader = next(self._reading({made.id}), None)
+        read = f", which {op_in_words(self.recording, OpId(reader.id))} reads" if reader else ""
+        of = "it" if maker is None else f"the result of {op_in_words(self.recording, maker)}"
+        if made.kind == "Parameter":
+            text = f"nn.Parameter() makes a new leaf of {of}{read}"
+        else:
+            text = f"a tensor that autograd does not track has the memory of {of}{read}"
+        return self._because("left autograd", text, [reader] if reader else [])
+
+    def _converted(self, op: Op) -> str:
+        words = op_in_words(self.recording, OpId(op.id))
+        return (
+            f"{words} converts it to a Python number or NumPy array, which autograd does not track"
+        )
 
     def _not_propagated(self) -> MissingGradient | None:
         """The reason if autograd leads from the loss to it: the grad node that returned no

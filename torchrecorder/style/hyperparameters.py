@@ -68,7 +68,25 @@ SAID = {
 }
 """The texts for some arguments; others are written as ``name value``."""
 
+FALSE = {
+    "largest": "smallest",
+    "sorted": "not sorted",
+    "unbiased": "biased",
+    "include_self": "without self",
+    "full_matrices": "reduced",
+    "compute_uv": "values only",
+    "center": "not centered",
+    "onesided": "two-sided",
+    "periodic": "not periodic",
+    "left": "from the right",
+    "upper": "lower",
+    "log_input": "no log input",
+}
+"""The texts for False of arguments that are True by default; others that are False are not
+shown."""
+
 FLAGS = {
+    **{(name, "False"): text for name, text in FALSE.items()},
     ("bias", "False"): "no bias",
     ("affine", "False"): "not affine",
     ("elementwise_affine", "False"): "not affine",
@@ -232,6 +250,7 @@ def _short_text(cls: str, name: str, text: str, kernel: str) -> str:
         return FLAGS[name, text]
     sized = name in SIDES or name.endswith(("_size", "_shape"))
     usual, plain = USUAL.get(name, ""), unify(text, "×" if sized else ", ")
+    usual = "True" if name in FALSE and name != "upper" else usual
     if name in NEVER or plain in (*usual.split(), "None", "False"):
         return ""
     if name in PIECES:

@@ -17,13 +17,13 @@ from __future__ import annotations
 
 import bisect
 import itertools
-import math
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.autograd.function import BackwardCFunction
 from torch.utils.hooks import RemovableHandle
@@ -39,7 +39,7 @@ from torchrecorder.capture.internals.access import (
 from torchrecorder.capture.internals.engine import COMPILED_BACKWARD
 from torchrecorder.capture.scope import Given
 from torchrecorder.capture.tape import Tape
-from torchrecorder.capture.tensors.describe import device_name, dtype_facts, shape_of
+from torchrecorder.capture.tensors.describe import form_of
 from torchrecorder.events import GradId, GradNodeMade, Gradient, OpId
 from torchrecorder.graph.nodes import BackwardRun, GradRun
 
@@ -154,17 +154,15 @@ class BackwardRuns:
     def _form(self, gradient: Tensor) -> Gradient:
         """Shape, dtype and size of a gradient; equal ones share an object."""
         try:
-            key = gradient.shape, gradient.dtype, gradient.device
+            key = gradient.shape, gradient.dtype, gradient.device, gradient.layout
             known = self._forms.get(key)
         except (RuntimeError, TypeError):  # a nested tensor, or symbolic sizes
-            return self._new_form(gradient)
+            return form_of(gradient)
         if known is None:
-            known = self._forms[key] = self._new_form(gradient)
+            known = form_of(gradient)
+            if gradient.layout is torch.strided:
+                self._forms[key] = known
         return known
-
-    def _new_form(self, gradient: Tensor) -> Gradient:
-        (dtype, size), shape = dtype_facts(gradient.dtype), shape_of(gradient)
-        return Gradient(shape, dtype, device_name(gradient.device), abs(math.prod(shape)) * size)
 
 
 class RunningPass:

@@ -11,6 +11,7 @@ from types import BuiltinFunctionType, CodeType, FrameType, ModuleType
 from typing import Any, NamedTuple
 
 from torch import Tensor
+from torch.utils.dlpack import from_dlpack
 
 from torchrecorder.capture.hooks.call_names import expression_at
 from torchrecorder.capture.hooks.source import Sources
@@ -22,7 +23,7 @@ from torchrecorder.capture.tensors.argument_objects import Named
 from torchrecorder.capture.tensors.early_reads import EarlyReads
 
 _METHOD = "torch.Tensor."
-_ITER = Tensor.__iter__.__code__
+_ITER, _FROM_DLPACK = Tensor.__iter__.__code__, from_dlpack.__code__
 _SUBSCRIPTS = "getitem", "setitem"
 _CONDITION = "bool()"
 _CONTAINS = ast.In, ast.NotIn
@@ -63,7 +64,7 @@ class ArgumentNames:
             return
         frame = caller_of_function(frame)
         iterates = frame.f_code is _ITER
-        frame = frame.f_back or frame if iterates else frame
+        frame = frame.f_back or frame if iterates or frame.f_code is _FROM_DLPACK else frame
         expression = self._expression(frame)
         if expression is None:
             return
@@ -152,7 +153,8 @@ def _of_call(node: ast.AST, place: Argument, called: CallInSource) -> ast.AST | 
     """The argument at *place*, if the call is one of this function: ``max(a, b)`` compares them."""
     function = node.func if isinstance(node, ast.Call) else None
     name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", None)
-    if not isinstance(node, ast.Call) or name != called.facts.name.removesuffix("()"):
+    own = called.facts.name.removesuffix("()")
+    if not isinstance(node, ast.Call) or name not in (own, f"from_{own}"):  # as from_dlpack
         return None
     for keyword in node.keywords:
         if keyword.arg == place.name:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from types import FunctionType
 from typing import Any
@@ -14,9 +15,9 @@ from torchrecorder.capture.modes.op_schema import FunctionFacts
 from torchrecorder.capture.modes.python_functions import cells
 from torchrecorder.capture.tensors.describe import tensors_in
 
-_PLAIN = (bool, int, float, complex, str, torch.dtype, torch.device, slice, type(Ellipsis))
+_PLAIN = (bool, int, float, complex, str, torch.dtype, torch.device, slice, range, type(Ellipsis))
 _NUMBERS = frozenset((int, bool, float, type(None)))
-_LONGEST = 60
+_LONGEST, _MOST = 60, 16
 
 
 def sort_arguments(
@@ -68,18 +69,37 @@ def _sort(
     elif isinstance(each, _PLAIN):
         tensors.extend(tensors_in(each, name))
         plain.append((name, _text(each)))
+    elif (text := _of_numpy(each)) and (text != _ARRAY or name.isdigit()):
+        plain.append((name, text))
+
+
+_ARRAY = "array"
+"""The text of an array of NumPy that is not a short list of integers."""
+
+
+def _of_numpy(value: Any) -> str:
+    """The text of an array or number of NumPy; empty for other objects."""
+    numpy = sys.modules.get("numpy")
+    numbers: Any = getattr(numpy, "generic", ())
+    arrays: Any = getattr(numpy, "ndarray", ())
+    if isinstance(value, numbers):
+        return repr(value.item())
+    if not isinstance(value, arrays):
+        return ""
+    is_short = value.size <= _MOST and value.dtype.kind in "iub"
+    return repr(value.tolist()) if is_short else _ARRAY
 
 
 def _is_plain(value: Any) -> bool:
     """Whether *value* is short and has no other objects; tensors only if it is an index of several
     dimensions, such as ``x[:, mask]``."""
     items = tuple(value.values() if isinstance(value, dict) else value)
-    if len(items) > 16:
+    if len(items) > _MOST:
         return False
     is_index = any(isinstance(item, (slice, type(Ellipsis))) for item in items)
     return all(
         isinstance(item, _PLAIN) or item is None or is_index and isinstance(item, Tensor)
-        or isinstance(item, (tuple, list)) and _is_plain(item)
+        or isinstance(item, (tuple, list)) and _is_plain(item) or _of_numpy(item) != ""
         for item in items
     )
 
@@ -99,7 +119,7 @@ def _text(value: Any, *, nested: bool = False) -> str:
     elif isinstance(value, (torch.dtype, torch.device)):
         text = str(value).removeprefix("torch.")
     else:
-        text = "..." if value is Ellipsis else repr(value)
+        text = "..." if value is Ellipsis else _of_numpy(value) or repr(value)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 

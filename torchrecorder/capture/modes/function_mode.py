@@ -177,7 +177,9 @@ class Calls:
                     (name, each) for name, ref in call.added_to if (each := ref()) is not None
                 ]
             writes = self._writes(call)
-            outputs = self._outputs(call, result, writes)
+            storages = self.values.storages
+            known = call.facts.shares_memory and storages.exchange(call.tensors, result)
+            outputs = () if known else self._outputs(call, result, writes)
             if outputs or call.facts.reads_data:
                 self.autograd.end(call.op)
                 if tape.observers and not call.facts.leaves_unset:

@@ -100,6 +100,9 @@ _READS_DATA = frozenset(
 )
 """Functions that read data of a tensor and return no tensor."""
 
+_SHARES_MEMORY = frozenset("numpy dlpack as_tensor asarray".split())
+"""Functions between tensors and arrays of NumPy, or other holders of their memory."""
+
 _IGNORED = frozenset(
     "size dim numel nelement stride storage_offset data_ptr element_size is_floating_point "
     "is_complex is_signed is_contiguous is_same_size is_pinned is_inference is_neg is_conj "
@@ -138,6 +141,7 @@ class FunctionFacts:
         parameters: Names of its positional parameters, if known.
         ignored: Reads only metadata; not an op.
         reads_data: Reads data of tensors into Python.
+        shares_memory: Gives memory to an array or another holder, or takes it from there.
         in_place: Writes its first argument, according to its name.
         rebinds: Gives a tensor other memory (``x.data = y``).
         attribute: Reads an attribute.
@@ -159,6 +163,7 @@ class FunctionFacts:
     parameters: tuple[str, ...] = ()
     ignored: bool = False
     reads_data: bool = False
+    shares_memory: bool = False
     in_place: bool = False
     rebinds: bool = False
     attribute: bool = False
@@ -216,6 +221,7 @@ def _work_out(func: Callable[..., Any]) -> FunctionFacts:
         parameters=parameters,
         ignored=name in _IGNORED or isinstance(func, torch.ScriptMethod),  # its inside is recorded
         reads_data=name in _READS_DATA or runs_backward or is_collective(func),
+        shares_memory=name in _SHARES_MEMORY,
         in_place=name == "setitem" or name.endswith("_") and not name.endswith("__"),
         grad_switch=name == "_set_grad_enabled",
         writes=silent_writes(func, name, schemas),
@@ -305,7 +311,19 @@ def _parameters(func: Any, schemas: tuple[Any, ...]) -> tuple[str, ...]:
     if not schemas:
         return ("self",) if hasattr(torch.Tensor, str(getattr(func, "__name__", ""))) else ()
     longest = max(schemas, key=lambda schema: len(schema.arguments))
-    return tuple(argument.name for argument in longest.arguments if not argument.kwarg_only)
+    names, takes = _positional(longest), _first_type(longest)
+    others = [_positional(each) for each in schemas if _first_type(each) == takes]
+    while len(found := {each[len(names)] for each in others if len(each) > len(names)}) == 1:
+        names += (found.pop(),)  # all other overloads agree on it, as for sort(dim, descending)
+    return names
+
+
+def _first_type(schema: Any) -> str:
+    return str(schema.arguments[0].type) if schema.arguments else ""
+
+
+def _positional(schema: Any) -> tuple[str, ...]:
+    return tuple(argument.name for argument in schema.arguments if not argument.kwarg_only)
 
 
 def _overloads(schemas: tuple[Any, ...]) -> tuple[tuple[int, tuple[str, ...]], ...]:

@@ -182,6 +182,8 @@ def _attributes(found: Any) -> list[tuple[str, Any]]:
         held = object.__getattribute__(found, "__dict__")
     except AttributeError:
         return []
+    if type(held) is types.MappingProxyType:  # of a class
+        held = dict(held)
     return [(_key(key), value) for key, value in dict.items(held)]
 
 

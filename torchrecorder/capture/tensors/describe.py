@@ -15,7 +15,10 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import get_gradient_edge
 
-from torchrecorder.capture.internals.access import USUAL_TYPES, is_wrapped, unwrapped
+from torchrecorder.capture.internals.access import (
+    USUAL_TYPES, is_wrapped, unwrapped, without_dispatch_modes,
+)
+from torchrecorder.events import Gradient
 
 UNVERSIONED = -1
 """The version of a tensor without version counter."""
@@ -25,6 +28,14 @@ UNSETTLED = -2
 
 ANYWHERE = 1 << 62
 """A position after the end of every storage."""
+
+_SPARSE_PARTS = {
+    torch.sparse_coo: ("_indices", "_values"),  # public ones need a coalesced tensor
+    torch.sparse_csr: ("crow_indices", "col_indices", "values"),
+    torch.sparse_bsr: ("crow_indices", "col_indices", "values"),
+    torch.sparse_csc: ("ccol_indices", "row_indices", "values"),
+    torch.sparse_bsc: ("ccol_indices", "row_indices", "values"),
+}
 
 _NO_PARTS = (int, float, str, type(None))
 _ENDS = ("start", "stop", "step")
@@ -115,6 +126,18 @@ def elements_of(tensor: Tensor, shape: tuple[int, ...]) -> int:
         number = tensor.numel()
         return number if type(number) is int else abs(prod(shape))
     return prod(shape)
+
+
+def form_of(gradient: Tensor) -> Gradient:
+    """Shape, dtype and size of a gradient; of a sparse one, the size of its indices and values."""
+    (dtype, size), shape = dtype_facts(gradient.dtype), shape_of(gradient)
+    parts = _SPARSE_PARTS.get(gradient.layout)
+    if parts is None:
+        number = abs(prod(shape)) * size
+    else:
+        with without_dispatch_modes():
+            number = sum([getattr(gradient, part)().nbytes for part in parts])
+    return Gradient(shape, dtype, device_name(gradient.device), number)
 
 
 def version_of(tensor: Tensor) -> int:

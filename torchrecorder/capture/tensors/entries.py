@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor
 
-from torchrecorder.capture.tensors.describe import reach_of
 from torchrecorder.capture.tensors.storage import Storage
 from torchrecorder.events import (
     GRAD_SUFFIX,
@@ -141,14 +140,14 @@ def around_in(
     Of equal ones, the one seen last. If only other parts are known, it is a new part, unless there
     were other tensors that no longer exist.
     """
-    low, high = reach_of(tensor)
+    low, high = storage.reach(tensor)
     nearest: tuple[int, Tensor | None] = 0, None
     unclear = storage.faded
     for key in list(storage.tensors):
         entry = entries.get(key)
         other = entry() if entry is not None and entry.storage is storage else None
         if other is not None and other is not tensor:
-            start, end = reach_of(other)
+            start, end = storage.reach(other)
             unclear = unclear or start < high and low < end
             if start <= low and high <= end and (nearest[1] is None or end - start <= nearest[0]):
                 nearest = end - start, other

@@ -1,17 +1,21 @@
-"""Storages: the memory that tensors share, and the writes to it."""
+"""Storages: the memory that tensors share with each other and with arrays, and writes to it."""
 
 from __future__ import annotations
 
 import threading
 import weakref
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from torch import Tensor, UntypedStorage
 
 from torchrecorder.capture.internals.access import SEES_STORAGES_END
 from torchrecorder.capture.internals.processes import is_pending
-from torchrecorder.capture.tensors.describe import UNVERSIONED, memory_owner, version_of
+from torchrecorder.capture.tensors.describe import (
+    UNVERSIONED, memory_owner, reach_of, version_of,
+)
 from torchrecorder.events import NO_STORAGE, OpId, ValueId, made
 
 ANYTIME = 1 << 62
@@ -29,6 +33,14 @@ class Write(NamedTuple):
     high: int
 
 
+class Other(NamedTuple):
+    """A storage whose memory begins *shift* bytes after that of the known one, as a weak
+    reference."""
+
+    weak: Any
+    shift: int
+
+
 class Storage:
     """Memory that tensors share, and the writes to it.
 
@@ -38,13 +50,14 @@ class Storage:
     """
 
     __slots__ = (
-        "weak", "held", "number", "writes", "last", "tensors", "faded", "received", "waiting"
+        "weak", "held", "number", "writes", "last", "tensors", "faded", "received", "waiting",
+        "others",
     )  # fmt: skip
 
     def __init__(self, memory: UntypedStorage | None, number: int) -> None:
         without_data = not SEES_STORAGES_END and memory is not None and memory.device.type == "meta"
         self.held = memory if without_data else None  # there, freeing a weak one harms the heap
-        self.weak = memory._weak_ref() if memory is not None and not without_data else 0
+        self.weak: Any = memory._weak_ref() if memory is not None and not without_data else 0
         self.number = number
         self.writes: list[Write] | tuple[()] = ()
         self.last: ValueId | None = None
@@ -52,12 +65,47 @@ class Storage:
         self.faded = False  # a known tensor in it no longer exists
         self.received = UNVERSIONED
         self.waiting: list[Waiting] | None = None  # callbacks for the end of a collective
+        self.others: dict[int, Other] | None = None  # by address, others with the same memory
 
     def free(self) -> None:
         """Allow the address to be reused."""
-        if self.weak:
-            UntypedStorage._free_weak_ref(self.weak)
-        self.weak, self.held = 0, None
+        for weak in self._weak_references() if self.weak else ():
+            UntypedStorage._free_weak_ref(weak)
+        self.weak, self.held, self.others = 0, None, None
+
+    def has_ended(self) -> bool:
+        """Whether the memory is freed."""
+        return bool(self.weak) and all(map(UntypedStorage._expired, self._weak_references()))
+
+    def _weak_references(self) -> list[Any]:
+        return [self.weak, *(other.weak for other in (self.others or {}).values())]
+
+    def join(self, address: int, other: Other) -> None:
+        """The storage at this *address* has the same memory, or a part of it."""
+        self.others = self.others or {}
+        self.others[address] = other
+
+    def has_lost(self, address: int) -> bool:
+        """Whether the other storage at this *address* is freed."""
+        other = self.others.get(address) if self.others else None
+        return other is not None and bool(UntypedStorage._expired(other.weak))
+
+    def forget(self, address: int) -> None:
+        """Allow this *address* to be reused: that of another storage, or of this one."""
+        other = self.others.pop(address, None) if self.others else None
+        if other is None:
+            self.free()
+        else:
+            UntypedStorage._free_weak_ref(other.weak)
+
+    def reach(self, tensor: Tensor) -> tuple[int, int]:
+        """The range of bytes that *tensor* covers here."""
+        low, high = reach_of(tensor)
+        if self.others:
+            other = self.others.get(memory_owner(tensor).untyped_storage()._cdata)
+            shift = other.shift if other is not None else 0
+            return low + shift, high + shift
+        return low, high
 
     def expect(self) -> None:
         """A collective begins to write here, at unknown times."""
@@ -104,6 +152,42 @@ def _without(ranges: list[tuple[int, int]], write: Write) -> Iterator[tuple[int,
             yield max(low, write.high), high
 
 
+class Lent(NamedTuple):
+    """The addresses from *low* up to *high*, which belong to a storage."""
+
+    low: int
+    high: int
+    storage: Storage
+
+
+class LentMemory:
+    """Memory that tensors share with arrays of NumPy, or with others through DLPack, by address.
+
+    A tensor that is made of such memory has a storage of its own at the same address.
+    """
+
+    def __init__(self) -> None:
+        self._known: list[Lent] = []  # sorted
+
+    def add(self, lent: Lent) -> None:
+        """Add memory that overlaps with no other."""
+        self._known.insert(bisect_right(self._known, lent.low, key=itemgetter(0)), lent)
+
+    def around(self, low: int, high: int) -> Lent | None:
+        """The living memory at some of these addresses."""
+        place = bisect_right(self._known, low, key=itemgetter(0))
+        for known in self._known[max(place - 1, 0) : place + 1]:
+            if known.low < high and low < known.high:
+                if known.storage.weak and not known.storage.has_ended():
+                    return known
+                self._known.remove(known)
+        return None
+
+    def clear(self) -> None:
+        """Forget all of it."""
+        self._known.clear()
+
+
 class Storages:
     """All known storages, by address."""
 
@@ -113,6 +197,7 @@ class Storages:
         self._many = 1000
         self._numbers = 0
         self.expecting = False
+        self._lent = LentMemory()
 
     def of(self, tensor: Tensor) -> Storage:
         """The storage of *tensor*; a new one if it has none."""
@@ -128,6 +213,41 @@ class Storages:
             storage = self._known[address] = Storage(memory, self._numbers)
             self._numbers += 1
         return storage
+
+    def exchange(self, given: list[tuple[str, Tensor]], result: Any) -> bool:
+        """A function passes the memory of the *given* tensors to an array of NumPy or through
+        DLPack, or makes its *result* from there. Whether this has the memory of a known tensor."""
+        for _, tensor in given:
+            storage = self.of(tensor)
+            if storage.number != NO_STORAGE:
+                self._meet(storage, memory_owner(tensor).untyped_storage())
+        if given or not isinstance(result, Tensor):
+            return False
+        storage = self.of(result)
+        return self.around(result, storage) is not storage
+
+    def around(self, tensor: Tensor, storage: Storage) -> Storage:
+        """The storage with the memory of *tensor*, if it is known under another address than
+        *storage*, or else this one."""
+        if storage.number == NO_STORAGE:
+            return storage
+        memory = memory_owner(tensor).untyped_storage()
+        return storage if memory.resizable() else self._meet(storage, memory)
+
+    def _meet(self, storage: Storage, memory: UntypedStorage) -> Storage:
+        """The storage that has *memory*: a known one, or *storage* from now on."""
+        if memory.device.type == "meta" or not memory.nbytes():
+            return storage
+        low = memory.data_ptr()
+        known = self._lent.around(low, low + memory.nbytes())
+        if known is None:
+            self._lent.add(Lent(low, low + memory.nbytes(), storage))
+            return storage
+        if known.storage is not storage:
+            known.storage.join(memory._cdata, Other(memory._weak_ref(), low - known.low))
+            self._known[memory._cdata] = known.storage
+            storage.free()
+        return known.storage
 
     def when_released(self, tensor: Tensor, tell: Callable[[], None]) -> Any:
         """Call *tell* when the memory of *tensor* is released, if the result is kept until then."""
@@ -171,10 +291,13 @@ class Storages:
     def _forget_freed(self) -> None:
         """Remove the entries of freed memory."""
         with self._lock:  # several threads may share this
-            for address, storage in list(self._known.items()):
-                if storage.weak and UntypedStorage._expired(storage.weak):
-                    del self._known[address]
-                    storage.free()
+            ended = [
+                (address, storage) for address, storage in self._known.items()
+                if storage.has_ended() or storage.has_lost(address)
+            ]
+            for address, storage in ended:
+                del self._known[address]
+                storage.forget(address)
             self._many = 2 * len(self._known) + 1000
 
     def clear(self) -> None:
@@ -182,6 +305,7 @@ class Storages:
         for storage in self._known.values():
             storage.free()
         self._known.clear()
+        self._lent.clear()
 
     def __del__(self) -> None:
         self.clear()

@@ -32,7 +32,6 @@ from torchrecorder.capture.tensors.describe import (
     innermost,
     kind_of,
     node_behind,
-    reach_of,
     shape_of,
     version_of,
 )
@@ -157,6 +156,7 @@ class Values:
 
     def _held_before(self, tensor: Tensor, storage: Storage) -> ValueId | None:
         """The known tensor with the same memory as *tensor*, if there is one."""
+        storage = storage if storage.last else self.storages.around(tensor, storage)
         if storage.last is None:
             return None
         detached = self.detached.of(tensor)
@@ -201,7 +201,7 @@ class Values:
 
     def _read_written(self, tensor: Tensor, entry: Entry) -> ValueId:
         """The value of *tensor* after writes to other aliases of its memory."""
-        missed, are_all = entry.storage.since(entry.seen, *reach_of(tensor))
+        missed, are_all = entry.storage.since(entry.seen, *entry.storage.reach(tensor))
         if not missed:
             entry.seen = len(entry.storage.writes)
             entry.version = version_of(tensor)
@@ -325,7 +325,7 @@ class Values:
         """Record that *op* wrote *tensor* in place: it and its aliases get new values."""
         storage = self.storages.of(tensor)
         if storage is entry.storage:
-            storage.write(op, *reach_of(tensor))
+            storage.write(op, *storage.reach(tensor))
         entry.set_storage(storage)  # another storage after ``.data = x``
         return self._renote(tensor, entry, op)
 

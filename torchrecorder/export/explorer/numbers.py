@@ -151,6 +151,9 @@ class _Places:
                 means.append(place)
                 amounts = [fmean(amounts)]
             column.append(_one(annotation, amounts) if amounts else None)
+        for node in annotation.unknown(self.recording):
+            for place in owned.get(node) or self._around([innermost.get(node, -1)]):
+                column[place] = None
         return column, means
 
     def _sums(self, numbers: Mapping[str, float]) -> NumberColumn:
