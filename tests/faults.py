@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import torchrecorder.capture
 
 HOME = str(Path(torchrecorder.capture.__file__).parent)
-PRIMITIVES = {"Tape.lose", "Tape.losing", "Tape.resume", "_first_line"}
+PRIMITIVES = {"Tape.lose", "Tape.survives_errors", "Tape.resume", "_first_line"}
 """What catching an error is made of."""
 
 
@@ -69,7 +69,9 @@ def guarded_lines(code: CodeType) -> frozenset[int]:
     for each in ast.walk(node):
         if isinstance(each, ast.Try) and any(map(_loses, each.handlers)):
             body = each.body
-        elif isinstance(each, ast.With) and any("losing(" in ast.unparse(i) for i in each.items):
+        elif isinstance(each, ast.With) and any(
+            "survives_errors(" in ast.unparse(item) for item in each.items
+        ):
             body = each.body
         else:
             continue

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import torchrecorder as tr
-from torchrecorder.capture.probes.weights import WeightsFollowed, histogram
+from torchrecorder.capture.probes.weights import WeightProbe, histogram
 from torchrecorder.errors import InvalidArgument, UnknownFormat
 
 
@@ -118,7 +118,7 @@ def test_histograms_of_odd_tensors(numbers, count):
 def test_an_error_of_torchrecorder_does_not_stop_the_step():
     """The step goes on, and a warning says what is missing."""
     net = model()
-    plain, followed = copy.deepcopy(net), WeightsFollowed(net)
+    plain, followed = copy.deepcopy(net), WeightProbe(net)
     train(plain)
     followed._look = lambda *args, **kwargs: 1 / 0
     with pytest.warns(tr.NothingFound, match="could not be followed: ZeroDivisionError"), followed:

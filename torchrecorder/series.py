@@ -168,10 +168,10 @@ class Series:
             return
         from torchrecorder.capture.recorder import Recorder
 
-        from torchrecorder.capture.probes.weights import WeightsFollowed
+        from torchrecorder.capture.probes.weights import WeightProbe
 
         stats = True if self._scopes is None else tuple(self._scopes)
-        followed = WeightsFollowed(self._model, histograms=self._with_histograms)
+        followed = WeightProbe(self._model, histograms=self._with_histograms)
         with followed, Recorder(self._model, stats=stats, saved=False) as recorder:
             yield
         self._add(recorder.recording, number_, followed.weights)

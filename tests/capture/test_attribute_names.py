@@ -70,7 +70,7 @@ def test_they_are_named_by_their_place() -> None:
 
 def test_the_search_has_an_end(monkeypatch) -> None:
     """A model with many tensors in lists is not searched for each of them for ever."""
-    monkeypatch.setattr(attribute_names, "_MOST", 5)
+    monkeypatch.setattr(attribute_names, "_MAX_PLACES", 5)
     recording = torchrecorder.record(Loop(), torch.ones(3))
     assert constants(recording)[0] == ("cell.rates.up",)
     assert constants(recording)[3:] == [(), ("cell.plain",)]
@@ -150,7 +150,7 @@ def test_variables_of_a_script() -> None:
 def test_places_of_other_objects_count_in_the_search(monkeypatch) -> None:
     """A list of samples is not searched again for each of them; a plain variable is found, and
     models that were found before."""
-    monkeypatch.setattr(attribute_names, "_MOST", 20)
+    monkeypatch.setattr(attribute_names, "_MAX_PLACES", 20)
     held = {"net": nn.Linear(3, 3), "rows": [[number] for number in range(30)], "x": torch.ones(3)}
     line = "x + net.weight + batch['a'] + x + net.bias"
     recording = executed(line, **held, batch={"a": torch.ones(3)})

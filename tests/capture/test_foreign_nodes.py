@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 import torchrecorder
-from torchrecorder.capture.autograd.thread_nodes import LEAF, ForeignNodes
+from torchrecorder.capture.autograd.thread_nodes import LEAF, ThreadNodes
 from torchrecorder.capture.autograd.walk import AutogradWalk
 from torchrecorder.events import GradEdge
 from tests.notation import flow
@@ -61,7 +61,7 @@ def test_recorded_edges_lead_to_nodes(recorded: Any, parent: Any, same: bool) ->
     values = SimpleNamespace(peek={"weight": "v1"}.get)
     walk: Any = SimpleNamespace(
         values=values, leaves={"v1": "g1"}, passed={7: edge("g5", 1), 8: edge("g5")})
-    nodes = ForeignNodes(walk)
+    nodes = ThreadNodes(walk)
     nodes._numbers = {"g5": 5, "g6": 6, "g7": 8}  # type: ignore[dict-item]
     assert nodes._leads(recorded, parent) is same
 

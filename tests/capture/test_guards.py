@@ -32,7 +32,7 @@ RUN_THE_MODEL = {
 """Inside these the model runs: what it raises must pass through them. All they do is to call it,
 and what is guarded."""
 
-LEAVE_A_MODE = {"FlopsCounted.__exit__", "leave_dispatch_mode", "leave_function_mode"}
+LEAVE_A_MODE = {"FlopProbe.__exit__", "leave_dispatch_mode", "leave_function_mode"}
 """They take a mode off its stack, as leaving any mode of PyTorch does: nothing else may happen."""
 
 REPAIRED = "not seen while it ran: "
@@ -151,7 +151,7 @@ def test_every_callback_is_guarded(faults):
     assert faults.unguarded <= RUN_THE_MODEL | LEAVE_A_MODE
     assert faults.callbacks >= {
         "DispatchCalls.__torch_dispatch__",
-        "FlopsCounted.__torch_dispatch__",
+        "FlopProbe.__torch_dispatch__",
         "FunctionCalls.__torch_function__",
         "ModuleScopes._after",
         "ModuleScopes.before",

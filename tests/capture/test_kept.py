@@ -9,7 +9,7 @@ import torch
 
 import torchrecorder as tr
 from tests.capture.test_measured import mlp
-from torchrecorder.capture.tensors.argument_objects import NEAR, places_in
+from torchrecorder.capture.tensors.argument_objects import MAX_ATTRIBUTE_DEPTH, places_in
 from torchrecorder.errors import NotKept
 
 
@@ -80,5 +80,6 @@ def test_what_a_recording_in_a_variable_holds_gives_no_names():
     """It is not searched, which would take longer than the recording of some models."""
     first, held = tr.record(torch.nn.Linear(2, 2), torch.ones(1, 2)), torch.ones(2)
     vars(first)["held"] = held
-    found = places_in([("first", first), ("other", SimpleNamespace(held=held))], NEAR)
+    roots = [("first", first), ("other", SimpleNamespace(held=held))]
+    found = places_in(roots, MAX_ATTRIBUTE_DEPTH)
     assert [name for name, _ in found] == ["other.held"]

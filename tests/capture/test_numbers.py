@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from torchrecorder.capture.probes.statistics import chooses, numbers
-from torchrecorder.capture.probes.weights import BINS, WeightsFollowed, histogram
+from torchrecorder.capture.probes.weights import BINS, WeightProbe, histogram
 
 np = pytest.importorskip("numpy")
 
@@ -141,7 +141,7 @@ def test_weights_over_a_step(histograms: bool) -> None:
     model = Several()
     before = {name: each.detach().clone() for name, each in model.one.named_parameters()}
     optimizer = torch.optim.SGD(model.one.parameters(), lr=0.5)
-    with WeightsFollowed(model, histograms=histograms) as followed:
+    with WeightProbe(model, histograms=histograms) as followed:
         model.one(torch.tensor([[1.0, 2.0]])).sum().backward()
         other = nn.Parameter(torch.ones(1))
         other.grad = torch.ones(1)
@@ -167,12 +167,12 @@ def test_weights_over_a_step(histograms: bool) -> None:
 def test_weights_without_a_step() -> None:
     """The gradient is that at the end, and there is no change."""
     model = nn.Linear(2, 1, bias=False)
-    with WeightsFollowed(model) as followed:
+    with WeightProbe(model) as followed:
         model(torch.tensor([[3.0, 4.0]])).sum().backward()
     (weight,) = followed.weights.values()
     assert (weight.gradient, weight.update) == (5.0, None)
     assert weight.norm == pytest.approx(size(model.weight))
-    with WeightsFollowed(len) as nothing:
+    with WeightProbe(len) as nothing:
         pass
     assert nothing.weights == {}
 
@@ -187,7 +187,7 @@ def test_what_cannot_be_followed_is_a_warning(monkeypatch: Any) -> None:
         raise RuntimeError("no memory")
 
     with pytest.warns(UserWarning, match="could not be followed: RuntimeError: no memory"):
-        with WeightsFollowed(model):
+        with WeightProbe(model):
             model(torch.ones(1, 2)).sum().backward()
             monkeypatch.setattr(torch.linalg, "vector_norm", fail)
             optimizer.step()

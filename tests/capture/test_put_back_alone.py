@@ -16,7 +16,7 @@ from torchrecorder.capture.internals.access import (
     leave_dispatch_mode,
     leave_function_mode,
 )
-from torchrecorder.capture.state.force_eager import RunEagerly
+from torchrecorder.capture.state.force_eager import ForceEager
 from torchrecorder.capture.state.shared import RaisedRecursionLimit
 
 
@@ -85,7 +85,7 @@ def test_the_warning_of_global_hooks(own_hook):
     """Those of the recorder are no reason to warn; those of the user are."""
     import torch._dynamo  # noqa: F401
 
-    eager = RunEagerly()  # which lives on, as that of a recorder
+    eager = ForceEager()  # which lives on, as that of a recorder
     handle = nn.modules.module.register_module_forward_hook(lambda *args: None)
     if not own_hook:
         handle.remove()
@@ -103,7 +103,7 @@ def test_the_warning_of_global_hooks(own_hook):
 def test_without_the_compiler(monkeypatch):
     """It waits for its import, and waits no longer at its end."""
     monkeypatch.delitem(sys.modules, "torch._dynamo", raising=False)
-    with RunEagerly() as waiting:
+    with ForceEager() as waiting:
         assert sys.meta_path[0] is waiting
         assert waiting.find_spec("json", None) is None and sys.meta_path[0] is waiting
     assert waiting not in sys.meta_path
@@ -114,6 +114,6 @@ def test_without_a_compiler_there_is_nothing_to_wait_for(monkeypatch):
     lost = []
     monkeypatch.delitem(sys.modules, "torch._dynamo", raising=False)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with RunEagerly(lambda *fact: lost.append(fact)) as waiting:
+    with ForceEager(lambda *fact: lost.append(fact)) as waiting:
         assert waiting.find_spec("torch._dynamo", None) is None
     assert lost == []

@@ -11,7 +11,7 @@ import torch
 import torchrecorder as tr
 from torchrecorder.capture.state.shared import RaisedRecursionLimit
 from torchrecorder.capture.tape import Tape
-from torchrecorder.capture.autograd.thread_nodes import ThreadsStarted
+from torchrecorder.capture.autograd.thread_nodes import ThreadStartHook
 
 
 @pytest.mark.filterwarnings("ignore:.*ran eagerly")
@@ -52,7 +52,7 @@ def test_recursion_limit_and_profile_function():
     before = sys.getrecursionlimit(), threading.getprofile()
     heard = []
     shared = [
-        (RaisedRecursionLimit(), ThreadsStarted(Tape(), lambda: heard.append(1))) for _ in range(3)
+        (RaisedRecursionLimit(), ThreadStartHook(Tape(), lambda: heard.append(1))) for _ in range(3)
     ]
 
     def enter(number):

@@ -12,7 +12,7 @@ from torch import Tensor
 import torchrecorder
 from torchrecorder.capture.scope import Observer
 from torchrecorder.capture.probes import device, probes
-from torchrecorder.capture.probes.device import DeviceWatched
+from torchrecorder.capture.probes.device import DeviceProbe
 from torchrecorder.capture.tape import Tape
 from torchrecorder.events import BYTES_PEAK, SECONDS_ON_DEVICE, Measured
 
@@ -86,7 +86,7 @@ def test_seconds_on_a_device(cuda: Cuda) -> None:
     """Between the events around an op or a node on its device; of all runs of a node, none while a
     graph is made, nor for results and gradients that are elsewhere."""
     tape = Tape()
-    watched: Any = DeviceWatched(tape)
+    watched: Any = DeviceProbe(tape)
 
     def op(name: str, made: Tensor | None) -> None:
         watched.op_begins(name)
@@ -131,7 +131,7 @@ def test_peaks_on_a_device(cuda: Cuda) -> None:
     open."""
     cuda.current = cuda.peak = 100
     tape = Tape()
-    watched: Any = DeviceWatched(tape)
+    watched: Any = DeviceProbe(tape)
 
     def op(name: str, current: int, peak: int, device: int = 3) -> None:
         watched.op_begins(name)
@@ -162,7 +162,7 @@ def test_a_device_that_the_run_does_not_use(cuda: Cuda) -> None:
     """Is not asked for the peaks of operations on a CPU."""
     cuda.current = cuda.peak = 100
     tape = Tape()
-    watched: Any = DeviceWatched(tape)
+    watched: Any = DeviceProbe(tape)
     watched.op_begins("o1")
     watched.op_ended("o1")
     watched.op_made("o1", "relu", [("v1", torch.ones(1))])
@@ -176,7 +176,7 @@ def test_a_device_that_is_first_used_during_the_run(monkeypatch: pytest.MonkeyPa
     """Is watched from then on; if none is, no call is left behind."""
     waiting = list(torch.cuda._queued_calls)
     begun: list[Tape] = []
-    monkeypatch.setattr(probes, "DeviceWatched", lambda tape: begun.append(tape) or Observer())
+    monkeypatch.setattr(probes, "DeviceProbe", lambda tape: begun.append(tape) or Observer())
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
     with torchrecorder.Recorder():
         torch.ones(1).exp()

@@ -12,8 +12,8 @@ import torch
 
 import torchrecorder
 from torchrecorder.capture.probes import flops, memory, probes, profiled
-from torchrecorder.capture.probes.memory import MemoryWatched
-from torchrecorder.capture.probes.probes import Extras, Started
+from torchrecorder.capture.probes.memory import MemoryProbe
+from torchrecorder.capture.probes.probes import Probes, Started
 from torchrecorder.capture.tape import Tape
 from torchrecorder.events import BYTES_PEAK, Allocation, Measured
 from torchrecorder.graph.median_runs import COUNTING
@@ -36,7 +36,7 @@ def scope(name: str) -> Any:
 
 def test_nothing_is_measured_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each instrument is started if it is asked for; that of the device if one is used."""
-    assert not any(vars(Extras()).values())
+    assert not any(vars(Probes()).values())
 
     def started(**chosen: Any) -> tuple[list[str], list[str]]:
         tape, inside = Tape(), Tape()
@@ -44,19 +44,19 @@ def test_nothing_is_measured_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
         backward: Any = SimpleNamespace(autograd=SimpleNamespace(values=values))
         running: Any = None
         with contextlib.ExitStack() as stack:
-            Extras(**chosen).start(Started(), tape, backward, running, stack)
+            Probes(**chosen).start(Started(), tape, backward, running, stack)
         assert not inside.events
         return [type(each).__name__ for each in tape.observers], tape.notes
 
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
     assert started() == ([], [])
-    assert started(stats=True) == (["StatisticsTaken"], [])
-    assert started(keep=["a"]) == (["TensorsKept"], [])
-    assert started(replay=True) == (["NodesKept"], [])
-    assert started(memory=True) == (["MemoryWatched"], [])
+    assert started(stats=True) == (["StatisticsProbe"], [])
+    assert started(keep=["a"]) == (["TensorKeeper"], [])
+    assert started(replay=True) == (["ReplayProbe"], [])
+    assert started(memory=True) == (["MemoryProbe"], [])
     assert started(flops=True) == ([], [COUNTING])
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
-    monkeypatch.setattr(probes, "DeviceWatched", lambda tape: "device")
+    monkeypatch.setattr(probes, "DeviceProbe", lambda tape: "device")
     assert started()[0] == ["str"]
 
 
@@ -70,7 +70,7 @@ def test_operations_are_counted() -> None:
 
 def test_operators_that_are_only_traced_are_noted_once() -> None:
     """However many there are; they run."""
-    counting: Any = object.__new__(flops.FlopsCounted)
+    counting: Any = object.__new__(flops.FlopProbe)
     counting.tape = Tape()
     for number in range(2):
         ran = counting.run_operator(lambda *given, **named: (given, named), (number,), {"a": 1})
@@ -90,7 +90,7 @@ def watched() -> Iterator[Any]:
     backward: Any = SimpleNamespace(
         autograd=SimpleNamespace(values=values), current=lambda: None, last_started=lambda: None
     )
-    yield MemoryWatched(Tape(), backward)
+    yield MemoryProbe(Tape(), backward)
 
 
 @pytest.mark.parametrize(("shows", "ignores", "seen"), [
@@ -175,7 +175,7 @@ def test_ranges_of_a_profiler(ranges: list[str]) -> None:
     def call(name: str, path: str) -> Any:
         return SimpleNamespace(scope=name, event=SimpleNamespace(path=path, name="Net"))
 
-    made: Any = profiled.Ranges()
+    made: Any = profiled.ProfilerRanges()
     made.scope_entered(call("s0", ""))
     made.scope_entered(call("s1", "fc"))
     made.op_begins("o0")

@@ -22,7 +22,7 @@ def watching(**backward: Any) -> Any:
     found = {"current": None, "last_started": None, **backward}
     answers = {name: (lambda answer=answer: answer) for name, answer in found.items()}
     runs: Any = SimpleNamespace(autograd=SimpleNamespace(values=values), **answers)
-    return memory.MemoryWatched(Tape(), runs)
+    return memory.MemoryProbe(Tape(), runs)
 
 
 @pytest.mark.parametrize(("current", "last", "node"), [
@@ -136,7 +136,7 @@ def test_memory_that_is_released_is_let_go() -> None:
 
 def test_other_higher_order_operators_run_as_they_are() -> None:
     """Only of a condition one branch is chosen."""
-    counting: Any = object.__new__(flops.FlopsCounted)
+    counting: Any = object.__new__(flops.FlopProbe)
     given = torch.ones(1), 2
     assert counting._run_inside(lambda *args, **kwargs: (args, kwargs), given, {"a": 1}) == (
         given, {"a": 1}
@@ -164,7 +164,7 @@ def test_the_node_whose_operations_are_counted(
     current: Any, last: Any, node: str, monkeypatch: Any
 ) -> None:
     """In backward; else the op, the call, or the run as a whole."""
-    counting: Any = object.__new__(flops.FlopsCounted)
+    counting: Any = object.__new__(flops.FlopProbe)
     counting.tape = Tape()
     counting.backward = SimpleNamespace(current=lambda: current, last_started=lambda: last)
 

@@ -16,7 +16,7 @@ from torchrecorder.capture.internals.table import SAVED_TENSORS
 from torchrecorder.capture.probes import communications, retained_tensors, statistics
 from torchrecorder.capture.probes import weights
 from torchrecorder.capture.probes.communications import _Pending
-from torchrecorder.capture.probes.probes import Extras
+from torchrecorder.capture.probes.probes import Probes
 from torchrecorder.capture.probes.profiled import PROFILER
 from torchrecorder.capture.tape import Tape
 from torchrecorder.errors import NotKept
@@ -248,7 +248,7 @@ def test_a_work_is_kept_until_python_has_it() -> None:
 
 def test_nodes_that_did_not_run() -> None:
     """Have no gradients to run on."""
-    kept = retained_tensors.NodesKept()
+    kept = retained_tensors.ReplayProbe()
     kept.node_begins("g1", 0, (None, torch.ones(1)))  # type: ignore[arg-type]
     assert [item is None for item in kept.given("g1")] == [True, False]  # type: ignore[arg-type]
     with pytest.raises(NotKept, match="'g9' did not run .*1 did"):
@@ -283,10 +283,10 @@ def test_patterns_that_match_nothing() -> None:
     """Are told of, of either option."""
     for option in ("stats", "keep"):
         with pytest.warns(Warning, match=option):
-            Extras(**{option: ["nothing"]}).warn_unmatched([])
+            Probes(**{option: ["nothing"]}).warn_unmatched([])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        Extras(stats=True, keep=True).warn_unmatched([])
+        Probes(stats=True, keep=True).warn_unmatched([])
 
 
 def test_weights_without_data() -> None:
@@ -295,7 +295,7 @@ def test_weights_without_data() -> None:
     model.weight.grad = torch.ones(2, 2, device="meta")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with weights.WeightsFollowed(model, histograms=True) as followed:
+        with weights.WeightProbe(model, histograms=True) as followed:
             pass
     assert followed.weights["weight"] == weights.Weight() and not followed._parameters
 
@@ -328,7 +328,7 @@ def test_numbers_that_cannot_be_computed_are_lost(monkeypatch: Any) -> None:
 
     monkeypatch.setattr(statistics, "numbers", fails)
     tape: Any = Tape()
-    taken = statistics.StatisticsTaken(tape, None, None, True)  # type: ignore[arg-type]
+    taken = statistics.StatisticsProbe(tape, None, None, True)  # type: ignore[arg-type]
     taken._take("v0", 0, -1, torch.ones(1))
     assert tape.lost == 1 and not any(isinstance(each, Statistics) for each in tape.events)
 
@@ -340,7 +340,7 @@ def test_histograms_of_sparse_weights() -> None:
 
 def test_an_accumulation_does_not_add_again() -> None:
     """Run again, it gives what it was given."""
-    weight, kept = torch.ones(2, requires_grad=True), retained_tensors.NodesKept()
+    weight, kept = torch.ones(2, requires_grad=True), retained_tensors.ReplayProbe()
     node = (weight * 1).grad_fn.next_functions[0][0]  # type: ignore[union-attr]
     kept.node_met("g0", node)  # type: ignore[arg-type]
     given = (torch.ones(2),)

@@ -88,7 +88,7 @@ def test_memory_in_use_when_a_call_begins_on_a_device(monkeypatch: pytest.Monkey
     )
     monkeypatch.setattr(device, "torch", SimpleNamespace(cuda=cuda))
     tape = Tape()
-    watched = device.DeviceWatched(tape)
+    watched = device.DeviceProbe(tape)
     watched.used = True
     tape.stack = [SimpleNamespace(scope="s0")]  # type: ignore[list-item]
     watched.scope_entered(tape.stack[0])
@@ -182,7 +182,7 @@ def test_numbers_of_a_result(choice: Any, paths: list[str], taken: bool) -> None
     """Belong to the value as it was made: to no run of a node, and to none of its outputs."""
     running: Any = SimpleNamespace(paths=lambda scope: paths)
     tape: Any = Tape()
-    made = statistics.StatisticsTaken(tape, running, Storages(), choice)
+    made = statistics.StatisticsProbe(tape, running, Storages(), choice)
     made.op_made("o1", "mul", [("v1", torch.ones(2)), ("v2", torch.ones(3))])  # type: ignore
     found = written(tape, Statistics)
     assert [each[:4] for each in found] == [("v1", 0, -1, 2), ("v2", 0, -1, 3)] * taken
@@ -204,7 +204,7 @@ def test_weights_of_others_are_not_followed() -> None:
     optimizer = torch.optim.SGD([model.weight, other], lr=0.5)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with weights.WeightsFollowed(model) as followed:
+        with weights.WeightProbe(model) as followed:
             (model.weight * other).sum().backward()
             optimizer.step()
     assert list(followed.weights) == ["weight"]
@@ -217,7 +217,7 @@ def keeping(choice: Any) -> Any:
         values=SimpleNamespace(storages=Storages()),
         edge_behind=lambda tensor: GradEdge("g1", 0),  # type: ignore[arg-type]
     )
-    return retained_tensors.TensorsKept(Tape(), autograd, choice)
+    return retained_tensors.TensorKeeper(Tape(), autograd, choice)
 
 
 @pytest.mark.parametrize(("parent", "path", "kept"), [
@@ -257,7 +257,7 @@ class Refused(torch.autograd.Function):
 
 def test_an_error_of_a_node_that_runs_again_is_its_own() -> None:
     """It is not said that anything was freed."""
-    kept = retained_tensors.NodesKept()
+    kept = retained_tensors.ReplayProbe()
     result = Refused.apply(torch.ones(1, requires_grad=True))
     node = result.grad_fn
     kept.node_met("g1", node)  # type: ignore[arg-type]
@@ -271,7 +271,7 @@ def test_an_error_of_a_node_that_runs_again_is_its_own() -> None:
 
 def test_operations_of_kernels_without_named_arguments() -> None:
     """PyTorch may give none; a formula that cannot be used is lost, and the result is there."""
-    made: Any = object.__new__(flops.FlopsCounted)
+    made: Any = object.__new__(flops.FlopProbe)
     made.tape = Tape()
     made._way_to_run = lambda func, args: (None, flops._AS_IT_IS)
     assert made.__torch_dispatch__(torch.ops.aten.neg.default, (), (torch.ones(1),)).item() == -1
@@ -280,7 +280,7 @@ def test_operations_of_kernels_without_named_arguments() -> None:
 def test_operators_that_cannot_be_looked_up_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are lost, and not counted."""
     monkeypatch.setattr(Tape, "strict", False)
-    made: Any = object.__new__(flops.FlopsCounted)
+    made: Any = object.__new__(flops.FlopProbe)
     made.tape = Tape()
 
     def fails(func: Any, args: Any) -> None:
@@ -294,7 +294,7 @@ def test_operators_that_cannot_be_looked_up_run(monkeypatch: pytest.MonkeyPatch)
 def test_operations_that_cannot_be_counted_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is raised in the program."""
     monkeypatch.setattr(Tape, "strict", False)
-    made: Any = object.__new__(flops.FlopsCounted)
+    made: Any = object.__new__(flops.FlopProbe)
     made.tape = Tape()
     made._count(None, (), {}, torch.ones(1))
     assert made.tape.lost == 1 and not written(made.tape, Measured)

@@ -16,7 +16,7 @@ from typing import Any
 from torch import Tensor
 from torch.nn import Module
 
-from torchrecorder.capture.autograd.thread_nodes import ThreadsStarted
+from torchrecorder.capture.autograd.thread_nodes import ThreadStartHook
 from torchrecorder.capture.autograd.walk import AutogradWalk
 from torchrecorder.capture.hooks.backward import BackwardRuns
 from torchrecorder.capture.hooks.custom_functions import AppliedFunctions
@@ -30,27 +30,27 @@ from torchrecorder.capture.hooks.source import Sources
 from torchrecorder.capture.internals.access import SEES_SAVED_TENSORS
 from torchrecorder.capture.modes.fast_paths import FastPaths
 from torchrecorder.capture.modes.function_mode import Calls, FunctionCalls
-from torchrecorder.capture.modes.higher_order import CompiledOps
-from torchrecorder.capture.module_registry import Catalog
-from torchrecorder.capture.probes.probes import Extras, Started
+from torchrecorder.capture.modes.higher_order import HigherOrderOps
+from torchrecorder.capture.module_registry import ModuleRegistry
+from torchrecorder.capture.probes.probes import Probes, Started
 from torchrecorder.capture.probes.saved import SavedTensors
 from torchrecorder.capture.running import Running
-from torchrecorder.capture.state.force_eager import RunEagerly
+from torchrecorder.capture.state.force_eager import ForceEager
 from torchrecorder.capture.state.shared import RaisedRecursionLimit
 from torchrecorder.capture.tape import Tape, home_of
 from torchrecorder.capture.tensors.describe import node_behind
 from torchrecorder.capture.tensors.entries import Entry
-from torchrecorder.capture.tensors.tensor_table import Values
+from torchrecorder.capture.tensors.tensor_table import TensorTable
 from torchrecorder.events import OpId, ValueId
 
 
-class SharedValues(Values):
+class SharedValues(TensorTable):
     """The value of each living tensor of all recorded threads; *main* is that of the first."""
 
-    def __init__(self, tape: Tape, main: Values | None = None) -> None:
+    def __init__(self, tape: Tape, main: TensorTable | None = None) -> None:
         super().__init__(tape, main)
         shared = main if isinstance(main, SharedValues) else None
-        self.family: dict[int, Values] = {} if shared is None else shared.family
+        self.family: dict[int, TensorTable] = {} if shared is None else shared.family
         self.family[tape.number] = self
         self.lock: AbstractContextManager[Any] = threading.RLock() if not shared else shared.lock
 
@@ -82,9 +82,9 @@ class Instruments:
     def __init__(
         self,
         tape: Tape,
-        extras: Extras,
-        values: Values,
-        catalog: Callable[[Tape, Values], Catalog],
+        extras: Probes,
+        values: TensorTable,
+        catalog: Callable[[Tape, TensorTable], ModuleRegistry],
     ) -> None:
         self.tape = tape
         self.extras = extras
@@ -113,7 +113,7 @@ class Instruments:
             self.regions.calls,
             tape.task,
             RaisedRecursionLimit(),
-            RunEagerly(tape.lose, self.regions.sources.expect_compiled),
+            ForceEager(tape.lose, self.regions.sources.expect_compiled),
             self.functions,
             KernelLaunches(self.functions),
             GradientHooks(self.functions, self.backward, self.regions.sources),
@@ -121,14 +121,14 @@ class Instruments:
             self.modules,
             steps,
             Registrations(self.regions, self.values),
-            CompiledOps(self.functions, self.modules, steps),
-            ThreadsStarted(tape, self.autograd.expect_foreign_nodes),
+            HigherOrderOps(self.functions, self.modules, steps),
+            ThreadStartHook(tape, self.autograd.expect_foreign_nodes),
         )
         with contextlib.ExitStack() as stack:
-            with tape.losing("extras"):
+            with tape.survives_errors("extras"):
                 self.extras.start(self.started, tape, self.backward, self.running, stack)
             for instrument in instruments:
-                with tape.losing(type(instrument).__name__):
+                with tape.survives_errors(type(instrument).__name__):
                     stack.enter_context(instrument)
             self.applied.try_out(self.regions.sources.custom_functions)
             self._exit = stack.pop_all()
@@ -149,7 +149,7 @@ class Instruments:
             *(observer.finish for observer in self.tape.observers),
         ]
         for step in steps:
-            with self.tape.losing("end"):
+            with self.tape.survives_errors("end"):
                 step()
         self.tape.notes.extend(self.regions.sources.eager.notes())
 
@@ -161,18 +161,18 @@ class Instruments:
 
 
 def of_model(
-    tape: Tape, extras: Extras, model: Module | None, name: str, *, shared: bool
+    tape: Tape, extras: Probes, model: Module | None, name: str, *, shared: bool
 ) -> Instruments:
     """The instruments of the thread in which a recorder is entered."""
-    values = SharedValues(tape) if shared else Values(tape)
-    catalog = functools.partial(Catalog, root=model, name=name)
+    values = SharedValues(tape) if shared else TensorTable(tape)
+    catalog = functools.partial(ModuleRegistry, root=model, name=name)
     return Instruments(tape, extras, values, catalog)
 
 
 def of_thread(tape: Tape, main: Instruments) -> Instruments:
     """The instruments of another thread, which write to *tape* and share the tables of *main*."""
     shared = main.extras
-    extras = Extras(stats=shared.stats, flops=shared.flops, saved=shared.saved)
+    extras = Probes(stats=shared.stats, flops=shared.flops, saved=shared.saved)
     made = Instruments(tape, extras, SharedValues(tape, main.values), main.catalog.shared)
     walk, known = made.autograd, main.autograd
     walk.leaves, walk.made, walk.owners = known.leaves, known.made, known.owners

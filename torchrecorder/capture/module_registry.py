@@ -1,4 +1,4 @@
-"""Catalog: the modules of a run, with their names, parameters and buffers."""
+"""ModuleRegistry: the modules of a run, with their names, parameters and buffers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.argument_objects import ObjectPlaces
 from torchrecorder.capture.tensors.describe import innermost
 from torchrecorder.capture.tensors.entries import Entry
-from torchrecorder.capture.tensors.tensor_table import Values
+from torchrecorder.capture.tensors.tensor_table import TensorTable
 from torchrecorder.events import ModuleId, Role, ScopeKind, Slot, ValueId, made
 from torchrecorder.graph import nodes
 
@@ -46,7 +46,7 @@ class ClassFacts(NamedTuple):
 
 
 @dataclass(eq=False, slots=True)
-class CatalogEntry:
+class RegisteredModule:
     """A module: its id, names, number of calls, and whether it is part of the recorded model."""
 
     given: bool
@@ -67,19 +67,19 @@ class CatalogEntry:
         return calls - 1
 
 
-class Catalog:
+class ModuleRegistry:
     """All modules of the model *root*, and other modules that were called.
 
     Attributes:
         places: The origins of modules of the outermost call, which give names to others.
     """
 
-    def __init__(self, tape: Tape, values: Values, root: Module | None, name: str) -> None:
+    def __init__(self, tape: Tape, values: TensorTable, root: Module | None, name: str) -> None:
         self.tape = tape
         self.values = values
         self.name = name
-        self.entries: dict[int, CatalogEntry] = {}
-        self.numbers: dict[ModuleId, CatalogEntry] = {}
+        self.entries: dict[int, RegisteredModule] = {}
+        self.numbers: dict[ModuleId, RegisteredModule] = {}
         self._classes: dict[type[Module], ClassFacts] = {}
         self._shapeless: dict[int, ValueId] = {}  # lazy parameters before their initialization
         self._held: dict[int, tuple[Entry, ValueId]] = {}  # first values of parameters and buffers
@@ -88,15 +88,15 @@ class Catalog:
         self.places = ObjectPlaces([])
         self._begun = False
         if root is not None:
-            with tape.losing("names of modules"):
+            with tape.survives_errors("names of modules"):
                 self._enter_all(root)
                 self._describe()
                 self._roots.update(name for name, _ in root._modules.items())
         self._begun = True
 
-    def shared(self, tape: Tape, values: Values) -> Catalog:
+    def shared(self, tape: Tape, values: TensorTable) -> ModuleRegistry:
         """A catalog of the same modules, for another thread."""
-        catalog = Catalog(tape, values, None, self.name)
+        catalog = ModuleRegistry(tape, values, None, self.name)
         catalog.entries, catalog.numbers = self.entries, self.numbers
         catalog._roots, catalog._held = self._roots, self._held
         return catalog
@@ -130,20 +130,20 @@ class Catalog:
                 elif len(known[1]) < _MOST_NAMES and full not in known[1]:
                     named[id(tensor)] = named[id(tensor)][0], known[0], (*known[1], full)
 
-    def _new(self, module: Module) -> CatalogEntry:
+    def _new(self, module: Module) -> RegisteredModule:
         cls = type(module)
         facts = self._classes.get(cls)
         if facts is None:
             facts = self._classes[cls] = _of_class(cls)
         number = self.tape.next_module()
-        entry = CatalogEntry(not self._begun, weakref.ref(module), number, *facts)
+        entry = RegisteredModule(not self._begun, weakref.ref(module), number, *facts)
         self.entries[id(module)] = entry
         self.numbers[entry.module] = entry
         return entry
 
     def find(
         self, module: Module, name: Callable[[], tuple[Module, str] | None] = no_name
-    ) -> CatalogEntry:
+    ) -> RegisteredModule:
         """The entry of *module*, added if it is new; then *name* finds what the program calls it,
         or a model with it inside."""
         entry = self._known(module)
@@ -174,7 +174,7 @@ class Catalog:
         entry = self._known(module)
         return entry is not None and entry.given
 
-    def _known(self, module: Module) -> CatalogEntry | None:
+    def _known(self, module: Module) -> RegisteredModule | None:
         entry = self.entries.get(id(module))
         return entry if entry is not None and entry.ref() is module else None
 
@@ -199,7 +199,9 @@ class Catalog:
         self.numbers.clear()
         self._held.clear()
 
-    def path(self, entry: CatalogEntry, parent: str, around: ModuleId | None) -> tuple[str, str]:
+    def path(
+        self, entry: RegisteredModule, parent: str, around: ModuleId | None
+    ) -> tuple[str, str]:
         """Dotted path and short name of a module called from the module *around* at *parent*."""
         if not entry.names:
             return "", entry.cls
@@ -242,7 +244,7 @@ class Catalog:
                 self._state(entry, module)
         self._describe()
 
-    def _state(self, entry: CatalogEntry, module: Module) -> None:
+    def _state(self, entry: RegisteredModule, module: Module) -> None:
         slots = {role: self._slots(held, role) for role, held in _holdings(module)}
         detail = plain_detail(module)
         row = nodes.Module(
@@ -306,7 +308,7 @@ class Catalog:
         entry, value = self._held.get(id(tensor), (None, None))
         return value if entry is not None and entry is self.values.entries.get(id(tensor)) else None
 
-    def _take_new(self, entry: CatalogEntry, module: Module, *only: Role) -> None:
+    def _take_new(self, entry: RegisteredModule, module: Module, *only: Role) -> None:
         """Name the parameters and buffers that *module* was given since it was recorded, such as
         an average that is computed anew in each call; *only* those of some roles, if given."""
         values = self.values

@@ -23,7 +23,7 @@ from torchrecorder.capture.internals.access import (
 )
 from torchrecorder.capture.internals.processes import gathers_weights, local_part
 from torchrecorder.capture.probes.device import in_use
-from torchrecorder.capture.probes.probes import Compiled, Extras
+from torchrecorder.capture.probes.probes import Compiled, Probes
 from torchrecorder.capture.probes.statistics import Choice
 from torchrecorder.capture.recorder import Recorder
 from torchrecorder.capture.state.restore import restored
@@ -223,9 +223,9 @@ def record(
             )
     once = _Once(model, positional, named, name, autograd, backward, fake, threads)
     with uncollected():
-        timed = [once.run(Extras(), restore=True) for _ in range(before + repeat * (repeat > 1))]
+        timed = [once.run(Probes(), restore=True) for _ in range(before + repeat * (repeat > 1))]
         kept = backward if saved is None else saved
-        extras = Extras(stats, keep, flops, replay, kept, compiled, memory=memory)
+        extras = Probes(stats, keep, flops, replay, kept, compiled, memory=memory)
         extras = replace(extras, profiler=_profiler()) if profile else extras
         recording = once.run(extras, restore=restore)
     if exported is not None:
@@ -270,7 +270,7 @@ class _Once:
     fake: bool
     threads: bool
 
-    def run(self, extras: Extras, *, restore: bool) -> Recording:
+    def run(self, extras: Probes, *, restore: bool) -> Recording:
         """Run the model under a recorder."""
         recorder = Recorder(self.model, name=self.name, threads=self.threads, **vars(extras))
         positional, named = self.args, self.kwargs

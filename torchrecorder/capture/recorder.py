@@ -25,7 +25,7 @@ from torchrecorder.capture.internals.access import DisableTorchFunction, compile
 from torchrecorder.capture.internals.compiler import tracks_kernels
 from torchrecorder.capture.internals.module_calls import has_own_call, runs_hooks
 from torchrecorder.capture.live import Live
-from torchrecorder.capture.probes.probes import INDUCTOR, Compiled, Extras
+from torchrecorder.capture.probes.probes import INDUCTOR, Compiled, Probes
 from torchrecorder.capture.probes.profiled import is_done, slices_of
 from torchrecorder.capture.probes.statistics import Choice
 from torchrecorder.capture.running import Running
@@ -125,7 +125,7 @@ class Recorder:
         check_one("threads", threads, FLAG)
         self._model = model
         self._with_threads = threads
-        self._extras = Extras(stats, keep, flops, replay, saved, compiled, profiler, memory)
+        self._extras = Probes(stats, keep, flops, replay, saved, compiled, profiler, memory)
         if compiled and model is None:
             raise InvalidArgument("compiled=True needs the model: Recorder(model, compiled=True)")
         if compiled == INDUCTOR and not tracks_kernels():
@@ -169,7 +169,7 @@ class Recorder:
         self._used = True
         with DisableTorchFunction():  # other function modes must not see calls of the recorder
             self._set_up()
-        with self._tape.losing("names"):
+        with self._tape.survives_errors("names"):
             self._instruments.modules.names.enter(get_frame(1))
         return self
 
@@ -188,7 +188,7 @@ class Recorder:
         with contextlib.ExitStack() as stack:
             stack.enter_context(self._instruments)
             if self._with_threads:
-                with tape.losing("threads"):
+                with tape.survives_errors("threads"):
                     stack.enter_context(RecordedThreads(self._instruments))
             self._exit = stack.pop_all()
         tape.resume()
@@ -204,7 +204,7 @@ class Recorder:
             raise RecorderInUse(f"the with block of this recorder {state}")
         self._tape.pause()
         self._tape.ignores_calls = True  # PyTorch runs hooks that existed when a module was called
-        with self._tape.losing("end"):
+        with self._tape.survives_errors("end"):
             assert self._exit is not None
             self._exit.close()
         if self._second is not None and error is None:
@@ -222,7 +222,7 @@ class Recorder:
         self._kept = self._instruments.started.kept()
         rank, sent = None, self._instruments.started.sent
         if sent is not None:
-            with tape.losing("end"):
+            with tape.survives_errors("end"):
                 rank = sent.rank()
         self._running = None
         tape.write(
@@ -244,7 +244,7 @@ class Recorder:
         self._instruments.clear()
         del self._tape, self._instruments, self._exit, self._second
         if error is not None:
-            with tape.losing("end"):
+            with tape.survives_errors("end"):
                 explain_cause(error, self._built(self._events))
         if error is None:
             self._extras.warn_unmatched(self._events)
@@ -332,7 +332,7 @@ class Recorder:
         if not is_done(self._extras.profiler):
             warn("the profiler is still running: read the recording after the profiler's block")
             return recording
-        slices, self._extras = slices_of(self._extras.profiler), Extras()
+        slices, self._extras = slices_of(self._extras.profiler), Probes()
         return profiled(recording, slices)
 
 

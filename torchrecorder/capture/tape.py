@@ -307,7 +307,7 @@ class Tape:
         return event
 
     @contextlib.contextmanager
-    def losing(self, instrument: str) -> Iterator[None]:
+    def survives_errors(self, instrument: str) -> Iterator[None]:
         """A context in which an instrument may fail; see `lose`."""
         try:
             yield

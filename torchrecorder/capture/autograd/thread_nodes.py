@@ -1,4 +1,4 @@
-"""ForeignNodes: distinguish grad nodes of several threads, whose numbers each start at 0.
+"""ThreadNodes: distinguish grad nodes of several threads, whose numbers each start at 0.
 
 In one thread a node is identified by its number. Once the program starts a thread, or a node shows
 that another thread is active, two nodes may have the same number. From then on, a new node belongs
@@ -25,7 +25,7 @@ from torchrecorder.capture.state.shared import Shared
 from torchrecorder.capture.tape import Tape, home_of
 from torchrecorder.capture.tensors.describe import node_behind, version_of
 from torchrecorder.capture.tensors.entries import Entry
-from torchrecorder.capture.tensors.tensor_table import Values
+from torchrecorder.capture.tensors.tensor_table import TensorTable
 from torchrecorder.events import GradEdge, GradId, OpId, ScopeId, ValueId
 from torchrecorder.graph.nodes import GradNode
 
@@ -35,14 +35,14 @@ LEAF = 2**64 - 1
 """The sequence number that autograd reports for an accumulation node."""
 
 
-class ThreadsStarted:
+class ThreadStartHook:
     """A context in which a function is called when the program starts a thread."""
 
     def __init__(self, tape: Tape, tell: Callable[[], None]) -> None:
         self.tape = tape
         self.tell = tell
 
-    def __enter__(self) -> ThreadsStarted:
+    def __enter__(self) -> ThreadStartHook:
         _started.add(self)
         return self
 
@@ -58,7 +58,7 @@ def _profile_function() -> Iterator[None]:
 
     def hear(frame: Any, event: str, argument: Any) -> None:
         for item in _started.users:
-            with item.tape.losing("threads"):
+            with item.tape.survives_errors("threads"):
                 item.tell()
         sys.setprofile(before)
         if before is not None:
@@ -72,14 +72,14 @@ def _profile_function() -> Iterator[None]:
             threading.setprofile(before)
 
 
-_started: Shared[ThreadsStarted] = Shared(_profile_function)
+_started: Shared[ThreadStartHook] = Shared(_profile_function)
 
 
 class Walk(Protocol):
     """The part of `AutogradWalk` that its helpers use; it is explained there."""
 
     tape: Tape
-    values: Values
+    values: TensorTable
     known: dict[int, GradId]
     leaves: dict[ValueId, GradId]
     passed: dict[int, GradEdge]
@@ -99,7 +99,7 @@ class Walk(Protocol):
     def following(self, parents: Any) -> tuple[GradEdge | None, ...] | None: ...
 
 
-class ForeignNodes:
+class ThreadNodes:
     """Keys of grad nodes: their numbers for nodes of this thread, negative for foreign nodes."""
 
     def __init__(self, walk: Walk) -> None:

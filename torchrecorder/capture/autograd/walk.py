@@ -21,11 +21,11 @@ from torch.autograd.graph import get_gradient_edge
 
 from torchrecorder.capture.autograd.hidden_ops import HiddenOps
 from torchrecorder.capture.autograd.node_facts import name_of
-from torchrecorder.capture.autograd.thread_nodes import LEAF, ForeignNodes, number_of
+from torchrecorder.capture.autograd.thread_nodes import LEAF, ThreadNodes, number_of
 from torchrecorder.capture.internals.access import current_node, next_node_number
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.describe import is_leaf, node_behind
-from torchrecorder.capture.tensors.tensor_table import Values
+from torchrecorder.capture.tensors.tensor_table import TensorTable
 from torchrecorder.events import GradEdge, GradId, OpId, ScopeId, ValueId, made
 from torchrecorder.graph.nodes import GradNode
 
@@ -36,7 +36,7 @@ _Parents = tuple[tuple[Any, int], ...]
 class AutogradWalk:
     """The known grad nodes, and the value of each of their outputs."""
 
-    def __init__(self, tape: Tape, values: Values) -> None:
+    def __init__(self, tape: Tape, values: TensorTable) -> None:
         self.tape = tape
         self.values = values
         self.known: dict[int, GradId] = {}
@@ -51,7 +51,7 @@ class AutogradWalk:
         self.starts: list[int] = []
         self.spans: list[tuple[int, OpId, ScopeId | None]] = []
         self.node_recorded: Callable[[GradId, Any], None] = lambda grad, node: None
-        self.foreign_nodes = ForeignNodes(self)
+        self.foreign_nodes = ThreadNodes(self)
         self.hidden = HiddenOps(self)
         self.key: Callable[[Any], int] = number_of
         self.meet: Callable[[Any], None] = self.foreign_nodes.look

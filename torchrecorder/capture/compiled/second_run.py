@@ -87,7 +87,7 @@ class SecondRun:
             tape.notes.append(f"the compiler made no graph of {len(self._calls)} calls")
         scopes = {call.scope for call in self._calls}
         self._calls.clear()
-        with tape.losing("compiler"):
+        with tape.survives_errors("compiler"):
             events = tape.events
             candidates = list(_candidates(events, scopes))
             matched = Matched(traced, candidates, modules)

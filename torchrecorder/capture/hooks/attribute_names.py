@@ -15,15 +15,15 @@ from torch.optim import Optimizer
 
 from torchrecorder.capture.hooks.call_names import name_of_call
 from torchrecorder.capture.hooks.source import first_local
-from torchrecorder.capture.module_registry import Catalog
+from torchrecorder.capture.module_registry import ModuleRegistry
 from torchrecorder.capture.module_tree import homes_of, named_modules
 from torchrecorder.capture.tensors.argument_objects import (
-    IN_VARIABLES, NEAR, ObjectPlaces, attributes, every_place, has_place, places_in,
+    IN_VARIABLES, MAX_ATTRIBUTE_DEPTH, ObjectPlaces, attributes, every_place, has_place, places_in,
 )
 from torchrecorder.capture.tensors.entries import TensorNames
 from torchrecorder.events import Role, ScopeKind, SourceLine
 
-_MOST = 100_000
+_MAX_PLACES = 100_000
 """How many places inside attributes are looked at in a run; they may change between searches."""
 
 _OF_OBJECTS = ScopeKind.TRANSFER, ScopeKind.DATA_LOADER
@@ -35,10 +35,10 @@ _OF_IPYTHON = frozenset(("In", "Out"))
 class AttributeNames(TensorNames):
     """Finds the name and role of a tensor of unknown origin."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: ModuleRegistry) -> None:
         self.tape = catalog.tape
         self.catalog = catalog
-        self._left = _MOST
+        self._left = _MAX_PLACES
         self._globals: Mapping[str, Any] = {}
         self._models, self._region = _Searched(), _Searched()
         self._optimizer: weakref.ref[Optimizer] | None = None
@@ -103,7 +103,7 @@ class AttributeNames(TensorNames):
             for weight, held in optimizer.state.items():
                 entry = entries.get(id(weight))
                 name = entry.names[0] if entry is not None and entry.names else ""
-                for place, found in places_in([(name, held)], NEAR):
+                for place, found in places_in([(name, held)], MAX_ATTRIBUTE_DEPTH):
                     self._state[id(found)] = weakref.ref(found), place
         known = self._state.get(id(tensor))
         return known[1] if known is not None and known[0]() is tensor else None
@@ -167,7 +167,8 @@ class AttributeNames(TensorNames):
 
     def _inside(self, holder: Mapping[str, Any], wanted: Tensor | Module) -> str | None:
         """The place of *wanted* in a list, dict or object that *holder* has."""
-        return next((name for name, item in self._places(holder, NEAR) if item is wanted), None)
+        places = self._places(holder, MAX_ATTRIBUTE_DEPTH)
+        return next((name for name, item in places if item is wanted), None)
 
     def _places(
         self, holder: Mapping[str, Any], deepest: int

@@ -33,7 +33,7 @@ from torchrecorder.capture.internals.access import (
     take_function_modes,
 )
 from torchrecorder.capture.recorder import Recorder
-from torchrecorder.capture.state.force_eager import RunEagerly
+from torchrecorder.capture.state.force_eager import ForceEager
 from torchrecorder.errors import TorchRecorderError
 from torchrecorder.recording import Recording
 
@@ -75,7 +75,7 @@ class DeferredRecorder:
     def __enter__(self) -> DeferredRecorder:
         self._thread = threading.get_ident()
         with ExitStack() as stack:
-            stack.enter_context(RunEagerly())
+            stack.enter_context(ForceEager())
             stack.callback(register_module_forward_pre_hook(self._called).remove)
             after = register_module_forward_hook(self._returned, always_call=True)
             stack.callback(after.remove)

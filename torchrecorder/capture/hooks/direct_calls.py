@@ -17,7 +17,7 @@ from torch.nn import Module
 
 from torchrecorder.capture.hooks.source import Region, Sources
 from torchrecorder.capture.internals.access import current_graph_task
-from torchrecorder.capture.module_registry import Catalog, CatalogEntry
+from torchrecorder.capture.module_registry import ModuleRegistry, RegisteredModule
 from torchrecorder.capture.scope import OpenScope
 from torchrecorder.capture.tensors.describe import tensors_in
 from torchrecorder.events import ModuleId, SourceLine
@@ -26,13 +26,13 @@ from torchrecorder.events import ModuleId, SourceLine
 class DirectCalls:
     """Opens the scopes of modules."""
 
-    def __init__(self, sources: Sources, catalog: Catalog) -> None:
+    def __init__(self, sources: Sources, catalog: ModuleRegistry) -> None:
         self.tape = catalog.tape
         self.sources = sources
         self.catalog = catalog
 
     def open(
-        self, entry: CatalogEntry, module: Module, source: SourceLine | None, state: Any
+        self, entry: RegisteredModule, module: Module, source: SourceLine | None, state: Any
     ) -> OpenScope:
         """Open the scope of a call of *module*, which the catalog has as *entry*."""
         if not entry.stated:

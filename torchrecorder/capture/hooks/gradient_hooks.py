@@ -67,7 +67,7 @@ class GradientHooks:
 
     def begin(self) -> bool:
         """The engine starts: record hooks, if this thread is recorded and the pass allows it."""
-        with self.tape.losing("gradient hooks"):
+        with self.tape.survives_errors("gradient hooks"):
             running = () if self.tape.is_elsewhere() else self.backward.running
             if running and not running[-1].compiled and self.functions not in function_modes():
                 push_function_mode(self.functions)
@@ -77,7 +77,7 @@ class GradientHooks:
     def enter_inner(self, outputs: Any, *, adds: bool) -> list[RunningPass]:
         """The running pass, if the one that starts is that of its node, and *adds* to gradients."""
         entered: list[RunningPass] = []
-        with self.tape.losing("gradient hooks"):
+        with self.tape.survives_errors("gradient hooks"):
             running = self.backward.running[-1:] if adds else []
             if running and running[0].is_in_node(threading.get_ident()):
                 running[0].enter_inner()
@@ -163,7 +163,7 @@ def _engine(*args: Any, **kwargs: Any) -> Any:
         return run_engine(*args, **kwargs)
     finally:
         for run in inner:
-            with run.tape.losing("gradient hooks"):
+            with run.tape.survives_errors("gradient hooks"):
                 run.leave_inner()
         for item in begun:
             leave_function_mode(item.functions)

@@ -43,7 +43,7 @@ class KernelLaunches:
     def launch(self, kernel: Any, plain: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Launch *kernel* by *plain* and record it, unless an operator launches it inside."""
         facts = None
-        with self.tape.losing("kernels"):
+        with self.tape.survives_errors("kernels"):
             if not self.tape.is_elsewhere() and self.functions.records_kernel():
                 facts = self._facts_of(kernel)
         if facts is None:

@@ -40,7 +40,7 @@ from torchrecorder.capture.internals.access import (
 from torchrecorder.capture.modes.argument_names import ArgumentNames
 from torchrecorder.capture.modes.arguments import named_arguments
 from torchrecorder.capture.modes.fast_paths import FastPaths
-from torchrecorder.capture.module_registry import Catalog
+from torchrecorder.capture.module_registry import ModuleRegistry
 from torchrecorder.capture.module_tree import weights_of
 from torchrecorder.capture.scope import Called, OpenScope
 from torchrecorder.capture.tensors.alias import with_aliases, values_to_originals, with_originals
@@ -60,7 +60,7 @@ class ModuleScopes:
     """Records every call of a module in this thread."""
 
     def __init__(
-        self, regions: Regions, catalog: Catalog, fast: FastPaths, arguments: ArgumentNames
+        self, regions: Regions, catalog: ModuleRegistry, fast: FastPaths, arguments: ArgumentNames
     ) -> None:
         self.fast = fast
         self.tape = catalog.tape
@@ -138,7 +138,7 @@ class ModuleScopes:
         """The instrument failed when *module* returned: close open scopes, return no alias."""
         if self.tape.is_elsewhere():
             return None
-        with DisableTorchFunction(), self.tape.losing("modules"):
+        with DisableTorchFunction(), self.tape.survives_errors("modules"):
             if self.fast.inside == id(module):
                 self.fast.restore()
             if self._is_open(module):
@@ -216,7 +216,7 @@ class ModuleScopes:
     ) -> Any:
         """Call a function, or a module that runs no hooks, in its own scope; through *run* if
         given."""
-        with DisableTorchFunction(), self.tape.losing("modules"):
+        with DisableTorchFunction(), self.tape.survives_errors("modules"):
             state = mode_state()
             if isinstance(function, Module) and run is None:
                 opened = self.direct.open(self.catalog.find(function), function, None, state)
@@ -224,7 +224,7 @@ class ModuleScopes:
                 opened = self.tape.enter(ScopeKind.FUNCTION, name, cls=FUNCTION, state=state)
             self._begin(opened, function, args, kwargs)
         result = function(*args, **kwargs) if run is None else run()
-        with DisableTorchFunction(), self.tape.losing("modules"):
+        with DisableTorchFunction(), self.tape.survives_errors("modules"):
             self._leave(function, {}, result, False)
         return result
 

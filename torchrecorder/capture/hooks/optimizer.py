@@ -53,11 +53,11 @@ class OptimizerSteps:
         self._exit.close()
 
     def _before(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        with self.tape.losing("steps"):
+        with self.tape.survives_errors("steps"):
             self._paused(self._begins, get_frame(1), optimizer)
 
     def _after(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        with self.tape.losing("steps"):
+        with self.tape.survives_errors("steps"):
             self._paused(self.regions.left, get_frame(1))
 
     def _begins(self, step: FrameType, optimizer: Any) -> None:

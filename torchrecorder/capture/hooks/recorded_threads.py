@@ -41,13 +41,13 @@ class RecordedThreads:
     def __exit__(self, *error: object) -> None:
         _starts.remove(self)
         for thread in self.threads:
-            with self.main.tape.losing("threads"):
+            with self.main.tape.survives_errors("threads"):
                 thread.end()
             self.main.tape.lost += thread.lost
 
     def expect(self, thread: threading.Thread) -> None:
         """*thread* is about to be started: record it if a recorded thread starts it."""
-        with self.main.tape.losing("threads"):
+        with self.main.tape.survives_errors("threads"):
             starter = self.by_thread.get(threading.get_ident())
             if starter is not None and not starter.tape.is_elsewhere():
                 with contextlib.suppress(InternalWork):  # regions that have ended are not around it
@@ -118,7 +118,7 @@ class RecordedThread:
     def _leave(self, instruments: Instruments, error: BaseException | None) -> None:
         """Leave the instruments; if the recorder is still active, record the end."""
         tape = instruments.tape
-        with tape.losing("threads"):
+        with tape.survives_errors("threads"):
             tape.pause()
             instruments.__exit__()
             with _lock, DisableTorchFunction():

@@ -16,13 +16,13 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 from torchrecorder.capture.hooks.regions import Regions
 from torchrecorder.capture.hooks.source import InternalWork
 from torchrecorder.capture.internals.access import USUAL_TYPES, DisableTorchFunction, get_frame
-from torchrecorder.capture.tensors.tensor_table import Values
+from torchrecorder.capture.tensors.tensor_table import TensorTable
 
 
 class Registrations:
     """Records the parameters that modules get in this thread."""
 
-    def __init__(self, regions: Regions, values: Values) -> None:
+    def __init__(self, regions: Regions, values: TensorTable) -> None:
         self.tape = regions.tape
         self.regions = regions
         self.values = values
@@ -38,7 +38,7 @@ class Registrations:
         tape = self.tape
         if tape.is_elsewhere() or type(parameter) not in USUAL_TYPES:
             return
-        with tape.losing("registrations"), DisableTorchFunction():
+        with tape.survives_errors("registrations"), DisableTorchFunction():
             if self.values.peek(parameter) is None:
                 tape.pause()
                 self._note(parameter, get_frame(1))

@@ -17,7 +17,7 @@ from torchrecorder.capture.tensors.describe import tensors_in
 
 _PLAIN = (bool, int, float, complex, str, torch.dtype, torch.device, slice, range, type(Ellipsis))
 _NUMBERS = frozenset((int, bool, float, type(None)))
-_LONGEST, _MOST = 60, 16
+_MAX_LENGTH, _MOST = 60, 16
 
 
 def sort_arguments(
@@ -120,7 +120,7 @@ def _text(value: Any, *, nested: bool = False) -> str:
         text = str(value).removeprefix("torch.")
     else:
         text = "..." if value is Ellipsis else _of_numpy(value) or repr(value)
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+    return text if len(text) <= _MAX_LENGTH else text[: _MAX_LENGTH - 1] + "…"
 
 
 def closed_over(args: tuple[Any, ...]) -> list[tuple[str, Tensor]]:

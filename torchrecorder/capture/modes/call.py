@@ -17,7 +17,7 @@ from torchrecorder.capture.modes.call_site import Caller
 from torchrecorder.capture.modes.op_schema import RECEIVED, STATISTICS, FunctionFacts
 from torchrecorder.capture.scope import OpenScope
 from torchrecorder.capture.tensors.entries import Entry
-from torchrecorder.capture.tensors.tensor_table import Values
+from torchrecorder.capture.tensors.tensor_table import TensorTable
 from torchrecorder.events import GRAD_SUFFIX, OpId, Slot, SourceLine, ValueId
 
 Gradients = list[tuple[str, "weakref.ref[Tensor]"]]
@@ -32,7 +32,7 @@ class Accumulation:
     and writes it in place if PyTorch does.
     """
 
-    def __init__(self, values: Values, nodes: Iterable[Any], only: Any) -> None:
+    def __init__(self, values: TensorTable, nodes: Iterable[Any], only: Any) -> None:
         self.values = values
         self.leaves: list[ValueId] = []
         self.gradients: list[tuple[str, Tensor]] = []

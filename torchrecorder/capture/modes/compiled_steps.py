@@ -27,7 +27,7 @@ from torchrecorder.capture.hooks.source import InternalWork
 from torchrecorder.capture.internals.access import DisableTorchFunction, dispatch_modes
 from torchrecorder.capture.internals.compiled_calls import optimizer_hooks
 from torchrecorder.capture.modes.call import Call
-from torchrecorder.capture.modes.higher_order import CompiledOps, active_recorders, suspended
+from torchrecorder.capture.modes.higher_order import HigherOrderOps, active_recorders, suspended
 from torchrecorder.capture.modes.op_schema import FunctionFacts
 from torchrecorder.capture.modes.python_functions import cells, global_variables
 from torchrecorder.capture.probes.kernels import RecorderDispatchMode
@@ -47,7 +47,7 @@ class _CompiledStep:
     state: set[int]  # the ids of their tensors before the step
     handled: BaseException | None  # the exception that the program was handling before it
     suspended: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
-    calls: list[tuple[CompiledOps, Call | None]] = field(default_factory=list)
+    calls: list[tuple[HigherOrderOps, Call | None]] = field(default_factory=list)
 
 
 _local = threading.local()
@@ -80,14 +80,14 @@ def ended(frame: FrameType) -> None:
     error = sys.exc_info()[1]
     failed = error if error is not step.handled else None
     for item, _ in step.calls[:1]:
-        with item.modules.tape.losing("steps"):
+        with item.modules.tape.survives_errors("steps"):
             step.suspended.close()
     for item, call in step.calls:
-        with item.modules.tape.losing("steps"), DisableTorchFunction():
+        with item.modules.tape.survives_errors("steps"), DisableTorchFunction():
             _end(item, call, step, failed)
 
 
-def _begin_step(frame: FrameType, active: tuple[CompiledOps, ...]) -> _CompiledStep | None:
+def _begin_step(frame: FrameType, active: tuple[HigherOrderOps, ...]) -> _CompiledStep | None:
     """The step that begins in *frame*, with recording suspended; None if it is not a step."""
     function, args, kwargs = (frame.f_locals[name] for name in ("fn", "args", "kwargs"))
     optimizers = _optimizers([function, *args, *kwargs.values()])
@@ -105,7 +105,7 @@ def _begin_step(frame: FrameType, active: tuple[CompiledOps, ...]) -> _CompiledS
     return step
 
 
-def _call(item: CompiledOps, step: _CompiledStep, held: dict[str, list[Any]]) -> Call | None:
+def _call(item: HigherOrderOps, step: _CompiledStep, held: dict[str, list[Any]]) -> Call | None:
     """Record the inputs of the step, in the region of its optimizer."""
     function, args, kwargs = (step.frame.f_locals[name] for name in ("fn", "args", "kwargs"))
     calls = item.functions.calls
@@ -123,7 +123,7 @@ def _call(item: CompiledOps, step: _CompiledStep, held: dict[str, list[Any]]) ->
 
 
 def _end(
-    item: CompiledOps, call: Call | None, step: _CompiledStep, failed: BaseException | None
+    item: HigherOrderOps, call: Call | None, step: _CompiledStep, failed: BaseException | None
 ) -> None:
     """Record the outputs and writes of the step, and close the region of the optimizer."""
     calls, regions = item.functions.calls, item.modules.regions
@@ -137,7 +137,7 @@ def _end(
         regions.left(step.frame)
 
 
-def _suspended(active: tuple[CompiledOps, ...]) -> contextlib.ExitStack | None:
+def _suspended(active: tuple[HigherOrderOps, ...]) -> contextlib.ExitStack | None:
     """Suspend recording until the stack is closed; None if a part of it cannot be suspended."""
     stack = suspended(active)
     if stack is None:
@@ -156,7 +156,7 @@ def _is_ours(hook: Any) -> bool:
     return str(getattr(hook, "__module__", "")).startswith("torchrecorder.")
 
 
-def _is_inside_step(frame: FrameType, item: CompiledOps) -> bool:
+def _is_inside_step(frame: FrameType, item: HigherOrderOps) -> bool:
     """Whether an optimizer's step, in which gradients are disabled, calls the code in *frame*."""
     if torch.is_grad_enabled():
         return False

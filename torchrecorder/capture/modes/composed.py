@@ -19,7 +19,7 @@ from torchrecorder.capture.internals.access import (
     push_function_mode,
 )
 from torchrecorder.capture.modes.call_site import Caller
-from torchrecorder.capture.tensors.tensor_table import Values
+from torchrecorder.capture.tensors.tensor_table import TensorTable
 
 COMPOSED = bodies_of_modules()
 """The functions, each with the method of the module that calls it."""
@@ -29,7 +29,7 @@ _COMPARED = 3
 
 
 def body_of(
-    func: Any, frame: FrameType, args: Sequence[Any], values: Values
+    func: Any, frame: FrameType, args: Sequence[Any], values: TensorTable
 ) -> Callable[..., Any] | None:
     """The body of a composed function; None if its call must be one op.
 
@@ -62,7 +62,7 @@ def _without_mode_check(func: Any) -> Callable[..., Any]:
     return made
 
 
-def _have_one_alias(tensors: Sequence[Any], values: Values) -> bool:
+def _have_one_alias(tensors: Sequence[Any], values: TensorTable) -> bool:
     """Whether each tensor of the user has only one alias among *tensors*."""
     own = {id(values.source(tensor)) for tensor in tensors}
     return len(own) == len(set(map(id, tensors)))

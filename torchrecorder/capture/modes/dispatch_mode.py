@@ -73,7 +73,7 @@ class DispatchCalls(TorchDispatchMode):
             return func(*args, **kwargs)
         if func is _DETACH and not self.alone:
             detached = func(*args, **kwargs)
-            with tape.losing("operators"):
+            with tape.survives_errors("operators"):
                 self._detached(detached, args[0])
             return detached
         return self.calls.around(func, facts, False, args, kwargs)
@@ -110,7 +110,7 @@ class _DispatchedCalls(Calls):
     def end(self, call: Call, result: Any) -> None:
         """Record the outputs and writes of the call; autograd has not handled them yet."""
         super().end(call, result)
-        with self.tape.losing("operators"):
+        with self.tape.survives_errors("operators"):
             for _, tensor in (*tensors_in(result), *call.tensors):
                 entry = self.values.entries.get(id(innermost(tensor)))
                 if entry is not None and entry.producer == call.op and entry.version >= 0:

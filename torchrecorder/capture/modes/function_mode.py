@@ -31,7 +31,7 @@ from torchrecorder.capture.modes.op_schema import FunctionFacts, facts_of
 from torchrecorder.capture.tensors.alias import holds_alias, run_on_originals
 from torchrecorder.capture.tensors.argument_objects import takes_part, tensors_in_objects
 from torchrecorder.capture.tensors.describe import innermost, tensors_in
-from torchrecorder.capture.tensors.tensor_table import Values
+from torchrecorder.capture.tensors.tensor_table import TensorTable
 from torchrecorder.events import OpId, OpKind, ValueId
 from torchrecorder.graph.nodes import Op
 
@@ -393,6 +393,6 @@ class FunctionCalls(TorchFunctionMode):
             tape.ignores_calls = before
 
 
-def _is_gradient_known(values: Values, leaf: Tensor) -> bool:
+def _is_gradient_known(values: TensorTable, leaf: Tensor) -> bool:
     """Whether ``x.grad`` of a *leaf* is recorded or None, so that reading it tells nothing."""
     return leaf.is_leaf and (leaf.grad is None or id(leaf.grad) in values.entries)

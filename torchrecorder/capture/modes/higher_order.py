@@ -1,4 +1,4 @@
-"""CompiledOps: run higher-order operators, such as ``torch.cond``, as without a recorder.
+"""HigherOrderOps: run higher-order operators, such as ``torch.cond``, as without a recorder.
 
 PyTorch's compiler traces their functions and turns closed-over tensors, such as weights of modules,
 into inputs. Run eagerly, some operators fail or return other results. So the compiler is enabled
@@ -35,7 +35,7 @@ from torchrecorder.capture.modes.function_mode import FunctionCalls
 from torchrecorder.capture.state.shared import Shared
 
 
-class CompiledOps:
+class HigherOrderOps:
     """A context in which only higher-order operators are compiled."""
 
     def __init__(
@@ -49,7 +49,7 @@ class CompiledOps:
         """A higher-order operator could not be recorded."""
         self.modules.tape.lose("operators on functions", error)
 
-    def __enter__(self) -> CompiledOps:
+    def __enter__(self) -> HigherOrderOps:
         _local.active = (*active_recorders(), self)
         _operators.add(self)
         return self
@@ -63,9 +63,9 @@ _plain: Any = operator_setup()
 _local = threading.local()
 
 
-def active_recorders() -> tuple[CompiledOps, ...]:
+def active_recorders() -> tuple[HigherOrderOps, ...]:
     """The contexts that are active in this thread, outermost first."""
-    found: tuple[CompiledOps, ...] = getattr(_local, "active", ())
+    found: tuple[HigherOrderOps, ...] = getattr(_local, "active", ())
     return found
 
 
@@ -79,7 +79,7 @@ def _compiled() -> Iterator[None]:
         _replace_setup(_unrecorded, _plain)
 
 
-_operators: Shared[CompiledOps] = Shared(_compiled)
+_operators: Shared[HigherOrderOps] = Shared(_compiled)
 
 
 def _replace_setup(before: Any, after: Any) -> None:
@@ -102,11 +102,11 @@ def _unrecorded() -> Iterator[Any]:
             yield backend
         finally:
             if stack is not None:
-                with active[-1].modules.tape.losing("operators on functions"):
+                with active[-1].modules.tape.survives_errors("operators on functions"):
                     stack.close()
 
 
-def _suspend_and_compile(active: tuple[CompiledOps, ...]) -> contextlib.ExitStack | None:
+def _suspend_and_compile(active: tuple[HigherOrderOps, ...]) -> contextlib.ExitStack | None:
     """Suspend recording and enable the compiler; None if modes of others are in between."""
     counting, ours = _counting(), [item.functions for item in active]
     stack = suspended(active)
@@ -117,7 +117,7 @@ def _suspend_and_compile(active: tuple[CompiledOps, ...]) -> contextlib.ExitStac
     return stack
 
 
-def suspended(active: tuple[CompiledOps, ...]) -> contextlib.ExitStack | None:
+def suspended(active: tuple[HigherOrderOps, ...]) -> contextlib.ExitStack | None:
     """Suspend recording until the stack is closed; None if modes of others are in between."""
     counting, modes = _counting(), function_modes()
     ours = [item.functions for item in active]

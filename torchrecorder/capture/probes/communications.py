@@ -34,7 +34,7 @@ from torchrecorder.capture.scope import Observer
 from torchrecorder.capture.running import Running
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.describe import shape_of
-from torchrecorder.capture.tensors.tensor_table import Values
+from torchrecorder.capture.tensors.tensor_table import TensorTable
 from torchrecorder.events import (
     BYTES_OF_GRADIENT,
     Communication,
@@ -92,7 +92,7 @@ class Communications(Observer):
     """Records communication of the recorded thread, and of the threads of its backward passes."""
 
     def __init__(
-        self, tape: Tape, values: Values, backward: BackwardRuns, running: Running
+        self, tape: Tape, values: TensorTable, backward: BackwardRuns, running: Running
     ) -> None:
         self.tape = tape
         self.values = values
@@ -144,7 +144,7 @@ class Communications(Observer):
 
     def ends(self, begun: _Pending, result: Any) -> None:
         """The operator returned."""
-        with self.tape.losing("communications"):
+        with self.tape.survives_errors("communications"):
             work = self._last = work_in(result)
             if work is not None:
                 self._works[id(work)] = weakref.ref(work), begun
@@ -163,7 +163,7 @@ class Communications(Observer):
         """The program begins to wait for *on*, a work or a tensor."""
         if not self._is_meant():
             return None
-        with self.tape.losing("communications"):
+        with self.tape.survives_errors("communications"):
             if isinstance(on, Tensor):
                 opened = self._writing.get(self.values.storages.of(on).number)
             else:
@@ -197,7 +197,7 @@ class Communications(Observer):
         """A context in which an error loses a fact; in the recorded thread, its time is ours."""
         is_here = self.tape.records(threading.get_ident())
         try:
-            with self.tape.losing("communications"):
+            with self.tape.survives_errors("communications"):
                 if is_here:
                     self.tape.pause()
                 yield

@@ -1,4 +1,4 @@
-"""DeviceWatched: time and memory on a GPU, where the CPU's clock is not sufficient.
+"""DeviceProbe: time and memory on a GPU, where the CPU's clock is not sufficient.
 
 Ops and grad nodes are bracketed by events on the current streams of the devices that the run has
 used. The events are read after the run, so that the run never waits. Memory is the number of bytes
@@ -30,7 +30,7 @@ def in_use() -> bool:
     return bool(torch.cuda.is_initialized())
 
 
-class DeviceWatched(Observer):
+class DeviceProbe(Observer):
     """Brackets ops and grad nodes with events, and follows memory by scope.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""FlopsCounted: floating-point operations, by PyTorch's own formulas.
+"""FlopProbe: floating-point operations, by PyTorch's own formulas.
 
 The formulas of ``torch.utils.flop_counter`` apply to kernels, which only a dispatch mode sees, in
 forward and backward. They are those of GPUs; the fused attention of CPUs is counted by the same
@@ -67,7 +67,7 @@ UNCOUNTED = "floating-point operations inside higher-order operators were not co
 """The note of a run with higher-order operators, if PyTorch does not expose their inside."""
 
 
-class FlopsCounted(RecorderDispatchMode):
+class FlopProbe(RecorderDispatchMode):
     """Counts while it is entered."""
 
     def __init__(self, tape: Tape, backward: BackwardRuns) -> None:

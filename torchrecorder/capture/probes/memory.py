@@ -1,4 +1,4 @@
-"""MemoryWatched: when the memory of tensors is allocated and released, on request.
+"""MemoryProbe: when the memory of tensors is allocated and released, on request.
 
 A dispatch mode sees every new tensor in forward and backward, also those that Python code never
 gets: tensors saved for backward, and gradients. A weak reference to the storage reports its
@@ -17,7 +17,7 @@ from torch.nn.parameter import is_lazy
 from torchrecorder.capture.hooks.backward import BackwardRuns
 from torchrecorder.capture.internals.access import SHOWS_OPERATORS, current_node
 from torchrecorder.capture.scope import Given, Observer, OpenScope
-from torchrecorder.capture.probes.device import DeviceWatched
+from torchrecorder.capture.probes.device import DeviceProbe
 from torchrecorder.capture.probes.kernels import RecorderDispatchMode
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.describe import memory_owner
@@ -27,7 +27,7 @@ _ADOPTS = frozenset(("aten::lift_fresh", "aten::lift", "aten::lift_fresh_copy"))
 """Operators with an argument that was created just before, unseen by the mode."""
 
 
-class MemoryWatched(RecorderDispatchMode, Observer):
+class MemoryProbe(RecorderDispatchMode, Observer):
     """Records allocations and releases while it is entered."""
 
     def __init__(self, tape: Tape, backward: BackwardRuns) -> None:
@@ -188,7 +188,7 @@ class MemoryWatched(RecorderDispatchMode, Observer):
         found = sorted(self.done, key=lambda item: (item.begin, item.storage))
         for entry in found:
             self.tape.write(entry)
-        if not any(isinstance(item, DeviceWatched) and item.used for item in self.tape.observers):
+        if not any(isinstance(item, DeviceProbe) and item.used for item in self.tape.observers):
             self._write_peaks(found)
         self.done.clear()
 

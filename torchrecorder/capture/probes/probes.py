@@ -1,4 +1,4 @@
-"""Extras: the instruments that are used only on request."""
+"""Probes: the instruments that are used only on request."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal, Union
 from torchrecorder.build import Event
 from torchrecorder.capture.internals import processes
 from torchrecorder.capture.internals.access import when_cuda_begins
-from torchrecorder.capture.probes.device import DeviceWatched
-from torchrecorder.capture.probes.profiled import PROFILER, Ranges
-from torchrecorder.capture.probes.retained_tensors import NodesKept, TensorsKept, op_place
-from torchrecorder.capture.probes.statistics import Choice, StatisticsTaken, patterns_of
+from torchrecorder.capture.probes.device import DeviceProbe
+from torchrecorder.capture.probes.profiled import PROFILER, ProfilerRanges
+from torchrecorder.capture.probes.retained_tensors import ReplayProbe, TensorKeeper, op_place
+from torchrecorder.capture.probes.statistics import Choice, StatisticsProbe, patterns_of
 from torchrecorder.capture.scope import scopes_around
 from torchrecorder.checks import FLAG, TEXTS, Check, check, one_of, warn_unmatched
 from torchrecorder.graph.nodes import Op, Scope
@@ -48,7 +48,7 @@ CHECKS = {
 
 
 @dataclass(frozen=True)
-class Extras:
+class Probes:
     """The optional measurements of a run: options of `Recorder`, which explains them."""
 
     stats: Choice = False
@@ -90,12 +90,12 @@ class Extras:
         """Start the requested instruments."""
         if self.stats:
             storages = backward.autograd.values.storages
-            tape.observers.append(StatisticsTaken(tape, running, storages, self.stats))
+            tape.observers.append(StatisticsProbe(tape, running, storages, self.stats))
         if self.keep:
-            started.tensors = TensorsKept(tape, backward.autograd, self.keep)
+            started.tensors = TensorKeeper(tape, backward.autograd, self.keep)
             tape.observers.append(started.tensors)
         if self.replay:
-            started.nodes = NodesKept()
+            started.nodes = ReplayProbe()
             tape.observers.append(started.nodes)
         if processes.in_use() and processes.SEES_COLLECTIVES:
             from torchrecorder.capture.probes.communications import Communications
@@ -106,33 +106,33 @@ class Extras:
             tape.observers.append(started.sent)
         stack.enter_context(when_cuda_begins(partial(_watch_devices, tape)))
         if self.profiler is not None:
-            tape.observers.append(Ranges())  # the range is closest around the op
+            tape.observers.append(ProfilerRanges())  # the range is closest around the op
         if self.memory:
-            from torchrecorder.capture.probes.memory import MemoryWatched
+            from torchrecorder.capture.probes.memory import MemoryProbe
 
-            memory = MemoryWatched(tape, backward)
+            memory = MemoryProbe(tape, backward)
             memory.find_weights()
             tape.observers.append(memory)
             stack.enter_context(memory)
         if self.flops:
-            from torchrecorder.capture.probes.flops import FlopsCounted
+            from torchrecorder.capture.probes.flops import FlopProbe
             from torchrecorder.graph.median_runs import COUNTING
 
-            stack.enter_context(FlopsCounted(tape, backward))
+            stack.enter_context(FlopProbe(tape, backward))
             tape.notes.append(COUNTING)
 
 
 def _watch_devices(tape: Tape) -> None:
-    with tape.losing("extras"):
-        tape.observers.append(DeviceWatched(tape))  # closest to a node: the last observer
+    with tape.survives_errors("extras"):
+        tape.observers.append(DeviceProbe(tape))  # closest to a node: the last observer
 
 
 class Started:
     """The instruments whose results are read after the run."""
 
     def __init__(self) -> None:
-        self.tensors: TensorsKept | None = None
-        self.nodes: NodesKept | None = None
+        self.tensors: TensorKeeper | None = None
+        self.nodes: ReplayProbe | None = None
         self.sent: Communications | None = None
 
     def kept(self) -> Kept:

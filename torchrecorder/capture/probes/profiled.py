@@ -1,4 +1,4 @@
-"""Ranges: ops, scopes and grad nodes as ranges of a profiler, and its measurements.
+"""ProfilerRanges: ops, scopes and grad nodes as ranges of a profiler, and its measurements.
 
 The profiler is the user's, or that of ``record(..., profile=True)``. It links kernels, copies and
 memory to the calls that launched them; the recorder only marks the start and end of ops and scopes
@@ -29,7 +29,7 @@ CALLS = ("cuda", "cuLaunch", "hip", "xpu", "ze")
 """The prefixes of names of runtime and driver calls."""
 
 
-class Ranges(Observer):
+class ProfilerRanges(Observer):
     """Creates a range for each op and scope, and marks grad nodes."""
 
     def __init__(self) -> None:

@@ -27,7 +27,7 @@ from torchrecorder.graph.retained_tensors import Tensors
 _CallTensors = dict[str, Any]
 
 
-class TensorsKept(Observer):
+class TensorKeeper(Observer):
     """Keeps the outputs of chosen scopes and operations."""
 
     def __init__(self, tape: Tape, autograd: AutogradWalk, choice: Choice) -> None:
@@ -111,7 +111,7 @@ def _single(found: dict[str, list[_CallTensors]]) -> dict[str, list[Any]]:
     }
 
 
-class NodesKept(Observer):
+class ReplayProbe(Observer):
     """Keeps the nodes of a run and the gradients of their last backward run.
 
     Only on request, because a node keeps the graph behind it and all saved tensors alive.

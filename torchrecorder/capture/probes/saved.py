@@ -99,7 +99,7 @@ class SavedTensors:
         """A *call* returned, after which there are nodes that do not show what they save."""
         tape = self.tape
         tape.at_return = None
-        with tape.losing("saved"):
+        with tape.survives_errors("saved"):
             tape.pause()
             waiting, self._unreadable = self._unreadable, []
             made = [item for item in waiting if self.autograd.owners.get(item.grad) == op]

@@ -1,4 +1,4 @@
-"""StatisticsTaken: statistics of the numbers in tensors and gradients, on request.
+"""StatisticsProbe: statistics of the numbers in tensors and gradients, on request.
 
 They are computed immediately, and only the numbers are kept. The arithmetic is in float64 on
 separate tensors, with all modes of the user switched off. Fake and meta tensors have no statistics.
@@ -46,7 +46,7 @@ def patterns_of(choice: Choice) -> Sequence[str]:
     return (choice,) if isinstance(choice, str) else choice
 
 
-class StatisticsTaken(Observer):
+class StatisticsProbe(Observer):
     """Computes statistics of the outputs of ops and of the gradients that grad nodes receive."""
 
     def __init__(self, tape: Tape, running: Running, storages: Storages, choice: Choice) -> None:

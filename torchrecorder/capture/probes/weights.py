@@ -1,4 +1,4 @@
-"""WeightsFollowed: weights, their gradients and their updates, around the steps of optimizers.
+"""WeightProbe: weights, their gradients and their updates, around the steps of optimizers.
 
 Weights are read right before and after an optimizer's step, gradients after it: by then they are
 clipped and unscaled, also if a closure of the step does this. Copies of the weights are kept during
@@ -60,7 +60,7 @@ class Weight:
     histograms: dict[str, Histogram] = field(default_factory=dict)
 
 
-class WeightsFollowed:
+class WeightProbe:
     """Follows the parameters of *model*, by their dotted names, while it is entered."""
 
     def __init__(self, model: object, *, histograms: bool = False) -> None:
@@ -75,7 +75,7 @@ class WeightsFollowed:
                     self._names[id(parameter)] = name
                     self._parameters.append(parameter)
 
-    def __enter__(self) -> WeightsFollowed:
+    def __enter__(self) -> WeightProbe:
         self._exit = around_steps(self._before, self._after)
         return self
 

@@ -1,4 +1,4 @@
-"""RunEagerly: run compiled code eagerly while recording, so that its inside is recorded.
+"""ForceEager: run compiled code eagerly while recording, so that its inside is recorded.
 
 Setting the compiler's stance imports the compiler, which takes seconds. Before it is imported,
 nothing is compiled; but the run itself may import it (``torch.cond`` does). Then the stance is set
@@ -35,10 +35,10 @@ def _eager() -> Iterator[None]:
         yield
 
 
-_stance: Shared[RunEagerly] = Shared(_eager)
+_stance: Shared[ForceEager] = Shared(_eager)
 
 
-class RunEagerly:
+class ForceEager:
     """A context in which nothing is compiled by ``torch.compile`` and functions that use it, except
     recorded steps of optimizers; *loaded* is called when the program imports the compiler.
     """
@@ -53,7 +53,7 @@ class RunEagerly:
         self._exit = contextlib.ExitStack()
         self._hooked: bool
 
-    def __enter__(self) -> RunEagerly:
+    def __enter__(self) -> ForceEager:
         self._hooked = has_global_hooks()
         if _COMPILER in sys.modules:
             self._set_stance()

@@ -46,7 +46,7 @@ def random_state_kept() -> Iterator[None]:
         yield
 
 
-_SMALL = 1 << 14
+_SMALL_BUFFER = 1 << 14
 """The maximum size of a buffer that is copied and compared together with others."""
 
 
@@ -146,7 +146,7 @@ def _is_usual(buffer: Tensor) -> bool:
     """Whether *buffer* can be copied together with others."""
     if type(buffer) is not Tensor or buffer.layout is not torch.strided:
         return False
-    return not buffer.is_nested and not buffer.is_quantized and buffer.numel() <= _SMALL
+    return not buffer.is_nested and not buffer.is_quantized and buffer.numel() <= _SMALL_BUFFER
 
 
 def _numbers(places: list[_BufferPlace]) -> Tensor:

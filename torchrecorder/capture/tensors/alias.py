@@ -18,16 +18,16 @@ from torch.nn import Parameter
 
 from torchrecorder.capture.state.restore import without_modes
 from torchrecorder.capture.tensors.describe import is_leaf, node_behind, tensors_in
-from torchrecorder.capture.tensors.tensor_table import Values
+from torchrecorder.capture.tensors.tensor_table import TensorTable
 
 
-def with_aliases(values: Values, output: Any, passed: set[int]) -> Any | None:
+def with_aliases(values: TensorTable, output: Any, passed: set[int]) -> Any | None:
     """*output* with new aliases for inputs *passed* on unchanged, by ``id()``; None to keep it."""
     return _exchange(output, lambda item: _alias(values, item) if id(item) in passed else None)
 
 
 def values_to_originals(
-    values: Values, tensors: list[tuple[str, Tensor]], given: Container[int]
+    values: TensorTable, tensors: list[tuple[str, Tensor]], given: Container[int]
 ) -> None:
     """The outermost module returns *tensors*: the originals take the values of their aliases.
 
@@ -42,7 +42,7 @@ def values_to_originals(
             entry.value = values.read(tensor)
 
 
-def with_originals(values: Values, output: Any, given: Iterable[Tensor] = ()) -> Any | None:
+def with_originals(values: TensorTable, output: Any, given: Iterable[Tensor] = ()) -> Any | None:
     """*output* with the user's tensors instead of aliases; None to keep it.
 
     Lists, dicts and dataclasses are the user's objects: their items are replaced in place. An alias
@@ -70,7 +70,7 @@ def with_originals(values: Values, output: Any, given: Iterable[Tensor] = ()) ->
     return _exchange(output, own)
 
 
-def holds_alias(values: Values, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def holds_alias(values: TensorTable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Whether an alias is among the arguments of a call."""
     aliases = values.aliases
     for argument in (*args, *kwargs.values()) if kwargs else args:
@@ -83,19 +83,21 @@ def holds_alias(values: Values, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     return False
 
 
-def run_on_originals(values: Values, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def run_on_originals(
+    values: TensorTable, func: Callable[..., Any], *args: Any, **kwargs: Any
+) -> Any:
     """Call *func* on the user's tensors instead of aliases.
 
     If it returns one of its arguments, the result is the object that was passed.
     """
     own, own_kwargs = args, kwargs
-    with values.tape.losing("aliases"):
+    with values.tape.survives_errors("aliases"):
         own, own_kwargs = (
             tuple([_own(values, argument) for argument in args]),
             {name: _own(values, argument) for name, argument in kwargs.items()},
         )
     result = func(*own, **own_kwargs)
-    with values.tape.losing("aliases"):
+    with values.tape.survives_errors("aliases"):
         if isinstance(result, Tensor):
             for _, tensor in tensors_in((args, kwargs)):
                 if values.source(tensor) is result:
@@ -103,7 +105,7 @@ def run_on_originals(values: Values, func: Callable[..., Any], *args: Any, **kwa
     return result
 
 
-def _own(values: Values, value: Any) -> Any:
+def _own(values: TensorTable, value: Any) -> Any:
     """An argument with the user's tensors instead of aliases."""
     if isinstance(value, list):
         return list(_own(values, tuple(value)))
@@ -148,7 +150,7 @@ def _exchange(output: Any, other: Callable[[Tensor], Tensor | None]) -> Any | No
     return output._make(parts) if hasattr(output, "_make") else None
 
 
-def _alias(values: Values, tensor: Tensor) -> Tensor | None:
+def _alias(values: TensorTable, tensor: Tensor) -> Tensor | None:
     """A new tensor with the same memory, version counter and gradient."""
     if type(tensor) is not Tensor and type(tensor).__name__ != "FakeTensor":
         return None

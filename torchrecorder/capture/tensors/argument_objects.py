@@ -32,10 +32,10 @@ from torchrecorder.events import Role
 from torchrecorder.graph.recording import RecordedRun
 
 _DEEPEST = 6
-_MOST = 4000
+_MAX_PLACES = 4000
 """The maximum depth and number of places of the search."""
 
-NEAR = 3
+MAX_ATTRIBUTE_DEPTH = 3
 """The maximum depth in attributes, which are not meant to hold inputs."""
 
 IN_VARIABLES = 4
@@ -134,7 +134,7 @@ def every_place(arguments: Named, deepest: int) -> Iterator[tuple[str, Any]]:
     for place, (name, found, depth) in enumerate(queue):  # grows while it is read
         yield name, found
         is_open = not has_place(found) and id(found) not in seen
-        if is_open and depth < deepest and len(queue) < _MOST:
+        if is_open and depth < deepest and len(queue) < _MAX_PLACES:
             seen.add(id(found))
             queue.extend(
                 (_joined(name, key, value), value, depth + 1) for key, value in _parts(found)

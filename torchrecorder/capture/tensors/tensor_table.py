@@ -1,4 +1,4 @@
-"""Values: the table from tensors to values.
+"""TensorTable: the table from tensors to values.
 
 A tensor is identified by ``id()``, in a table of weak references that does not keep tensors alive.
 Writing in place makes a new value: every storage has a list of its writes, so that a reader of the
@@ -43,10 +43,10 @@ from torchrecorder.graph.nodes import Op, Value
 _STRIDED, _PARAMETER = torch.strided, Role.PARAMETER
 
 
-class Values:
+class TensorTable:
     """The value of each living tensor."""
 
-    def __init__(self, tape: Tape, main: Values | None = None) -> None:
+    def __init__(self, tape: Tape, main: TensorTable | None = None) -> None:
         self.tape = tape
         known = {} if main is None else vars(main)  # tables of other threads
         self.entries: dict[int, Entry] = known.get("entries", {})
