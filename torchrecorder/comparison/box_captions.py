@@ -15,7 +15,7 @@ from torchrecorder.graph.nodes import Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels
 from torchrecorder.style.composites import Composites
-from torchrecorder.style.diff_colors import LONGEST, DiffCaption
+from torchrecorder.style.diff_colors import MAX_LINE_LENGTH, DiffCaption
 from torchrecorder.style.hyperparameters import unify
 from torchrecorder.style.weights import Weights
 
@@ -29,16 +29,16 @@ ORDER = (
 MOVED = (*ALONE, ChangeKind.RENAMED)
 """Kinds of differences that a number of blocks includes."""
 
-LEAST = ChangeKind.RESIZED, ChangeKind.REWIRED, ChangeKind.RENAMED
+MINOR_KINDS = ChangeKind.RESIZED, ChangeKind.REWIRED, ChangeKind.RENAMED
 """Kinds of differences in a module that are told only if there are no others."""
 
-SHORT = {"kernel_size": "kernel", "normalized_shape": "shape"}
+SHORT_NAMES = {"kernel_size": "kernel", "normalized_shape": "shape"}
 """Short names of settings."""
 
 BLOCKS = re.compile(r"(\d+) × (.+)")
 """The caption of a module that consists of blocks of one kind."""
 
-WIDTH = 30
+LINE_LENGTH = 30
 """The number of characters up to which settings, or names, share a line."""
 
 WHOLE = "the whole model"
@@ -132,7 +132,7 @@ class BoxCaptions:
         if change.kind is ChangeKind.REPLACED:
             yield f"was {change.text.partition(' → ')[0]}"
         elif change.kind is ChangeKind.CHANGED:
-            yield from labels.filled(self._settings(change), WIDTH)
+            yield from labels.filled(self._settings(change), LINE_LENGTH)
         elif change.kind in (ChangeKind.MEASURED, ChangeKind.RETIMED):
             yield change.text
         elif self._is_short_rewiring(change):
@@ -162,7 +162,7 @@ class BoxCaptions:
         for name in dict.fromkeys((*before, *after)):
             old, new = (unify(one.get(name, "default")).strip("'\"") for one in pair)
             if before.get(name) != after.get(name):
-                yield f"{SHORT.get(name, name.replace('_', ' '))} {old} → {new}"
+                yield f"{SHORT_NAMES.get(name, name.replace('_', ' '))} {old} → {new}"
 
     def _given(self, change: Change) -> tuple[dict[str, str], dict[str, str]] | None:
         """The settings or arguments of a module or op in both runs."""
@@ -217,7 +217,7 @@ class BoxCaptions:
                 texts = kinds.setdefault(change.kind, {})
                 for text in self._inner(change):
                     texts.setdefault(text, []).append(self._name(node, change, scope))
-        for kind in LEAST:
+        for kind in MINOR_KINDS:
             if len(kinds) > 1 or pieces:
                 kinds.pop(kind, None)
         for kind, texts in kinds.items():
@@ -251,7 +251,7 @@ class BoxCaptions:
 
     def _is_short_rewiring(self, change: Change) -> bool:
         """Whether an op reads something else, and that is told in a few words."""
-        short = len(change.text) <= LONGEST
+        short = len(change.text) <= MAX_LINE_LENGTH
         return short and change.kind is ChangeKind.REWIRED and change.after in self.both.ops
 
     def _name(self, node: str, change: Change, around: Scope) -> str:
@@ -273,7 +273,7 @@ def _joined(kind: ChangeKind, text: str, names: Sequence[str]) -> str:
     once = list(dict.fromkeys(names))
     if kind in ALONE:
         listed = ", ".join(once)
-        return f"{kind.value} {listed if len(listed) <= WIDTH - 8 else f'{len(names)} parts'}"
+        return f"{kind.value} {listed if len(listed) <= LINE_LENGTH - 8 else f'{len(names)} parts'}"
     if len(names) > 1 and kind is ChangeKind.RENAMED:
         return f"{len(names)} renamed"
     if kind is ChangeKind.REPLACED and text.partition(" → ")[0] == once[0]:

@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import zip_longest
 from typing import Union
 
-from torchrecorder.checks import ABOVE_0, Check, advised, check_one
+from torchrecorder.checks import ABOVE_0, Check, check_one, suggests_names
 from torchrecorder.comparison.kinds import Change, ChangeKind
 from torchrecorder.comparison.comparison import Comparison
 from torchrecorder.comparison.match import Matching, match
@@ -32,7 +32,7 @@ PlacedChange = tuple[tuple[float, int], Change]
 FACTOR = Check("a factor above 1", lambda value: ABOVE_0.holds(value) and value > 1)
 
 
-@advised
+@suggests_names
 def compare(
     before: Recording, after: Recording, *, times: float | None = None, numbers: Wanted = ()
 ) -> Comparison:

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from torchrecorder.comparison.skeletons import Skeleton, skeletons
-from torchrecorder.comparison.wrapped import Inside, are_alike, unwrapped
+from torchrecorder.comparison.wrapped import InnerModules, are_alike, unwrapped
 from torchrecorder.events import ModuleId, OpId, ScopeId, Slot, ValueId
 from torchrecorder.graph.align import IndexPair, align, between
 from torchrecorder.graph.nodes import Op, Scope, Value
@@ -73,7 +73,7 @@ class Side:
         self.structures = structures(recording)
         self.skeletons = skeletons(recording)
         weights = {scope: found for scope, found in self.skeletons.items() if found.weights}
-        self.inside = Inside(recording, weights)
+        self.inside = InnerModules(recording, weights)
 
 
 def _exact(side: Side, step: Scope | Op, *, indices: bool = True) -> Hashable:

@@ -22,7 +22,7 @@ from torchrecorder.graph.recording import RecordedRun
 Wanted = Union[str, Sequence[str], Mapping[str, float]]
 """Names of annotations, or a mapping from names to the factor from which on they differ."""
 
-USUAL = 1.1
+DEFAULT_FACTOR = 1.1
 """The factor for numbers that vary from run to run."""
 
 BRIEF = ("parameters", "output_bytes", "saved_bytes", "flops", "breaks")
@@ -70,7 +70,7 @@ def factors(wanted: Wanted) -> dict[str, float]:
     if isinstance(wanted, Mapping):
         return {by_name(name).name: float(factor) for name, factor in wanted.items()}
     names = [wanted] if isinstance(wanted, str) else wanted
-    return {name: 1.0 if is_exact(by_name(name)) else USUAL for name in names}
+    return {name: 1.0 if is_exact(by_name(name)) else DEFAULT_FACTOR for name in names}
 
 
 def is_exact(annotation: Annotation) -> bool:

@@ -14,7 +14,7 @@ from torchrecorder.graph.relations import scopes_inside
 from torchrecorder.graph.recording import RecordedRun
 
 
-class Inside:
+class InnerModules:
     """Finds modules of a recording in the scopes around them; *leaves* are keys that are equal for
     innermost modules with weights that are the same."""
 
@@ -37,7 +37,7 @@ class Inside:
         parts = self.parts(scope).items()
         return {f"{name}: {cls}" if name.isdigit() else name for name, cls in parts}
 
-    def twin(self, around: Scope, scope: Scope, other: Inside) -> Scope | None:
+    def twin(self, around: Scope, scope: Scope, other: InnerModules) -> Scope | None:
         """The outermost module in *around* that is like *scope* of the *other* recording; the first
         of several."""
         def place(found: Scope) -> tuple[int, int]:
@@ -45,14 +45,14 @@ class Inside:
 
         return min(self._twins(around, scope, other), key=place, default=None)
 
-    def _twins(self, around: Scope, scope: Scope, other: Inside) -> Iterator[Scope]:
+    def _twins(self, around: Scope, scope: Scope, other: InnerModules) -> Iterator[Scope]:
         for inner in scopes_inside(self.recording, [around.id]):
             found = self.recording.scopes[inner]
             if found.cls == scope.cls and inner != around.id:
                 if self._is_like(found, scope, other):
                     yield found
 
-    def _is_like(self, found: Scope, scope: Scope, other: Inside) -> bool:
+    def _is_like(self, found: Scope, scope: Scope, other: InnerModules) -> bool:
         """Whether two modules of one class have many of the same modules in them, or none and the
         same weights."""
         own, names = self.names(found), other.names(scope)
@@ -61,7 +61,7 @@ class Inside:
         leaf = other.leaves.get(scope.id)
         return not names and leaf is not None and self.leaves.get(found.id) == leaf
 
-    def is_renamed(self, scope: Scope, twin: Scope, other: Inside) -> bool:
+    def is_renamed(self, scope: Scope, twin: Scope, other: InnerModules) -> bool:
         """Whether a module of the *other* recording in the same place is this one, also if it has
         another name."""
         if unwrapped(scope, twin, self, other) != (scope, twin):
@@ -71,7 +71,7 @@ class Inside:
         )
 
 
-def unwrapped(a: Scope, b: Scope, left: Inside, right: Inside) -> tuple[Scope, Scope]:
+def unwrapped(a: Scope, b: Scope, left: InnerModules, right: InnerModules) -> tuple[Scope, Scope]:
     """The modules of a pair that correspond: one of the two may be a wrapper of the other's."""
     if left.full_class(a) == right.full_class(b) or are_alike(a, b, left, right):
         return a, b
@@ -81,7 +81,7 @@ def unwrapped(a: Scope, b: Scope, left: Inside, right: Inside) -> tuple[Scope, S
     return (in_a, b) if in_a is not None else (a, in_b or b)
 
 
-def are_alike(a: Scope, b: Scope, left: Inside, right: Inside) -> bool:
+def are_alike(a: Scope, b: Scope, left: InnerModules, right: InnerModules) -> bool:
     """Whether many modules directly in both have the same names and classes.
 
     This holds for a model whose class was renamed, but not for one that was wrapped.

@@ -19,7 +19,7 @@ from torchrecorder.layout import engine
 SUFFIXES = (".svg", ".pdf", ".png", ".html")
 _DPI = 144
 _CLEAR = "#00000000"
-_LONGEST = 4000
+_MAX_STRING = 4000
 """Maximum length of a string in the DOT language; longer ones are joined from several."""
 
 
@@ -91,8 +91,8 @@ def _as_graph(root: tree.Element) -> str:
     drawn = _GraphvizDrawing(height, root.get("fill", "#000000"), font_size)
     shapes = " ".join(part for element in root for part in drawn.shape(element))
     background = '" + "'.join(
-        shapes[at : at + _LONGEST].replace("\\", "\\\\").replace('"', '\\"')
-        for at in range(0, len(shapes), _LONGEST)
+        shapes[at : at + _MAX_STRING].replace("\\", "\\\\").replace('"', '\\"')
+        for at in range(0, len(shapes), _MAX_STRING)
     )
     unseen = 'style=invis label="" width=0.001 height=0.001'
     return (

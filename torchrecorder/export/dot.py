@@ -9,9 +9,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from torchrecorder.export import legend
-from torchrecorder.export.legend import SMALL
+from torchrecorder.export.legend import SMALL_TEXT
 from torchrecorder.export.quoting import attribute_values, html, joined, quote, quoted, verbatim
-from torchrecorder.graph.gc_pause import uncollected
+from torchrecorder.graph.gc_pause import without_gc
 from torchrecorder.layout.measure import label_size, text_width
 from torchrecorder.style.color import faded
 from torchrecorder.style.figure import Figure, Group, Line, Look, Shape, Text, nested
@@ -39,7 +39,7 @@ TIGHT = {
 TABLE = '<table border="0" cellborder="0" cellspacing="0" cellpadding="0">'
 """A table without lines, to align a label."""
 
-LARGE = 400
+MANY_LINES = 400
 """From this number of lines on, Graphviz uses cheaper settings."""
 
 LEADING = 1.15
@@ -79,7 +79,7 @@ class Pins:
     loops: Sequence[tuple[tuple[str, str], Mapping[str, str]]] = ()
 
 
-@uncollected()
+@without_gc()
 def dot_text(figure: Figure, pins: Pins = Pins()) -> str:
     """*figure* in DOT."""
     head = f"digraph {quote(figure.name)} {{"
@@ -158,13 +158,13 @@ def _defaults(figure: Figure) -> Iterator[str]:
         "pad": "0.1",
         "margin": "0",
         **_page(figure.paper),
-        **(_cheap(figure) if len(figure.lines) > LARGE else {}),
+        **(_cheap(figure) if len(figure.lines) > MANY_LINES else {}),
         **figure.attributes,
     }
     yield f"graph [{joined(attribute_values(graph))}]"
     room = {"margin": "0.13,0.06", "height": "0.3", "width": "0.4"}
     yield f"node [{joined(attribute_values({'fontname': font, 'fontsize': size, **room}))}]"
-    edge = {"fontname": font, "fontsize": f"{figure.fontsize * SMALL:g}", "arrowsize": "0.6"}
+    edge = {"fontname": font, "fontsize": f"{figure.fontsize * SMALL_TEXT:g}", "arrowsize": "0.6"}
     yield f"edge [{joined(attribute_values(edge))}]"
 
 
@@ -315,7 +315,7 @@ def pieces(label: tuple[Text, ...], look: Look, figure: Figure) -> Iterator[str]
 @lru_cache(maxsize=64)
 def _small_print(fontsize: float) -> tuple[str, str]:
     """The size of small text, and the space that separates it from the line above."""
-    size = fontsize * SMALL
+    size = fontsize * SMALL_TEXT
     return f"{size:g}", f'<font point-size="{round(size * LEADING)}"> </font>'
 
 
@@ -344,7 +344,7 @@ def _legend(figure: Figure, pins: Pins) -> Iterator[str]:
     if not figure.legend:
         return
     room = {"height": f"{legend.entry_height(figure) / 72:.4f}", "fixedsize": "true"}
-    room["fontsize"] = f"{figure.fontsize * SMALL:g}"
+    room["fontsize"] = f"{figure.fontsize * SMALL_TEXT:g}"
     frame = {"style": "rounded", "color": legend.edge(figure), "margin": f"{legend.MARGIN:g}"}
     yield 'subgraph "cluster_legend" {'
     yield f"\tgraph [{joined({**quoted(frame), **pins.legend})}]"

@@ -13,7 +13,7 @@ from torchrecorder.checks import ABOVE_0, Check, one_of, warn
 from torchrecorder.errors import LayoutFailed, Notice
 from torchrecorder.export import paper_pdf
 from torchrecorder.export.dot import dot_text
-from torchrecorder.export.legend import SMALL
+from torchrecorder.export.legend import SMALL_TEXT
 from torchrecorder.export.nested import PAINTER, legend_below, nested_text, sheet_of
 from torchrecorder.export.plain_svg import plain_svg
 from torchrecorder.export.svg import centred, finished, names_of, on_page, size_of
@@ -201,7 +201,7 @@ def smallest(figure: Figure) -> float:
     labels = [shape.label for shape in figure.shapes] + [group.label for group in figure.groups]
     small = any(text.part != "title" for label in labels for text in label)
     small = small or bool(figure.legend) or any(line.label for line in figure.lines)
-    return figure.fontsize * (SMALL if small else 1.0)
+    return figure.fontsize * (SMALL_TEXT if small else 1.0)
 
 
 def rendered(

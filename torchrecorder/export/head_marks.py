@@ -7,13 +7,13 @@ from functools import cached_property
 from itertools import product
 from typing import NamedTuple
 
-from torchrecorder.export.legend import SMALL
+from torchrecorder.export.legend import SMALL_TEXT
 from torchrecorder.layout.layered.positions import PlanePoint
 from torchrecorder.layout.measure import text_width
 from torchrecorder.style.argument_marks import SHORT
 from torchrecorder.style.figure import Figure, Line
 
-ASIDE = 3.5
+MARK_OFFSET = 3.5
 """Points between a line and the mark beside its head."""
 
 BACK = 5.0
@@ -26,7 +26,7 @@ HIGH = 1.15
 """The height of a mark above a horizontal line, with the free space around it, as a multiple of its
 font size."""
 
-NEAR = 20.0
+MIN_ROOM = 20.0
 """Points between a horizontal line and a box, or another line, below which a mark does not fit
 between them."""
 
@@ -74,7 +74,7 @@ def head_marks(
                 if upright:
                     other = _is_left(seat, tips, beside, routes[number][-1])
                 else:
-                    other = 0 < seat == len(tips) - 1 and tips[seat] - tips[seat - 1] < NEAR
+                    other = 0 < seat == len(tips) - 1 and tips[seat] - tips[seat - 1] < MIN_ROOM
                 if " = " in text:
                     text, other = obstacles.clear(figure, text, number, other)
                 found[number] = HeadMark(text, _spot(figure, text, routes[number], other))
@@ -99,8 +99,8 @@ class _Obstacles:
         texts = (text, " = ".join(names), " ".join(names), "".join(names))
         for written, side in product(texts, (other, not other)):
             x, y = _spot(figure, written, self.routes[number], side)
-            half = text_width(written, figure.fontsize * SMALL) / 2 + SPARE
-            high = figure.fontsize * SMALL / 2
+            half = text_width(written, figure.fontsize * SMALL_TEXT) / 2 + SPARE
+            high = figure.fontsize * SMALL_TEXT / 2
             if not self._is_crossed((x - half, y - high, x + half, y + high)):
                 return written, side
         return texts[-1], other
@@ -160,10 +160,10 @@ def _is_left(
         (one[0], other[0])
         for route in beside
         for one, other in zip(route, route[1:])
-        if one[1] == other[1] and abs(one[1] - tip[1]) < NEAR
+        if one[1] == other[1] and abs(one[1] - tip[1]) < MIN_ROOM
     ]
-    right = any(max(piece) > tip[0] + ASIDE for piece in level)
-    return right and not any(min(piece) < tip[0] - ASIDE for piece in level)
+    right = any(max(piece) > tip[0] + MARK_OFFSET for piece in level)
+    return right and not any(min(piece) < tip[0] - MARK_OFFSET for piece in level)
 
 
 def _in_order(lines: Sequence[Line]) -> bool:
@@ -191,11 +191,12 @@ def _fit(figure: Figure, texts: Sequence[str], tips: Sequence[float], upright: b
     """Whether each of the inner marks fits between its line and the next one; beside a vertical
     line, above a horizontal one."""
     inner = range(1, len(texts) - 1)
+    size = figure.fontsize * SMALL_TEXT
     if not upright:
-        high = figure.fontsize * SMALL * HIGH
+        high = size * HIGH
         return all(tips[seat] - tips[seat - 1] >= high for seat in inner if texts[seat])
     return all(
-        text_width(texts[seat], figure.fontsize * SMALL) <= tips[seat + 1] - tips[seat] - ASIDE
+        text_width(texts[seat], size) <= tips[seat + 1] - tips[seat] - MARK_OFFSET
         for seat in inner
     )
 
@@ -204,9 +205,9 @@ def _spot(figure: Figure, text: str, route: Sequence[PlanePoint], other: bool) -
     """The centre of a mark: right of a vertical line, above a horizontal one, or on the *other*
     side."""
     (before_x, before_y), (x, y) = route[-2], route[-1]
-    half = text_width(text, figure.fontsize * SMALL) / 2
+    half = text_width(text, figure.fontsize * SMALL_TEXT) / 2
     if abs(y - before_y) > abs(x - before_x):
         back = BACK if y > before_y else -BACK
-        return x + (-1 if other else 1) * (ASIDE + half), y - back
+        return x + (-1 if other else 1) * (MARK_OFFSET + half), y - back
     back = half + 2 if x > before_x else -half - 2
-    return x - back, y + (1 if other else -1) * figure.fontsize * SMALL * 0.7
+    return x - back, y + (1 if other else -1) * figure.fontsize * SMALL_TEXT * 0.7

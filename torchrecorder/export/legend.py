@@ -10,7 +10,7 @@ from torchrecorder.layout.measure import label_size
 from torchrecorder.style.color import mix
 from torchrecorder.style.figure import Figure, LegendEntry, Shape, Text
 
-SMALL = 0.8
+SMALL_TEXT = 0.8
 """Font size of small text, relative to that of titles."""
 
 GAP = 3.0
@@ -19,10 +19,10 @@ GAP = 3.0
 MARGIN = 6.0
 """Points between the entries and the frame."""
 
-BESIDE = 14.0
+LEGEND_GAP = 14.0
 """Points between a figure and its legend."""
 
-ON_ITS_OWN = {"pack": f"{BESIDE:g}", "packmode": "array_t"}
+ON_ITS_OWN = {"pack": f"{LEGEND_GAP:g}", "packmode": "array_t"}
 """An attribute that lets Graphviz lay out the legend separately from the boxes beside it."""
 
 
@@ -36,12 +36,12 @@ def shapes(figure: Figure) -> tuple[Shape, ...]:
 
 def entry_height(figure: Figure) -> float:
     """The height of an entry, in points."""
-    return 2.0 * figure.fontsize * SMALL
+    return 2.0 * figure.fontsize * SMALL_TEXT
 
 
 def widths(figure: Figure) -> list[float]:
     """The width of each entry, in points."""
-    small = figure.fontsize * SMALL
+    small = figure.fontsize * SMALL_TEXT
     room = {"plain": small / 2, "scale": small}
     found = []
     for entry, shape in zip(figure.legend, shapes(figure)):

@@ -12,7 +12,7 @@ from torchrecorder.export.dot import output_labels
 from torchrecorder.export import legend
 from torchrecorder.export.head_marks import head_marks
 from torchrecorder.export.quoting import quote, verbatim
-from torchrecorder.graph.gc_pause import uncollected
+from torchrecorder.graph.gc_pause import without_gc
 from torchrecorder.layout import engine
 from torchrecorder.layout.measure import label_size
 from torchrecorder.layout.layered import Drawn, Item, Link, Picture, place, plan
@@ -65,7 +65,7 @@ LEANING = 1.5, 10.0
 wide one has flat sides."""
 
 
-@uncollected()
+@without_gc()
 def nested_text(
     figure: Figure,
     *,
@@ -352,8 +352,8 @@ def legend_at(
     The legend is below the figure, or beside it if that needs less space.
     """
     column, rows = legend.laid_out(figure), legend.laid_out(figure, picture.width)
-    beside = (picture.width + legend.BESIDE + column.width) * max(picture.height, column.height)
-    under = max(picture.width, rows.width) * (picture.height + legend.BESIDE + rows.height)
+    beside = (picture.width + legend.LEGEND_GAP + column.width) * max(picture.height, column.height)
+    under = max(picture.width, rows.width) * (picture.height + legend.LEGEND_GAP + rows.height)
     if not below and beside < under:
-        return picture.width + legend.BESIDE, picture.height, column
-    return (picture.width - rows.width) / 2, -legend.BESIDE, rows
+        return picture.width + legend.LEGEND_GAP, picture.height, column
+    return (picture.width - rows.width) / 2, -legend.LEGEND_GAP, rows

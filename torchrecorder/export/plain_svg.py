@@ -15,7 +15,7 @@ from html import escape
 from torchrecorder.export import legend
 from torchrecorder.export.dot import font_family, in_two, node_name, output_labels
 from torchrecorder.export.head_marks import HeadMark, head_marks
-from torchrecorder.export.legend import SMALL, LegendSpot
+from torchrecorder.export.legend import SMALL_TEXT, LegendSpot
 from torchrecorder.export.nested import AGAIN, PAD, SLANT, Placed
 from torchrecorder.export.nested import arrow, legend_at, loop_route
 from torchrecorder.graph.flat import printable
@@ -109,7 +109,7 @@ def _legend(figure: Figure, placed: Placed, below: bool) -> Iterator[str]:
     stroke = f'fill="none" stroke="{legend.edge(figure)}"'
     inside = [_rectangle(frame, stroke, CORNER)]
     yield from _element("cluster", "cluster_legend", "cluster_legend", inside)
-    high, small = legend.entry_height(figure), figure.fontsize * SMALL
+    high, small = legend.entry_height(figure), figure.fontsize * SMALL_TEXT
     for number, (shape, (x, y, wide)) in enumerate(zip(legend.shapes(figure), spots), 1):
         box = (frame[0] + x - wide / 2, frame[1] + y - high / 2, wide, high)
         text = _centred(shape.label, shape.look, box, figure, small)
@@ -183,10 +183,10 @@ def _written(
 
 def _marked(mark: HeadMark, line: Line, figure: Figure) -> Iterator[str]:
     """The name of the argument at the head of a line."""
-    label, size = (Text(mark.text),), figure.fontsize * SMALL
+    label, size = (Text(mark.text),), figure.fontsize * SMALL_TEXT
     look = replace(line.look, fill=line.look.text)
     corner = (mark.at[0], mark.at[1] - line_height(label[0], figure.fontsize) / 2)
-    yield from _written(label, look, figure, size / SMALL, corner, "middle")
+    yield from _written(label, look, figure, size / SMALL_TEXT, corner, "middle")
 
 
 def _line(

@@ -13,7 +13,7 @@ from torchrecorder.export.graphviz import Painted, Svg, is_nested, smallest
 from torchrecorder.export.nested import Placed, sheet_of, with_legend
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style.draw import draw
-from torchrecorder.style.paper import LONGEST, READABLE, Paper
+from torchrecorder.style.paper import A4_LENGTH, READABLE, Paper
 from torchrecorder.style.style import Style
 from torchrecorder.views.auto_depth import DepthChoice
 from torchrecorder.views.pipeline import ViewOptions, choice_of, make_view
@@ -53,7 +53,7 @@ def readable_view(
     for tried in _fewer(recording, options):
         view = make_view(recording, tried)
         printed = _printed(view, style, painted, paper)
-        if printed is None or printed.text >= least and printed.length <= LONGEST:
+        if printed is None or printed.text >= least and printed.length <= A4_LENGTH:
             return view
         found.append(printed)
     long = [printed for printed in found if printed.text >= least]
@@ -88,7 +88,7 @@ def _printed(view: View, style: Style, painted: Painted, paper: Paper) -> _Print
     Without a layout if already the area of the boxes is too large for the place, or for paper that
     is as long as A4.
     """
-    across, down = paper.place or (paper.width or LONGEST, paper.height or LONGEST)
+    across, down = paper.place or (paper.width or A4_LENGTH, paper.height or A4_LENGTH)
     bound = style.fontsize * sqrt(across * down / (max(len(view.boxes), 1) * SMALLEST_BOX))
     if bound < (style.min_fontsize or READABLE):
         return _Print(view, bound)

@@ -32,7 +32,7 @@ from torchrecorder.events import (
     Statistics,
 )
 from torchrecorder.graph import consistency
-from torchrecorder.graph.gc_pause import uncollected
+from torchrecorder.graph.gc_pause import without_gc
 from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun, RecordingT, RunFacts
 from torchrecorder.graph.version_1 import upgraded
@@ -112,7 +112,7 @@ def encode(recording: RecordedRun, *, times: bool = True) -> dict[str, Any]:
     return data
 
 
-@uncollected()
+@without_gc()
 def decode(data: Any, make: type[RecordingT]) -> RecordingT:
     """The recording in *data*, the result of `encode` of this or an earlier version.
 

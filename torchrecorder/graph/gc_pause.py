@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 
 @contextlib.contextmanager
-def uncollected() -> Iterator[None]:
+def without_gc() -> Iterator[None]:
     """A context without runs of the cyclic garbage collector, which would double the cost.
 
     A run makes about ten small objects per op, a figure about as many per box; every few hundred

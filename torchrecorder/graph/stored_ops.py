@@ -8,7 +8,7 @@ from torchrecorder.events import NO_STORAGE, OpId, Role, ValueId, names_gradient
 from torchrecorder.graph.nodes import Value
 from torchrecorder.graph.relations import Relations
 
-FEWEST = 3
+MIN_WEIGHTS = 3
 """The minimum number of weights."""
 
 
@@ -40,7 +40,7 @@ def weight_loops(recording: Relations) -> frozenset[OpId]:
             shapes = [values[value].shape for value in op.outputs]
             line = lines.setdefault((op.scope, op.source, op.qualname), {})
             line[name] = read, tuple(shapes)
-    loops = [line for line in lines.values() if len(set(line.values())) >= FEWEST]
+    loops = [line for line in lines.values() if len(set(line.values())) >= MIN_WEIGHTS]
     return frozenset(name for line in loops for name in line)
 
 

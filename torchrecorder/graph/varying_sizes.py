@@ -16,7 +16,7 @@ from torchrecorder.events import ScopeId
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.relations import Relations
 
-FEWEST = 3
+MIN_RUNS = 3
 """Of so many runs most must differ from all others."""
 
 _OpShapes = tuple[tuple[int, ...], ...]
@@ -42,7 +42,7 @@ def varying_sizes(recording: Relations) -> frozenset[str]:
         if (frame := frames[scope]) is not None
     }
     calls = Counter(module for scope, module in around.items() if frames[scope] == scope)
-    scopes = {scope for scope, module in around.items() if calls[module] >= FEWEST}
+    scopes = {scope for scope, module in around.items() if calls[module] >= MIN_RUNS}
     homes = {frames[recording.scopes[scope].parent] for scope in scopes if frames[scope] == scope}
     beside: set[str] = set()
     for frame, row in _on_lines(recording, frames, homes - scopes):
@@ -60,7 +60,7 @@ def _in_calls(recording: Relations, frames: _Frames) -> Iterable[_SizedOps]:
     for op in recording.ops.values():
         frame = frames[op.scope]
         module = recording.scopes[frame].module if frame is not None else None
-        if module is not None and called[module] >= FEWEST:
+        if module is not None and called[module] >= MIN_RUNS:
             counts[frame, op.qualname] += 1
             shapes, form = _sized(recording, op)
             rows.setdefault((module, counts[frame, op.qualname], form), []).append((op, shapes))
@@ -100,7 +100,7 @@ def _frames(recording: Relations) -> _Frames:
 
 def _vary(row: _SizedOps) -> bool:
     """Whether most ops of a row have sizes that no other has."""
-    if len(row) < FEWEST:
+    if len(row) < MIN_RUNS:
         return False
     alone = sum(number == 1 for number in Counter(shapes for _, shapes in row).values())
     return 2 * alone > len(row)

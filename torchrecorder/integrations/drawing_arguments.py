@@ -138,7 +138,7 @@ def rendered(drawn: Drawable, name: str, **options: Any) -> bytes:
         return drawn.render(Path(folder) / name, **options).read_bytes()
 
 
-def tell(written: Sequence[Path], *, on_stderr: bool) -> None:
+def report_written(written: Sequence[Path], *, on_stderr: bool) -> None:
     """Print the written paths, on stderr if something else is on stdout."""
     for path in written:
         print(path, file=sys.stderr if on_stderr else sys.stdout)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from torchrecorder.checks import FLAG, WORD, Check, advised, check_one, shown, whole_number
+from torchrecorder.checks import FLAG, WORD, Check, check_one, shown, suggests_names, whole_number
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.planning.translate import MeshLayout, is_equal, known_groups, translated
 from torchrecorder.planning.workers import PlanJob, Workers, check_factory, number_of_processors
@@ -24,7 +24,7 @@ MESH = Check(
 )
 
 
-@advised
+@suggests_names
 def plan(
     factory: Callable[[Any], Any],
     mesh: Mapping[str, int],

@@ -323,7 +323,7 @@ class _FailureSearch:
         return value.names[0] if value.names else f"{name}[{number or 0}]"
 
 
-MOST = 4
+MAX_TENSORS = 4
 """The maximum number of tensors that are listed."""
 
 
@@ -339,8 +339,8 @@ def failed_inputs(recording: RecordedRun) -> str:
     if failure is None or op is None or failure.backward:
         return ""
     found = [*_made(recording, op)]
-    more = [f"{len(found) - MOST} more"] if len(found) > MOST else []
-    return "; ".join([*found[:MOST], *more])
+    more = [f"{len(found) - MAX_TENSORS} more"] if len(found) > MAX_TENSORS else []
+    return "; ".join([*found[:MAX_TENSORS], *more])
 
 
 def _made(recording: RecordedRun, op: Op) -> Iterator[str]:

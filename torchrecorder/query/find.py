@@ -19,7 +19,7 @@ NamedPart = Union[Module, Scope, Op, Value, GradNode, FunctionCall]
 FoundT = TypeVar("FoundT", Module, Scope, Op, Value, GradNode, FunctionCall)
 
 _LINE = re.compile(r"(.*\.\w+):(\d+)")
-_MOST = 6
+_MAX_PARTS = 6
 """Maximum number of parts in a message."""
 
 
@@ -40,8 +40,8 @@ def the_one(recording: RecordedRun, what: str) -> NamedPart:
     """
     found = first_kind(recording, what)
     if len(found) > 1:
-        listed = [f"{part.id} is {_in_words(recording, part)}" for part in found[:_MOST]]
-        more = f", and {len(found) - _MOST} more" if len(found) > _MOST else ""
+        listed = [f"{part.id} is {_in_words(recording, part)}" for part in found[:_MAX_PARTS]]
+        more = f", and {len(found) - _MAX_PARTS} more" if len(found) > _MAX_PARTS else ""
         raise NotThere(
             f"{what!r} is ambiguous: {', '.join(listed)}{more}. Use recording[{found[0].id!r}] "
             f"for one of them, or recording.find({what!r}) for all"
@@ -159,7 +159,7 @@ def _names(recording: RecordedRun) -> Iterator[str]:
 
 def _some(names: Iterable[str]) -> str:
     listed = list(names)
-    return ", ".join(map(repr, listed[:_MOST])) + (" ..." if len(listed) > _MOST else "")
+    return ", ".join(map(repr, listed[:_MAX_PARTS])) + (" ..." if len(listed) > _MAX_PARTS else "")
 
 
 def _in_words(recording: RecordedRun, part: NamedPart) -> str:

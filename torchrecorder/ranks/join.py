@@ -15,7 +15,7 @@ from typing import NamedTuple
 from torchrecorder.annotations.amounts import ranges
 from torchrecorder.annotations.communication import size
 from torchrecorder.events import POINT_TO_POINT, RankGroup
-from torchrecorder.graph.gc_pause import uncollected
+from torchrecorder.graph.gc_pause import without_gc
 from torchrecorder.ranks.digest import Digest
 from torchrecorder.ranks.sent import CommunicationColumns, Sent
 
@@ -104,7 +104,7 @@ _MessageIndices = dict[tuple[RankGroup, int, int, int], tuple[list[int], list[in
 """The indices of sends and receives by group, sender, receiver and tag."""
 
 
-@uncollected()
+@without_gc()
 def join(digests: Sequence[Digest], expected: Iterable[int]) -> tuple[list[Collective], list[str]]:
     """All collectives, in a possible run order, and the problems, such as ranks that lack."""
     groups: dict[RankGroup, dict[int, _Indices]] = {}

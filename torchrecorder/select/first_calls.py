@@ -23,7 +23,7 @@ Path = tuple[str, ...]
 """The scopes and function calls around an item, outermost first."""
 
 
-class _NewHome(NamedTuple):
+class _NewParent(NamedTuple):
     """Where something is put.
 
     Attributes:
@@ -78,9 +78,9 @@ class _FirstCalls:
         called.update(self._key(scope.id) for scope in self.scopes.values())
         self.again = {key for key, times in called.items() if times > 1}
 
-    def places(self) -> dict[ScopeId, _NewHome]:
+    def places(self) -> dict[ScopeId, _NewParent]:
         """The new place of each."""
-        found: dict[ScopeId, _NewHome] = {}
+        found: dict[ScopeId, _NewParent] = {}
         for scope, path in self.paths.items():
             if self.again.isdisjoint(map(self._key, path)):
                 continue
@@ -90,7 +90,7 @@ class _FirstCalls:
                 found[scope] = self._place(path[:depth])
         return found
 
-    def _place(self, path: Path) -> _NewHome:
+    def _place(self, path: Path) -> _NewParent:
         calls, chain = self.recording.function_calls, list[FunctionId]()
         parent: ScopeId | None = None
         for item in path:
@@ -104,7 +104,7 @@ class _FirstCalls:
             before = self._begins[FunctionId(path[-1])] - 0.5
         else:
             before = self.scopes[parent].index + 0.5 if parent is not None else -0.5
-        return _NewHome(parent, tuple(chain), before)
+        return _NewParent(parent, tuple(chain), before)
 
     def _shared(self, path: Path, reader: Path) -> int:
         """The length of the part of *path* before the first of two calls of one thing.

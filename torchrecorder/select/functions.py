@@ -30,7 +30,7 @@ from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.running_sums import sums_at_once
 from torchrecorder.select.first_calls import with_first_calls
 
-LOOSE = 25
+MAX_DIRECT_OPS = 25
 """Scopes with more direct operations than this are grouped by function."""
 
 
@@ -51,8 +51,8 @@ class WithFunctions:
     The additions of a sum such as ``sum(losses)`` are grouped in scopes of any size.
 
     Attributes:
-        wanted: True groups in all scopes, False in none; None in scopes with more than `LOOSE`
-            direct operations.
+        wanted: True groups in all scopes, False in none; None in scopes with more than
+            `MAX_DIRECT_OPS` direct operations.
     """
 
     wanted: bool | None = None
@@ -65,7 +65,7 @@ class WithFunctions:
         """
         if self.wanted is False:
             return recording
-        found = _Grouping(recording, -1 if self.wanted else LOOSE)
+        found = _Grouping(recording, -1 if self.wanted else MAX_DIRECT_OPS)
         return found.recording() if found.parent else found.old
 
 

@@ -16,8 +16,8 @@ from torchrecorder.graph.running_sums import sum_sign, sums_rounds
 from torchrecorder.graph.structural_hash import is_off
 from torchrecorder.query.failed_backward import BRIEF, why_backward_failed
 from torchrecorder.style import labels
-from torchrecorder.style.communications import SentCaptions
-from torchrecorder.style.composites import LONGEST, Composites
+from torchrecorder.style.communications import CommunicationCaptions
+from torchrecorder.style.composites import MAX_CAPTION_LENGTH, Composites
 from torchrecorder.style.differences import Differences
 from torchrecorder.style.figure import Text
 from torchrecorder.style.gradients import GradCaptions
@@ -56,7 +56,7 @@ class Captions:
         self.weights = Weights(recording)
         self.differences = Differences(recording)
         self.usual = labels.usual_dtype(recording)
-        self.sent = SentCaptions(view)
+        self.sent = CommunicationCaptions(view)
         self.renamed = Renaming(style.rename)
         self.composites = Composites(recording, self.renamed.cls)
         self.regions = RegionCaptions(recording)
@@ -194,7 +194,7 @@ class Captions:
         texts = list(map(self.composites.caption, scopes))
         merged = together([(text,) for text in texts]) if all(texts) else ()
         if len(merged) == 1:
-            yield labels.shorten(merged[0], LONGEST)
+            yield labels.shorten(merged[0], MAX_CAPTION_LENGTH)
 
     def _hyperparameters(self, scope: Scope, instances: tuple[str, ...] = ()) -> tuple[str, ...]:
         """Hyperparameters, merged if there are several calls."""

@@ -13,10 +13,10 @@ from torchrecorder.style.figure import LegendEntry, Look, Text
 from torchrecorder.style.themes import Theme
 from torchrecorder.views.view import Box, View
 
-STEPS = 5
+SCALE_COLORS = 5
 """Colours of the scale in the legend."""
 
-MOST = 10
+MAX_COLORS = 10
 """Maximum colours in the legend for a discrete annotation."""
 
 
@@ -93,9 +93,11 @@ class ColorScale:
     def _names(self) -> list[LegendEntry]:
         """An entry for each number, or for some of them if there are many."""
         numbers = sorted(set(self.found.values()))
-        chosen = numbers if len(numbers) <= MOST else [*numbers[: MOST - 1], numbers[-1]]
+        chosen = numbers
+        if len(numbers) > MAX_COLORS:
+            chosen = [*numbers[: MAX_COLORS - 1], numbers[-1]]
         texts = [self.annotation.show(item) for item in chosen]
-        if len(numbers) > MOST:
+        if len(numbers) > MAX_COLORS:
             texts[-1] = f"… {texts[-1]}"
         return [
             LegendEntry(self.annotation.title, self.theme.text_only, "number"),
@@ -107,7 +109,9 @@ class ColorScale:
 
     def _steps(self) -> list[LegendEntry]:
         """Equal steps of the scale; one if it has only one number."""
-        shares = [step / (STEPS - 1) for step in range(STEPS)] if self.low < self.high else [1.0]
+        shares = [1.0]
+        if self.low < self.high:
+            shares = [step / (SCALE_COLORS - 1) for step in range(SCALE_COLORS)]
         return [
             LegendEntry(self._title(), self.theme.text_only, "scale"),
             *(LegendEntry(self._number(share), self._swatch(share), "scale") for share in shares),

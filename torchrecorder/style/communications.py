@@ -13,11 +13,11 @@ from torchrecorder.views.view import View
 SHORTEST = 1e-4
 """Waits shorter than this, in seconds, are not shown."""
 
-MOST = 4
+MAX_LINES = 4
 """The maximum number of lines on a box."""
 
 
-class SentCaptions:
+class CommunicationCaptions:
     """Captions of communication in one view."""
 
     def __init__(self, view: View) -> None:
@@ -89,8 +89,8 @@ def _lines(sent: Iterable[Communication], purposes: dict[str, str]) -> list[str]
         kind = communication.backward, communication.name, place
         found.setdefault(kind, []).append(communication)
     lines = list(_texts(sorted(found.items(), key=lambda item: item[0][0])))
-    more = len(lines) - MOST
-    return lines if more <= 0 else [*lines[: MOST - 1], f"{more + 1} more"]
+    more = len(lines) - MAX_LINES
+    return lines if more <= 0 else [*lines[: MAX_LINES - 1], f"{more + 1} more"]
 
 
 def _texts(

@@ -19,10 +19,10 @@ from torchrecorder.style.hyperparameters import hyperparameters
 from torchrecorder.style.labels import shorten
 from torchrecorder.views.quiet_ops import is_pass, is_query
 
-LONGEST = 40
+MAX_CAPTION_LENGTH = 40
 """The maximum number of letters of a caption."""
 
-STEPS = 5
+MAX_LAYERS = 5
 """The maximum number of layers that are listed one by one."""
 
 CONTAINER = "Sequential"
@@ -81,7 +81,7 @@ class Composites:
     def caption(self, scope: Scope) -> str:
         """The caption of a closed module or region; empty if it is of none of these kinds."""
         text = self._layer(scope) or self._blocks(scope) or self._alone(scope)
-        return shorten(text, LONGEST)
+        return shorten(text, MAX_CAPTION_LENGTH)
 
     def _alone(self, scope: Scope) -> str:
         """The class of the one module in a region or function."""
@@ -95,7 +95,7 @@ class Composites:
         steps: list[Layer] = []
         for step in self._steps(scope):
             steps.append(step)
-            if len(steps) > STEPS or step.family not in ("weights", "norm", "activation"):
+            if len(steps) > MAX_LAYERS or step.family not in ("weights", "norm", "activation"):
                 return ""
         weights = [step.text for step in steps if step.family == "weights"]
         if len(steps) < 2 or len(weights) != 1 or not weights[0]:
@@ -118,7 +118,7 @@ class Composites:
         if len(inside) < 2 or len(distinct) < len(inside) or len({item.cls for item in blocks}) > 1:
             return ""
         text = f"{len(blocks)} × {self._contents(blocks)}"
-        return text if len(text) <= LONGEST else f"{len(blocks)} × {self.cls(blocks[0])}"
+        return text if len(text) <= MAX_CAPTION_LENGTH else f"{len(blocks)} × {self.cls(blocks[0])}"
 
     def _contents(self, blocks: list[Scope]) -> str:
         """The class of blocks; of containers with equal contents, the contents."""

@@ -18,10 +18,10 @@ from torchrecorder.views.bundles import bundles
 from torchrecorder.views.removed_edges import readers
 from torchrecorder.views.view import Arrow, Box, Cluster, View
 
-MOST = 2
+MAX_LINES = 2
 """The maximum number of lines that are added to a label."""
 
-LONGEST = 34
+MAX_LINE_LENGTH = 34
 """The maximum number of characters of such a line."""
 
 
@@ -56,7 +56,7 @@ def captioned(
     if closed:
         label = tuple(_replaced(text, first.pieces) for text in label)
         lines += (line for line in first.inside if all(line in each.inside for each in told))
-    return (*label, *(Text(labels.shorten(line, LONGEST)) for line in lines[:MOST]))
+    return (*label, *(Text(labels.shorten(line, MAX_LINE_LENGTH)) for line in lines[:MAX_LINES]))
 
 
 def _was(former: tuple[str, ...]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from torchrecorder.annotations.places import scope_name
 from torchrecorder.checks import shown
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import CALLED, GRADIENT_MESSAGE, GradId, OpId, ScopeId
-from torchrecorder.graph.gc_pause import uncollected
+from torchrecorder.graph.gc_pause import without_gc
 from torchrecorder.query.failed_backward import why_backward_failed
 from torchrecorder.style.argument_marks import Mark, argument_marks
 from torchrecorder.style.captions import Captions
@@ -30,7 +30,7 @@ from torchrecorder.style.merge_captions import result, same
 from torchrecorder.style.style import Style, failed
 from torchrecorder.style.themes import Theme
 from torchrecorder.style.unread import unread, with_readers
-from torchrecorder.views.bundles import MOST, UPDATES, Bundle, bundles
+from torchrecorder.views.bundles import MAX_SINGLE_ARROWS, UPDATES, Bundle, bundles
 from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.view import Box, BoxKind, Cluster, View
 
@@ -90,7 +90,7 @@ WIDE = 2.4
 """The relative width of a line that stands for many arrows."""
 
 
-@uncollected()
+@without_gc()
 def draw(
     view: View,
     style: Style = Style(),
@@ -321,7 +321,7 @@ def _lines(
 def narrow(line: Line) -> Look:
     """The look of *line* with the width of a single arrow."""
     width = round(line.look.width / WIDE, 6)  # exactly that of the theme
-    return replace(line.look, width=width) if line.count > MOST else line.look
+    return replace(line.look, width=width) if line.count > MAX_SINGLE_ARROWS else line.look
 
 
 def _line_look(bundle: Bundle, theme: Theme, graphs: GraphMarks) -> Look:
@@ -329,7 +329,7 @@ def _line_look(bundle: Bundle, theme: Theme, graphs: GraphMarks) -> Look:
     look = theme.line if bundle.first.value else theme.gradient
     if bundle.flow in UPDATES:
         look = theme.update
-    elif len(bundle.arrows) > MOST:
+    elif len(bundle.arrows) > MAX_SINGLE_ARROWS:
         look = replace(look, width=WIDE * look.width)
     broken = bundle.first.some or bundle.first.slot == GRADIENT_MESSAGE
     return graphs.line(bundle.first, dashed(look) if broken else look)

@@ -19,10 +19,10 @@ from torchrecorder.views.view import Arrow, Box, Cluster, View
 HUES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#8a6d3b")
 """Colours of the outlines of graphs, in turn; distinguishable for colour-blind readers."""
 
-LISTED = 6
+MAX_GRAPHS = 6
 """Maximum number of graphs in the legend."""
 
-WIDTH = 30
+REASON_LENGTH = 30
 """Maximum length of a line with the reason of a graph break."""
 
 ROWS = 3
@@ -103,10 +103,10 @@ class GraphMarks:
         plain = replace(self.theme.looks["op"], outline="box")
         total = len(self.view.recording.compiled_graphs)
         shown = sorted(set(self._graph_of.values()) - {0.0})
-        for number in shown[:LISTED]:
+        for number in shown[:MAX_GRAPHS]:
             text = f"compiled graph {number:.0f} of {total}"
             yield LegendEntry(text, self._outlined(plain, number, 2.0))
-        if len(shown) > LISTED:
+        if len(shown) > MAX_GRAPHS:
             yield LegendEntry("… and so on", plain)
         python = [box for box, graph in self._graph_of.items() if graph == 0]
         if not all(map(self._is_break, python)):
@@ -144,9 +144,10 @@ class GraphMarks:
             return
         for item in several:
             text = f"graph break{_place(item) if placed else ''}: {item.reason}"
-            lines = textwrap.wrap(text, WIDTH)
+            lines = textwrap.wrap(text, REASON_LENGTH)
             if len(lines) > 3:
-                lines = [*lines[:2], textwrap.shorten(" ".join(lines[2:]), WIDTH, placeholder="…")]
+                rest = " ".join(lines[2:])
+                lines = [*lines[:2], textwrap.shorten(rest, REASON_LENGTH, placeholder="…")]
             yield from map(Text, lines)
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
-from torchrecorder.annotations.amounts import three_digits, thousands
+from torchrecorder.annotations.amounts import thousands, three_digits
 from torchrecorder.events import Gradient, SourceLine
 from torchrecorder.graph.nodes import Value
 from torchrecorder.graph.recording import RecordedRun
@@ -36,10 +36,10 @@ SEVERAL = re.compile(r"(\d+) (?:tensors of (.*)|(scalar)s(.*)|(gradient)s of( .*
 _AMOUNT = re.compile(r"\d+ [a-z]")
 """The start of a text without a shape, ``62 gradients``."""
 
-LONGEST = 36
+MAX_TITLE_LENGTH = 36
 """The maximum number of characters of a title per line."""
 
-WIDE = 24
+MAX_OUTPUT_LENGTH = 24
 """Titles of outputs with more characters than this are wrapped at a dot."""
 
 
@@ -249,16 +249,16 @@ def filled(words: Iterable[str], width: int) -> Iterator[str]:
 
 
 def wrapped(line: Text) -> Iterator[Text]:
-    """A title in lines of at most `LONGEST` characters; other texts unchanged."""
-    if line.part != "title" or (len(line.text) <= LONGEST and "\n" not in line.text):
+    """A title in lines of at most `MAX_TITLE_LENGTH` characters; other texts unchanged."""
+    if line.part != "title" or (len(line.text) <= MAX_TITLE_LENGTH and "\n" not in line.text):
         yield line
         return
     for item in line.text.splitlines():
-        yield from (Text(part, "title") for part in textwrap.wrap(item, LONGEST))
+        yield from (Text(part, "title") for part in textwrap.wrap(item, MAX_TITLE_LENGTH))
 
 
 def wrapped_at_dot(title: str) -> Iterator[Text]:
     """The title of an output, in two lines if it is long, because many are side by side."""
     around, dot, name = title.rpartition(".")
-    lines = [around, dot + name] if dot and len(title) > WIDE else [title]
+    lines = [around, dot + name] if dot and len(title) > MAX_OUTPUT_LENGTH else [title]
     yield from (Text(line, "title") for line in lines)

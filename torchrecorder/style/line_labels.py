@@ -15,7 +15,14 @@ from torchrecorder.style import labels
 from torchrecorder.style.captions import Captions
 from torchrecorder.style.figure import Look, Text
 from torchrecorder.style.merge_captions import first_to_last, same
-from torchrecorder.views.bundles import FLOW_OF, MOST, Bundle, FlowKind, is_gradient, values_of
+from torchrecorder.views.bundles import (
+    FLOW_OF,
+    MAX_SINGLE_ARROWS,
+    Bundle,
+    FlowKind,
+    is_gradient,
+    values_of,
+)
 from torchrecorder.views.tensors import in_each
 from torchrecorder.views.view import Arrow, BoxKind, View
 
@@ -65,7 +72,7 @@ STORED_BOXES = (BoxKind.PARAMETER, BoxKind.BUFFER, BoxKind.CONSTANT)
 _COUNTED = (*FLOW_OF.values(), FlowKind.GRADIENT)
 """Kinds of tensors of which a line to repeats counts those to all of them."""
 
-LISTED = 12
+MAX_TENSORS = 12
 """Maximum number of tensors in the tooltip of a line."""
 
 
@@ -127,7 +134,7 @@ def _repeated(
 
 def counted(flow: FlowKind, number: int) -> str:
     """``62 gradients``; empty if the label is a shape."""
-    few = MOST if flow is FlowKind.GRADIENT else 1
+    few = MAX_SINGLE_ARROWS if flow is FlowKind.GRADIENT else 1
     return flow.counted(number) if flow is not FlowKind.TENSOR and number > few else ""
 
 
@@ -269,8 +276,8 @@ def line_tooltip(view: View, bundle: Bundle) -> str:
     if len(bundle.arrows) == 1:
         return _about(view, bundle.first)
     listed = list(_listed(view, bundle))
-    more = [f"… and {len(listed) - LISTED} more"] if len(listed) > LISTED else []
-    return "\n".join([bundle.flow.counted(len(bundle.arrows)), *listed[:LISTED], *more])
+    more = [f"… and {len(listed) - MAX_TENSORS} more"] if len(listed) > MAX_TENSORS else []
+    return "\n".join([bundle.flow.counted(len(bundle.arrows)), *listed[:MAX_TENSORS], *more])
 
 
 def _listed(view: View, bundle: Bundle) -> Iterator[str]:

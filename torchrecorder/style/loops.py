@@ -8,14 +8,14 @@ from torchrecorder.events import OpId, ScopeId, ValueId
 from torchrecorder.graph.nodes import Module, Value
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels
-from torchrecorder.views.bundles import FlowKind, FlowClassifier
+from torchrecorder.views.bundles import FlowClassifier, FlowKind
 from torchrecorder.views.fold.blocks import PREFIX, is_block
 from torchrecorder.views.view import Arrow, Box, Cluster, View
 
 PLAIN = frozenset("input inputs self other tensors tensor mat1 mat2 vec x src args".split())
 """Generic names of arguments."""
 
-WIDTH = 44
+MAX_LENGTH = 44
 """The maximum number of characters of the names in a caption."""
 
 
@@ -31,10 +31,10 @@ def next_round(view: View, back: Iterable[Arrow]) -> str:
     """``carried over: h, c`` for a loop: the names or shapes of the values for its next round."""
     names = [*dict.fromkeys(_names(view, back))]
     text = ", ".join(names)
-    while len(text) > WIDTH and len(names) > 1:
+    while len(text) > MAX_LENGTH and len(names) > 1:
         names.pop()
         text = ", ".join([*names, "…"])
-    return f"carried over: {labels.shorten(text, WIDTH)}"
+    return f"carried over: {labels.shorten(text, MAX_LENGTH)}"
 
 
 def _names(view: View, arrows: Iterable[Arrow]) -> Iterator[str]:

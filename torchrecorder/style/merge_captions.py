@@ -12,7 +12,7 @@ from torchrecorder.style import labels
 from torchrecorder.views.tensors import in_each, results
 from torchrecorder.views.view import Arrow, View
 
-MOST = 5
+MAX_SETTINGS = 5
 """The maximum number of merged settings."""
 
 SQUARE = re.compile(r"\d+(×\d+)+")
@@ -34,7 +34,7 @@ def together(words: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     return tuple(
         _joined(texts) + f" in {len(texts)} of {len(words)}" * (len(texts) < len(words))
         for texts in found.values()
-    )[:MOST]
+    )[:MAX_SETTINGS]
 
 
 def _joined(texts: Sequence[str]) -> str:

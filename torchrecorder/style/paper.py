@@ -32,7 +32,7 @@ _NEARLY = 0.005
 READABLE = 5.0
 """The default of ``min_fontsize``, in points."""
 
-LONGEST = 297 * UNITS["mm"]
+A4_LENGTH = 297 * UNITS["mm"]
 """The long side of A4 in points, which is longer than letter."""
 
 NOUNS = {"wide": "width", "high": "height"}
@@ -110,7 +110,7 @@ class Paper:
             warn(self._complaint(width, height, smallest, scale), SmallText)
         across, down = self.width or width * scale, self.height or height * scale
         alone = self and self.place is None
-        if alone and max(across, down) > LONGEST and None in (self.width, self.height):
+        if alone and max(across, down) > A4_LENGTH and None in (self.width, self.height):
             warn(self._too_long(across, down), LargerThanAPage)
         left, top = (across - width * scale) / 2, (down - height * scale) / 2
         return Fit(scale, across, down, left, top)
@@ -121,7 +121,7 @@ class Paper:
         )
         return (
             f"the figure is {_mm(across)} by {_mm(down)}, {size} than the longer side of A4 "
-            f"({_mm(LONGEST)}), because only {given}= is set. Set {other}='240mm' as well: the "
+            f"({_mm(A4_LENGTH)}), because only {given}= is set. Set {other}='240mm' as well: the "
             "figure is then made to fit, in columns where this makes it larger. "
             f"Or draw fewer boxes {FEWER}, or change the direction="
         )

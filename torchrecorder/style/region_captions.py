@@ -17,7 +17,7 @@ REGIONS = frozenset((
 ))
 """Regions whose title is their kind, not a name."""
 
-MOST = 2
+MAX_MODULES = 2
 """The maximum number of modules named for an optimizer or a mode."""
 
 
@@ -66,7 +66,7 @@ class RegionCaptions:
         names = {one.name or one.cls: one.cls for one in calls}
         texts = [name if len(names) > 1 or name == cls else f"{name}: {cls}"
                  for name, cls in names.items()]
-        return (f"calls {', '.join(texts)}",) if 0 < len(names) <= MOST else ()
+        return (f"calls {', '.join(texts)}",) if 0 < len(names) <= MAX_MODULES else ()
 
 
 def region_title(scope: Scope) -> str:
@@ -79,7 +79,7 @@ def region_title(scope: Scope) -> str:
 def modules_of_optimizers(recording: RecordedRun) -> Mapping[ScopeId, str]:
     """``"for discriminator"`` for each optimizer step, if not all update the same modules.
 
-    Steps without named weights, or with those of more than `MOST` modules, are left out.
+    Steps without named weights, or with those of more than `MAX_MODULES` modules, are left out.
     """
     lanes: dict[str, dict[ScopeId, frozenset[str]]] = {}
     for scope in recording.scopes.values():
@@ -114,7 +114,7 @@ def _for_modules(
     return {
         scope: f"for {', '.join(modules[names])}"
         for scope, names in weights.items()
-        if 0 < len(modules[names]) <= MOST
+        if 0 < len(modules[names]) <= MAX_MODULES
     }
 
 

@@ -10,18 +10,18 @@ from torchrecorder.events import FUNCTION, MODES, SUM, ScopeId, ScopeKind
 from torchrecorder.graph.differences import changed_inside
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.branches import Branches, kind_of, transparent
-from torchrecorder.views.collapse import Quiet
+from torchrecorder.views.collapse import IsUndrawn
 from torchrecorder.views.quiet_ops import is_pass, is_query, is_reshape
 from torchrecorder.views.view import Nesting
 from torchrecorder.views.training import training_steps
 
-ENOUGH = 40
+DEFAULT_MAX_BOXES = 40
 """The default for ``max_boxes``."""
 
 UNITS = frozenset(("torch.nn.modules.activation.MultiheadAttention",))
 """Modules of PyTorch that consist of many ops and are known as one."""
 
-FEW = 1 / 2
+GOOD_SHARE = 1 / 2
 """The share of the maximum number of boxes above which one depth for all is good enough."""
 
 
@@ -69,7 +69,7 @@ def regions_beside(recording: RecordedRun) -> frozenset[ScopeId]:
     return frozenset(found) if len(found) < len(outermost) else frozenset()
 
 
-def plain_modules(recording: RecordedRun, quiet: Quiet) -> frozenset[str]:
+def plain_modules(recording: RecordedRun, quiet: IsUndrawn) -> frozenset[str]:
     """Innermost modules that run one op or sum, such as a convolution or an activation.
 
     Opening one shows nothing new, or internals of PyTorch. Ops that only reshape, return no tensor
@@ -92,7 +92,7 @@ def _is_unit(recording: RecordedRun, scope: ScopeId) -> bool:
 
 def boxes_at(
     recording: RecordedRun,
-    quiet: Quiet,
+    quiet: IsUndrawn,
     closed: frozenset[str],
     hidden: frozenset[str] = frozenset(),
 ) -> list[int]:
@@ -176,9 +176,9 @@ class DepthChoice:
 def choose(
     recording: RecordedRun,
     depth: int | None,
-    quiet: Quiet,
+    quiet: IsUndrawn,
     repeated: frozenset[str] = frozenset(),
-    enough: int = ENOUGH,
+    enough: int = DEFAULT_MAX_BOXES,
 ) -> DepthChoice:
     """The scopes to open for a *depth*; None chooses one.
 
@@ -210,7 +210,7 @@ def choose(
     fitting = [depth for depth, count in enumerate(counts) if count <= enough]
     base = max([_first_shown(recording, counts, closed | repeated, enough), *fitting])
     level = DepthChoice(base, closed)
-    if counts[base] > enough * FEW:
+    if counts[base] > enough * GOOD_SHARE:
         return level
 
     hidden = recording.bookkeeping | repeated

@@ -11,14 +11,14 @@ from torchrecorder.graph.nodes import GradNode
 from torchrecorder.graph.relations import recomputed
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.collapse import Collapse
-from torchrecorder.views.auto_depth import ENOUGH
+from torchrecorder.views.auto_depth import DEFAULT_MAX_BOXES
 from torchrecorder.views.expand_ops import value_edges
 from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, View
 from torchrecorder.views.full_view import KIND_OF_ROLE
 
 
 def backward_view(
-    recording: RecordedRun, depth: int | None = None, max_boxes: int = ENOUGH
+    recording: RecordedRun, depth: int | None = None, max_boxes: int = DEFAULT_MAX_BOXES
 ) -> View:
     """The autograd graph behind a run, grouped by the scopes whose forward made it.
 

@@ -13,7 +13,7 @@ from torchrecorder.events import FUNCTION, ScopeId, ScopeKind
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 
-LARGE = 1 / 3
+MIN_SHARE = 1 / 3
 """A part is opened only if it has at least this share of the ops in closed scopes."""
 
 OpenedPart = tuple[str, ...]
@@ -95,7 +95,7 @@ class Branches:
             if scope not in self.closed and self._inside(scope) > 1:
                 parts.setdefault(kind_of(self.recording, scope), []).append(scope)
         counted = [(sum(self.ops[scope] for scope in part), part) for part in parts.values()]
-        least = LARGE * sum(self.ops[scope] for scope in closed)
+        least = MIN_SHARE * sum(self.ops[scope] for scope in closed)
         for ops, part in sorted(counted, key=lambda item: -item[0]):
             if ops >= least:
                 yield tuple(part)

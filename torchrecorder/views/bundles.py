@@ -18,7 +18,7 @@ from torchrecorder.graph.nodes import Value
 from torchrecorder.views.full_view import KIND_OF_ROLE
 from torchrecorder.views.view import Arrow, BoxKind, View
 
-MOST = 3
+MAX_SINGLE_ARROWS = 3
 """Up to this number, arrows between two boxes are drawn separately."""
 
 
@@ -142,7 +142,7 @@ def bundles(view: View, flows: Sequence[FlowKind] | None = None) -> tuple[Bundle
     for (_, _, flow, _), places in together.items():
         arrows = tuple(view.arrows[place] for place in places)
         shared = "" if flow is FlowKind.TENSOR else flow.value
-        if len(arrows) <= (1 if flow in UPDATES else MOST):
+        if len(arrows) <= (1 if flow in UPDATES else MAX_SINGLE_ARROWS):
             found += [(place, Bundle((view.arrows[place],), flow, shared)) for place in places]
             continue
         if not shared:

@@ -12,7 +12,7 @@ from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, Nesting, View
 from torchrecorder.views.full_view import scope_kind
 
-Quiet = Callable[[Op], bool]
+IsUndrawn = Callable[[Op], bool]
 """Returns whether an op is hidden if its scope is open."""
 
 SOURCES = (BoxKind.INPUT, BoxKind.PARAMETER, BoxKind.BUFFER, BoxKind.CONSTANT)
@@ -31,7 +31,7 @@ class Collapse:
     """
 
     depth: int | None = None
-    quiet: Quiet = lambda op: False
+    quiet: IsUndrawn = lambda op: False
     only: frozenset[str] = frozenset()
 
     def __call__(self, view: View) -> View:

@@ -25,14 +25,14 @@ KIND_OF_ROLE = {
 """The kind of box of a value that no drawn op produced."""
 
 
-def whole(recording: RecordedRun) -> View:
+def full_view(recording: RecordedRun) -> View:
     """The whole run as a view, without the recomputation of checkpoints.
 
     Boxes are ops, scopes in which nothing ran, inputs and outputs of the run, and the
     parameters, buffers and constants that were read. A buffer or parameter that was
     written in place has a second box for its new value.
     """
-    return _Whole(recording).view()
+    return _FullView(recording).view()
 
 
 def scope_kind(scope: Scope) -> BoxKind:
@@ -41,7 +41,7 @@ def scope_kind(scope: Scope) -> BoxKind:
     return BoxKind.MODULE if called else BoxKind.REGION
 
 
-class _Whole:
+class _FullView:
     """Collects the boxes and arrows of one recording."""
 
     def __init__(self, recording: RecordedRun) -> None:

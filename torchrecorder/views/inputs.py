@@ -11,7 +11,7 @@ from dataclasses import replace
 from torchrecorder.events import OpId, ValueId
 from torchrecorder.views.view import Arrow, Box, BoxKind, View
 
-LEAST = 6
+MIN_GROUPED = 6
 """The minimum size of a group of inputs; fewer are better seen by their names."""
 
 LEAST_CONSTANTS = 3
@@ -68,7 +68,7 @@ def _read_together(
     done: set[str] = set()
     for (group, _), boxes in sorted(found.items(), key=lambda each: -len(each[1])):
         rest = [box for box in boxes if box.id not in done]
-        if len(rest) >= LEAST:
+        if len(rest) >= MIN_GROUPED:
             done.update(box.id for box in rest)
             yield group, rest
 

@@ -16,7 +16,7 @@ from torchrecorder.views.quiet_ops import is_pass, is_query
 from torchrecorder.views.training import drawn_backwards
 from torchrecorder.views.view import BoxKind, View
 
-LEAST = 4
+MIN_GROUPED = 4
 """The minimum size of a group of outputs."""
 
 
@@ -82,8 +82,8 @@ def group_outputs(view: View) -> View:
 def large_groups(
     view: View, origin: Mapping[str, str] = MappingProxyType({})
 ) -> list[list[str]]:
-    """Groups of at least `LEAST` outputs of one shape that come from the same box, or from boxes
-    that have the same *origin*.
+    """Groups of at least `MIN_GROUPED` outputs of one shape that come from the same box, or from
+    boxes that have the same *origin*.
 
     Two outputs of one name are enough if the box stands for several.
     """
@@ -98,7 +98,7 @@ def large_groups(
             if arrow.tail in origin or view.copies(view.boxes[arrow.tail]) > 1:
                 name = view.recording.outputs[_number(arrow.head)].name
                 rounds.setdefault((*key, name), []).append(arrow.head)
-    large = [group for group in groups.values() if len(group) >= LEAST]
+    large = [group for group in groups.values() if len(group) >= MIN_GROUPED]
     taken = {head for group in large for head in group}
     return large + [group for group in rounds.values() if len(group) > 1 and group[0] not in taken]
 

@@ -14,7 +14,7 @@ from torchrecorder.views.fold.fold import names_of
 from torchrecorder.views.view import Box, BoxKind, Unfolded, View
 
 
-class Place(NamedTuple):
+class TreeNode(NamedTuple):
     """A node of the tree.
 
     Attributes:
@@ -40,12 +40,12 @@ class Tree:
         return self.unfolded.view
 
     @cached_property
-    def places(self) -> tuple[Place, ...]:
+    def places(self) -> tuple[TreeNode, ...]:
         """All places, in run order."""
         children = self._children
         fold_of = {item: group for group in self.unfolded.repeats for item in group}
         first = {group[0]: group for group in self.unfolded.repeats}
-        places: list[Place] = []
+        places: list[TreeNode] = []
         waiting: list[tuple[str, int, bool]] = [
             (child, -1, False) for child in children[None][::-1]
         ]
@@ -54,10 +54,10 @@ class Tree:
             number = len(places)
             if item in fold_of and not within:
                 if item in first:
-                    places.append(Place(item, parent, first[item]))
+                    places.append(TreeNode(item, parent, first[item]))
                     waiting.extend((entry, number, True) for entry in reversed(first[item]))
                 continue
-            places.append(Place(item, parent))
+            places.append(TreeNode(item, parent))
             waiting.extend((child, number, False) for child in reversed(children.get(item, ())))
         return tuple(places)
 

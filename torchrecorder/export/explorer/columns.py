@@ -8,14 +8,14 @@ from typing import Any, Generic, TypeVar
 
 from torchrecorder.events import OpId, ScopeId
 from torchrecorder.export.explorer.box_appearance import Appearance, Looks
-from torchrecorder.export.explorer.facts import Facts, FactRow
+from torchrecorder.export.explorer.facts import FactRow, Facts
 from torchrecorder.graph.failed_places import error_in
 from torchrecorder.graph.flat import printable
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.style import labels
 from torchrecorder.style.figure import LegendEntry, Look, Text
 from torchrecorder.views.fold.blocks import is_block
-from torchrecorder.views.tree import Place, Tree
+from torchrecorder.views.tree import Tree, TreeNode
 from torchrecorder.views.full_view import scope_kind
 
 RowKeyT = TypeVar("RowKeyT", bound=Hashable)
@@ -112,7 +112,7 @@ class Columns:
         all_rows = [rows[number] for number in self.equal]
         return {name: list(column) for name, column in zip(SHARED, zip(*all_rows))}
 
-    def _row(self, place: Place) -> tuple[int, ...]:
+    def _row(self, place: TreeNode) -> tuple[int, ...]:
         """The values of a place in the columns `SHARED`."""
         thing, string = self._thing(place), self.strings
         return (
@@ -130,16 +130,16 @@ class Columns:
             return 0
         return 1 if error_in(self.tree.view.recording, thing.id) is None else 2
 
-    def _source(self, place: Place) -> str:
+    def _source(self, place: TreeNode) -> str:
         thing = self._thing(place)
         return labels.source(thing.source) if thing is not None else ""
 
-    def _thing(self, place: Place) -> Scope | Op | None:
+    def _thing(self, place: TreeNode) -> Scope | Op | None:
         recording = self.tree.view.recording
         scope = recording.scopes.get(ScopeId(place.id))
         return scope if scope is not None else recording.ops.get(OpId(place.id))
 
-    def _kind(self, place: Place) -> str:
+    def _kind(self, place: TreeNode) -> str:
         if place.fold:
             return "fold"
         view = self.tree.view

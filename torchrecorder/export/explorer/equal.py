@@ -16,7 +16,7 @@ from torchrecorder.style.style import RULES, Style
 from torchrecorder.style.merge_captions import result
 from torchrecorder.views.bundles import FlowKind
 from torchrecorder.views.fold.blocks import is_block
-from torchrecorder.views.tree import Place, Tree
+from torchrecorder.views.tree import Tree, TreeNode
 
 
 def representatives(
@@ -80,7 +80,7 @@ class _Keys:
         """A small number for *key*: equal keys have equal numbers."""
         return self._numbers.setdefault(key, len(self._numbers))
 
-    def _place(self, number: int, place: Place) -> Hashable:
+    def _place(self, number: int, place: TreeNode) -> Hashable:
         """The recorded data of a place, without the places inside it."""
         if place.fold:
             return self._fold(place)
@@ -95,7 +95,7 @@ class _Keys:
             return cluster is None, self._scope(scope), self._leaving(place.id)
         return number
 
-    def _fold(self, place: Place) -> Hashable:
+    def _fold(self, place: TreeNode) -> Hashable:
         scopes = self.recording.scopes
         names = [scopes[ScopeId(item)].name for item in place.fold if item in scopes]
         return "fold", len(place.fold), tuple(names)

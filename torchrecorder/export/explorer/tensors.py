@@ -16,7 +16,7 @@ from torchrecorder.style.argument_marks import Mark, argument_marks, attends, ma
 from torchrecorder.style.draw import dashed, narrow
 from torchrecorder.style.figure import Look
 from torchrecorder.style.merge_captions import first_to_last
-from torchrecorder.views.bundles import MOST, ROLES, UPDATES, FlowKind, bundles
+from torchrecorder.views.bundles import MAX_SINGLE_ARROWS, ROLES, UPDATES, FlowKind, bundles
 from torchrecorder.views.tree import Tree
 
 
@@ -282,7 +282,7 @@ def _is_trunk(
         return True
     if tree.places[place].fold:
         return _siblings(tree, place, carried) == len(carried)
-    return len(carried) > MOST
+    return len(carried) > MAX_SINGLE_ARROWS
 
 
 def _siblings(tree: Tree, fold: int, carried: Sequence[tuple[int, str]]) -> int:

@@ -14,9 +14,9 @@ from torchrecorder.style.differences import Differences
 from torchrecorder.style.merge_captions import times
 from torchrecorder.views.collapse import Collapse, close
 from torchrecorder.views.fold.blocks import is_block
-from torchrecorder.views.fold.fold import FoldTree, FoldNode
+from torchrecorder.views.fold.fold import FoldNode, FoldTree
 from torchrecorder.views.fold.siblings import SiblingRows
-from torchrecorder.views.full_view import whole
+from torchrecorder.views.full_view import full_view
 from torchrecorder.views.hide import without
 from torchrecorder.views.pipeline import find_quiet
 from torchrecorder.views.training import training_steps
@@ -52,7 +52,7 @@ class _Folded:
 
     def _view(self) -> View:
         """What figures show if everything is open that has rows."""
-        view, ops = whole(self.recording), self.recording.ops
+        view, ops = full_view(self.recording), self.recording.ops
         if not ops.keys().isdisjoint(self.place):
             return close(view, self._plain_steps().__contains__)
         quiet = find_quiet(self.recording)

@@ -24,7 +24,7 @@ from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style.region_captions import REGIONS, RegionCaptions, region_title
 from torchrecorder.style.weights import Weights
 
-ENOUGH = 400
+DEFAULT_MAX_ROWS = 400
 """The maximum number of rows for the default depth."""
 
 RowSource = Union[Scope, Op, Module]
@@ -70,7 +70,8 @@ def fitting(listed: Sequence[TableRow], depth: int | None) -> list[TableRow]:
         counts = Counter(row.depth for row in listed)
         levels = sorted(counts)
         totals = accumulate(counts[level] for level in levels)
-        depth = max([1, *(level for level, total in zip(levels, totals) if total <= ENOUGH)])
+        fitting = (level for level, total in zip(levels, totals) if total <= DEFAULT_MAX_ROWS)
+        depth = max([1, *fitting])
     return [row for row in listed if row.depth <= depth]
 
 

@@ -18,7 +18,7 @@ from torchrecorder.views.view import Arrow, BoxKind
 
 GIVEN = (BoxKind.INPUT, BoxKind.CONSTANT)
 
-FEWEST = 3
+MIN_SIBLINGS = 3
 """Of so many siblings inputs of their own fold: both branches of a Siamese network are drawn."""
 
 

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import NamedTuple
 
-LONGEST = 256
+MAX_PERIOD = 256
 """The maximum number of elements in a block."""
 
 _TRIES = 12
@@ -116,7 +116,7 @@ class _Sequence:
         following = bisect_right(places, start)
         for place in places[following : following + _TRIES]:
             period = place - start
-            if period > LONGEST or place + period > len(self.codes):
+            if period > MAX_PERIOD or place + period > len(self.codes):
                 return
             yield period
 

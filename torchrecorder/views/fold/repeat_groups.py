@@ -9,7 +9,7 @@ from functools import cache, partial
 from torchrecorder.events import NO_STORAGE, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.fold.blocks import (
-    Readers, Unit, block_id, blocks, is_block, items_of, unit_of,
+    FoldItem, Readers, block_id, blocks, is_block, items_of, unit_of,
 )  # fmt: skip
 from torchrecorder.views.bundles import FlowClassifier
 from torchrecorder.views.collapse import SOURCES
@@ -18,7 +18,7 @@ from torchrecorder.views.view import Box, BoxKind, Cluster, View
 
 
 def with_block_clusters(
-    view: View, unit: Callable[[RecordedRun, str], Unit] = unit_of
+    view: View, unit: Callable[[RecordedRun, str], FoldItem] = unit_of
 ) -> tuple[SiblingIndex, Mapping[str, object]]:
     """The items of *view*, with a cluster around each block of siblings that repeat together, and
     the fold keys of scopes and blocks."""

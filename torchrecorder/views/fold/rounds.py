@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-MOST = 4
+MAX_ROUNDS = 4
 """The maximum number of rounds in a block."""
 
 
@@ -29,7 +29,7 @@ class Rounds:
         """The number of rounds whose blocks are equal and pass values only to the next one."""
         far, turns = self._reach(), self._turns()
         together = max(far, turns)
-        return together if together <= MOST and min(far, turns) in (1, together) else 1
+        return together if together <= MAX_ROUNDS and min(far, turns) in (1, together) else 1
 
     def _reach(self) -> int:
         """How many rounds later the results of each round are read; 1 if it is not the same."""

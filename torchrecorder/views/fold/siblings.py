@@ -11,11 +11,11 @@ from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.fold.repeat_groups import with_block_clusters
 from torchrecorder.views.fold.blocks import (
-    SAVED, Unit, enough, is_block, loose_fold_key, loose_unit, unit_of,
+    MIN_BOXES_SAVED, FoldItem, is_block, loose_fold_key, loose_unit, min_repeats, unit_of,
 )  # fmt: skip
 from torchrecorder.views.fold.equal import Equal
 from torchrecorder.views.fold.micro_batches import micro_batches
-from torchrecorder.views.fold.own_sources import FEWEST, OwnSources
+from torchrecorder.views.fold.own_sources import MIN_SIBLINGS, OwnSources
 from torchrecorder.views.fold.sibling_index import SiblingIndex
 from torchrecorder.views.view import View
 
@@ -91,10 +91,10 @@ class SiblingRows:
             if len(alike) > 1:
                 yield tuple(alike)
 
-    def _unit(self, recording: RecordedRun, item: str) -> Unit:
+    def _unit(self, recording: RecordedRun, item: str) -> FoldItem:
         """The unit of an item; without a key if it repeats with each micro-batch."""
         unit = (loose_unit if self.similar else unit_of)(recording, item)
-        return unit if self._parts.isdisjoint(unit.items) else Unit(None, unit.items)
+        return unit if self._parts.isdisjoint(unit.items) else FoldItem(None, unit.items)
 
     def _folds(self, group: Sequence[str]) -> bool:
         """Whether there are enough siblings, or blocks of siblings, to fold."""
@@ -102,14 +102,14 @@ class SiblingRows:
             return False
         first = group[0]
         if not is_block(first):
-            own = self._own_sources() if len(group) < FEWEST else None
+            own = self._own_sources() if len(group) < MIN_SIBLINGS else None
             if own and any(own.groups(group)):
                 return False
-            return len(group) >= enough(self.recording, first)
+            return len(group) >= min_repeats(self.recording, first)
         if self._is_composed(first):
             return True
         inside = [*self.items.children(first)]
-        return len(group) > 2 and (len(group) - 1) * len(inside) >= SAVED
+        return len(group) > 2 and (len(group) - 1) * len(inside) >= MIN_BOXES_SAVED
 
     def _is_composed(self, item: str) -> bool:
         """Whether *item* is a scope that contains scopes, or a block with one."""
