@@ -15,11 +15,11 @@ from torchrecorder.export.quoting import quote, verbatim
 from torchrecorder.graph.gc_pause import without_gc
 from torchrecorder.layout import engine
 from torchrecorder.layout.measure import label_size
-from torchrecorder.layout.layered import Drawn, Item, Link, Picture, place, plan
+from torchrecorder.layout.layered import Item, Link, Picture, PlacedBox, place, plan
 from torchrecorder.layout.layered.place import Sheet
 from torchrecorder.layout.layered.side_entry import side_entries
 from torchrecorder.layout.layered.positions import PlanePoint
-from torchrecorder.layout.layered.edge_routing import Trunks, rounded, toward, whole
+from torchrecorder.layout.layered.edge_routing import Trunks, edge_routes, rounded, toward
 from torchrecorder.style.figure import Figure, Group, Shape, Text
 from torchrecorder.views.collapse import SOURCES
 from torchrecorder.views.view import BoxKind
@@ -115,7 +115,7 @@ class Placed(NamedTuple):
         outline_of = {shape.id: shape.look.outline for shape in figure.shapes}
         return cls(items, links, picture, figure.direction in ("TB", "BT"), outline_of)
 
-    def boxes(self) -> dict[str, Drawn]:
+    def boxes(self) -> dict[str, PlacedBox]:
         """Each box and open group by its id."""
         return {self.items[box.item].id: box for box in self.picture.boxes}
 
@@ -132,8 +132,8 @@ class Placed(NamedTuple):
 
     def _whole(self, carried: Sequence[tuple[int, str]]) -> list[tuple[PlanePoint, ...]]:
         """All corners of each line."""
-        boxes, circles = self.boxes(), dict[int, Drawn]()
-        routes = [tuple(points) for points in whole(self.picture, self.links)]
+        boxes, circles = self.boxes(), dict[int, PlacedBox]()
+        routes = [tuple(points) for points in edge_routes(self.picture, self.links)]
         for number, link in enumerate(self.links):
             tail, head = self.items[link.tail].id, self.items[link.head].id
             if not self.upright and self.outline_of.get(tail) == "parallelogram":
@@ -143,7 +143,7 @@ class Placed(NamedTuple):
         return side_entries(routes, carried, circles, self.picture.boxes, self.upright)
 
 
-def _from_slanted_side(route: Sequence[PlanePoint], box: Drawn) -> tuple[PlanePoint, ...]:
+def _from_slanted_side(route: Sequence[PlanePoint], box: PlacedBox) -> tuple[PlanePoint, ...]:
     """The *route* of a line that leaves the left or right side of a parallelogram."""
     (x, y), *rest = route
     share = (y - box.y) / box.height
@@ -232,7 +232,7 @@ def _pins(figure: Figure, placed: Placed, legend_below: bool) -> Pins:
     return Pins(shapes, groups, tuple(_lines(figure, placed)), frame, loops)
 
 
-def _shape(shape: Shape, box: Drawn, below: float) -> Mapping[str, str]:
+def _shape(shape: Shape, box: PlacedBox, below: float) -> Mapping[str, str]:
     center = box.x + box.width / 2, below - box.y - box.height / 2
     again = AGAIN if shape.count > 1 else 0.0
     return {
@@ -243,7 +243,7 @@ def _shape(shape: Shape, box: Drawn, below: float) -> Mapping[str, str]:
     }
 
 
-def _group(group: Group, figure: Figure, box: Drawn, below: float) -> Mapping[str, str]:
+def _group(group: Group, figure: Figure, box: PlacedBox, below: float) -> Mapping[str, str]:
     width, height = header_size(group, figure)
     _, text = corner_label(group, figure)
     cell = f'<td align="left" balign="left" width="{width:.0f}">{text}</td>'
@@ -258,7 +258,7 @@ def _group(group: Group, figure: Figure, box: Drawn, below: float) -> Mapping[st
     }
 
 
-def _loop(group: Group, figure: Figure, box: Drawn, below: float) -> Mapping[str, str]:
+def _loop(group: Group, figure: Figure, box: PlacedBox, below: float) -> Mapping[str, str]:
     route = [(x, below - y) for x, y in loop_route(box, figure)]
     color = quote(group.look.stroke)
     return {"pos": quote(_spline(route)), "style": quote("dashed"), "color": color}
@@ -275,7 +275,7 @@ def _lines(figure: Figure, placed: Placed) -> Iterator[Mapping[str, str]]:
         yield pinned
 
 
-def loop_route(box: Drawn, figure: Figure) -> list[PlanePoint]:
+def loop_route(box: PlacedBox, figure: Figure) -> list[PlanePoint]:
     """The route of a feedback edge inside the border of a loop, from the end of its flow to the
     beginning."""
     left, top, right, bottom = box.x, box.y, box.x + box.width, box.y + box.height

@@ -20,7 +20,7 @@ from torchrecorder.export.nested import AGAIN, PAD, SLANT, Placed
 from torchrecorder.export.nested import arrow, legend_at, loop_route
 from torchrecorder.graph.flat import printable
 from torchrecorder.layout.measure import line_height, text_size
-from torchrecorder.layout.layered import Drawn
+from torchrecorder.layout.layered import PlacedBox
 from torchrecorder.layout.layered.place import Sheet
 from torchrecorder.layout.layered.positions import PlanePoint
 from torchrecorder.style.color import faded, solid
@@ -117,11 +117,11 @@ def _legend(figure: Figure, placed: Placed, below: bool) -> Iterator[str]:
         yield from _element("node", f"legend{number}", node_name(shape.id), inside)
 
 
-def _box(drawn: Drawn) -> Bounds:
+def _box(drawn: PlacedBox) -> Bounds:
     return drawn.x, drawn.y, drawn.width, drawn.height
 
 
-def _group(group: Group, drawn: Drawn, figure: Figure, number: int) -> Iterator[str]:
+def _group(group: Group, drawn: PlacedBox, figure: Figure, number: int) -> Iterator[str]:
     """An open module, with its label in the corner where the flow begins."""
     left, top, _, height = box = _box(drawn)
     label = tuple(in_two(group.label, figure))
@@ -133,7 +133,7 @@ def _group(group: Group, drawn: Drawn, figure: Figure, number: int) -> Iterator[
     yield from _element("cluster", f"clust{number}", name, inside, group.tooltip, group.look)
 
 
-def _loop(group: Group, drawn: Drawn, figure: Figure, number: int) -> Iterator[str]:
+def _loop(group: Group, drawn: PlacedBox, figure: Figure, number: int) -> Iterator[str]:
     """The feedback edge of a loop."""
     if group.loop is not None:
         look = replace(group.look, width=1.0, dash="dashed", attributes={})

@@ -11,7 +11,7 @@ through rows, beside the boxes, and sideways only between rows, so that no line 
 from __future__ import annotations
 
 from torchrecorder.layout.layered.items import Item, Link
-from torchrecorder.layout.layered.place import Drawn, Picture, place
+from torchrecorder.layout.layered.place import Picture, PlacedBox, place
 from torchrecorder.layout.layered.plan import Plan, plan
 
-__all__ = ["Drawn", "Item", "Link", "Picture", "Plan", "place", "plan"]
+__all__ = ["PlacedBox", "Item", "Link", "Picture", "Plan", "place", "plan"]

@@ -6,10 +6,10 @@ import heapq
 from collections.abc import Collection, Sequence
 from math import ceil
 
-WIDEST = 24
+MAX_LAYER_SIZE = 24
 """The maximum number of boxes in one row; the others are in the next."""
 
-WIDEST_OF_ENDS = 6
+MAX_END_LAYER_SIZE = 6
 """The same for a row of inputs or of outputs, whose names are long."""
 
 BoxPair = tuple[int, int]
@@ -78,7 +78,7 @@ def _wrapped(row: Sequence[int], ends: Collection[int]) -> list[int]:
     wrapped = [0] * len(row)
     at = 0
     for members in members_of_rows(row):
-        most = WIDEST_OF_ENDS if all(box in ends for box in members) else WIDEST
+        most = MAX_END_LAYER_SIZE if all(box in ends for box in members) else MAX_LAYER_SIZE
         parts = ceil(len(members) / most)
         for place, box in enumerate(members):
             wrapped[box] = at + place * parts // len(members)

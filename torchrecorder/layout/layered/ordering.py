@@ -16,13 +16,13 @@ from torchrecorder.layout import engine
 from torchrecorder.layout.layered.barycenter import coordinates
 from torchrecorder.layout.layered.layering import members_of_rows
 
-APART = 16.0
+NODE_GAP = 16.0
 """The minimum distance between two boxes of a row, in points."""
 
-PASSING = 7.0
+DUMMY_WIDTH = 7.0
 """The width of the dummy node of a passing line, in points."""
 
-PER_JOB = 260
+MAX_NODES_PER_JOB = 260
 """The maximum number of nodes in one run of Graphviz; larger scopes are cut between rows."""
 
 
@@ -80,7 +80,7 @@ def columns(grids: Sequence[Grid], *, timeout: float) -> list[list[float]]:
 
 def _without_graphviz(grid: Grid) -> list[float]:
     """Centres of all nodes, the leftmost beginning at 0: Graphviz is missing, or takes too long."""
-    across = coordinates(grid.widths, grid.row, grid.edges, APART)
+    across = coordinates(grid.widths, grid.row, grid.edges, NODE_GAP)
     start = min((at - width / 2 for at, width in zip(across, grid.widths)), default=0.0)
     return [round(at - start, 2) for at in across]
 
@@ -89,7 +89,7 @@ def _cut(grid: Grid) -> list[list[int]]:
     """The nodes in pieces of whole rows."""
     pieces: list[list[int]] = []
     for members in members_of_rows(grid.row):
-        if not pieces or len(pieces[-1]) + len(members) > PER_JOB:
+        if not pieces or len(pieces[-1]) + len(members) > MAX_NODES_PER_JOB:
             pieces.append([])
         pieces[-1].extend(members)
     return pieces
@@ -99,7 +99,7 @@ def _dot_lines(grid: Grid, nodes: Sequence[int]) -> Iterator[str]:
     """Some nodes of a grid in DOT; the first nodes of each component are below a common top."""
     here = set(nodes)
     edges = [edge for edge in grid.edges if edge[0] in here and edge[1] in here]
-    yield f'digraph {{ graph [nodesep="{APART / 72:.4f}", ranksep="0.1"{_effort(nodes, edges)}]'
+    yield f'digraph {{ graph [nodesep="{NODE_GAP / 72:.4f}", ranksep="0.1"{_effort(nodes, edges)}]'
     yield 'node [shape="box", fixedsize="true", height="0.1", label=""]'
     yield 'edge [arrowhead="none"]'
     yield 'top [width="0.01"]'

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from torchrecorder.layout.layered.ports import OUTSIDE, End, Net
 
 
-class Loose(NamedTuple):
+class PortGroup(NamedTuple):
     """Boxes, or ports of the scope, that are connected to one child only, in a neighbouring row.
 
     Attributes:
@@ -28,9 +28,9 @@ class Loose(NamedTuple):
     ends: tuple[tuple[int, int], ...]
 
 
-def loose(
+def port_groups(
     nets: Sequence[Net], row: Sequence[int], entry: Sequence[int], exit: Sequence[int]
-) -> list[Loose]:
+) -> list[PortGroup]:
     """The loose boxes of a scope, if there are several at one child.
 
     *row* is the row of each child; *entry* and *exit* are the nodes of the ports of the scope.
@@ -62,13 +62,13 @@ def loose(
             node = entry[source.port] if enters else source.child
             found.setdefault((sink.child, False), []).append((sink.port, node))
     return [
-        Loose(child, exits, tuple(ends))
+        PortGroup(child, exits, tuple(ends))
         for (child, exits), ends in found.items()
         if len(ends) > 1
     ]
 
 
-def in_order(across: Sequence[float], each: Loose, ports: Sequence[float]) -> list[float]:
+def in_order(across: Sequence[float], each: PortGroup, ports: Sequence[float]) -> list[float]:
     """*across* with loose boxes in the order of the *ports* that they are connected to."""
     found = list(across)
     boxes = [box for _, box in sorted(each.ends, key=lambda end: (ports[end[0]], end[0]))]

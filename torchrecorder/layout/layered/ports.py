@@ -40,7 +40,7 @@ class Net(NamedTuple):
     sinks: list[End]
 
 
-class Level:
+class ScopeNets:
     """The children of one scope, and the nets between them, in numbers that are fast to compare:
     most scopes equal a known one.
 
@@ -80,12 +80,12 @@ class Level:
         ]
 
 
-def levels(items: Sequence[Item], links: Iterable[Link]) -> dict[int, Level]:
+def scope_nets(items: Sequence[Item], links: Iterable[Link]) -> dict[int, ScopeNets]:
     """The level of each scope, by the number of the scope; -1 is the paper."""
-    return _Levels(items).joined(links)
+    return _NetBuilder(items).joined(links)
 
 
-class _Levels:
+class _NetBuilder:
     def __init__(self, items: Sequence[Item]) -> None:
         self.parent = [item.parent for item in items]
         self.depth: list[int] = []
@@ -95,7 +95,7 @@ class _Levels:
         self.gathered: set[tuple[int, int]] = set()
         self.entry: list[dict[Hashable, int]] = [{} for _ in items]
         self.exit: list[dict[int, int]] = [{} for _ in items]
-        self.found: dict[int, Level] = {-1: Level(self.carried)}
+        self.found: dict[int, ScopeNets] = {-1: ScopeNets(self.carried)}
         for number, item in enumerate(items):
             self.depth.append(0 if item.parent < 0 else self.depth[item.parent] + 1)
             siblings = self.found[item.parent].children
@@ -103,9 +103,9 @@ class _Levels:
             siblings.append(number)
             if item.header is not None:
                 ports = self.entry[number], self.exit[number]
-                self.found[number] = Level(self.carried, *ports)
+                self.found[number] = ScopeNets(self.carried, *ports)
 
-    def joined(self, links: Iterable[Link]) -> dict[int, Level]:
+    def joined(self, links: Iterable[Link]) -> dict[int, ScopeNets]:
         copies: dict[Link, int] = {}
         for link in links:
             copy = copies[link] = copies.get(link, -1) + 1

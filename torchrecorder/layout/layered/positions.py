@@ -42,7 +42,7 @@ class BranchPath(NamedTuple):
     points: tuple[PlanePoint, ...]
 
 
-class Composed(NamedTuple):
+class PlacedScope(NamedTuple):
     """An open scope.
 
     Attributes:
@@ -62,7 +62,7 @@ class Composed(NamedTuple):
     exits: tuple[float, ...]
     frames: tuple[Frame, ...]
     paths: tuple[BranchPath, ...]
-    inner: Mapping[int, Composed]
+    inner: Mapping[int, PlacedScope]
     up: bool = False
 
     @property

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from torchrecorder.layout.layered.constants import ARROW
-from torchrecorder.layout.layered.positions import Composed, Frame, PlanePoint
+from torchrecorder.layout.layered.constants import ARROW_MARGIN
+from torchrecorder.layout.layered.positions import Frame, PlacedScope, PlanePoint
 
-CLEAR = 4.0
+CLEARANCE = 4.0
 """The distance of such a line from everything beside it, in points."""
 
 
-def with_shortcuts(scope: Composed) -> Composed:
+def with_shortcuts(scope: PlacedScope) -> PlacedScope:
     """*scope*, which is in columns, with all shortcuts; lines that leave their column last, which
     fewest others cross, come first."""
     paths = list(scope.paths)
@@ -27,7 +27,7 @@ def with_shortcuts(scope: Composed) -> Composed:
         (begin, _), (end, _) = points[corner], points[down]
         left, right = min(begin, end), max(begin, end)
         if not _holds(scope.frames, left, right, level) and not any(
-            _meets(path.points, left, right, level)
+            _crosses(path.points, left, right, level)
             for path in paths if path.trunk != paths[number].trunk
         ):
             way = (*points[:corner], (end, level), *points[down + 1 :])
@@ -45,7 +45,7 @@ def _climb(points: Sequence[PlanePoint]) -> tuple[float, int, int] | None:
         return None
     for down in range(corner + 2, len(points) - 1):
         (x, begin), (across, end) = points[down : down + 2]
-        if x == across and begin < level < end - ARROW:
+        if x == across and begin < level < end - ARROW_MARGIN:
             return level, corner, down
     return None
 
@@ -53,19 +53,19 @@ def _climb(points: Sequence[PlanePoint]) -> tuple[float, int, int] | None:
 def _holds(frames: Sequence[Frame], left: float, right: float, level: float) -> bool:
     """Whether a box is at a level between two positions."""
     return any(
-        frame.along - CLEAR < level < frame.end + CLEAR
-        and frame.across - CLEAR < right
-        and left < frame.across + frame.width + CLEAR
+        frame.along - CLEARANCE < level < frame.end + CLEARANCE
+        and frame.across - CLEARANCE < right
+        and left < frame.across + frame.width + CLEARANCE
         for frame in frames
     )
 
 
-def _meets(points: Sequence[PlanePoint], left: float, right: float, level: float) -> bool:
+def _crosses(points: Sequence[PlanePoint], left: float, right: float, level: float) -> bool:
     """Whether a line crosses a level between two positions, or runs along it there."""
     for (ax, ay), (bx, by) in zip(points, points[1:]):
         low, high = (ay, by) if ay < by else (by, ay)
-        if low - CLEAR < level < high + CLEAR:
+        if low - CLEARANCE < level < high + CLEARANCE:
             low, high = (ax, bx) if ax < bx else (bx, ax)
-            if low - CLEAR < right and left < high + CLEAR:
+            if low - CLEARANCE < right and left < high + CLEARANCE:
                 return True
     return False

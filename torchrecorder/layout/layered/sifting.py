@@ -14,15 +14,15 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from torchrecorder.layout.layered.layering import members_of_rows
-from torchrecorder.layout.layered.ordering import APART, Grid
+from torchrecorder.layout.layered.ordering import NODE_GAP, Grid
 
-PASSES = 3
+MAX_PASSES = 3
 """The maximum number of passes over all readers."""
 
-WORK = 1_000_000
+MAX_COMPARISONS = 1_000_000
 """The maximum number of pairs of lines that are compared in one grid."""
 
-BESIDE = 1e-4
+PORT_SPACING = 1e-4
 """From one port of a node to the next, in points: the order counts, not the distance."""
 
 PortOrder = Mapping[int, tuple[Sequence[int], Sequence[int]]]
@@ -34,7 +34,7 @@ def sifted(
 ) -> list[float]:
     """The approximate centres of the nodes of *grid* after all moves; *across* are those before."""
     sifting = _Sifting(grid, across, ports)
-    for _ in range(PASSES):
+    for _ in range(MAX_PASSES):
         if not sifting.sweep():
             break
     start = min((at - wide / 2 for at, wide in zip(sifting.across, grid.widths)), default=0.0)
@@ -58,7 +58,7 @@ class _Sifting:
         self.members: dict[int, list[int]] = {}
         for node, row in enumerate(grid.row):
             self.members.setdefault(row, []).append(node)
-        self.work = WORK
+        self.work = MAX_COMPARISONS
 
     def _edge(self, one: int, other: int) -> _GapEdge:
         """An edge with the offsets of its ports."""
@@ -67,7 +67,7 @@ class _Sifting:
             begin = self.ports[one][0][self.grid.leaving[one, other]]
         if other in self.ports:
             end = self.ports[other][1][self.grid.entering[one, other]]
-        return one, begin * BESIDE, other, end * BESIDE
+        return one, begin * PORT_SPACING, other, end * PORT_SPACING
 
     def sweep(self) -> bool:
         """Try all moves at all readers; whether there were some."""
@@ -129,7 +129,7 @@ class _Sifting:
         if after:
             return (at + side * min(after)) / 2
         width = max(self.grid.widths[each] for each in row if self.across[each] == at)
-        return at + side * ((width + self.grid.widths[node]) / 2 + APART)
+        return at + side * ((width + self.grid.widths[node]) / 2 + NODE_GAP)
 
     def _change(self, moves: Mapping[int, float]) -> int:
         """How many more lines cross after some moves."""

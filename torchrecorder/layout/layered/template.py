@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from torchrecorder.layout.layered.ports import End
 
 
-class Spot(NamedTuple):
+class ClosedChild(NamedTuple):
     """A closed child.
 
     Attributes:
@@ -60,7 +60,7 @@ class Template(NamedTuple):
     """One distinct scope.
 
     Attributes:
-        spots: Its children.
+        children: Its children.
         rows: The number of rows.
         entries: The positions across the flow at which tensors enter.
         exits: Those at which they leave.
@@ -68,7 +68,7 @@ class Template(NamedTuple):
         lanes: The number of lanes.
     """
 
-    spots: tuple[Spot, ...]
+    children: tuple[ClosedChild, ...]
     rows: int
     entries: tuple[float, ...]
     exits: tuple[float, ...]
@@ -78,7 +78,7 @@ class Template(NamedTuple):
     def to_json(self) -> dict[str, Any]:
         """As lists, for the page."""
         return {
-            "spots": [list(spot) for spot in self.spots],
+            "children": [list(closed) for closed in self.children],
             "rows": self.rows,
             "entries": list(self.entries),
             "exits": list(self.exits),

@@ -6,16 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from torchrecorder.layout.layered.constants import (
-    ARROW,
-    ASIDE,
-    BAND,
-    BEFORE,
-    CLOSE,
-    GAP,
-    INSET,
-    LEVEL,
-    PORTS,
-    TRACK,
+    ARROW_MARGIN,
+    LAYER_GAP,
+    MAX_PORT_OFFSET,
+    MAX_TRACKS_HEIGHT,
+    MIN_PORT_PITCH,
+    PORT_MARGIN,
+    PORT_PITCH,
+    STRAIGHT_TOLERANCE,
+    TRACK_MARGIN,
+    TRACK_PITCH,
 )
 
 
@@ -32,14 +32,14 @@ def tracks(runs: Mapping[int, NetExtent]) -> dict[int, int]:
 
     The order keeps lines that run to the same side from crossing each other.
     """
-    moving = [net for net, run in runs.items() if run.right - run.left >= LEVEL]
+    moving = [net for net, run in runs.items() if run.right - run.left >= STRAIGHT_TOLERANCE]
     moving.sort(key=lambda net: _order(runs[net], net))
     track: dict[int, int] = {}
     used: list[list[NetExtent]] = []
     for net in moving:
         run = runs[net]
         below = len(used)
-        while below and not _meet(run, used[below - 1]):
+        while below and not _overlaps(run, used[below - 1]):
             below -= 1
         if below == len(used):
             used.append([])
@@ -48,7 +48,7 @@ def tracks(runs: Mapping[int, NetExtent]) -> dict[int, int]:
     return track
 
 
-def _meet(run: NetExtent, others: Iterable[NetExtent]) -> bool:
+def _overlaps(run: NetExtent, others: Iterable[NetExtent]) -> bool:
     """Whether *run* overlaps one of *others*, so that they cannot share a track."""
     left, right = run.left - 2, run.right + 2
     return any(other.right >= left and other.left <= right for other in others)
@@ -61,15 +61,15 @@ def _order(run: NetExtent, net: int) -> tuple[float, ...]:
     return (0, -run.origin, net) if rightwards else (1, run.origin, net)
 
 
-def height(track: Mapping[int, int], straight: float = GAP) -> float:
+def height(track: Mapping[int, int], straight: float = LAYER_GAP) -> float:
     """The height of a gap with these tracks; *straight* if there are none."""
     count = max(track.values(), default=-1) + 1
-    return BEFORE + pitch(count) * (count - 1) + ARROW if count else straight
+    return TRACK_MARGIN + pitch(count) * (count - 1) + ARROW_MARGIN if count else straight
 
 
 def pitch(count: int) -> float:
     """The distance between neighbours of *count* tracks, in points."""
-    return min(TRACK, BAND / max(count, 1))
+    return min(TRACK_PITCH, MAX_TRACKS_HEIGHT / max(count, 1))
 
 
 def slots(wanted: Sequence[float], center: float, width: float) -> list[float]:
@@ -86,13 +86,13 @@ def slots(wanted: Sequence[float], center: float, width: float) -> list[float]:
         return list(wanted)
     nearest = min(range(len(order)), key=lambda seat: (abs(wanted[order[seat]] - center), seat))
     before, after = nearest, len(order) - 1 - nearest
-    room = max(width / 2 - INSET, 1.0)
+    room = max(width / 2 - PORT_MARGIN, 1.0)
     straight = wanted[order[nearest]]
-    middle = straight if abs(straight - center) <= ASIDE else center
+    middle = straight if abs(straight - center) <= MAX_PORT_OFFSET else center
     apart = min((room + middle - center) / max(before, 1), (room + center - middle) / max(after, 1))
-    if apart < CLOSE:
+    if apart < MIN_PORT_PITCH:
         apart = 2 * room / max(len(order) - 1, 1)
-    apart = min(PORTS, apart)
+    apart = min(PORT_PITCH, apart)
     middle = max(center + before * apart - room, min(middle, center + room - after * apart))
     places = {number: middle + (seat - nearest) * apart for seat, number in enumerate(order)}
     return [places[number] for number in range(len(order))]
@@ -102,7 +102,7 @@ def _fits(wanted: Sequence[float], center: float, width: float) -> bool:
     """Whether all lines can be straight: around the middle of the side, and apart."""
     middle = (wanted[0] + wanted[-1]) / 2
     return (
-        abs(middle - center) <= ASIDE
-        and max(center - wanted[0], wanted[-1] - center) <= width / 2 - INSET
-        and all(after - before >= CLOSE for before, after in zip(wanted, wanted[1:]))
+        abs(middle - center) <= MAX_PORT_OFFSET
+        and max(center - wanted[0], wanted[-1] - center) <= width / 2 - PORT_MARGIN
+        and all(after - before >= MIN_PORT_PITCH for before, after in zip(wanted, wanted[1:]))
     )
