@@ -19,10 +19,10 @@ DEFAULT_MAX_BOXES = 40
 """The default for ``max_boxes``."""
 
 UNITS = frozenset(("torch.nn.modules.activation.MultiheadAttention",))
-"""Modules of PyTorch that consist of many ops and are known as one."""
+"""PyTorch modules that run many ops but are known as one operation."""
 
 GOOD_SHARE = 1 / 2
-"""The share of the maximum number of boxes above which one depth for all is good enough."""
+"""One depth for all modules is good enough if it draws at least this share of *max_boxes*."""
 
 
 def scope_depths(recording: RecordedRun) -> dict[str | None, int]:
@@ -42,9 +42,9 @@ def max_depth(recording: RecordedRun) -> int:
 
 
 def innermost(recording: RecordedRun) -> frozenset[ScopeId]:
-    """Modules and functions in which no other scope ran but sums.
+    """Innermost modules and functions: no other scope ran in them, except sums.
 
-    The outermost calls do not count, but for functions beside a module, such as a loss.
+    Outermost calls are left out, except functions beside a module, such as a loss.
     """
     composed = {scope.parent for scope in recording.scopes.values() if scope.cls != SUM}
     beside = any(
@@ -61,8 +61,8 @@ def innermost(recording: RecordedRun) -> frozenset[ScopeId]:
 
 
 def regions_beside(recording: RecordedRun) -> frozenset[ScopeId]:
-    """Outermost regions such as ``no_grad`` without scopes in them, if there are other outermost
-    scopes: the update of averaged weights, or a metric."""
+    """Outermost regions without scopes in them, such as ``no_grad``, if there are other outermost
+    scopes. An example is the update of averaged weights, or a metric."""
     composed = {scope.parent for scope in recording.scopes.values()}
     outermost = [scope for scope in recording.scopes.values() if scope.parent is None]
     found = [item.id for item in outermost if item.kind in MODES and item.id not in composed]
@@ -70,7 +70,7 @@ def regions_beside(recording: RecordedRun) -> frozenset[ScopeId]:
 
 
 def plain_modules(recording: RecordedRun, quiet: IsUndrawn) -> frozenset[str]:
-    """Innermost modules that run one op or sum, such as a convolution or an activation.
+    """Innermost modules that run a single op or sum, such as a convolution or an activation.
 
     Opening one shows nothing new, or internals of PyTorch. Ops that only reshape, return no tensor
     or update buffers do not count.
@@ -96,8 +96,8 @@ def boxes_at(
     closed: frozenset[str],
     hidden: frozenset[str] = frozenset(),
 ) -> list[int]:
-    """The number of boxes of scopes and ops at depth 0, 1, 2 ...; *closed* scopes stay closed,
-    *hidden* scopes and ops and those that are *quiet* are not drawn."""
+    """The number of boxes of scopes and ops at each depth, from 0. *closed* scopes stay closed;
+    *hidden* scopes and ops, and ops that are *quiet*, are not drawn."""
     depths, through = scope_depths(recording), transparent(recording)
     unseen, skipped = recording.bookkeeping | hidden, closed | hidden
     ops = [
@@ -123,7 +123,7 @@ def boxes_at(
 
 
 ALMOST_ALL = 0.9
-"""The share of the ops from which on a box of a scope shows nothing of a run."""
+"""A scope with at least this share of all ops is opened: its box would show nothing of the run."""
 
 
 def _first_shown(
@@ -131,9 +131,9 @@ def _first_shown(
 ) -> int:
     """The first depth with several boxes: a single box shows nothing of its contents.
 
-    Nor does the single box of a model in a training step: what is beside it does not count. A box
-    of almost all ops is opened, too, if that gives at most twice *enough* boxes. *counts* are those
-    of `boxes_at`; scopes in *shut* are not opened.
+    The box of the model in a training step is a single box, too: boxes beside it do not count. A
+    box of almost all ops is opened as well, if that gives at most twice *enough* boxes. *counts*
+    come from `boxes_at`; scopes in *shut* are not opened.
     """
     depths, through = scope_depths(recording), transparent(recording)
     opened = [

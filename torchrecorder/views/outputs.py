@@ -1,4 +1,4 @@
-"""Outputs: hide those that the program uses later, and group large numbers of them."""
+"""Outputs: hide outputs that the program uses later, and group large numbers of the others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from torchrecorder.views.training import drawn_backwards
 from torchrecorder.views.view import BoxKind, View
 
 MIN_GROUPED = 4
-"""The minimum size of a group of outputs."""
+"""The minimum number of grouped outputs."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def _number(box: str) -> int:
 def read_later(
     recording: RecordedRun, quiet: Callable[[Op], bool] = lambda op: False
 ) -> set[ValueId]:
-    """Values returned by an outermost call that a later op reads, such as a backward call.
+    """Values that an outermost call returned and a later op reads, such as a backward call.
 
     Ops that are *quiet* do not count.
     """
@@ -74,8 +74,8 @@ def read_later(
 
 
 def group_outputs(view: View) -> View:
-    """Group outputs of one shape that come from the same box, such as those of a cache or of the
-    rounds of a loop."""
+    """Group outputs of one shape from the same box, such as those of a cache or of the iterations
+    of a loop."""
     return joined(view, {head: group[0] for group in large_groups(view) for head in group})
 
 

@@ -63,7 +63,8 @@ COUNTED_KINDS = (BoxKind.MODULE, BoxKind.REGION, BoxKind.OP, BoxKind.HIDDEN)
 """The kinds of boxes that *max_boxes* counts."""
 
 REFOLD_FACTOR = 1.5
-"""Above this multiple of *max_boxes*, the default depth is chosen again as if nothing folded."""
+"""With more than this multiple of *max_boxes*, the default depth is chosen again, as if nothing
+folded."""
 OPS: Literal["ops"] = "ops"
 """The depth that shows all operations."""
 
@@ -211,7 +212,7 @@ class ViewOptions(Checked):
 
 @without_gc()
 def make_view(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> View:
-    """The view of *recording* that *options* ask for.
+    """The view of *recording* for *options*.
 
     Raises:
         InvalidArgument: *recording* is not a recording, or an option does not fit it.
@@ -232,8 +233,8 @@ def make_view(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> V
 
 
 def _steps(start: View, options: ViewOptions, *, fold: bool = True) -> View:
-    """The view for *options*; with fewer open scopes if unfolded repeats make too many boxes.
-    Without *fold*, what would fold is left as it is."""
+    """The view for *options*, with fewer open scopes if repeats that do not fold make too many
+    boxes. Without *fold*, repeats are not folded."""
     recording = start.recording
     quiet = find_quiet(recording, options)
     choice = choice_of(recording, options, quiet)

@@ -1,6 +1,6 @@
 """Blocks: siblings that repeat as a group, such as alternating layers, or the ops of a loop.
 
-Neighbouring siblings differ, but the blocks are equal. Blocks are found by the fold keys of their
+Adjacent siblings differ, but the blocks are equal. Blocks are found by the fold keys of their
 members; their connections are compared when they fold (see `equal`).
 """
 
@@ -24,10 +24,10 @@ from torchrecorder.views.fold.periods import Repetition, runs
 from torchrecorder.views.fold.rounds import Rounds
 
 PREFIX = "block:"
-"""The ids of blocks start with it."""
+"""The prefix of the ids of blocks."""
 
 MIN_BOXES_SAVED = 6
-"""Minimum number of boxes that a fold of plain siblings must save."""
+"""The minimum number of boxes that a fold of plain siblings must save."""
 
 CONTAINERS = ("Sequential", "ModuleList", "ModuleDict")
 
@@ -48,7 +48,7 @@ def block_id(items: Sequence[str]) -> str:
 
 
 def fold_key(recording: RecordedRun, item: str) -> tuple[str, str] | None:
-    """The common facts of equal repeats: structure, and names without their numbers.
+    """A key that is equal for equal repeats: their structure, and names without numbers.
 
     None if *item* is not a scope. ``fc1`` and ``fc2`` may fold, ``query`` and ``key`` may not.
     """
@@ -59,10 +59,10 @@ def fold_key(recording: RecordedRun, item: str) -> tuple[str, str] | None:
 
 
 def loose_fold_key(recording: RecordedRun, item: str) -> tuple[object, ...] | None:
-    """The common facts of similar repeats: class, and names without their numbers.
+    """A key that is equal for similar repeats: their class, and names without numbers.
 
-    Sizes, wiring and optional parts may differ, but of two compared runs not what changed. None if
-    *item* is not a scope.
+    Sizes, connections and optional parts may differ, but not the changes between two compared runs.
+    None if *item* is not a scope.
     """
     scope = recording.scopes.get(ScopeId(item))
     if scope is None:
@@ -107,7 +107,7 @@ BlockRun = tuple[tuple[FoldItem, ...], ...]
 
 
 def unit_of(recording: RecordedRun, item: str) -> FoldItem:
-    """The unit of a scope or op."""
+    """The fold item of a scope or op."""
     scope = recording.scopes.get(ScopeId(item))
     if scope is not None:
         children = recording.children[scope.id]
@@ -139,9 +139,9 @@ def _pools(recording: RecordedRun, given: Sequence[Slot], made: Sequence[ValueId
 
 
 def loose_unit(recording: RecordedRun, item: str) -> FoldItem:
-    """The unit of a scope or op if sizes and settings may differ.
+    """The fold item of a scope or op if sizes and settings may differ.
 
-    Then ops are equal if the same line of the program called them.
+    Then ops are equal if the same line of code called them.
     """
     unit, op = unit_of(recording, item), recording.ops.get(OpId(item))
     if op is not None:
@@ -152,7 +152,7 @@ def loose_unit(recording: RecordedRun, item: str) -> FoldItem:
 
 
 def _contents(recording: RecordedRun, item: str) -> Hashable:
-    """The first scope in a container, whose class does not describe its contents."""
+    """The first scope in a container, whose own class says nothing about its contents."""
     scope = recording.scopes.get(ScopeId(item))
     if scope is None or scope.cls not in CONTAINERS:
         return None
@@ -164,9 +164,9 @@ def op_key(recording: RecordedRun, op: Op) -> Hashable:
     """The fold key of an op.
 
     Numbers in its arguments do not count: in a loop, an argument may be the index. Nor do the
-    gradients to which a backward pass adds, of which the first of several has none, nor those that
-    it leaves. In a line that runs for each weight, or with other sizes each time, shapes and
-    settings do not count; in one that adds to a sum, whether there is one yet.
+    gradients that a backward pass accumulates into, which the first of several lacks, nor its
+    results. In a loop over weights, or with varying sizes, shapes and settings do not count. In an
+    op that adds to a sum, it does not matter whether the sum exists yet.
     """
     values, differences = recording.values, recording.differences.get(op.id)
     if op.id in recording.weight_loops or op.id in recording.varying_sizes:
@@ -205,11 +205,12 @@ Readers = Mapping[str, Sequence[str]]
 
 
 def blocks(units: Sequence[FoldItem], readers: Callable[[], Readers] = dict) -> Iterator[BlockRun]:
-    """The runs of blocks among siblings; nested runs come before those that contain them.
+    """The sequences of equal blocks among siblings; nested ones come before those that contain
+    them.
 
-    If a run can be cut into blocks in several ways, the cut is chosen that the fewest edges cross.
-    A batch is in the block of the sibling after it. *readers* returns for each sibling those that
-    read it; it is only called if there are runs.
+    If a sequence can be cut into blocks in several ways, the cut is chosen that the fewest edges
+    cross. A batch is in the block of the sibling after it. *readers* returns, for each sibling, the
+    siblings that read it; it is called only if there are sequences.
     """
     row = _with_batches(units)
     for _ in range(_LEVELS):
@@ -221,7 +222,7 @@ def blocks(units: Sequence[FoldItem], readers: Callable[[], Readers] = dict) -> 
 
 
 def _with_batches(units: Sequence[FoldItem]) -> list[FoldItem]:
-    """*units*, in which calls of data loaders are one unit with the sibling after them."""
+    """*units*, with each call of a data loader joined to the sibling after it."""
     row: list[FoldItem] = []
     for unit in reversed(units):
         if unit.loads and row and row[-1].key is not None:
@@ -235,9 +236,9 @@ def _with_batches(units: Sequence[FoldItem]) -> list[FoldItem]:
 def _runs(
     row: Sequence[FoldItem], readers: Callable[[], Readers]
 ) -> Iterator[tuple[int, BlockRun]]:
-    """The start of each run, and its blocks; runs of single scopes need no blocks.
+    """The start and the blocks of each sequence; sequences of single scopes need no blocks.
 
-    Of a run with other runs in its blocks, those are given.
+    If blocks contain sequences themselves, the inner ones are yielded too.
     """
 
     def wanted(run: Repetition) -> bool:
@@ -258,7 +259,7 @@ def _runs(
 
 
 def _best_cut(row: Sequence[FoldItem], run: Repetition, readers: Readers) -> Repetition:
-    """*run* from its best start on, in blocks of several rounds if these belong together."""
+    """*run* from its best start, in blocks of several iterations if these belong together."""
     start = _beginning(row, run, readers)
     cut = run._replace(start=start, spare=run.spare - (start - run.start))
     rounds = Rounds([unit.items for unit in row[start : cut.end]], run.period, readers)
@@ -271,16 +272,16 @@ def _best_cut(row: Sequence[FoldItem], run: Repetition, readers: Readers) -> Rep
 
 
 def _blocks(row: Sequence[FoldItem], start: int, length: int, times: int) -> BlockRun:
-    """So many blocks of one length, from *start* on."""
+    """*times* blocks of equal *length*, from *start*."""
     ends = range(start, start + length * times, length)
     return tuple(tuple(row[at : at + length]) for at in ends)
 
 
 def _beginning(row: Sequence[FoldItem], run: Repetition, readers: Readers) -> int:
-    """The start of the first block, chosen so that the fewest values pass to the second block.
+    """The start of the first block, so that the fewest values pass to the second block.
 
-    No value should pass a whole block. Ties are broken by a jump back to an earlier source line,
-    then by a pooling at the end of the first block.
+    No value should skip a block. Ties are broken by a jump back to an earlier line of code, then by
+    a pooling at the end of the first block.
     """
     part = row[run.start : run.start + 2 * run.period + run.spare]
     place = {item: number for number, unit in enumerate(part) for item in unit.items}
@@ -347,7 +348,7 @@ def repeated(
     unit: Callable[[RecordedRun, str], FoldItem] = unit_of,
     micro_batches: Mapping[ScopeId | None, Sequence[Sequence[str]]] = {},
 ) -> frozenset[str]:
-    """The scopes and ops that are not drawn if all repeats fold; *micro_batches* are siblings that
+    """The scopes and ops that are not drawn if all repeats fold. *micro_batches* are siblings that
     repeat, adjacent or not."""
     again = {item for row in micro_batches.values() for group in row for item in group[1:]}
     undrawn: set[str | None] = {*again}
@@ -369,7 +370,7 @@ def repeated(
 
 
 def _later(recording: RecordedRun, units: Sequence[FoldItem]) -> Iterator[str]:
-    """Scopes in rows that are long enough to fold, without the first of each."""
+    """All but the first scope of each row that is long enough to fold."""
     for _, group in groupby((unit for unit in units if unit.alone), key=lambda unit: unit.key):
         row = [unit.items[0] for unit in group]
         if len(row) >= min_repeats(recording, row[0]):

@@ -52,7 +52,7 @@ class SiblingRows:
     def with_sources(
         self, groups: Iterable[tuple[str, ...]], grouped: set[str]
     ) -> Iterator[tuple[str, ...]]:
-        """Each group of siblings, and the groups of sources that each of them has of its own.
+        """Each group of siblings, and the groups of their own sources.
 
         *grouped* is what is in a group; that of later groups is added.
         """
@@ -74,11 +74,11 @@ class SiblingRows:
             yield from (item for item in nesting.around(parent[source]) if item not in outside)
 
     def _own_sources(self) -> OwnSources | None:
-        """The inputs that equal siblings have of their own; similar ones have none."""
+        """The own inputs of equal siblings; similar ones have none."""
         return self.rule.connections.own_sources if isinstance(self.rule, Equal) else None
 
     def every_group(self) -> Iterator[tuple[str, ...]]:
-        """The siblings that fold in any cluster, with the inputs of their own."""
+        """The siblings that fold in any cluster, with their own inputs."""
         found = map(self.groups, (None, *self.view.clusters))
         return self.with_sources(chain.from_iterable(found), set())
 
@@ -92,7 +92,7 @@ class SiblingRows:
                 yield tuple(alike)
 
     def _unit(self, recording: RecordedRun, item: str) -> FoldItem:
-        """The unit of an item; without a key if it repeats with each micro-batch."""
+        """The fold item of *item*; without a key if it repeats with each micro-batch."""
         unit = (loose_unit if self.similar else unit_of)(recording, item)
         return unit if self._parts.isdisjoint(unit.items) else FoldItem(None, unit.items)
 
@@ -122,7 +122,7 @@ class Similar:
     """Finds adjacent siblings of one class with mostly the same operations, although sizes,
     connections or optional parts differ; *keys* are the fold keys of blocks.
 
-    Siblings that differ only in their connections fold too: an arrow into or out of one of them is
+    Siblings that differ only in their connections fold too: an arrow into or out of one sibling is
     drawn at the box of all.
     """
 
