@@ -1,4 +1,4 @@
-"""Order and coordinates of the nodes of a grid without Graphviz, where it is not installed.
+"""Barycenter: the order and coordinates of the nodes of a grid, where Graphviz is not installed.
 
 Layers are ordered by barycenters (Sugiyama, Tagawa and Toda, 1981): nodes are sorted by the mean
 position of their neighbours in the layer above or below, and the order with the fewest crossings is
@@ -33,10 +33,10 @@ class _Block(NamedTuple):
 def coordinates(
     widths: Sequence[float], rows: Sequence[int], edges: Sequence[WeightedEdge], apart: float
 ) -> list[float]:
-    """The centre of each node across the flow.
+    """The center of each node across the flow.
 
-    *edges* are pairs of nodes in neighbouring rows, the upper first, with the weight of their
-    alignment; nodes of a row are at least so far *apart*.
+    *edges* are pairs of nodes in adjacent layers, the upper one first, with the weight of their
+    alignment. *apart* is the minimum distance between the nodes of a layer.
     """
     above, below = _neighbours(edges)
     layers = _ordered(members_of_rows(rows), above, below)
@@ -49,7 +49,7 @@ def coordinates(
 
 
 def _neighbours(edges: Iterable[WeightedEdge]) -> tuple[WeightedNeighbors, WeightedNeighbors]:
-    """For each node those above it, and those below it, with the weights of the edges."""
+    """The neighbors above and below each node, with the weights of the edges."""
     above: dict[int, list[tuple[int, int]]] = {}
     below: dict[int, list[tuple[int, int]]] = {}
     for upper, lower, weight in edges:
@@ -109,7 +109,8 @@ def _assign_positions(
     widths: Sequence[float],
     apart: float,
 ) -> None:
-    """Move the nodes of a layer towards their neighbours, in their order and apart."""
+    """Move the nodes of a layer toward their neighbors; their order and minimum distances are
+    kept."""
     offset, offsets = 0.0, []
     for left, node in zip([None, *layer], layer):
         offset += 0.0 if left is None else (widths[left] + widths[node]) / 2 + apart

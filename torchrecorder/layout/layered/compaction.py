@@ -1,8 +1,8 @@
-"""Compaction: moves boxes and lines of a scope across the flow towards their neighbours.
+"""Compaction: moves boxes and edges of a scope across the flow, toward their neighbors.
 
-The order in each row is kept; only positions change. Bodies are moved towards their neighbours
-along lines, alone and in groups that are in line, as far as there is room. The page has the same
-code in ``compaction.js``.
+Only positions change; the order in each layer is kept. Bodies move toward their neighbors along
+edges, alone and in aligned groups, as far as there is free space. The page has the same code in
+``compaction.js``.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from torchrecorder.layout.layered.constants import (
 
 
 class Body(NamedTuple):
-    """A box, a line that passes rows, or a port at the edge of a scope.
+    """A box, an edge that passes layers, or a port at the border of a scope.
 
     Attributes:
-        first: The first row it is in.
-        last: The last one.
+        first: Its first layer.
+        last: Its last layer.
         left: Its extent to the left of its position.
         right: Its extent to the right.
         box: Whether it is a box.
@@ -42,9 +42,9 @@ class Body(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """A piece of a line between two bodies: its offsets on both, and its weight.
+    """A segment of an edge between two bodies: its offset on each of them, and its weight.
 
-    With a weight below 1 it is not a line, and does not keep groups together.
+    With a weight below 1, it is no edge, and does not keep groups together.
     """
 
     one: int
@@ -55,14 +55,14 @@ class Segment(NamedTuple):
 
 
 Neighbors = list[list[tuple[int, float]]]
-"""For each body its neighbours on one side, with minimum distances."""
+"""For each body, its neighbors on one side, with the minimum distances."""
 
 
 def compact(
     bodies: Sequence[Body], at: Sequence[float], segments: Sequence[Segment]
 ) -> list[float]:
-    """The position of each of *bodies* in the order of *at*, with ends of segments in line if
-    possible."""
+    """The position of each body, in the order of the positions *at*. The ends of segments are
+    aligned if possible."""
     compaction = _Compaction(bodies, at, segments)
     compaction.spread()
     compaction.find_limits()
@@ -98,7 +98,7 @@ class _Compaction:
             self.attached[other].append((one, here - there, weight))
 
     def _find_neighbors(self, bodies: Sequence[Body]) -> None:
-        """Find the neighbours in each row."""
+        """Find the neighbors in each layer."""
         latest: dict[int, int] = {}
         for number in self.order:
             body = bodies[number]
@@ -111,7 +111,7 @@ class _Compaction:
             latest.update(dict.fromkeys(rows, number))
 
     def spread(self) -> None:
-        """Move bodies that overlap apart, to both sides alike."""
+        """Move overlapping bodies apart, equally to both sides."""
         right, left = list(self.at), list(self.at)
         for number in self.order:
             for other, room in self.before[number]:
@@ -122,21 +122,23 @@ class _Compaction:
         self.at = [(one + other) / 2 for one, other in zip(left, right)]
 
     def find_limits(self) -> None:
-        """Find the outer limits."""
+        """Find the outer limits of all positions."""
         low = min((at - body.left for at, body in zip(self.at, self.bodies)), default=0.0)
         high = max((at + body.right for at, body in zip(self.at, self.bodies)), default=0.0)
         more = MAX_WIDENING * (high - low)
         self.low, self.high = low - more, high + more
 
     def pull(self, groups: Sequence[Sequence[int]]) -> None:
-        """Move each group to where its lines are shortest, as far as there is room."""
+        """Move each group to the position with the shortest edges, as far as there is free
+        space."""
         for group in groups:
             self._pull(group, self.before, -1)
         for group in reversed(groups):
             self._pull(group, self.after, 1)
 
     def _pull(self, group: Sequence[int], beside: Neighbors, sign: int) -> None:
-        """Move a group to one side, with blocking neighbours as long as all of them improve."""
+        """Move a group to one side, together with blocking neighbors as long as all of them
+        improve."""
         for _ in range(MAX_PUSHES):
             wanted = sign * self.wish(group)
             if wanted < MIN_MOVE:
@@ -176,7 +178,7 @@ class _Compaction:
         return self.high - max(self.at[item] + self.bodies[item].right for item in group)
 
     def straighten(self, groups: Sequence[Sequence[int]]) -> None:
-        """Move each group to the best of all reachable positions for its lines."""
+        """Move each group to the best position within reach for its edges."""
         for group in groups:
             requests = self._requests(group)
             if 1 < len(requests) <= MAX_BEND_EDGES:
@@ -200,7 +202,7 @@ class _Compaction:
         ]
 
     def wish(self, group: Sequence[int]) -> float:
-        """The best move of a group, for short lines with few bends."""
+        """The best move of a group: short edges with few bends."""
         requests = self._requests(group)
         if len(requests) == 1:
             return requests[0][0]
@@ -209,13 +211,13 @@ class _Compaction:
         return _cheapest(requests)
 
     def single(self) -> list[list[int]]:
-        """Each body whose neighbours or segments have moved since it was visited."""
+        """Each body whose neighbors or connected bodies have moved since the last visit."""
         found = [[item] for item in self.order if item in self.pending]
         self.pending = set()
         return found
 
     def joined(self, most: float) -> list[list[int]]:
-        """Two and more bodies that are tied and in line, but for at *most* some points."""
+        """Groups of two or more bodies whose segments are aligned within *most* points."""
         groups = self._connected_by(
             segment
             for segment in self.segments
@@ -226,9 +228,9 @@ class _Compaction:
         return [group for group in groups if len(group) > 1]
 
     def gather(self) -> None:
-        """Move groups that no segment connects to the largest group next to it.
+        """Move each group that no segment connects to the largest group next to that group.
 
-        They were moved away when other bodies needed space, and nothing pulled them back.
+        Other bodies pushed it away when they needed space, and nothing pulled it back.
         """
         groups = self._connected_by(self.segments)
         if len(groups) < 2:
@@ -242,7 +244,7 @@ class _Compaction:
             self._close(group, self.after, 1)
 
     def _close(self, group: Sequence[int], beside: Neighbors, sign: int) -> None:
-        """Move a group to one side as far as its neighbours allow, if it has any there."""
+        """Move a group to one side up to its neighbors, if it has any there."""
         room, blocking = self._free_space(group, beside)
         if blocking:
             self._move(group, sign * room)

@@ -1,7 +1,7 @@
-"""Compose: positions in a template with some of its children open.
+"""Compound: positions in a template with some of its children open.
 
-Everything is measured across the flow and along it, from the corner where the scope begins.
-The page has the same code in ``layout.js``.
+Positions are measured across the flow and along it, from the corner where the scope begins. The
+page has the same code in ``layout.js``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from torchrecorder.layout.layered.template import Branch, Template, Trunk
 def compose(
     template: Template, inner: Mapping[int, PlacedScope], space: HeaderSpace
 ) -> PlacedScope:
-    """Put the open children *inner* of a scope, by number, into its template."""
+    """Put the open children *inner*, by their number, into the template of their scope."""
     across = CrossCoordinates(template, inner, space)
     moves = tuple(_moves(trunk, number, across) for number, trunk in enumerate(template.trunks))
     gaps = [tracks(run) for run in _runs(template, moves)]
@@ -51,7 +51,7 @@ def compose(
 
 
 class CrossSegment(NamedTuple):
-    """A sideways segment of a line, in a gap."""
+    """A segment of an edge across the flow, in a gap."""
 
     gap: int
     net: int
@@ -62,7 +62,7 @@ class CrossSegment(NamedTuple):
 def _moves(
     trunk: Trunk, net: int, across: CrossCoordinates
 ) -> tuple[tuple[CrossSegment, ...], ...]:
-    """For each branch, its sideways moves in gaps."""
+    """For each branch, its segments across the flow."""
     return tuple(tuple(_branch_moves(trunk, net, branch, across)) for branch in trunk.branches)
 
 
@@ -82,7 +82,7 @@ def _branch_moves(
 def _runs(
     template: Template, moves: Sequence[Sequence[Sequence[CrossSegment]]]
 ) -> list[dict[int, NetExtent]]:
-    """For each gap, the horizontal extent of each net there, over all its branches."""
+    """For each gap, the extent of each net across the flow, over all its branches."""
     found: list[dict[int, NetExtent]] = [{} for _ in range(template.rows + 1)]
     for branches in moves:
         for move in (item for branch in branches for item in branch):
@@ -142,7 +142,7 @@ class _FlowCoordinates:
     def begin(self, child: int) -> float:
         """The near side of a child along the flow.
 
-        A child is at the start of its row; one without inputs is at its end. Closed children are
+        A child is at the start of its layer; one without inputs is at its end. Closed children are
         centered on a common line.
         """
         row, high = self.template.children[child].row, self.size[child][1]
@@ -151,7 +151,7 @@ class _FlowCoordinates:
         return self.row[row] + free + (band - high) / 2
 
     def track(self, move: CrossSegment) -> float | None:
-        """The track of a sideways move; None if the line goes straight on."""
+        """The track of a segment across the flow; None if the edge goes straight on."""
         track = self.gaps[move.gap].get(move.net)
         if track is None:
             return None

@@ -32,11 +32,11 @@ class CrossCoordinates:
         side: The near side of each child.
         size: Width across and height along of each child.
         entries: The positions at which tensors enter the scope.
-        exits: Those at which they leave it.
+        exits: The positions at which tensors leave the scope.
         stems: The position of each stem of each trunk.
         width: The width of the scope.
-        leaving: The positions at which lines leave boxes.
-        arriving: Those at which they enter them.
+        leaving: The positions at which edges leave boxes.
+        arriving: The positions at which edges enter boxes.
     """
 
     def __init__(
@@ -104,10 +104,10 @@ class CrossCoordinates:
             yield Body(template.rows, template.rows, 0.0, 0.0, False)
 
     def _segments(self, body: list[list[int]]) -> Iterator[Segment]:
-        """The pieces of all lines without those in lanes, without duplicates.
+        """The segments of all edges, without those in lanes and without duplicates.
 
-        Of several between two boxes, the first has the largest weight. Boxes that read nothing,
-        such as weights, do not pull what also reads others out of their line.
+        Of several segments between two boxes, the first has the largest weight. Sources, such as
+        weights, do not pull a box that also reads other boxes out of line.
         """
         template = self.template
         aside = _beside(template)
@@ -130,7 +130,7 @@ class CrossCoordinates:
                 yield segment
 
     def _net_segments(self, trunk: Trunk, stems: list[int]) -> Iterator[Segment]:
-        """The pieces of one line."""
+        """The segments of one net."""
         known: set[tuple[int, int]] = set()
         for branch in trunk.branches:
             for segment in self._branch_segments(trunk, branch, stems):
@@ -153,7 +153,7 @@ class CrossCoordinates:
         yield Segment(one, here, other, there, weight)
 
     def _fixed_to(self, end: End, exits: bool) -> tuple[int, float]:
-        """The body at the end of a line, and the offset of the line on it."""
+        """The body at the end of an edge, and the offset of the edge on it."""
         if end.child == OUTSIDE:
             ports = len(self.template.children) + (0 if exits else len(self.template.entries))
             return ports + end.port, 0.0
@@ -163,7 +163,7 @@ class CrossCoordinates:
         return end.child, (each.exits if exits else each.entries)[end.port] - each.anchor
 
     def _leave(self) -> None:
-        """Find the positions at which lines leave boxes."""
+        """Find the positions at which edges leave boxes."""
         wanted: dict[int, dict[End, float]] = {}
         for number, trunk in enumerate(self.template.trunks):
             fixed = self._fixed(trunk.source, exits=True)
@@ -175,7 +175,7 @@ class CrossCoordinates:
         self._assign_slots(wanted, self.leaving)
 
     def _arrive(self) -> None:
-        """Find the positions at which lines enter boxes."""
+        """Find the positions at which edges enter boxes."""
         wanted: dict[int, dict[End, float]] = {}
         for number, trunk in enumerate(self.template.trunks):
             for branch in trunk.branches:
@@ -205,8 +205,8 @@ class CrossCoordinates:
         return self.side[end.child] + (each.exits if exits else each.entries)[end.port]
 
     def _next(self, number: int, trunk: Trunk) -> float:
-        """The preferred position of a trunk behind its source: straight on if possible, else the
-        mean of its branches."""
+        """The preferred position at which a trunk leaves its source: straight on if possible, else
+        the mean of its branches."""
         found = []
         for branch in trunk.branches:
             if branch.stems:
@@ -220,8 +220,8 @@ class CrossCoordinates:
 
 
 def _beside(template: Template) -> set[tuple[int, int]]:
-    """The pairs of a child that reads nothing, and one that reads it and something else: a line
-    that comes from further, or the first of several such children."""
+    """Pairs of a source and a child that reads it together with something else: an edge from
+    further away, or the first of several sources."""
     pairs = dict.fromkeys(
         (trunk.source.child, branch.sink.child)
         for trunk in template.trunks for branch in trunk.branches
@@ -237,7 +237,7 @@ def _beside(template: Template) -> set[tuple[int, int]]:
 
 
 def _main_entry(template: Template) -> int:
-    """The first entry, if possible one with several branches."""
+    """The first entry with several branches; else the first entry."""
     fans = [
         trunk.source.port
         for trunk in template.trunks

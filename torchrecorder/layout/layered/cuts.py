@@ -1,5 +1,4 @@
-"""Cuts: positions between rows at which a long scope can be cut, and the lines that cross there or
-each other."""
+"""Cuts: positions between layers at which a long scope can be cut, and crossings of edges."""
 
 from __future__ import annotations
 
@@ -11,13 +10,13 @@ from typing import NamedTuple
 from torchrecorder.layout.layered.positions import BranchPath, PlacedScope, PlanePoint
 
 CROSSING_COST = 12.0
-"""The extra length of a column, in points, that is preferred to one more crossing line."""
+"""A column may be this much longer, in points, if one edge less crosses the cut."""
 
 TOLERANCE = 0.01
 
 
 def row_ends(scope: PlacedScope) -> list[float]:
-    """The ends of rows at which no box and no line that runs back is cut."""
+    """The ends of layers at which a cut goes through no box, and through no edge that runs back."""
     barriers = [(frame.along, frame.end) for frame in scope.frames]
     for path in scope.paths:
         for (_, here), (_, there) in zip(path.points, path.points[1:]):
@@ -33,7 +32,7 @@ def row_ends(scope: PlacedScope) -> list[float]:
 
 
 def even_cuts(scope: PlacedScope, levels: Sequence[float], columns: int) -> list[float]:
-    """The cuts for columns of similar length, with few lines across the cuts."""
+    """Cuts that give columns of similar length, and that few edges cross."""
     crossed = dict(zip(levels, crossing(scope, levels)))
     found = [0.0]
     for left in range(columns, 1, -1):
@@ -64,7 +63,7 @@ def by_trunk(scope: PlacedScope) -> Iterator[tuple[int, list[BranchPath]]]:
 
 
 def until(points: Sequence[PlanePoint], level: float) -> list[PlanePoint]:
-    """The part of a path before *level*, at which it runs along the flow."""
+    """The part of a path before *level*, where it runs along the flow."""
     found = [points[0]]
     for point in points[1:]:
         if point[1] > level:
@@ -74,13 +73,13 @@ def until(points: Sequence[PlanePoint], level: float) -> list[PlanePoint]:
 
 
 def since(points: Sequence[PlanePoint], level: float) -> list[PlanePoint]:
-    """The part of a path after *level*, at which it runs along the flow."""
+    """The part of a path after *level*, where it runs along the flow."""
     back = [(x, -y) for x, y in reversed(points)]
     return [(x, -y) for x, y in reversed(until(back, -level))]
 
 
 class _StraightSegment(NamedTuple):
-    """A straight segment of a line: its position, and its extent."""
+    """A straight segment of an edge: its position, and its extent."""
 
     at: float
     low: float
@@ -89,9 +88,10 @@ class _StraightSegment(NamedTuple):
 
 
 def crossings(scope: PlacedScope) -> int:
-    """The number of crossings of segments across the flow with those of other trunks along it.
+    """The number of crossings between segments across the flow and segments of other trunks along
+    it.
 
-    The common segments of lines of one trunk count once.
+    Common segments of the edges of one trunk count once.
     """
     upright = sorted(set(_straight_segments(scope, 0)))
     places = [piece.at for piece in upright]

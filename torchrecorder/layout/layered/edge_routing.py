@@ -1,4 +1,4 @@
-"""Lines: join the sections of a line in all scopes to one route from box to box."""
+"""Edge routing: join the sections of an edge in all scopes to one route from box to box."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CONTROL_SHARE = 0.45
 
 
 def edge_routes(picture: Picture, links: Iterable[Link]) -> Iterator[tuple[PlanePoint, ...]]:
-    """The corners of each of *links* from its tail to its head, both of which are drawn."""
+    """The corners of each of *links*, from its tail to its head; both are drawn."""
     into: dict[tuple[Carried, int], list[EdgeSection]] = {}
     out: dict[tuple[Carried, int], EdgeSection] = {}
     for section in picture.sections:
@@ -41,7 +41,7 @@ def edge_routes(picture: Picture, links: Iterable[Link]) -> Iterator[tuple[Plane
 
 
 def corners(points: Iterable[PlanePoint]) -> tuple[PlanePoint, ...]:
-    """*points* without those that are not corners or ends of a line."""
+    """*points* reduced to the corners and the ends of an edge."""
     found: list[PlanePoint] = []
     for point in points:
         x, y = point
@@ -69,13 +69,13 @@ def corners(points: Iterable[PlanePoint]) -> tuple[PlanePoint, ...]:
 
 
 class Trunks:
-    """The segments already drawn, so that common segments of lines are drawn once."""
+    """The segments that are drawn already, so that common segments of edges are drawn once."""
 
     def __init__(self) -> None:
         self.drawn: dict[object, list[tuple[float, float]]] = {}
 
     def fresh(self, carried: object, points: Sequence[PlanePoint]) -> tuple[PlanePoint, ...]:
-        """The part of a route that is not drawn yet for this tensor, from shortly before the
+        """The part of a route that is not drawn yet for this tensor. It begins shortly before the
         branch."""
         start, at = 0, points[0]
         for number, (one, other) in enumerate(zip(points, points[1:])):
@@ -90,7 +90,7 @@ class Trunks:
         return (at, *points[start + 1 :])
 
     def _reached(self, carried: object, one: PlanePoint, other: PlanePoint) -> float:
-        """The length of the part of a segment that is drawn already, from its start."""
+        """How much of a segment is drawn already, from its start."""
         axis, begin, end = _placed(one, other)
         for low, high in self.drawn.get((carried, axis), ()):
             if low - 0.01 <= begin <= high + 0.01:
@@ -118,7 +118,8 @@ def _placed(one: PlanePoint, other: PlanePoint) -> tuple[tuple[bool, int], float
 
 
 def rounded(points: Sequence[PlanePoint]) -> list[PlanePoint]:
-    """A cubic Bézier spline along *points* with round corners: a point, then three a section."""
+    """A cubic Bézier spline along *points* with round corners: the first point, then three points
+    for each curve."""
     here = points[0]
     spline = [here]
     for before, corner, after in zip(points, points[1:], points[2:]):
@@ -149,6 +150,6 @@ def _length(one: PlanePoint, other: PlanePoint) -> float:
 
 
 def toward(one: PlanePoint, other: PlanePoint, far: float) -> PlanePoint:
-    """The point *far* from *one* on the way to *other*."""
+    """The point at distance *far* from *one*, toward *other*."""
     share = max(0.0, min(1.0, far / (_length(one, other) or 1.0)))
     return one[0] + (other[0] - one[0]) * share, one[1] + (other[1] - one[1]) * share

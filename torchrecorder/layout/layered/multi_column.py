@@ -1,8 +1,9 @@
-"""A long open scope in columns, as text on a page.
+"""Multi-column: a long open scope in columns, like text on a page.
 
-The scope is cut between rows, and each part is placed beside the previous one. A trunk that is read
-in another column leaves its own column below the last row that reads it, runs up beside that column
-and above the others to its reader. So it never runs along a whole column that does not read it.
+The scope is cut between layers, and each part is placed beside the previous one. If another column
+reads a trunk, the trunk leaves its column below the last layer that reads it. It runs up beside
+this column, and above the others to its reader. So it never runs along a whole column that does not
+read it.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ COLUMN_MARGIN = 12.0
 """The distance between a column and the edges beside it, in points."""
 
 MIN_REDUCTION = 0.4
-"""The minimum reduction of the longest column by one more column, as a share of a column."""
+"""One more column must shorten the longest column at least by this share of a column."""
 
 EXIT_GAP = 4.0
-"""The distance of a trunk that leaves its column beside a longer box from everything else, in
+"""If a trunk leaves its column beside a longer box: its distance from everything else, in
 points."""
 
 
 def wrapped(scope: PlacedScope, columns: int, space: HeaderSpace) -> PlacedScope | None:
-    """*scope* in some columns; None if it cannot be cut so often, or the last cut saves little.
+    """*scope* in *columns* columns; None if it has too few cuts, or the last one saves little.
     *space* is that of its header."""
     levels = row_ends(scope)
     cuts, before = (even_cuts(scope, levels, count) for count in (columns, columns - 1))
@@ -48,7 +49,8 @@ def wrapped(scope: PlacedScope, columns: int, space: HeaderSpace) -> PlacedScope
 def cut_before(
     scope: PlacedScope, places: Sequence[float], space: HeaderSpace
 ) -> PlacedScope | None:
-    """*scope* with a new column before each of some places; None if one cannot be cut off."""
+    """*scope* with a new column before each of *places*; None if there is no cut for one of
+    them."""
     levels = row_ends(scope)
     cuts = [levels[bisect_right(levels, place) - 1] for place in places if levels[0] <= place]
     if len(set(cuts)) < len(places):
@@ -91,7 +93,7 @@ class _ColumnExit(NamedTuple):
 class _MultiColumn:
     """Computes the positions of a scope in columns.
 
-    Trunks may leave at *levels*: the start of the first row, and the ends of rows.
+    Trunks may leave at *levels*: the start of the first layer, and the ends of layers.
     """
 
     def __init__(
@@ -116,11 +118,13 @@ class _MultiColumn:
         return path.points[-1][1] > self.scope.height - TOLERANCE
 
     def _end(self, path: BranchPath) -> int:
-        """The column in which a path ends; for one that leaves the scope, the last of its trunk."""
+        """The column in which a path ends. For a path that leaves the scope, it is the last column
+        of its trunk."""
         return self.last[path.trunk] if self._leaves(path) else self._column(path.points[-1][1])
 
     def _follow(self, trunk: int, paths: Sequence[BranchPath]) -> None:
-        """Find the last column of a trunk, and where it leaves its own if other columns read it."""
+        """Find the last column of a trunk, and where it leaves its own column if other columns read
+        it."""
         start = paths[0].points[0][1]
         here = self._column(start)
         inside = [path.points[-1][1] for path in paths if not self._leaves(path)]
@@ -167,11 +171,11 @@ class _MultiColumn:
         )
 
     def _comes_in(self, turn: _ColumnExit) -> bool:
-        """Whether a trunk leaves its column before the first row, above all columns."""
+        """Whether a trunk leaves its column before the first layer, above all columns."""
         return turn.at <= self.levels[0]
 
     def _tracks(self) -> dict[int, int]:
-        """The track of each trunk that leaves its column at the end of a row."""
+        """The track of each trunk that leaves its column at the end of a layer."""
         found: dict[int, int] = {}
         used: dict[float, int] = {}
         turns = [turn for turn in self.turns.values() if turn.aside is None]
@@ -251,7 +255,7 @@ class _MultiColumn:
         return [(across, begin), (across, end)]
 
     def _above(self) -> None:
-        """Assign tracks above the columns; trunks from earlier columns are above those from later
+        """Assign tracks above the columns. Trunks from earlier columns are above trunks from later
         ones."""
         order = [turn for turn in self.turns.values() if self._comes_in(turn)]
         order.sort(key=lambda turn: (-turn.across, turn.trunk))

@@ -1,7 +1,7 @@
-"""Columns: the order and approximate positions of boxes and passing lines in each row.
+"""Ordering: the order and approximate positions of boxes and dummy nodes in each layer.
 
-Graphviz computes them from the rows, with a dummy node for each line in each row that it passes.
-Lines that pass many rows are left out; they run beside everything, in lanes.
+Graphviz computes them from the layers. An edge has a dummy node in each layer that it passes. Edges
+that pass many layers are left out; they run beside everything, in lanes.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from torchrecorder.layout.layered.barycenter import coordinates
 from torchrecorder.layout.layered.layering import members_of_rows
 
 NODE_GAP = 16.0
-"""The minimum distance between two boxes of a row, in points."""
+"""The minimum distance between two boxes of a layer, in points."""
 
 DUMMY_WIDTH = 7.0
-"""The width of the dummy node of a passing line, in points."""
+"""The width of a dummy node, in points."""
 
 MAX_NODES_PER_JOB = 260
-"""The maximum number of nodes in one run of Graphviz; larger scopes are cut between rows."""
+"""The maximum number of nodes in one run of Graphviz; larger scopes are cut between layers."""
 
 
 @dataclass
 class Grid:
-    """Rows of nodes to be placed: boxes, and passing lines.
+    """Layers of nodes without positions: boxes, and dummy nodes of edges.
 
     Attributes:
         widths: Width of each node.

@@ -1,4 +1,4 @@
-"""Place: positions of every box and line, for a plan and a choice of open items."""
+"""Place: the positions of all boxes and edges, for a plan and a choice of open items."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ MAX_COLUMNS = 12
 """The maximum number of columns of a scope."""
 
 LENGTH_FACTOR = 0.87
-"""Each length of columns that is tried, as a share of the previous one."""
+"""Each column length that is tried, as a share of the previous one."""
 
 MAX_TRIES = 22
-"""The number of lengths of columns that are tried; they do not depend on the size of the sheet."""
+"""How many column lengths are tried; they do not depend on the size of the sheet."""
 
 MIN_TRIES, MAX_WORK = 6, 20_000
 """For large pictures: the minimum number of tries, and the maximum of tries times items."""
 
 MIN_GAIN = 1.04
-"""The minimum gain in scale for more columns."""
+"""The minimum gain in scale that justifies more columns."""
 
 
 ToPaper = Callable[[float, float, float, float], tuple[float, float, float, float]]
@@ -65,7 +65,7 @@ class Sheet(NamedTuple):
 
 
 class EdgeSection(NamedTuple):
-    """A section of a line, inside one scope.
+    """The section of an edge inside one scope.
 
     Attributes:
         scope: The item it is in; -1 for the paper.
@@ -147,7 +147,7 @@ class _Placing:
     def _side_by_side(
         self, scope: int, whole: PlacedScope, space: HeaderSpace, composed: dict[int, PlacedScope]
     ) -> PlacedScope:
-        """A scope with its stacks beside each other, or as a U."""
+        """A scope with its stacks side by side, or as a U."""
         template = self.plan.templates[self.plan.template[scope + 1]]
         for place, child in enumerate(self.children[scope + 1]):
             if child in self.risen:
@@ -210,7 +210,7 @@ class _Placing:
         return found
 
     def _turned_over(self, item: int, composed: PlacedScope, mirror: bool) -> PlacedScope | None:
-        """An open item upside down; None if a line would leave it through its header."""
+        """An open item upside down; None if an edge would leave it through its header."""
         space = self._header_space(self.plan.items[item].header)
         found = mirrored(composed) if mirror else composed
         free = all(at >= space.clear for at in found.exits)
@@ -229,7 +229,7 @@ class _Placing:
         return self.plan.items[scope].header if scope >= 0 else None
 
     def _limited(self, scope: PlacedScope, limit: float, space: HeaderSpace) -> PlacedScope:
-        """A scope in as many columns as it needs to have none that is much longer than *limit*."""
+        """A scope in so many columns that none is much longer than *limit*."""
         columns = min(
             ceil((scope.height - space.before) / max(limit - space.before, 1)), MAX_COLUMNS
         )

@@ -20,7 +20,7 @@ Direction = Literal["TB", "LR", "BT", "RL"]
 
 @dataclass(frozen=True)
 class Plan:
-    """Scopes laid out with everything in them closed.
+    """Scopes that are laid out with their children closed.
 
     Attributes:
         items: The items.
@@ -93,8 +93,8 @@ def _templates(
     layouts: Sequence[ScopeLayout],
     places: Sequence[Sequence[float]],
 ) -> tuple[Template, ...]:
-    """The templates of all scopes, inner ones first. Numbers of layouts in *number* are replaced by
-    those of templates."""
+    """The templates of all scopes, inner ones first. *number* has indices of layouts at first, and
+    of templates at the end."""
     known: dict[object, int] = {}
     moved: dict[object, list[float]] = {}
     templates: list[Template] = []
@@ -123,6 +123,6 @@ def _templates(
 
 
 def _order(places: Sequence[float]) -> tuple[int, ...]:
-    """For each of some ports, its number from left to right."""
+    """The rank of each port, from left to right."""
     found = sorted(range(len(places)), key=places.__getitem__)
     return tuple(sorted(range(len(places)), key=found.__getitem__))

@@ -1,8 +1,8 @@
-"""Items and links -> for each scope its children, and the nets that join them there.
+"""Ports: the children of each scope, and the nets between them.
 
-A net is one tensor inside one scope: from the child that makes it, or the entry by which it
-comes in, to the children that use it and the exit by which it leaves. A line from deep in
-one scope to deep in another belongs to one net in every scope on its way.
+A net is one tensor inside one scope. It leads from the child that computes the tensor, or from an
+entry of the scope, to the children that use it and to an exit. An edge between children of
+different scopes belongs to one net in every scope on its way.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import NamedTuple, TypeVar
 from torchrecorder.layout.layered.items import Item, Link
 
 OUTSIDE = -1
-"""Stands for the entries or exits of the scope instead of a child."""
+"""The number that stands for the entries or exits of a scope in place of a child."""
 
 Carried = tuple[int, str]
-"""The item that made a tensor, and the tensor."""
+"""The item that computed a tensor, and the tensor."""
 
 _KeyT = TypeVar("_KeyT", bound=Hashable)
 
@@ -41,7 +41,7 @@ class Net(NamedTuple):
 
 
 class ScopeNets:
-    """The children of one scope, and the nets between them, in numbers that are fast to compare:
+    """The children of one scope, and the nets between them, as numbers that are fast to compare:
     most scopes equal a known one.
 
     Attributes:
@@ -73,7 +73,7 @@ class ScopeNets:
         return tuple(map(tuple, self.nets.values())), len(self.entries), len(self.exits)
 
     def joined(self) -> list[Net]:
-        """The nets, with objects in place of numbers."""
+        """The nets, as objects instead of numbers."""
         return [
             Net(End(*ends[:2]), [End(*ends[at:at + 2]) for at in range(2, len(ends), 2)])
             for ends in self.nets.values()
@@ -81,7 +81,7 @@ class ScopeNets:
 
 
 def scope_nets(items: Sequence[Item], links: Iterable[Link]) -> dict[int, ScopeNets]:
-    """The level of each scope, by the number of the scope; -1 is the paper."""
+    """The nets of each scope, by the number of the scope; -1 is the paper."""
     return _NetBuilder(items).joined(links)
 
 
@@ -115,7 +115,7 @@ class _NetBuilder:
     def _join(self, link: Link, copy: int) -> None:
         """Add a link to a net in every scope on its way: up to the common one, and down.
 
-        A scope that already has a port for the tensor already has the sink too.
+        A scope that already has a port for the tensor also has the sink.
         """
         parent, depth, downs = self.parent, self.depth, []
         one, other, carried = link.tail, link.head, self._number((link.tail, link.value))
@@ -136,7 +136,7 @@ class _NetBuilder:
             source = OUTSIDE, entries[key]
 
     def _leave(self, item: int, carried: int, bundles: Mapping[int, str]) -> int:
-        """Lead a tensor from an item out of the scope around it; return its tensor or bundle
+        """Add an exit for a tensor from an item to the scope around it; return its tensor or bundle
         outside."""
         around = self.parent[item]
         ends = self._ends(around, carried, (self.place[item], _port(self.exit[item], carried)))

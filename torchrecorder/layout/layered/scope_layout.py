@@ -1,4 +1,4 @@
-"""Draft: one scope with known rows, from which a template is made."""
+"""Scope layout: the grid of one scope, and the template that is made from it."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from torchrecorder.layout.layered.ports import OUTSIDE, End, Net, ScopeNets
 from torchrecorder.layout.layered.template import Branch, ClosedChild, Stem, Template, Trunk
 
 LAYERS_PER_BOX = 3
-"""The number of rows per box of a scope that lines may pass before the longest use lanes."""
+"""Edges of a scope may pass this many layers per box; the longest edges beyond that use lanes."""
 
 MAX_PASSED = 24
-"""The maximum number of rows that a line passes without a lane."""
+"""The maximum number of layers that an edge passes without a lane."""
 
 BOX_WEIGHT, DUMMY_WEIGHT, END_WEIGHT = 20, 4, 1
-"""Weights of alignment: of a box and its only reader in the next row, of two nodes of one passing
-line, and of the ends of such a line."""
+"""Weights of alignment: of a box and its only reader in the next layer, of two dummy nodes of an
+edge, and of a dummy node and a box."""
 
 
 class ScopeLayout:
-    """A scope whose boxes have rows, and the grid in which their columns are to be found; *turned*:
-    the flow runs to a side."""
+    """A scope whose boxes have layers, and the grid for their order. *turned*: the flow is
+    horizontal."""
 
     def __init__(self, level: ScopeNets, items: Sequence[Item], turned: bool) -> None:
         sizes = [(items[child].width, items[child].height) for child in level.children]
@@ -48,15 +48,15 @@ class ScopeLayout:
         self.grid.detours += (each for route in self.routes for each in route.detours())
 
     def begin(self, source: End) -> int:
-        """The row of the source of a net; -1 for an entry."""
+        """The layer of the source of a net; -1 for an entry."""
         return -1 if source.child == OUTSIDE else self.row[source.child]
 
     def end(self, sink: End) -> int:
-        """The row of a sink of a net; the one after the last for an exit."""
+        """The layer of a sink of a net; for an exit, the one after the last."""
         return self.rows if sink.child == OUTSIDE else self.row[sink.child]
 
     def _longest(self, nets: Sequence[Net]) -> int:
-        """The number of rows that a line of these nets may pass without a lane."""
+        """The number of layers that an edge of these nets may pass without a lane."""
         spans = sorted(
             max(self.end(sink) for sink in net.sinks) - self.begin(net.source) - 1
             for net in nets
@@ -69,7 +69,7 @@ class ScopeLayout:
         return MAX_PASSED
 
     def _reach(self, nets: Sequence[Net], can_open: Sequence[bool]) -> list[int]:
-        """For each child that can open, the row before its first reader; else its own row."""
+        """For each child that can open, the layer before its first reader; else its own layer."""
         found = [self.rows] * len(self.row)
         for net in nets:
             if net.source.child != OUTSIDE:
@@ -81,7 +81,7 @@ class ScopeLayout:
         ]
 
     def passing(self, child: int, row: int) -> int:
-        """A new dummy node in a row for a line from *child*."""
+        """A new dummy node in layer *row* for an edge from *child*."""
         width = DUMMY_WIDTH
         if child != OUTSIDE and row <= self.reach[child]:
             rows = self.below.setdefault(child, {})
@@ -106,7 +106,7 @@ class ScopeLayout:
         )
 
     def _last(self, across: Sequence[float]) -> list[int]:
-        """The last row that each child may fill."""
+        """The last layer that each child may fill."""
         if self.reach == self.row:
             return list(self.row)
         spans = Spans(self.grid, across)
@@ -134,7 +134,7 @@ def _rows(nets: Sequence[Net], first: Sequence[bool]) -> list[int]:
 
 
 class _NetRoute:
-    """The route of a net: past rows, with a dummy node in each, or over a lane.
+    """The route of a net: through layers, with a dummy node in each, or over a lane.
 
     A stem is a node, or the bitwise complement of a lane, with the gaps in which it begins and
     ends. A branch is a sink with the stems that lead to it.
@@ -154,7 +154,7 @@ class _NetRoute:
         ]
 
     def _to(self, sink: End, end: int) -> tuple[int, ...]:
-        """The stems that lead to a sink in row *end*."""
+        """The stems that lead to a sink in layer *end*."""
         if end <= self.row:
             return (self._by_lane(end, (end, self.row + 1)),)
         if self.farthest - self.row - 1 > self.layout.longest and end > self.row + 1:
@@ -194,7 +194,7 @@ class _NetRoute:
         return len(self.stems) - 1
 
     def detours(self) -> Iterator[tuple[int, int]]:
-        """The gaps in which it runs to and from a lane, each with the node at the other end."""
+        """The gaps in which it runs to and from a lane, with the node at the other end."""
         for sink, route in self.branches:
             if self.stems[route[0]][0] < 0 if route else False:
                 yield self.row + 1, self._node(self.net.source, self.layout.entry)
@@ -203,7 +203,7 @@ class _NetRoute:
     def trunk(
         self, across: Sequence[float], lane: Sequence[int], last: Sequence[int]
     ) -> Trunk:
-        """The net with positions, from the last row that its source fills; aligned stems are
+        """The net with positions, from the last layer that its source fills; aligned stems are
         joined."""
         child = self.net.source.child
         start = self.row + 1 if child == OUTSIDE else last[child] + 1
@@ -234,15 +234,15 @@ class _NetRoute:
 
 
 OwnDummies = Mapping[int, Sequence[int]]
-"""For each row, the dummy nodes of the lines from one box."""
+"""For each layer, the dummy nodes of the edges from one box."""
 
 
 class Spans:
-    """Finds how many rows each box of a grid may fill when it is open.
+    """Finds how many layers each box of a grid may fill when it is open.
 
-    A line from a box that is first read some rows later keeps the space below the box free. If no
-    other box is there, and no other line crosses it, an open box may fill that space. Then the
-    boxes beside it need not be placed after its end.
+    If the first reader of a box is several layers below it, the edge keeps the space below the box
+    free. If no other box is there, and no other edge crosses it, an open box may fill that space.
+    Then the boxes beside it need not be placed after its end.
     """
 
     def __init__(self, grid: Grid, across: Sequence[float]) -> None:
@@ -258,14 +258,14 @@ class Spans:
             self.detours.setdefault(gap, []).append(node)
 
     def last(self, box: int, row: int, reach: int, own: OwnDummies) -> int:
-        """The last row, up to *reach*, that a box in *row* can fill."""
+        """The last layer, up to *reach*, that a box in layer *row* can fill."""
         mine = {box, *(node for nodes in own.values() for node in nodes)}
         while row < reach and row + 1 in own and self._is_free(box, row + 1, own[row + 1], mine):
             row += 1
         return row
 
     def _is_free(self, box: int, row: int, own: Sequence[int], mine: set[int]) -> bool:
-        """Whether nothing else is, in a row and in the gap before it, on both sides of a box."""
+        """Whether a layer, and the gap before it, has nothing else on both sides of a box."""
         middle = self.across[box]
         places = [middle, *(self.across[node] for node in own)]
         low, high = min(places), max(places)

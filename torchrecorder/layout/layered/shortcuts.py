@@ -1,8 +1,8 @@
-"""Shortcuts: lines that cross straight from their column to one beside it.
+"""Shortcuts: edges that run straight from one column to the next.
 
-A line to another column runs up, above the columns, and down to its reader. If the reader is below
-the level at which the line leaves its column, and nothing is in the way, it crosses at that level
-instead, without the way up and down again.
+An edge to another column runs up, above the columns, and down to its reader. If the reader is below
+the level at which the edge leaves its column, and nothing is in the way, it crosses at that level
+instead.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from torchrecorder.layout.layered.constants import ARROW_MARGIN
 from torchrecorder.layout.layered.positions import Frame, PlacedScope, PlanePoint
 
 CLEARANCE = 4.0
-"""The distance of such a line from everything beside it, in points."""
+"""The distance of such an edge from everything beside it, in points."""
 
 
 def with_shortcuts(scope: PlacedScope) -> PlacedScope:
-    """*scope*, which is in columns, with all shortcuts; lines that leave their column last, which
-    fewest others cross, come first."""
+    """*scope*, which is in columns, with all shortcuts. Edges that leave their column last come
+    first, because the fewest edges cross them."""
     paths = list(scope.paths)
     climbs = {number: climb for number, path in enumerate(paths) if (climb := _climb(path.points))}
     for number in sorted(climbs, key=lambda number: (-climbs[number][0], number)):
@@ -36,8 +36,8 @@ def with_shortcuts(scope: PlacedScope) -> PlacedScope:
 
 
 def _climb(points: Sequence[PlanePoint]) -> tuple[float, int, int] | None:
-    """The level from which a line runs up, if it passes that level again on the way down; the
-    corner at which it begins to, and the one from which it comes down. None if it does not."""
+    """The level from which an edge runs up, if it passes that level again on the way down, with the
+    corner where it starts to run up and the one where it comes down. None otherwise."""
     for corner, ((_, level), (_, top)) in enumerate(zip(points, points[1:])):
         if top < level:
             break
@@ -61,7 +61,7 @@ def _holds(frames: Sequence[Frame], left: float, right: float, level: float) -> 
 
 
 def _crosses(points: Sequence[PlanePoint], left: float, right: float, level: float) -> bool:
-    """Whether a line crosses a level between two positions, or runs along it there."""
+    """Whether an edge crosses a level between two positions, or runs along it there."""
     for (ax, ay), (bx, by) in zip(points, points[1:]):
         low, high = (ay, by) if ay < by else (by, ay)
         if low - CLEARANCE < level < high + CLEARANCE:

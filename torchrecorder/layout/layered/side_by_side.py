@@ -1,7 +1,7 @@
-"""The positions at which a scope is cut, so that its parts can be side by side.
+"""Side by side: the positions at which a scope is cut, so that its parts can be side by side.
 
-Such cuts are between stacks that only skip connections join, such as an encoder and a decoder, and
-at the bottom of a U, whose levels are joined in reverse order.
+Cuts are between stacks that only skip connections join, such as an encoder and a decoder, and at
+the bottom of a U, whose levels are joined in reverse order.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ MIN_STACK_LENGTH = 250.0
 """The minimum length of an open module that counts as a stack, in points."""
 
 MIN_RATIO = 0.4
-"""The minimum length of a stack, as a share of the length of the other one."""
+"""The minimum length of the shorter of two stacks, as a share of the longer one."""
 
 MIN_U_LEVELS = 2
-"""The minimum number of levels of a U above its bottom, without those of inputs, which the later
-steps of a loop read too."""
+"""The minimum number of levels of a U above its bottom. Levels of inputs do not count: the later
+steps of a loop read them too."""
 
 MAX_STRAYS = 2
 """The maximum number of other tensors that cross the bottom, per level."""
@@ -37,7 +37,7 @@ MAX_BOTTOMS = 8
 
 
 def beginnings(template: Template, scope: PlacedScope, inputs: Collection[int]) -> list[float]:
-    """The beginnings, along the flow, of stacks that are placed beside the previous stack.
+    """The starts, along the flow, of stacks that are placed beside the previous stack.
 
     Such a stack reads the output of the previous one, but also its own input, on which the previous
     one does not depend: an entry of the scope, or one of its children *inputs*.
@@ -94,7 +94,7 @@ class CutEdge(NamedTuple):
 
 
 class UShape(NamedTuple):
-    """The levels of a scope that can be drawn as a U, as a U-Net is.
+    """The levels of a scope that can be drawn as a U, like a U-Net.
 
     Attributes:
         bottom: The position along the flow at which the scope is cut.
@@ -124,7 +124,7 @@ def find_u_shape(
     modules: Collection[int],
     space: HeaderSpace,
 ) -> UShape | None:
-    """The U that a scope can be drawn as; None if there is none.
+    """The U-shape of a scope; None if it cannot be drawn as a U.
 
     The skip connections of a level all join the same two children. Each level lies inside the
     previous one, with one of the *modules* between them on both sides; at least two do not come
@@ -141,7 +141,7 @@ def find_u_shape(
 
 
 def _worth(shape: UShape) -> tuple[int, int, float]:
-    """A key that is largest for many levels, few other edges, and a bottom in the middle."""
+    """A sort key: it is largest for many levels, few other edges, and a bottom in the middle."""
     inner = shape.skips[-1][0]
     rest = max(shape.bottom - inner.leaves, inner.arrives - shape.bottom)
     return len(shape.skips), -len(shape.others), -rest
@@ -220,8 +220,8 @@ class _ChildDependencies:
         return other in seen
 
     def encloses(self, outer: CutEdge, inner: CutEdge) -> bool:
-        """Whether the level of *inner* lies inside that of *outer*: there is a path between them,
-        and a module, on both sides."""
+        """Whether the level of *inner* is inside the level of *outer*: a path between them, with a
+        module, on both sides."""
         if outer.leaves >= inner.leaves or inner.arrives >= outer.arrives:
             return False
         if not any(outer.leaves - TOLERANCE <= begin < inner.leaves for begin in self.modules):

@@ -1,7 +1,7 @@
 """Side entries: edges from the side enter a circle at its side.
 
-The layout lets all edges enter a node from the previous layer. An edge around a residual block then
-has four bends, and moves the edge through the block away from the centre. If the path is free, the
+In the layout, all edges enter a node from the previous layer. An edge around a residual block then
+has four bends, and moves the edge through the block away from the center. If the path is free, the
 edge around gets two bends instead, and the other edge becomes straight.
 """
 
@@ -22,7 +22,7 @@ CLEARANCE = 3.0
 """The minimum distance of such an edge from everything else, in points."""
 
 MAX_SHARE = 0.45
-"""The maximum offset of an edge from the centre of a circle, as a share of its radius."""
+"""The maximum offset of an edge from the center of a circle, as a share of its radius."""
 
 CELL_SIZE = 60.0
 """The size of the cells of the spatial index along the flow, in points."""
@@ -54,8 +54,7 @@ def side_entries(
     boxes: Sequence[PlacedBox],
     upright: bool,
 ) -> list[Route]:
-    """*ways*, the corners of each edge, changed so that edges from the side enter circles at their
-    sides.
+    """*ways*, the corners of each edge, with edges from the side into the side of circles.
 
     Edges that have *carried* the same tensor may touch. *circles* are those that edges enter, by
     the index of the edge; *boxes* are all boxes and frames; *upright*: the flow is vertical.

@@ -11,11 +11,11 @@ class ClosedChild(NamedTuple):
     """A closed child.
 
     Attributes:
-        across: The position of its centre, across the flow.
-        row: Its row.
+        across: The position of its center, across the flow.
+        row: Its layer.
         width: Its size across the flow.
         height: Its size along the flow.
-        last: The last row that it may fill when it is open.
+        last: The last layer that it may fill when it is open.
     """
 
     across: float
@@ -26,9 +26,9 @@ class ClosedChild(NamedTuple):
 
 
 class Stem(NamedTuple):
-    """A piece of a line that runs along the flow, through rows and beside the boxes.
+    """A segment of an edge along the flow, through layers and beside the boxes.
 
-    Gap *n* is the space before row *n*; the last gap follows the last row.
+    Gap *n* is the space before layer *n*; the last gap follows the last layer.
 
     Attributes:
         across: Its position across the flow; -1 and less are lanes beside everything.
@@ -61,9 +61,9 @@ class Template(NamedTuple):
 
     Attributes:
         children: Its children.
-        rows: The number of rows.
+        rows: The number of layers.
         entries: The positions across the flow at which tensors enter.
-        exits: Those at which they leave.
+        exits: The positions across the flow at which tensors leave.
         trunks: The nets that join the children.
         lanes: The number of lanes.
     """

@@ -1,4 +1,4 @@
-"""Gaps: the space between two rows, where lines run sideways, each on a track of its own."""
+"""Tracks: where edges run horizontally between two layers, each on its own track."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class NetExtent(NamedTuple):
 
 
 def tracks(runs: Mapping[int, NetExtent]) -> dict[int, int]:
-    """The track of each net that moves sideways; nets whose ways overlap have different ones.
+    """The track of each net that is not straight; nets that overlap have different tracks.
 
-    The order keeps lines that run to the same side from crossing each other.
+    The order prevents crossings of edges that run to the same side.
     """
     moving = [net for net, run in runs.items() if run.right - run.left >= STRAIGHT_TOLERANCE]
     moving.sort(key=lambda net: _order(runs[net], net))
@@ -55,8 +55,8 @@ def _overlaps(run: NetExtent, others: Iterable[NetExtent]) -> bool:
 
 
 def _order(run: NetExtent, net: int) -> tuple[float, ...]:
-    """The sort key: lines to the right first, the rightmost before others; then lines to the left,
-    the leftmost before others."""
+    """The sort key: first edges to the right, from the rightmost; then edges to the left, from the
+    leftmost."""
     rightwards = run.right - run.origin >= run.origin - run.left
     return (0, -run.origin, net) if rightwards else (1, run.origin, net)
 
@@ -68,16 +68,16 @@ def height(track: Mapping[int, int], straight: float = LAYER_GAP) -> float:
 
 
 def pitch(count: int) -> float:
-    """The distance between neighbours of *count* tracks, in points."""
+    """The distance between adjacent tracks if there are *count* of them, in points."""
     return min(TRACK_PITCH, MAX_TRACKS_HEIGHT / max(count, 1))
 
 
 def slots(wanted: Sequence[float], center: float, width: float) -> list[float]:
-    """The ports of lines on a side of a box, in the order of their positions *wanted*.
+    """The ports of edges on a side of a box, in the order of their positions *wanted*.
 
-    If possible, all lines are straight. Otherwise the line nearest to the middle gets the middle,
-    or a position near it at which it is straight, and the others are beside it, closer together if
-    that keeps it there.
+    If possible, all edges are straight. Otherwise the edge nearest to the middle gets the middle,
+    or a position near it where it is straight. The others are beside it, closer together if it can
+    stay there then.
     """
     if not wanted:
         return []
@@ -99,7 +99,7 @@ def slots(wanted: Sequence[float], center: float, width: float) -> list[float]:
 
 
 def _fits(wanted: Sequence[float], center: float, width: float) -> bool:
-    """Whether all lines can be straight: around the middle of the side, and apart."""
+    """Whether all edges can be straight: around the middle of the side, at sufficient distances."""
     middle = (wanted[0] + wanted[-1]) / 2
     return (
         abs(middle - center) <= MAX_PORT_OFFSET

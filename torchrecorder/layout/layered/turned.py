@@ -1,4 +1,4 @@
-"""Open scopes turned over: mirrored, upside down, or with their reader above them."""
+"""Turned: open scopes that are mirrored, upside down, or have their reader above them."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def upside_down(scope: PlacedScope, space: HeaderSpace) -> PlacedScope:
 
 
 def reader_above(template: Template, child: int) -> int | None:
-    """The child that may be placed above another one: the only one after it, if the only tensor
-    between them is its only input. None without one."""
+    """The child that may be placed above another child: the only one after it, if the only tensor
+    between them is its only input. Otherwise None."""
     row = template.children[child].row
     after = [place for place, closed in enumerate(template.children) if closed.row > row]
     if len(after) != 1 or row == 0:

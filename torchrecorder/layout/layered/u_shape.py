@@ -1,8 +1,8 @@
-"""A scope as a U: down on the left, back up on the right, with horizontal skip connections.
+"""U-shape: a scope as a U, down on the left, up on the right, with horizontal skip connections.
 
-The scope is cut at its bottom. The part before the cut stays as it is; the part after it is placed
-beside it, upside down, so that its flow runs up. Both sides are stretched until the ends of each
-skip connection are at the same height.
+The scope is cut at its bottom. The part before the cut is unchanged; the part after it is placed
+beside it, upside down. Both sides are stretched until the ends of each skip connection are at the
+same height.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CORNER_MARGIN = 8.0
 def u_shape(
     scope: PlacedScope, shape: UShape, space: HeaderSpace, *, risen: bool, mirror: bool
 ) -> PlacedScope | None:
-    """*scope* as a U; None if a line would run through a box.
+    """*scope* as a U; None if an edge would run through a box.
 
     *risen*: edges leave the scope at the top, where the right side ends, and not at the bottom.
     *mirror*: left and right are exchanged on the right side.
