@@ -1,4 +1,4 @@
-"""Colour scale: boxes coloured by a number, the number on them, and the legend."""
+"""Color scale: colors boxes by a number, and writes the number on them and the legend."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_COLORS = 10
 
 
 class ColorScale:
-    """The colours that one annotation gives to the boxes of one view."""
+    """The colors of the boxes of one view for one annotation."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class ColorScale:
         self.logarithmic = self.annotation.logarithmic and self.low > 0
 
     def _each(self, box: Box) -> float | None:
-        """The number of a box; for folded siblings the mean."""
+        """The number of each box; the mean for folded siblings."""
         number, copies = self.numbers.of(box.members), self.view.copies(box)
         if number is None:
             return self.numbers.mean(box.members, copies)
@@ -56,7 +56,8 @@ class ColorScale:
         return (min(0.0, *shown) if counts else min(shown)), max(shown)
 
     def look(self, box: Box, look: Look) -> Look:
-        """*look* with the colour of the box's number, or with that of the paper."""
+        """*look* with the color for the number of the box, or the color of the paper without a
+        number."""
         number = self.found.get(box.id)
         if number is None:
             return self.theme.unfilled(look)
@@ -78,7 +79,7 @@ class ColorScale:
         return (Text(box_line(self.numbers, self.view, box)),) if box.id in self.found else ()
 
     def legend(self) -> tuple[LegendEntry, ...]:
-        """The legend of the scale: its title, then from low to high."""
+        """The legend of the scale: its title, then colors from low to high."""
         if not self.found:
             several = self.numbers.by_node and self.annotation.merge is None
             why = "several numbers for each box" if several else "nothing recorded"
@@ -108,7 +109,7 @@ class ColorScale:
         ]
 
     def _steps(self) -> list[LegendEntry]:
-        """Equal steps of the scale; one if it has only one number."""
+        """Equal steps of the scale; a single one if all numbers are equal."""
         shares = [1.0]
         if self.low < self.high:
             shares = [step / (SCALE_COLORS - 1) for step in range(SCALE_COLORS)]

@@ -1,4 +1,4 @@
-"""Draw: a view and a style -> a figure, with every text and colour."""
+"""Draw: makes the figure of a view in a style, with every text and color."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ from torchrecorder.views.view import Box, BoxKind, Cluster, View
 
 
 class ErrorMarkers:
-    """Marks the boxes in which the first NaN or infinity appeared, forward or backward, and those
-    of the operations at fault if a backward pass failed."""
+    """Marks the boxes in which the first NaN or infinity appeared, forward or backward, and the
+    operations that made a backward pass fail."""
 
     def __init__(self, view: View) -> None:
         self.view = view
@@ -65,7 +65,7 @@ class ErrorMarkers:
         return tuple(Text(self._captions[item] + self._place(box, item)) for item in found)
 
     def _place(self, box: Box, node: str) -> str:
-        """The sibling of a fold; empty for other boxes."""
+        """The name of the sibling in a fold; empty for other boxes."""
         if self.view.copies(box) == 1:
             return ""
         recording = self.view.recording
@@ -75,7 +75,7 @@ class ErrorMarkers:
         return f" in {place}" if place else ""
 
     def look(self, box: Box, look: Look, theme: Theme, *, heated: bool = False) -> Look:
-        """*look*, or that of a failure if the box has a mark.
+        """*look*, or the look of a failure if the box has a mark.
 
         If the fill shows a number (*heated*), only the outline is marked.
         """
@@ -171,7 +171,7 @@ def repainted(figure: Figure, view: View, style: Style) -> Figure:
 
 
 def finished(figure: Figure, view: View, style: Style) -> Figure:
-    """*figure* as the ``finish`` of *style* returns it."""
+    """*figure* after the ``finish`` of *style*."""
     done = figure if style.finish is None else style.finish(figure, view)
     if not isinstance(done, Figure):
         raise InvalidArgument(f"finish must give a Figure, not {shown(done)}")
@@ -225,7 +225,7 @@ def _shapes(
 
 
 def _repeated(view: View) -> frozenset[str]:
-    """Clusters that stand for several, and all clusters in them."""
+    """Clusters that stand for several siblings, and all clusters in them."""
     clusters, around = view.clusters, view.nesting.around
     return frozenset(
         cluster

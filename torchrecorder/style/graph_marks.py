@@ -30,7 +30,7 @@ ROWS = 3
 
 
 class GraphMarks:
-    """Looks and captions for compiled graphs; empty if the run was recorded without."""
+    """Looks and captions for compiled graphs; empty if the recording has none."""
 
     def __init__(self, view: View, theme: Theme) -> None:
         recording = view.recording
@@ -42,7 +42,7 @@ class GraphMarks:
         self._kernels = kernels_of(recording) if self.found else {}
 
     def look(self, box: Box, look: Look) -> Look:
-        """*look* with the outline of the graph of *box*, and marked at a graph break."""
+        """*look* with the outline of the graph of *box*, and a mark at a graph break."""
         if self._is_break(box.id):
             return replace(self._at_break(look), bold=True)
         return self._outlined(look, self._graph_of.get(box.id), 2.0)
@@ -55,7 +55,7 @@ class GraphMarks:
         return replace(look, stroke=self.theme.looks["failed"].stroke, dash="dotted", width=2.0)
 
     def group_look(self, cluster: Cluster, look: Look) -> Look:
-        """*look* with the outline of the graph that all ops of an open scope are in, if any."""
+        """*look* with the outline of a graph, if all ops of an open scope are in it."""
         if not self.found:
             return look
         scope = self.view.recording.scopes.get(ScopeId(cluster.id))  # not for a block of siblings
@@ -63,13 +63,13 @@ class GraphMarks:
         return self._outlined(look, self._only(ops), 1.8)
 
     def lines(self, box: Box) -> Iterator[Text]:
-        """The captions of a box: the breaks in it."""
+        """The captions of a box: its graph breaks."""
         members = box.members if self._breaks else ()
         found = [item for member in members for item in self._breaks.get(member, ())]
         yield from self._texts(found, len(found) > 1 or box.id not in self.view.recording.ops)
 
     def corner(self, cluster: Cluster) -> Iterator[Text]:
-        """The captions of an open scope: the breaks in it that are not at an op."""
+        """The captions of an open scope: its graph breaks that are not at an op."""
         yield from self._texts(self._breaks.get(cluster.id, ()), True)
 
     def tooltip(self, members: Iterable[str]) -> list[str]:
@@ -86,7 +86,7 @@ class GraphMarks:
         return list(filter(None, text))
 
     def line(self, arrow: Arrow, look: Look) -> Look:
-        """*look*, marked if *arrow* leads out of a graph."""
+        """*look*, with a mark if *arrow* leaves a graph."""
         return self._across(look) if self.crosses(arrow) else look
 
     def _across(self, look: Look) -> Look:
@@ -94,7 +94,7 @@ class GraphMarks:
         return replace(look, stroke=stroke, dash="dashed", width=max(look.width, 1.4))
 
     def crosses(self, arrow: Arrow) -> bool:
-        """Whether *arrow* leads from one graph into another, or to or from Python."""
+        """Whether *arrow* leads from one graph to another, or to or from Python."""
         tail, head = self._graph_of.get(arrow.tail), self._graph_of.get(arrow.head)
         return tail is not None and head is not None and tail != head
 
@@ -118,7 +118,7 @@ class GraphMarks:
 
     @cached_property
     def _graph_of(self) -> dict[str, float]:
-        """The graph of each box whose ops are all in one graph; 0 for Python."""
+        """The graph of each box with all ops in one graph; 0 for Python."""
         boxes = self.view.boxes.values() if self._known else ()
         found = {box.id: self._only(box.members) for box in boxes}
         return {box: graph for box, graph in found.items() if graph is not None}

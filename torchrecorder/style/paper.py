@@ -1,7 +1,7 @@
 """Paper: a page or space of a given size, and how a figure is scaled to it.
 
-A figure is scaled down to fit, never up: at ``fontsize=8`` its text has 8 points on paper, or less
-if it must shrink, but not less than ``min_fontsize``.
+A figure is scaled down to fit, never up. At ``fontsize=8`` its text has 8 points on paper, or less
+if it must shrink, but at least ``min_fontsize``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PLACES = {
     "cell": ("900px", "600px"),
 }
 """The usable width and height of an A4 or letter page, a column of a paper, a wide slide below its
-title, and a cell of a notebook."""
+title, and a notebook cell."""
 
 _LENGTH = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]+)\s*")
 _NEARLY = 0.005
@@ -33,7 +33,7 @@ READABLE = 5.0
 """The default of ``min_fontsize``, in points."""
 
 A4_LENGTH = 297 * UNITS["mm"]
-"""The long side of A4 in points, which is longer than letter."""
+"""The long side of A4 in points; letter is shorter."""
 
 NOUNS = {"wide": "width", "high": "height"}
 FEWER = "(a smaller depth=, focus=, hide=, group=)"
@@ -65,7 +65,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class Paper:
-    """The page that a figure is put on, in points.
+    """The page on which a figure is printed, in points.
 
     Attributes:
         width: Its exact width; None for that of the figure.
@@ -94,10 +94,10 @@ class Paper:
         return min(1.0, across / width, down / height)
 
     def fit(self, width: float, height: float, smallest: float) -> Fit:
-        """The position on the page of a figure of this size, whose smallest text is *smallest*.
+        """The position on the page of a figure of this size; *smallest* is its smallest text.
 
-        Warns if a side that was not given is longer than that of any page, and if the text is
-        too small in a place.
+        Warns if a side without a given length is longer than any page, and if the text is too
+        small.
 
         Raises:
             DoesNotFit: Its text would be too small on a page of exact size; the message has the
