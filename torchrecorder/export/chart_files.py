@@ -1,4 +1,4 @@
-"""Chart files: write a chart in the format that the suffix names.
+"""Chart files: writes a chart in the format of the suffix.
 
 Graphviz writes bitmaps and PDF, from a graph with the shapes of the chart as its background.
 """
@@ -20,7 +20,7 @@ SUFFIXES = (".svg", ".pdf", ".png", ".html")
 _DPI = 144
 _CLEAR = "#00000000"
 _MAX_STRING = 4000
-"""Maximum length of a string in the DOT language; longer ones are joined from several."""
+"""The maximum length of a string in the DOT language; longer ones are split and joined."""
 
 
 def write_chart(svg: str, path: str | Path) -> Path:

@@ -1,4 +1,4 @@
-"""Figure -> graphviz.Digraph, and DOT text."""
+"""Dot: a figure as a ``graphviz.Digraph``, and as DOT text."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ TABLE = '<table border="0" cellborder="0" cellspacing="0" cellpadding="0">'
 """A table without lines, to align a label."""
 
 MANY_LINES = 400
-"""From this number of lines on, Graphviz uses cheaper settings."""
+"""With at least this number of lines, Graphviz uses cheaper settings."""
 
 LEADING = 1.15
 """Line height of small text, relative to its font size."""
 
 
 def to_dot(figure: Figure, make: Callable[..., GraphT] | None = None) -> GraphT:
-    """*figure* as a graph to style and nest further; *make* is its class, ``graphviz.Digraph`` if
-    not given."""
+    """*figure* as a graph that can be styled and nested further; *make* is its class, by default
+    ``graphviz.Digraph``."""
     graph: Any
     if make is None:
         from graphviz import Digraph
@@ -87,7 +87,7 @@ def dot_text(figure: Figure, pins: Pins = Pins()) -> str:
 
 
 def node_name(box: str) -> str:
-    """The name of a box in DOT, without colons, which would mean ports."""
+    """The name of a box in DOT, without colons, which separate ports."""
     return box.replace(":", "_")
 
 
@@ -176,7 +176,7 @@ def _page(paper: Paper) -> dict[str, str]:
 
 
 def _cheap(figure: Figure) -> dict[str, str]:
-    """Settings that keep Graphviz fast on large graphs."""
+    """Settings with which Graphviz is fast on large graphs."""
     dense = len(figure.lines) > 4 * len(figure.shapes)
     cheap = {"nslimit": "1", "nslimit1": "1", "mclimit": "0.2" if dense else "0.5"}
     return {**cheap, "splines": "line"} if dense else cheap
@@ -266,7 +266,7 @@ def _paper_attributes(look: Look) -> dict[str, str]:
 
 
 def _corner(group: Group, figure: Figure) -> str:
-    """The label of a cluster, in its left half if arrows run through its middle.
+    """The label of a cluster, in its left half if arrows cross its middle.
 
     Graphviz makes a cluster as wide as its label, and draws arrows over the label.
     """
@@ -279,7 +279,7 @@ def _corner(group: Group, figure: Figure) -> str:
 
 
 def corner_label(group: Group, figure: Figure) -> tuple[tuple[Text, ...], str]:
-    """The lines of the label of a cluster, and the same in Graphviz's syntax, left-aligned."""
+    """The lines of the label of a cluster, and the same in the syntax of Graphviz, left-aligned."""
     label = tuple(in_two(group.label, figure))
     return label, "<br align=\"left\"/>".join([*pieces(label, group.look, figure), ""])
 
@@ -298,8 +298,8 @@ def in_two(label: tuple[Text, ...], figure: Figure) -> Iterator[Text]:
 def pieces(label: tuple[Text, ...], look: Look, figure: Figure) -> Iterator[str]:
     """The lines of a label in Graphviz's syntax.
 
-    Graphviz puts small text too close to the line above, and lines of a title too far apart; spaces
-    with another font size correct this.
+    Graphviz puts small text too close to the line above it, and the lines of a title too far apart.
+    Spaces with another font size correct this.
     """
     small, apart = _small_print(figure.fontsize)
     for number, text in enumerate(label):
@@ -314,7 +314,7 @@ def pieces(label: tuple[Text, ...], look: Look, figure: Figure) -> Iterator[str]
 
 @lru_cache(maxsize=64)
 def _small_print(fontsize: float) -> tuple[str, str]:
-    """The size of small text, and the space that separates it from the line above."""
+    """The size of small text, and the space between it and the line above."""
     size = fontsize * SMALL_TEXT
     return f"{size:g}", f'<font point-size="{round(size * LEADING)}"> </font>'
 

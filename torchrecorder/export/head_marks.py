@@ -14,21 +14,21 @@ from torchrecorder.style.argument_marks import SHORT
 from torchrecorder.style.figure import Figure, Line
 
 MARK_OFFSET = 3.5
-"""Points between a line and the mark beside its head."""
+"""Distance between a line and the mark beside its head, in points."""
 
 BACK = 5.0
-"""Points from the tip of a line back to the middle of its mark."""
+"""Distance from the tip of a line back to the middle of its mark, in points."""
 
 SPARE = 1.5
-"""Points left and right of a long mark that are free as well."""
+"""Free space on the left and right of a long mark, in points."""
 
 HIGH = 1.15
 """The height of a mark above a horizontal line, with the free space around it, as a multiple of its
 font size."""
 
 MIN_ROOM = 20.0
-"""Points between a horizontal line and a box, or another line, below which a mark does not fit
-between them."""
+"""The minimum distance, in points, between a horizontal line and a box or another line for a mark
+to fit between them."""
 
 STRIP = 100.0
 """Height in points of the horizontal strips by which lines and boxes are indexed."""
@@ -47,8 +47,8 @@ class HeadMark(NamedTuple):
 def head_marks(
     figure: Figure, routes: Sequence[Sequence[PlanePoint]], outlines: Sequence[Rectangle] = ()
 ) -> dict[int, HeadMark]:
-    """The marks that are drawn, by the index of the line; *routes* are the corners of each line,
-    *outlines* those of the boxes and open groups."""
+    """The marks that are drawn, by the index of the line. *routes* are the corners of each line,
+    *outlines* the rectangles of boxes and open groups."""
     obstacles = _Obstacles(routes, outlines)
     marked = {line.head for line in figure.lines if line.mark}
     entering: dict[str, list[int]] = {}
@@ -91,7 +91,7 @@ class _Obstacles:
         self.outlines = outlines
 
     def clear(self, figure: Figure, text: str, number: int, other: bool) -> tuple[str, bool]:
-        """A text and a side for a mark of line *number*: the first that crosses nothing.
+        """A text and a side for the mark of line *number*: the first that crosses nothing.
 
         *text* and the side *other* come first, then the opposite side, then shorter texts.
         """
@@ -142,17 +142,17 @@ class _Obstacles:
 
 
 def _strips(top: float, bottom: float) -> range:
-    """The strips that an extent along the y axis is in."""
+    """The strips that overlap an extent along the y axis."""
     return range(int(top // STRIP), int(bottom // STRIP) + 1)
 
 
 def _is_left(
     seat: int, tips: Sequence[float], beside: Sequence[Sequence[PlanePoint]], tip: PlanePoint
 ) -> bool:
-    """Whether a mark is placed left of a vertical arrow *tip*: on the side without other lines.
+    """Whether a mark is on the left of a vertical arrow *tip*: the side without other lines.
 
-    *seat* is the index of the arrow among the *tips* of all that enter the box, from left to right;
-    *beside* are the routes of the lines from the same tail.
+    *seat* is the index of the arrow among the *tips* of all arrows into the box, from left to
+    right; *beside* are the routes of the lines from the same tail.
     """
     if len(tips) > 1:
         return seat == 0
@@ -175,7 +175,7 @@ def _texts(
     figure: Figure, lines: Sequence[Line], tips: Sequence[float], upright: bool
 ) -> Iterator[str]:
     """The text of each mark: the name of the argument; its number if lines are too close for names;
-    none if they are too close for numbers, which are as high as names."""
+    or none if they are too close even for numbers, which are as high."""
     names = [line.mark for line in lines]
     if _fit(figure, names, tips, upright):
         yield from names

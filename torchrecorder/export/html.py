@@ -1,4 +1,4 @@
-"""HTML: a page to explore a recording, in one file that works offline."""
+"""HTML: an interactive page of a recording, in one file that works offline."""
 
 from __future__ import annotations
 
@@ -144,7 +144,8 @@ def _digest(text: str) -> str:
 
 
 def _lean(text: str) -> str:
-    """*text* without comments, indentation and empty lines, because these end HTML in Markdown."""
+    """*text* without comments, indentation and empty lines: in Markdown, an empty line ends
+    HTML."""
     return re.sub(r"^\s*(//.*)?\n|^ +", "", text, flags=re.MULTILINE)
 
 

@@ -1,4 +1,4 @@
-"""Figure -> DOT with positions from the nested layout, which Graphviz only renders."""
+"""Nested: a figure as DOT with the positions of the nested layout, which Graphviz only renders."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ARROW = 6.0
 """Length of the tip of an arrow, in points."""
 
 AGAIN = 8.0
-"""Points that the second outline of a fold adds to its size."""
+"""The size that the second outline of a fold adds, in points."""
 
 READ = tuple(kind.value for kind in SOURCES)
 """The kinds of shapes that no operation produces."""
@@ -187,8 +187,8 @@ def _items(figure: Figure) -> Iterator[Item]:
 
 
 def _as_run(figure: Figure) -> list[Shape]:
-    """The shapes in run order. In the view all sources come first; here a source inside a group
-    comes right before the first other shape there."""
+    """The shapes in run order. In the view all sources come first; here, a source inside a group
+    comes directly before the first other shape there."""
     parent = {group.id: group.parent for group in figure.groups}
     begins: dict[str | None, int] = {}
     for number, shape in enumerate(figure.shapes):
@@ -317,7 +317,7 @@ def _numbers(*at: float) -> str:
 
 
 def sheet_of(figure: Figure, smallest: float) -> Sheet | None:
-    """The space that a figure with its legend must fit; None without a limit.
+    """The space for a figure with its legend; None without a limit.
 
     Args:
         figure: The figure, with the paper it is drawn on.
@@ -330,7 +330,7 @@ def sheet_of(figure: Figure, smallest: float) -> Sheet | None:
 
 
 def with_legend(figure: Figure, width: float, height: float) -> tuple[float, float]:
-    """The width and height of a figure whose picture has this size, with legend and margins."""
+    """The width and height of a figure of this size with its legend and margins."""
     if figure.legend:
         bare = Picture(width, height, (), ())
         left, top, (wide, high, _) = legend_at(figure, bare, legend_below(figure))
@@ -340,14 +340,14 @@ def with_legend(figure: Figure, width: float, height: float) -> tuple[float, flo
 
 
 def legend_below(figure: Figure) -> bool:
-    """Whether the legend is below a figure in any case: on paper whose width is given."""
+    """Whether the legend is always below a figure: on paper with a given width."""
     return bool(figure.paper.width)
 
 
 def legend_at(
     figure: Figure, picture: Picture, below: bool
 ) -> tuple[float, float, legend.LegendFrame]:
-    """Upper left corner of the legend, y upwards from the lower edge, and its frame.
+    """The upper left corner of the legend (y upwards from the lower edge), and its frame.
 
     The legend is below the figure, or beside it if that needs less space.
     """

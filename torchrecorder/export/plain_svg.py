@@ -1,8 +1,8 @@
-"""Figure in a nested layout -> SVG, in half the time that Graphviz takes to paint it.
+"""Plain SVG: a figure in a nested layout as SVG, in half the time that Graphviz takes.
 
-The SVG has the same structure as Graphviz's, so that the same code adds tooltips, layers and exact
-sizes. Graphviz paints figures with Graphviz attributes; where it is missing, outlines that only
-it has become boxes, and lists of colours their first colour.
+The SVG has the structure of the SVG of Graphviz, so that the same code adds tooltips, layers and
+exact sizes. Figures with Graphviz attributes are painted by Graphviz; where it is missing, outlines
+that only it has become boxes, and a list of colors becomes its first color.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from torchrecorder.style.color import faded, solid
 from torchrecorder.style.figure import Figure, Group, Line, Look, Shape, Text
 
 BASELINE = 0.35
-"""From the middle of a line of text down to its baseline, relative to the font size."""
+"""Distance from the middle of a line of text to its baseline, relative to the font size."""
 
 CORNER = 12.0
 """Radius of the corners of a rounded box."""
@@ -164,7 +164,7 @@ def _centred(
 def _written(
     label: Sequence[Text], look: Look, figure: Figure, fontsize: float, at: PlanePoint, anchor: str
 ) -> Iterator[str]:
-    """The lines of a label below each other."""
+    """The lines of a label, one below the other."""
     x, y = at
     color = look.attributes.get("fontcolor", look.text)
     family = escape(font_family(figure))

@@ -1,4 +1,4 @@
-"""Save and load: a recording as a JSON file, compressed if its suffix is ``.json.gz``."""
+"""Storage: saves and loads a recording as a JSON file, compressed with the suffix ``.json.gz``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LONG = re.compile(rb"(?<![.\d])\d{19}")
 
 @suggests_names
 def save(recording: RecordedRun, path: str | Path, *, times: bool = True) -> Path:
-    """Write *recording* to a file from which `load` makes an equal one.
+    """Write *recording* to a file, which `load` reads.
 
     Args:
         recording: The recording to save.
@@ -121,7 +121,7 @@ def loads(text: str | bytes, make: type[RecordingT]) -> RecordingT:
 def _parsed(text: bytes) -> Any:
     """Parse JSON *text*.
 
-    JSON that msgspec does not read is invalid, or rare: half of a surrogate pair in a path.
+    JSON that msgspec rejects is invalid or rare: half of a surrogate pair in a path.
     """
     if LONG.search(text) is None:
         with contextlib.suppress(msgspec.DecodeError):

@@ -1,4 +1,4 @@
-"""Ops that read nothing but stored values: parameters, buffers, and what is made of these."""
+"""Stored ops: ops that read only parameters, buffers, and tensors computed from these."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torchrecorder.graph.nodes import Value
 from torchrecorder.graph.relations import Relations
 
 MIN_WEIGHTS = 3
-"""The minimum number of weights."""
+"""The minimum number of weights in a loop over weights."""
 
 
 def bookkeeping(recording: Relations) -> frozenset[OpId]:
@@ -25,7 +25,7 @@ def bookkeeping(recording: Relations) -> frozenset[OpId]:
 
 
 def weight_loops(recording: Relations) -> frozenset[OpId]:
-    """The ops of lines that run for each of several weights.
+    """The ops of loops over weights: lines of code that run for each of several weights.
 
     They read weights, gradients, state that the run writes, such as averages, what such ops have
     made of them, and constants, such as a mask: the square of each weight, a copy of each, or the
@@ -45,8 +45,8 @@ def weight_loops(recording: Relations) -> frozenset[OpId]:
 
 
 def _reads(recording: Relations) -> Mapping[OpId, tuple[Hashable, ...]]:
-    """The weights that each op reads which else reads only constants and what is made of weights;
-    of the last, the weight that it is made of.
+    """The weights that each op reads, for ops that read only weights, constants and results of such
+    ops. For such a result, the weight that it is computed from.
     """
     values, found = recording.values, dict[OpId, tuple[Hashable, ...]]()
     origin: dict[ValueId, Hashable] = {}
@@ -67,8 +67,8 @@ def _reads(recording: Relations) -> Mapping[OpId, tuple[Hashable, ...]]:
 
 
 def _weights(recording: Relations) -> Callable[[Value], Hashable]:
-    """A function that returns the name, memory or place of a weight, of a gradient, or of state
-    from before the run that the run writes; None of others.
+    """A function that returns the name, memory or position of a weight, of a gradient, or of older
+    state that the run writes; None for other values.
     """
     ops, stored = recording.ops, recording.stored
     passes = {run.op for run in recording.backward_runs}

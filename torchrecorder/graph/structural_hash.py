@@ -1,4 +1,4 @@
-"""Structure: digests of scopes, equal for scopes that did the same, in linear time.
+"""Structural hash: a digest of each scope, equal for scopes that did the same, in linear time.
 
 Two scopes have equal structure if they are calls of the same class, with the same ops in
 the same order on tensors of the same shapes, connected in the same way. Names of parameters and
@@ -28,7 +28,7 @@ _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+(?:e[+-]?\d+)?|e[+-]?\d+)|\d+")
 def own_outputs(values: Mapping[ValueId, Value], op: Op) -> Sequence[ValueId]:
     """The outputs of *op* without further views of memory that it wrote.
 
-    Those are outputs only if something reads them later.
+    Such views are outputs only if something reads them later.
     """
     if len(op.writes) < 2:
         return op.outputs
@@ -45,8 +45,8 @@ def own_outputs(values: Mapping[ValueId, Value], op: Op) -> Sequence[ValueId]:
 
 
 def first_in_memory(recording: Relations, value: ValueId) -> ValueId:
-    """The first result that lies in the memory of *value*: itself, unless it has no name and is a
-    further view of what its op wrote, such as the local part of a `DTensor`."""
+    """The first result of the op in the memory of *value*. It is *value*, unless that is an unnamed
+    further view of memory that its op wrote, such as the local part of a `DTensor`."""
     values, producer = recording.values, recording.values[value].producer
     op = recording.ops.get(producer) if producer is not None else None
     if op is None or value not in op.writes or values[value].names:
@@ -64,9 +64,9 @@ def is_alias(op: Op) -> bool:
 
 
 def lasting_outputs(values: Mapping[ValueId, Value], op: Op) -> Sequence[ValueId]:
-    """Those outputs without the gradients that a backward pass leaves in its leaves.
+    """The outputs without the gradients that a backward pass leaves in its leaves.
 
-    They are outputs only if something reads them: nothing does after the last round of a loop.
+    These are outputs only if something reads them: nothing does after the last iteration of a loop.
     """
     found = own_outputs(values, op)
     if op.name != BACKWARD:
@@ -75,7 +75,7 @@ def lasting_outputs(values: Mapping[ValueId, Value], op: Op) -> Sequence[ValueId
 
 
 def written(op: Op, outputs: Sequence[ValueId]) -> int:
-    """How many of these *outputs* of *op* it wrote in place."""
+    """The number of *outputs* that *op* wrote in place."""
     return len(frozenset(op.writes).intersection(outputs)) if op.writes else 0
 
 
@@ -107,14 +107,14 @@ ALIAS = "alias"
 """The name of an op that takes another tensor to be the memory of a known one."""
 
 SCALE = "GradScaler.scale"
-"""The region that multiplies the loss by the scale."""
+"""The region in which the loss is multiplied by the scale."""
 
 
 def scaler_state(recording: Relations) -> frozenset[OpId]:
-    """The ops that make the scale and the growth tracker of a gradient scaler from numbers.
+    """The ops that create the scale and the growth tracker of a gradient scaler from numbers.
 
     ``torch.amp.GradScaler`` runs them in its first call of ``scale``. Empty if no other call
-    follows: then there are no rounds from which the first would differ.
+    follows: then the first iteration differs from no other.
     """
     calls = {
         scope.id for scope in recording.scopes.values()
@@ -161,7 +161,7 @@ def structures(recording: HashedRun, *, exact: bool = True) -> dict[ScopeId, str
 
 
 def is_off(module: Module) -> bool:
-    """Whether this is a dropout of any kind in evaluation mode."""
+    """Whether it is a dropout of any kind in evaluation mode."""
     return "Drop" in module.cls and not module.training
 
 
@@ -228,7 +228,7 @@ class _Forms:
             self._complete(scope)
 
     def _run_through(self) -> None:
-        """Number the values in the order of creation, and note where each scope starts."""
+        """Number the values in the order of creation, and record where each scope starts."""
         steps: list[Scope | Op] = [*self.recording.scopes.values(), *self.recording.ops.values()]
         counts, values = [0, 0, 0], self.recording.values
         for step in sorted(steps, key=lambda step: step.index):

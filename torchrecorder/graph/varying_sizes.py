@@ -1,8 +1,8 @@
-"""Varying sizes: what runs again and again on tensors of other sizes.
+"""Varying sizes: ops and module calls that run repeatedly on tensors of different sizes.
 
-A language model that generates reads one more key and value in each step, and each batch of
-sentences may have a length of its own. Such calls of one module, and such runs of one line beside
-them, are rounds of a loop, although no two have the same shapes.
+A language model that generates text reads one more key and value in each step, and each batch of
+sentences may have another length. Such calls of a module, and such ops beside them, are iterations
+of a loop, although no two have the same shapes.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.relations import Relations
 
 MIN_RUNS = 3
-"""Of so many runs most must differ from all others."""
+"""The minimum number of runs; most of them must differ from all others."""
 
 _OpShapes = tuple[tuple[int, ...], ...]
 
 _SizedOps = list[tuple[Op, _OpShapes]]
-"""Ops that are the same but for the shapes of what they read and return."""
+"""Ops that differ only in the shapes of their inputs and outputs."""
 
 _Frames = Mapping[Optional[ScopeId], Optional[ScopeId]]
-"""For each scope the innermost call of a module that it is or is in; None outside of modules."""
+"""The innermost module call at or around each scope; None outside of modules."""
 
 
 def varying_sizes(recording: Relations) -> frozenset[str]:
-    """The ops that run again with other sizes, and the calls with such ops inside.
+    """The ops that run again with other sizes, and the calls that contain such ops.
 
     In a module, these are the first, second ... ops of one function in several of its calls. Beside
     such calls, in the module around them or outside of modules, they are those of one line.
@@ -53,7 +53,8 @@ def varying_sizes(recording: Relations) -> frozenset[str]:
 
 
 def _in_calls(recording: Relations, frames: _Frames) -> Iterable[_SizedOps]:
-    """The ops at one place of one function in the calls of a module that is called often enough."""
+    """The ops at the same position of the same function, in the calls of a module with enough
+    calls."""
     called = Counter(scope.module for scope in recording.scopes.values())
     rows: dict[Hashable, _SizedOps] = {}
     counts: Counter[Hashable] = Counter()
@@ -70,7 +71,7 @@ def _in_calls(recording: Relations, frames: _Frames) -> Iterable[_SizedOps]:
 def _on_lines(
     recording: Relations, frames: _Frames, homes: Container[ScopeId | None]
 ) -> Iterator[tuple[ScopeId | None, _SizedOps]]:
-    """The ops of one line in each of the *homes*, which are frames."""
+    """The ops of one line of code in each of the *homes*, which are frames."""
     rows: dict[tuple[ScopeId | None, Hashable], _SizedOps] = {}
     for op in recording.ops.values():
         frame = frames[op.scope]
@@ -81,9 +82,9 @@ def _on_lines(
 
 
 def _sized(recording: Relations, op: Op) -> tuple[_OpShapes, Hashable]:
-    """The shapes of what an op reads and returns, and its function with their ranks.
+    """The shapes of the inputs and outputs of an op, and its function with their ranks.
 
-    The first call may make a cache, of another rank.
+    The first call may create a cache, with another rank.
     """
     values = recording.values
     shapes = (*(values[slot.value].shape for slot in op.inputs),
@@ -99,7 +100,7 @@ def _frames(recording: Relations) -> _Frames:
 
 
 def _vary(row: _SizedOps) -> bool:
-    """Whether most ops of a row have sizes that no other has."""
+    """Whether most ops of a row have sizes that no other op has."""
     if len(row) < MIN_RUNS:
         return False
     alone = sum(number == 1 for number in Counter(shapes for _, shapes in row).values())

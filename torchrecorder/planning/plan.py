@@ -1,4 +1,4 @@
-"""plan: record a distributed run on one machine, without its devices and memory."""
+"""Plan: records a distributed run on one machine, without its devices and memory."""
 
 from __future__ import annotations
 

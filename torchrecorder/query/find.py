@@ -95,7 +95,8 @@ def _by_kind(recording: RecordedRun, what: str) -> Iterator[list[NamedPart]]:
 def _named(
     rows: Iterable[FoundT], names: Callable[[FoundT], Iterable[str]], what: str
 ) -> list[NamedPart]:
-    """The *rows* with the name *what*; if there are none, those that match it as a pattern."""
+    """The *rows* with the name *what*; if there are none, those whose name matches it as a
+    pattern."""
     rows = list(rows)
     found: list[NamedPart] = [row for row in rows if what in names(row)]
     if not found and any(letter in what for letter in "*?["):
@@ -119,14 +120,14 @@ def _names_of_op(recording: RecordedRun, op: Op) -> Iterator[str]:
 
 
 def _classes(scope: Scope) -> Iterator[str]:
-    """The names of a call: its own name and class, for a region also its kind."""
+    """The names of a call: its name and class, and for a region also its kind."""
     yield from (scope.name, scope.cls)
     if scope.kind not in CALLED:
         yield from (scope.kind.value, f"{scope.kind.value} {scope.cls}")
 
 
 def _function_names(call: FunctionCall) -> Iterator[str]:
-    """A call of a Python function by the function's name, with and without its class."""
+    """The names of a call of a Python function, with and without its class."""
     yield call.name
     yield call.name.rpartition(".")[2]
     yield call.called

@@ -1,4 +1,4 @@
-"""merge: join the saved recordings of one run, one file per process."""
+"""Merge: joins the saved recordings of one run, one file per process."""
 
 from __future__ import annotations
 

@@ -71,8 +71,7 @@ class Captions:
         return self._finished(self._lines(box), box)
 
     def _finished(self, lines: tuple[Text, ...], drawn: Box | Cluster) -> tuple[Text, ...]:
-        """*lines*, with user-defined names wrapped, and with the number of repeats that have the
-        box."""
+        """*lines* with wrapped user-defined names, and the number of repeats with the box."""
         if self.style.rename:
             lines = tuple(item for line in lines for item in labels.wrapped(line))
         if drawn.share is None:
@@ -383,7 +382,7 @@ class Captions:
 
 
 def _spanned(rounds: Sequence[tuple[tuple[str, str], ...]]) -> tuple[tuple[str, str], ...]:
-    """The merged arguments of several calls; those of the first call if their names differ."""
+    """The merged arguments of several calls; of the first call, if names differ."""
     first = rounds[0]
     if any([name for name, _ in item] != [name for name, _ in first] for item in rounds):
         return first

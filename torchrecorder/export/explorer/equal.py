@@ -1,8 +1,8 @@
 """Equal places: places of a tree with equal appearance and data, which share one entry.
 
-Two places are equal if their recorded data are equal, except ids, positions in the run, paths,
-source lines and the names of calls, and if everything inside them is equal, names included. A model
-of a hundred equal blocks has the texts, looks and facts of one of them, with other titles.
+Two places are equal if their recorded data are equal, and if everything inside them is equal, with
+names. Ids, positions in the run, paths, source lines and names of calls do not count. A model of a
+hundred equal blocks stores the texts, looks and facts of one of them, with other titles.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from torchrecorder.views.tree import Tree, TreeNode
 def representatives(
     tree: Tree, style: Style, flows: Sequence[FlowKind], unread: Mapping[str, str]
 ) -> Sequence[int]:
-    """For each place of *tree* the first one that is equal to it, itself if there is none.
+    """For each place of *tree* the first equal place, which may be itself.
 
-    With a style that may treat each box differently, no two are equal. *flows* are the kinds of
-    tensors on the arrows, *unread* the captions of boxes whose results nothing drawn reads.
+    If the style can depend on the box, no two places are equal. *flows* are the kinds of tensors on
+    the arrows, *unread* the captions of boxes that no drawn box reads.
     """
     if not _is_uniform(tree, style):
         return range(len(tree.places))
@@ -44,7 +44,7 @@ def _is_uniform(tree: Tree, style: Style) -> bool:
 class _Keys:
     """Computes keys that are equal for equal places.
 
-    Keys of values and modules are small numbers, so that comparing two places is quick.
+    Keys of values and modules are small integers, so that two places are compared quickly.
     """
 
     def __init__(self, tree: Tree, flows: Sequence[FlowKind], unread: Mapping[str, str]) -> None:
@@ -158,7 +158,7 @@ class _Keys:
 
     @cached_property
     def _uncalled(self) -> dict[ModuleId, tuple[ModuleId, ...]]:
-        """For each module those below it that were never called: their parameters count too."""
+        """The submodules of each module that were never called: their parameters count too."""
         modules = self.recording.modules.values()
         by_name = {name: module.id for module in modules for name in module.names}
         found: dict[ModuleId, tuple[ModuleId, ...]] = {}

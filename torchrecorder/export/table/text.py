@@ -1,4 +1,4 @@
-"""A table by scope for the terminal."""
+"""Text: a table by scope for the terminal."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ class _Filler:
                 yield self._numbers(item)
 
     def _range(self, row: TableRow, tensors: Callable[[TableRow], Sequence[ValueId]]) -> str:
-        """The tensors of a row, and those of the last sibling that it stands for."""
+        """The tensors of a row, and those of its last sibling."""
         rows = [row] if row.last is None else [row, row.last]
         return first_to_last([self._tensors(tensors(row)) for row in rows])
 
@@ -255,7 +255,7 @@ def _totals(recording: RecordedRun) -> Iterator[str]:
 
 
 def _forward_bytes(recording: RecordedRun) -> float:
-    """Bytes of new tensors of ops, except recomputation of checkpoints and creation of weights."""
+    """Bytes of new tensors of ops, without recomputation in checkpoints and creation of weights."""
     apart = {
         scope
         for scope in recording.scopes
