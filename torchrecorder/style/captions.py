@@ -71,7 +71,7 @@ class Captions:
         return self._finished(self._lines(box), box)
 
     def _finished(self, lines: tuple[Text, ...], drawn: Box | Cluster) -> tuple[Text, ...]:
-        """*lines* with wrapped user-defined names, and the number of repeats with the box."""
+        """*lines* with wrapped names, and the number of repeats that have the box."""
         if self.style.rename:
             lines = tuple(item for line in lines for item in labels.wrapped(line))
         if drawn.share is None:
