@@ -256,8 +256,7 @@ class Captions:
         return _spanned([item.arguments for item in rounds])
 
     def _is_shown_around(self, op: Op) -> bool:
-        """Whether the cluster around an op shows the same arguments, because its module has
-        them."""
+        """Whether the cluster around an op shows its arguments, as those of its module."""
         scope = self.composites.filled_by(op)
         module = self.recording.module_of(scope) if scope is not None else None
         return module is not None and bool(module.detail)
@@ -275,8 +274,7 @@ class Captions:
         return first_to_last([labels.value(value, self.usual) for value in values])
 
     def _near(self, value: Value, box: Box) -> str:
-        """A parameter name relative to the cluster around its box, or the range of several
-        names."""
+        """A parameter name relative to the cluster of its box, or the range of several."""
         renamed = self.renamed.find([*value.names, box.kind.value])
         if renamed is not None:
             return renamed
