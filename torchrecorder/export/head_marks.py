@@ -110,13 +110,13 @@ class _Obstacles:
         strips = _strips(room[1], room[3])
         near = {piece for strip in strips for piece in self._segments.get(strip, ())}
         boxes = {box for strip in strips for box in self._boxes.get(strip, ())}
-        return any(self._meets(piece, room) for piece in near) or any(
+        return any(self._overlaps(piece, room) for piece in near) or any(
             max(room[0], left) < min(room[2], right) and max(room[1], top) < min(room[3], bottom)
             and not (left < room[0] and room[2] < right and top < room[1] and room[3] < bottom)
             for left, top, right, bottom in boxes
         )
 
-    def _meets(self, piece: tuple[int, int], room: Rectangle) -> bool:
+    def _overlaps(self, piece: tuple[int, int], room: Rectangle) -> bool:
         (x, y), (other_x, other_y) = self.routes[piece[0]][piece[1] : piece[1] + 2]
         across = max(room[0], min(x, other_x)) <= min(room[2], max(x, other_x))
         return across and max(room[1], min(y, other_y)) <= min(room[3], max(y, other_y))

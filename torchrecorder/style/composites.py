@@ -18,7 +18,7 @@ from torchrecorder.graph.structural_hash import is_off
 from torchrecorder.style.families import class_family, op_family
 from torchrecorder.style.hyperparameters import hyperparameters
 from torchrecorder.style.labels import shorten
-from torchrecorder.views.quiet_ops import is_pass, is_query
+from torchrecorder.views.quiet_ops import is_identity, returns_no_tensor
 
 MAX_CAPTION_LENGTH = 40
 """The maximum number of letters of a caption."""
@@ -70,7 +70,7 @@ class Composites:
         found: set[str] = set()
         for op in recording.ops.values():
             made = {values[value].storage for value in op.outputs}
-            if not (is_pass(op) or is_query(op) or op.writes and made <= stored):
+            if not (is_identity(op) or returns_no_tensor(op) or op.writes and made <= stored):
                 found.add(op.id)
         for scope in reversed(list(recording.scopes.values())):  # inner ones come later
             module = recording.module_of(scope)

@@ -16,7 +16,7 @@ from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.structural_hash import is_off, without_numbers
 from torchrecorder.style import labels
 from torchrecorder.style.hyperparameters import FLAGS, NEVER, SAID, size, split, unify
-from torchrecorder.views.quiet_ops import RESHAPES, is_pass, is_query
+from torchrecorder.views.quiet_ops import RESHAPES, is_identity, returns_no_tensor
 
 SHOWN = 4
 """The maximum number of differences on a box; the rest is in its tooltip."""
@@ -131,7 +131,7 @@ class _Repeat:
         last, place = None, ""
         for child in self.recording.children[scope.id]:
             if isinstance(child, Op):
-                if not (is_pass(child) or is_query(child)):
+                if not (is_identity(child) or returns_no_tensor(child)):
                     self.ops.setdefault(around, []).append(child)
                 continue
             key = child.cls, without_numbers(child.name)

@@ -35,7 +35,7 @@ from torchrecorder.style.figure import Figure, Look
 from torchrecorder.style.paper import PLACES, READABLE, Paper, place, points
 from torchrecorder.style.renaming import check_names
 from torchrecorder.style.themes import LIGHT, THEMES, Theme
-from torchrecorder.views.quiet_ops import is_pass
+from torchrecorder.views.quiet_ops import is_identity
 from torchrecorder.views.view import Box, BoxKind, View
 
 Rule = Callable[[Box, View, Theme], Optional[Look]]
@@ -100,7 +100,7 @@ def _inside(recording: RecordedRun, scope: Scope) -> Iterator[Scope | Op]:
     for item in recording.children[scope.id]:
         if isinstance(item, Scope) and item.kind in MODES:
             yield from _inside(recording, item)
-        elif isinstance(item, Scope) or not is_pass(item):
+        elif isinstance(item, Scope) or not is_identity(item):
             yield item
 
 

@@ -11,7 +11,7 @@ from torchrecorder.graph.differences import changed_inside
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.branches import Branches, kind_of, transparent
 from torchrecorder.views.collapse import IsUndrawn
-from torchrecorder.views.quiet_ops import is_pass, is_query, is_reshape
+from torchrecorder.views.quiet_ops import is_identity, is_reshape, returns_no_tensor
 from torchrecorder.views.view import Nesting
 from torchrecorder.views.training import training_steps
 
@@ -78,7 +78,8 @@ def plain_modules(recording: RecordedRun, quiet: IsUndrawn) -> frozenset[str]:
     kept = recording.bookkeeping
     work = Counter(scope.parent for scope in recording.scopes.values() if scope.cls == SUM)
     for op in recording.ops.values():
-        if not (op.id in kept or quiet(op) or is_pass(op) or is_reshape(op) or is_query(op)):
+        idle = is_identity(op) or is_reshape(op) or returns_no_tensor(op)
+        if not (op.id in kept or quiet(op) or idle):
             work[op.scope] += 1
     return frozenset(
         scope for scope in innermost(recording) if work[scope] <= 1 or _is_unit(recording, scope)
@@ -123,7 +124,7 @@ def boxes_at(
 
 
 ALMOST_ALL = 0.9
-"""A scope with at least this share of all ops is opened: its box would show nothing of the run."""
+"""The box of a scope with at least this share of all ops shows nothing of the run."""
 
 
 def _first_shown(

@@ -13,7 +13,7 @@ from torchrecorder.events import (
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.views.quiet_ops import is_pass, is_query
+from torchrecorder.views.quiet_ops import is_identity, returns_no_tensor
 from torchrecorder.views.view import Arrow, Box, BoxKind, View
 from torchrecorder.views.training import is_in_module, training_steps
 
@@ -166,7 +166,7 @@ def _without_idle_constants(before: View, view: View) -> View:
     return without(view, [box for box in view.boxes if box in read])
 
 
-def hide_passes(view: View) -> View:
+def hide_identities(view: View) -> View:
     """Hide modules that return their input unchanged, such as an identity."""
     return without(view, [box.id for box in view.boxes.values() if _passes(view, box)])
 
@@ -176,7 +176,7 @@ def _passes(view: View, box: Box) -> bool:
         return False
     ops = view.recording.ops
     inside = [ops[OpId(member)] for member in box.members if member in ops]
-    return bool(inside) and all(is_pass(op) or is_query(op) for op in inside)
+    return bool(inside) and all(is_identity(op) or returns_no_tensor(op) for op in inside)
 
 
 @dataclass(frozen=True)
@@ -366,7 +366,7 @@ def _origin(view: View, value: ValueId | None, removed: Mapping[str, None]) -> V
     while value is not None and value not in stored:
         producer = values[value].producer
         op = ops.get(producer) if producer in removed and producer is not None else None
-        if op is None or not is_pass(op) or len(op.inputs) != 1:
+        if op is None or not is_identity(op) or len(op.inputs) != 1:
             break
         value = op.inputs[0].value
     return value

@@ -12,7 +12,7 @@ from torchrecorder.events import MODES, TRANSPARENT, FunctionId, ScopeId, ValueI
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.hide import without
-from torchrecorder.views.quiet_ops import is_pass, is_query
+from torchrecorder.views.quiet_ops import is_identity, returns_no_tensor
 from torchrecorder.views.training import drawn_backwards
 from torchrecorder.views.view import BoxKind, View
 
@@ -62,9 +62,9 @@ def read_later(
             made_in.update((slot.value, (scope.id, scope.index)) for slot in scope.outputs)
     backwards, found = drawn_backwards(recording), set[ValueId]()
     for op in recording.ops.values():
-        if op.recompute or is_query(op) and op.id not in backwards:
+        if op.recompute or returns_no_tensor(op) and op.id not in backwards:
             continue
-        if quiet(op) and not is_pass(op):
+        if quiet(op) and not is_identity(op):
             continue
         for slot in op.inputs:
             root, index = made_in.get(slot.value, (None, 0))

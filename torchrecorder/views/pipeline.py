@@ -31,9 +31,9 @@ from torchrecorder.views.quiet_ops import (
     comparisons,
     copies,
     idle_loads,
-    is_pass,
-    is_query,
+    is_identity,
     is_reshape,
+    returns_no_tensor,
 )
 from torchrecorder.views.auto_depth import (
     DEFAULT_MAX_BOXES,
@@ -47,7 +47,7 @@ from torchrecorder.select.focus import Focus
 from torchrecorder.views.fold.fold import Fold, repeats
 from torchrecorder.select.functions import MAX_DIRECT_OPS, WithFunctions
 from torchrecorder.select.group import GroupSiblings, patterns
-from torchrecorder.views.hide import HideNamed, HideOps, HideStored, NamedScopes, hide_passes
+from torchrecorder.views.hide import HideNamed, HideOps, HideStored, NamedScopes, hide_identities
 from torchrecorder.views.expand_ops import open_ops
 from torchrecorder.views.inputs import group_inputs
 from torchrecorder.views.outputs import HideReadOutputs, group_outputs
@@ -312,7 +312,7 @@ def plan(
     if unwanted.patterns:
         steps.append(unwanted)
     if not options.passes:
-        steps.append(hide_passes)
+        steps.append(hide_identities)
     if not options.parameters:
         steps.append(HideStored(options.parameters is False, bool(options.fold)))
     if options.grad_nodes:
@@ -348,10 +348,10 @@ def find_quiet(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> 
         decided |= copies(recording, needed, decided) | overwritten(recording).views
 
     def quiet(op: Op) -> bool:
-        if is_pass(op) or not options.reshapes and is_reshape(op):
+        if is_identity(op) or not options.reshapes and is_reshape(op):
             return True
         if options.queries:
             return False
-        return is_query(op) and op.id not in needed or op.id in decided
+        return returns_no_tensor(op) and op.id not in needed or op.id in decided
 
     return quiet

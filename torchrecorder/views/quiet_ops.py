@@ -25,12 +25,12 @@ DECISIONS = frozenset(("bool()", "is_nonzero"))
 """Ops whose result Python uses in a condition."""
 
 
-def is_pass(op: Op) -> bool:
+def is_identity(op: Op) -> bool:
     """Whether it is an identity: a scope returned its input and ran nothing."""
     return op.kind is OpKind.PASS
 
 
-def is_query(op: Op) -> bool:
+def returns_no_tensor(op: Op) -> bool:
     """Whether it returns no tensor, but a number, a flag or a shape."""
     return not op.outputs and not op.failed and not is_send(op)
 
@@ -159,4 +159,4 @@ def _readers(recording: RecordedRun, op: Op) -> Sequence[Op]:
 
 def _is_quiet(op: Op, needed: Collection[OpId | None]) -> bool:
     """Whether *op* returns its input, or a number."""
-    return is_pass(op) and not op.outputs or is_query(op) and op.id not in needed
+    return is_identity(op) and not op.outputs or returns_no_tensor(op) and op.id not in needed

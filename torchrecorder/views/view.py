@@ -42,10 +42,10 @@ class Nesting:
         distinct = list(dict.fromkeys(members))
         found = distinct[0] if distinct else None
         for item in distinct[1:]:
-            found = self._meet(found, item)
+            found = self._common_ancestor(found, item)
         return found
 
-    def _meet(self, first: str | None, second: str | None) -> str | None:
+    def _common_ancestor(self, first: str | None, second: str | None) -> str | None:
         while first != second:
             if first is not None and self.depth[first] >= self.depth[second]:
                 first = self.parents[first]

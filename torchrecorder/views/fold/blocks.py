@@ -238,7 +238,7 @@ def _runs(
 ) -> Iterator[tuple[int, BlockRun]]:
     """The start and the blocks of each sequence; sequences of single scopes need no blocks.
 
-    If blocks contain sequences themselves, the inner ones are yielded too.
+    If the blocks of a sequence contain sequences themselves, only the inner ones are yielded.
     """
 
     def wanted(run: Repetition) -> bool:

@@ -10,7 +10,7 @@ from torchrecorder.events import GradId, OpId, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.relations import ops_inside
 from torchrecorder.graph.running_sums import sum_sign
-from torchrecorder.views.bundles import FlowKind, FlowClassifier
+from torchrecorder.views.bundles import FlowClassifier, FlowKind
 from torchrecorder.views.hide import STORED_KINDS
 from torchrecorder.views.fold.own_sources import OwnSources
 from torchrecorder.views.fold.parallel import Parallel
@@ -137,9 +137,9 @@ class Connections:
     def function_result(self, arrow: Arrow) -> int | None:
         """The position of the value on *arrow* among all results in a function.
 
-        Functions of equal structure may have different readers: nothing reads the last iteration of
-        a loop. None if no function computed it, or if it is a weight, a gradient or state, of which
-        the first iteration may create more than others.
+        Functions of equal structure may have different readers: no next iteration reads the last
+        one. None if no function computed the value, or if it is a weight, a gradient or state, of
+        which the first iteration may create more than others.
         """
         scope = self.view.recording.scopes.get(ScopeId(arrow.tail))
         if scope is None or scope.kind is not ScopeKind.FUNCTION or arrow.value is None:

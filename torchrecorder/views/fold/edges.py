@@ -23,7 +23,8 @@ BoxInput = tuple[str, str]
 
 
 FoldedArrows = tuple[Iterable[Arrow], Mapping[str, tuple[Arrow, ...]]]
-"""The arrows of a view, and for each folded sibling the arrows from sibling to sibling."""
+"""The arrows of a view, and for the first sibling of each fold the arrows from sibling to
+sibling."""
 
 
 class FoldedItems(Protocol):

@@ -60,7 +60,7 @@ class Equal:
         clusters = (None, *self.items.view.clusters)
         rows = [row for around in clusters for row in _rows(self.items, around, self.keys)]
         self.connections.parallel.find(rows, self.connections.stored)
-        self.connections.parallel.settle(self._worth_folding)
+        self.connections.parallel.prune(self._worth_folding)
         return bool(self.connections.parallel.pairs)
 
     def _worth_folding(self, row: Sequence[str]) -> list[tuple[int, int]]:

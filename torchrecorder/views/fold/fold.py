@@ -322,7 +322,7 @@ class FoldTree:
     def _name_contents(self, item: str) -> None:
         """Name the contents of *item* that have other names in its siblings.
 
-        Parameters of a module are left out: their own paths name them.
+        Parameters and buffers of a module are left out: they have names of their own.
         """
         recording = self.rows.recording
         scope = recording.scopes.get(ScopeId(item))

@@ -88,7 +88,7 @@ class Parallel:
             for head_row, head, _ in heads:
                 yield tail_row, head_row, tail, head
 
-    def settle(self, groups: Callable[[Sequence[str]], object]) -> None:
+    def prune(self, groups: Callable[[Sequence[str]], object]) -> None:
         """Remove pairs whose rows fold differently, then pairs whose rows do not fold, until none
         is left to remove: without its pair, a row may fold alone.
 
