@@ -77,7 +77,7 @@ def test_a_legend_has_as_few_rows_as_fit() -> None:
     mixed = legend_of("aaaaaaaaaaaa b c d")
     rows = rows_of(mixed, width_of(mixed, "aaaaaaaaaaaa") + 1)
     assert rows == [["aaaaaaaaaaaa"], ["b", "c", "d"]]
-    assert 0 < legend_module.GAP < legend_module.MARGIN < legend_module.BESIDE
+    assert 0 < legend_module.GAP < legend_module.MARGIN < legend_module.LEGEND_GAP
 
 
 TEXT = replace(LOOK, outline="plain")
@@ -131,10 +131,10 @@ def test_a_figure_fits_its_place_with_its_legend(wide: float, high: float, size:
         assert sheet is not None
         picture = Picture(wide, high, (), ())
         left, _, (legend_wide, legend_high, _) = legend_at(figure, picture, bool(below))
-        if left == wide + legend_module.BESIDE:
+        if left == wide + legend_module.LEGEND_GAP:
             whole = left + legend_wide, max(high, legend_high)
         else:
-            whole = max(wide, legend_wide), high + legend_module.BESIDE + legend_high
+            whole = max(wide, legend_wide), high + legend_module.LEGEND_GAP + legend_high
         whole = whole[0] + 2 * PAD, whole[1] + 2 * PAD
         assert sheet.scale(wide, high) == pytest.approx(figure.paper.scale(*whole))
         assert (left > wide) == (size == "beside" and not below)
@@ -247,9 +247,9 @@ def test_a_legend_stands_where_it_needs_less_space(wide: float, high: float, bes
     figure, picture = legend_of("one two three"), Picture(wide, high, (), ())
     found = legend_at(figure, picture, False)
     if beside:
-        assert found == (wide + legend_module.BESIDE, high, legend_module.laid_out(figure))
+        assert found == (wide + legend_module.LEGEND_GAP, high, legend_module.laid_out(figure))
     left, top, frame = legend_at(figure, picture, True)
-    assert top == -legend_module.BESIDE and frame == legend_module.laid_out(figure, wide)
+    assert top == -legend_module.LEGEND_GAP and frame == legend_module.laid_out(figure, wide)
     assert left == pytest.approx((wide - frame.width) / 2)
     assert beside or found == (left, top, frame)
 

@@ -27,10 +27,10 @@ def bookkeeping(recording: Relations) -> frozenset[OpId]:
 def weight_loops(recording: Relations) -> frozenset[OpId]:
     """The ops of loops over weights: lines of code that run for each of several weights.
 
-    They read weights, gradients, state that the run writes, such as averages, what such ops have
-    made of them, and constants, such as a mask: the square of each weight, a copy of each, or the
-    sum over all. A line that reads the same weight in each round of a training loop is none, nor
-    one of two rounds, which do not fold.
+    They read weights, gradients, state that the run writes (such as averages), results of such ops,
+    and constants (such as a mask). Examples are the square of each weight, a copy of each, or the
+    sum over all. A line that reads the same weight in each iteration of a training loop is no such
+    loop, nor is a loop of two iterations, which does not fold.
     """
     ops, values = recording.ops, recording.values
     lines: dict[object, dict[OpId, object]] = {}

@@ -1,9 +1,9 @@
 """Structural hash: a digest of each scope, equal for scopes that did the same, in linear time.
 
-Two scopes have equal structure if they are calls of the same class, with the same ops in
-the same order on tensors of the same shapes, connected in the same way. Names of parameters and
-the origin of inputs make no difference; nor do numbers in the names of modules in a region, which
-stand for their places in the module around it.
+Two scopes have equal structure if they are calls of the same class, with the same ops in the same
+order on tensors of the same shapes, connected in the same way. Names of parameters and the origin
+of inputs do not matter. Nor do numbers in the names of modules in a region: they are indices in the
+module around it.
 """
 
 from __future__ import annotations
@@ -144,17 +144,16 @@ def structures(recording: HashedRun, *, exact: bool = True) -> dict[ScopeId, str
 
     Args:
         recording: The run.
-        exact: Whether all settings count. Otherwise those of inactive modules do not, such as the
-            rate of a dropout in evaluation mode, which often differs between layers; and of steps
-            of optimizers and averages only the weights and gradients count, because the first step
-            of many makes the state that the others read; of data loaders only what is read of a
-            batch, because the first call shuffles; and the state that the first call of a gradient
-            scaler makes does not count. Two arguments of a scope may be one value or two: the first
-            round of a loop may be given one tensor as all state. Of functions, numbers among the
-            arguments of their ops do not count, nor which of their results are read; of modules,
-            such numbers make no difference between two calls of the same one. Nor do numbers in the
-            names of modules in a module: each of its calls may use another one of a list. Nor do
-            the sizes in what runs again and again with other sizes.
+        exact: Whether all settings count. Otherwise these differences do not count: the settings
+            of inactive modules, such as the rate of a dropout in evaluation mode; in optimizer
+            steps and averages, everything but weights and gradients, because the first step creates
+            the state that later steps read; in data loaders, everything but the parts of a batch
+            that are read, because the first call shuffles; the state that the first call of a
+            gradient scaler creates; whether two arguments of a scope are one value or two, because
+            the first iteration of a loop may receive one tensor as all state; numbers among the
+            arguments of ops in functions, and which results of functions are read; such numbers in
+            two calls of the same module; numbers in the names of modules in a module, because each
+            call may use another item of a list; varying sizes.
     """
     forms = _Forms(recording, exact)
     return {scope: form.digest for scope, form in forms.found.items()}
@@ -177,15 +176,15 @@ def _with_unnamed(recording: HashedRun) -> Mapping[ValueId, Role]:
 class _Form:
     """The steps of one scope, relative to its own inputs.
 
-    Values made inside are numbered in the order of creation; others in the order of their first
-    use, or of each use where one value may stand for several. So are batches: many programs load
-    one ahead.
+    Values computed inside are numbered in the order of creation. Others are numbered in the order
+    of their first use, or of each use if one value may stand for several. So are batches: many
+    programs load one ahead.
 
     Attributes:
         start: The number of values that were made before, in each series of `_Forms`.
         outside: The values from outside by their numbers.
-        settings: The arguments in it, which may depend on the round of a loop: those in a region
-            or function count for the scope around it and not for the region, and those in a
+        settings: The arguments in it, which may depend on the iteration of a loop. Those in a
+            region or function count for the scope around it, not for the region; those in a
             module are taken from one of its calls.
     """
 

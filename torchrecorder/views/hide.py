@@ -184,14 +184,13 @@ class HideStored:
     """Hide the boxes of parameters and buffers, and of constants of modules that are closed.
 
     Attributes:
-        everywhere: Hide all of them. Otherwise those stay that are read by an op directly in a
-            scope with other scopes in it, such as a class token, a position embedding or a running
-            average: no module box represents them there. A region such as ``no_grad`` does not
-            count as a scope here. The weights and biases of such ops are hidden too, as are the
-            inputs of an optimizer's step, whose box represents them, of ``torch.autograd.grad``,
-            and outside of modules those of lines that run for each weight, except what all of their
-            ops read.
-        folded: Whether such lines fold; if they do not, what they read stays.
+        everywhere: Hide all of them. Otherwise the inputs of an op directly in a scope with other
+            scopes stay, such as a class token, a position embedding or a running average: no module
+            box represents them there. A region such as ``no_grad`` is no scope here. Still hidden
+            are the weights and biases of such ops, the inputs of an optimizer step, whose box
+            represents them, those of ``torch.autograd.grad``, and, outside of modules, those of
+            loops over weights, except values that all iterations read.
+        folded: Whether loops over weights fold; if they do not, their inputs stay.
     """
 
     everywhere: bool = False
