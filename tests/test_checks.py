@@ -16,7 +16,7 @@ import pytest
 
 import torchrecorder as tr
 from torchrecorder import checks
-from torchrecorder.checks import Check, advised, check_one, one_of, takes, whole_number
+from torchrecorder.checks import Check, check_one, one_of, suggests_names, takes, whole_number
 from torchrecorder.errors import ArgumentMismatch, InvalidArgument, NothingFound, Notice
 from torchrecorder.option_table import Checked, documented, option, options_of
 
@@ -168,7 +168,7 @@ def test_arguments_are_checked_by_name() -> None:
         made(1, zzz="a")  # type: ignore[call-arg]
 
     class Model:
-        @advised
+        @suggests_names
         def __init__(self, depth: int = 0) -> None:
             self.depth = depth
 

@@ -22,11 +22,11 @@ from torchrecorder.views.auto_depth import max_depth, scope_depths
 from torchrecorder.select.focus import Focus
 from torchrecorder.views.fold.fold import Fold
 from torchrecorder.views.hide import HideOps
-from torchrecorder.views.quiet_ops import is_pass, is_reshape
+from torchrecorder.views.quiet_ops import is_identity, is_reshape
 from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.tensors import show_tensors
 from torchrecorder.views.view import View
-from torchrecorder.views.full_view import whole
+from torchrecorder.views.full_view import full_view
 
 STEPS = st.lists(
     st.tuples(
@@ -136,7 +136,7 @@ def place(view: View) -> dict[str, str]:
 @given(RUNS)
 def test_whole_has_an_arrow_for_every_argument(recording: Recording) -> None:
     """And none besides."""
-    view = whole(recording)
+    view = full_view(recording)
     view.check()
     read = Counter(arrow.head for arrow in view.arrows)
     for op in recording.ops.values():
@@ -146,7 +146,7 @@ def test_whole_has_an_arrow_for_every_argument(recording: Recording) -> None:
 @given(RUNS, st.integers(0, 6))
 def test_closing_keeps_every_outer_edge(recording: Recording, depth: int) -> None:
     """An argument whose ends lie in different boxes has an arrow that carries its value."""
-    full, closed = whole(recording), Collapse(depth)(whole(recording))
+    full, closed = full_view(recording), Collapse(depth)(full_view(recording))
     closed.check()
     home = place(closed)
     drawn = {(arrow.tail, arrow.head, arrow.value) for arrow in closed.arrows}
@@ -160,7 +160,7 @@ def test_closing_keeps_every_outer_edge(recording: Recording, depth: int) -> Non
 @given(RUNS, st.integers(0, 6))
 def test_members_are_shared_out(recording: Recording, depth: int) -> None:
     """Every scope that is not open, every op and every value is in exactly one box."""
-    view = Collapse(depth)(whole(recording))
+    view = Collapse(depth)(full_view(recording))
     members = Counter(member for box in view.boxes.values() for member in box.members)
     assert set(members.values()) <= {1}
     things = {*recording.ops, *(value for op in recording.ops.values() for value in op.outputs)}
@@ -171,15 +171,15 @@ def test_members_are_shared_out(recording: Recording, depth: int) -> None:
 @given(RUNS)
 def test_full_depth_is_the_identity_on_ops(recording: Recording) -> None:
     """Nothing but empty scopes is closed."""
-    view = Collapse(max_depth(recording))(whole(recording))
+    view = Collapse(max_depth(recording))(full_view(recording))
     assert {box for box in view.boxes if box in recording.ops} == set(recording.ops)
 
 
 @given(RUNS)
 def test_hiding_keeps_reachability(recording: Recording) -> None:
     """What could be reached through hidden boxes still can, and nothing more."""
-    full = whole(recording)
-    view = HideOps(lambda op: is_pass(op) or is_reshape(op))(full)
+    full = full_view(recording)
+    view = HideOps(lambda op: is_identity(op) or is_reshape(op))(full)
     view.check()
     before, after = nx.transitive_closure(graph_of(full)), nx.transitive_closure(graph_of(view))
     assert set(after.edges) == {
@@ -190,7 +190,7 @@ def test_hiding_keeps_reachability(recording: Recording) -> None:
 @given(RUNS, st.integers(0, 5))
 def test_folds_add_up(recording: Recording, depth: int) -> None:
     """No op is lost, and a box stands for as many scopes as the counts around it say."""
-    closed = Collapse(depth)(whole(recording))
+    closed = Collapse(depth)(full_view(recording))
     view = Fold()(closed)
     view.check()
     assert ops_in(view) == ops_in(closed)
@@ -225,14 +225,14 @@ def test_random_runs_do_fold() -> None:
     for form in (1, 2, 3, 5):
         recording = build([("repeat", 2, form), ("repeat", 1, form)], [])
         for depth in (1, 2):
-            view = Fold()(Collapse(depth)(whole(recording)))
+            view = Fold()(Collapse(depth)(full_view(recording)))
             assert max(each.count for each in (*view.boxes.values(), *view.clusters.values())) > 1
 
 
 @given(RUNS, st.integers(0, 5))
 def test_folding_keeps_every_edge(recording: Recording, depth: int) -> None:
     """Each arrow between two things is there between what stands for them, or inside it."""
-    closed = Collapse(depth)(whole(recording))
+    closed = Collapse(depth)(full_view(recording))
     view = Fold()(closed)
     home = place(view)
     drawn = {(arrow.tail, arrow.head) for arrow in view.arrows}
@@ -257,7 +257,7 @@ def folds_around(view: View, box: str) -> Iterator[str]:
 @given(RUNS, st.integers(0, 5))
 def test_folding_invents_no_edge(recording: Recording, depth: int) -> None:
     """Each arrow that is drawn was there, between two that its ends stand for."""
-    closed = Collapse(depth)(whole(recording))
+    closed = Collapse(depth)(full_view(recording))
     view = Fold()(closed)
     home = place(view)
     known = {(home[arrow.tail], home[arrow.head]) for arrow in closed.arrows}
@@ -267,7 +267,7 @@ def test_folding_invents_no_edge(recording: Recording, depth: int) -> None:
 @given(RUNS, st.integers(0, 5))
 def test_folding_leaves_no_block_of_one(recording: Recording, depth: int) -> None:
     """What did not fold is where it was, and all is in the order of the run."""
-    closed = Collapse(depth)(whole(recording))
+    closed = Collapse(depth)(full_view(recording))
     view = Fold()(closed)
     blocks = [each for each in view.clusters.values() if each.id not in closed.clusters]
     assert all(each.count > 1 for each in blocks)
@@ -283,14 +283,14 @@ def test_random_loops_do_fold() -> None:
     """So that the other properties say something of them."""
     for step in ("loop", "turns"):
         for form in range(1, 8):
-            view = Fold()(Collapse(1)(whole(build([(step, 1, 3), (step, 3, form)], []))))
+            view = Fold()(Collapse(1)(full_view(build([(step, 1, 3), (step, 3, form)], []))))
             assert any(each.id.startswith("block:") for each in view.clusters.values())
 
 
 @given(RUNS, st.integers(0, 5))
 def test_folding_keeps_what_is_joined_to_the_outside(recording: Recording, depth: int) -> None:
     """Boxes that did not fold keep their neighbours, up to what stands for these."""
-    closed = Collapse(depth)(whole(recording))
+    closed = Collapse(depth)(full_view(recording))
     view = Fold()(closed)
     home = place(view)
     drawn = {(arrow.tail, arrow.head) for arrow in view.arrows}
@@ -310,7 +310,7 @@ def inside_fold(view: View, arrow: object) -> bool:
 @given(RUNS, st.integers(0, 5))
 def test_tensors_as_boxes_keep_the_flow(recording: Recording, depth: int) -> None:
     """Between the boxes that were there, what could be reached still can."""
-    before = Collapse(depth)(whole(recording))
+    before = Collapse(depth)(full_view(recording))
     after = show_tensors(before)
     after.check()
     graph = nx.transitive_closure(graph_of(after))
@@ -328,7 +328,7 @@ def test_focus_keeps_exactly_the_scope(recording: Recording, data: st.DataObject
         if any(recording.scopes[each].path == scope.path for each in recording.within(op.scope))
     }
     assert set(part.ops) == inside
-    view = whole(part)
+    view = full_view(part)
     view.check()
     assert sum(len(op.inputs) for op in part.ops.values()) <= len(view.arrows)
 

@@ -16,6 +16,7 @@ from torchrecorder.events import (
     GRAD_SUFFIX,
     NO_STORAGE,
     STORED,
+    TRANSPARENT,
     Allocation,
     Communication,
     CompiledGraph,
@@ -35,11 +36,10 @@ from torchrecorder.events import (
     Shard,
     Slot,
     Statistics,
-    TRANSPARENT,
     ValueId,
 )
 from torchrecorder.graph.relations import Boundaries
-from torchrecorder.graph.gc_pause import uncollected
+from torchrecorder.graph.gc_pause import without_gc
 from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op, Scope, Value
 from torchrecorder.graph.recording import Failure, LiveObjects, RecordingT, RunDone
 from torchrecorder.graph.repair import repaired
@@ -71,7 +71,7 @@ Event = Union[
 """The events that instruments write."""
 
 
-@uncollected()
+@without_gc()
 def build(
     events: Iterable[Event],
     make: type[RecordingT],

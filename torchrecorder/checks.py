@@ -195,7 +195,7 @@ def _are_texts(value: object) -> bool:
     return listed and all(isinstance(item, str) for item in value)  # type: ignore[attr-defined]
 
 
-MOST = 1e6
+UPPER_BOUND = 1e6
 """Upper bound of font sizes, in points, and of time limits, in seconds."""
 
 FLAG = one_of(True, False)
@@ -207,7 +207,7 @@ WORD = Check(
 )
 TEXTS = Check("a text or a list of texts", _are_texts, read=words, several=True)
 ABOVE_0 = Check(
-    "a number above 0", lambda value: _is_number(value) and 0 < value <= MOST, read=literal
+    "a number above 0", lambda value: _is_number(value) and 0 < value <= UPPER_BOUND, read=literal
 )
 FROM_0 = Check(
     "a number of at least 0", lambda value: _is_number(value) and value >= 0, read=literal
@@ -283,13 +283,13 @@ def warn(message: str, kind: type[Notice] = NothingFound) -> None:
 
 
 def takes(**checks: Check) -> Callable[[Callable[Params, Result]], Callable[Params, Result]]:
-    """A decorator that checks arguments by name, and suggests similar names as `advised` does.
+    """A decorator that checks arguments by name.
 
-    Defaults are not checked.
+    It also suggests similar names, as `suggests_names` does. Defaults are not checked.
     """
 
     def decorated(function: Callable[Params, Result]) -> Callable[Params, Result]:
-        names, advising = tuple(inspect.signature(function).parameters), advised(function)
+        names, advising = tuple(inspect.signature(function).parameters), suggests_names(function)
 
         @functools.wraps(function)
         def call(*args: Params.args, **kwargs: Params.kwargs) -> Result:
@@ -304,7 +304,7 @@ def takes(**checks: Check) -> Callable[[Callable[Params, Result]], Callable[Para
     return decorated
 
 
-def advised(function: Callable[Params, Result]) -> Callable[Params, Result]:
+def suggests_names(function: Callable[Params, Result]) -> Callable[Params, Result]:
     """A decorator that suggests a similar name when *function* gets an unknown keyword argument.
 
     Python itself does so from version 3.13 on.

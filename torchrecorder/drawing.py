@@ -17,7 +17,7 @@ from torchrecorder.export import by_suffix
 from torchrecorder.export.exporter import check_place, write_file
 from torchrecorder.export.json import Json
 from torchrecorder.export.readable import readable_view
-from torchrecorder.graph.gc_pause import uncollected
+from torchrecorder.graph.gc_pause import without_gc
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.options import Drawing, drawing
 from torchrecorder.style.draw import draw
@@ -51,7 +51,7 @@ def render(
 def write(recording: RecordedRun, target: Path, chosen: Drawing) -> Path:
     """Write *recording* to *target* as *chosen*."""
     assert chosen.exporter is not None
-    with uncollected():
+    with without_gc():
         shown = chosen_view(recording, chosen)
         if isinstance(chosen.exporter, Json):  # all of the recording, whatever is chosen of it
             shown = replace(shown, recording=recording)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from torchrecorder.checks import advised
+from torchrecorder.checks import suggests_names
 from torchrecorder.console import encodable
 from torchrecorder.graph.recording import RecordedRun
 
@@ -82,7 +82,7 @@ class Recording(RecordedRun):
     __iter__ = None
     """Not iterable, as it has several kinds of parts: iterate over its scopes, ops or values."""
 
-    @advised
+    @suggests_names
     def paths(self, start: str, end: str, *, limit: int = 100) -> Paths:
         """The paths on which data flows from *start* to *end*, the shortest first.
 
@@ -122,7 +122,7 @@ class Recording(RecordedRun):
 
         return first_not_finite(self)
 
-    @advised
+    @suggests_names
     def why_no_gradient(self, name: str) -> MissingGradient | None:
         """The reason why a parameter or input has no gradient; None if it has one.
 
@@ -174,7 +174,7 @@ class Recording(RecordedRun):
 
         return Memory(self)
 
-    @advised
+    @suggests_names
     def training_memory(self, optimizer: str | int = "adamw") -> TrainingMemory:
         """An estimate of the memory of a training step of the model, on the recorded inputs.
 
@@ -206,7 +206,7 @@ class Recording(RecordedRun):
 
         return Results(self)
 
-    @advised
+    @suggests_names
     def top(
         self, name: str | Annotation, n: int = 10, *, by: By = "module"
     ) -> list[Ranked]:
@@ -227,7 +227,7 @@ class Recording(RecordedRun):
 
         return top(self, name, n, by=by)
 
-    @advised
+    @suggests_names
     def table(
         self, columns: Sequence[str | Annotation] | None = None, *, by: By = "scope"
     ) -> list[dict[str, Any]]:
@@ -352,7 +352,7 @@ class Recording(RecordedRun):
 
         return storage.save(self, path, times=times)
 
-    @advised
+    @suggests_names
     def summary(
         self,
         depth: int | Literal["ops"] | None = None,
@@ -382,7 +382,7 @@ class Recording(RecordedRun):
         return mimebundle(self, include, exclude)
 
 
-@advised
+@suggests_names
 def load(path: str | Path, *, limit: int = LIMIT) -> Recording:
     """Load a saved recording. PyTorch need not be installed; no code in the file is run.
 

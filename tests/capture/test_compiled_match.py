@@ -12,7 +12,7 @@ from torchrecorder.capture.compiled.match import Matched
 from torchrecorder.capture.compiled.traced import Traced
 from torchrecorder.events import COMPILED_GRAPH, UNMATCHED
 from torchrecorder.export.explorer.facts import Facts
-from torchrecorder.views.full_view import whole
+from torchrecorder.views.full_view import full_view
 
 from tests import real_models
 
@@ -174,7 +174,7 @@ def test_what_is_no_op_shows_why(tmp_path):
     assert kinds == {name: KINDS[name] for name in kinds} and set(KINDS.values()) < set(UNMATCHED)
     assert {call.source.function for call in unmatched} == {"forward"}
     assert tr.load(recording.save(tmp_path / "run.json")) == recording
-    rows = dict(Facts(whole(recording), {}, similar=False).run())
+    rows = dict(Facts(full_view(recording), {}, similar=False).run())
     assert "1 of them no op (only compiled)" in rows["compiled"]
 
 

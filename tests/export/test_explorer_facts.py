@@ -25,7 +25,7 @@ from torchrecorder.recording import Recording
 from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
 from torchrecorder.views.pipeline import ViewOptions, make_view
-from torchrecorder.views.tree import Place
+from torchrecorder.views.tree import TreeNode
 
 LINE = SourceLine("/home/me/net.py", 7, "forward")
 
@@ -38,7 +38,7 @@ def facts(recording: Recording, similar: bool = False, **notes: tuple[str, ...])
 
 def rows(recording: Recording, item: str, **notes: tuple[str, ...]) -> list[tuple[str, str]]:
     """What is said of one thing."""
-    return [*facts(recording, **notes).rows(Place(item, -1))]
+    return [*facts(recording, **notes).rows(TreeNode(item, -1))]
 
 
 TENSOR, WEIGHT = "2×4 float32 on cpu", "4×4 float32 on cpu"
@@ -155,13 +155,13 @@ def test_of_what_repeats() -> None:
         for place in range(3):
             h = linear(run, f"layers.{place}", h)
     recording = run.recording()
-    fold = Place("s1", 0, ("s1", "s2", "s3"))
+    fold = TreeNode("s1", 0, ("s1", "s2", "s3"))
     found = facts(recording).rows(fold)
     assert found[:2] == (("repeats", "3 times"), ("class", "nets.Linear"))
     other = changed(recording, "modules", "m2", detail="in_features=4, out_features=4, bias=True")
     assert "differs" not in dict(facts(other).rows(fold))
     assert "bias" in dict(facts(other, similar=True).rows(fold))["differs"]
-    ops = Place("o0", 0, ("o0", "o1"))
+    ops = TreeNode("o0", 0, ("o0", "o1"))
     assert facts(other, similar=True).rows(ops) == (("repeats", "2 times"),)
 
 
@@ -228,7 +228,7 @@ def test_of_kernels_and_breaks() -> None:
 def test_of_grad_nodes() -> None:
     """What their caption says."""
     found = facts(stepped())
-    assert {title for title, _ in found.rows(Place("g1", -1))} == {"autograd"}
+    assert {title for title, _ in found.rows(TreeNode("g1", -1))} == {"autograd"}
 
 
 class Attend(torch.nn.Module):

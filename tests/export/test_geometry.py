@@ -19,7 +19,7 @@ from torchrecorder.export.nested import (
 )
 from torchrecorder.export.plain_svg import HALF_TIP, plain_svg
 from torchrecorder.export.svg import centred
-from torchrecorder.layout.layered import Drawn
+from torchrecorder.layout.layered import PlacedBox
 from torchrecorder.layout.measure import label_size
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure, Group, Line, Look, Outline, Shape, Text
@@ -297,7 +297,7 @@ def test_short_lines_have_short_tips() -> None:
 )
 def test_the_line_back_in_a_loop(direction: Any, up: bool, ends: tuple[str, str]) -> None:
     """From where its flow ends to where it begins, as far from the border on every side."""
-    box = Drawn(0, 100.0, 200.0, 80.0, 60.0, True, up)
+    box = PlacedBox(0, 100.0, 200.0, 80.0, 60.0, True, up)
     way = loop_route(box, replace(alone(), direction=direction))
     left, top, right, bottom = extent(way)
     inside = {"left": left - 100, "top": top - 200, "right": 180 - right, "bottom": 260 - bottom}

@@ -11,9 +11,9 @@ import pytest
 from tests.export.test_geometry import LOOK, alone, parts
 from tests.export.test_plain_svg import SVG
 from torchrecorder.export import legend as legend_module
-from torchrecorder.export.head_marks import ASIDE, BACK, HeadMark, head_marks
+from torchrecorder.export.head_marks import BACK, MARK_OFFSET, HeadMark, head_marks
 from torchrecorder.export.svg import layered
-from torchrecorder.export.legend import SMALL
+from torchrecorder.export.legend import SMALL_TEXT
 from torchrecorder.export.nested import PAD, Placed, legend_at, sheet_of
 from torchrecorder.export.plain_svg import plain_svg
 from torchrecorder.layout.layered import Picture
@@ -77,7 +77,7 @@ def test_a_legend_has_as_few_rows_as_fit() -> None:
     mixed = legend_of("aaaaaaaaaaaa b c d")
     rows = rows_of(mixed, width_of(mixed, "aaaaaaaaaaaa") + 1)
     assert rows == [["aaaaaaaaaaaa"], ["b", "c", "d"]]
-    assert 0 < legend_module.GAP < legend_module.MARGIN < legend_module.BESIDE
+    assert 0 < legend_module.GAP < legend_module.MARGIN < legend_module.LEGEND_GAP
 
 
 TEXT = replace(LOOK, outline="plain")
@@ -131,10 +131,10 @@ def test_a_figure_fits_its_place_with_its_legend(wide: float, high: float, size:
         assert sheet is not None
         picture = Picture(wide, high, (), ())
         left, _, (legend_wide, legend_high, _) = legend_at(figure, picture, bool(below))
-        if left == wide + legend_module.BESIDE:
+        if left == wide + legend_module.LEGEND_GAP:
             whole = left + legend_wide, max(high, legend_high)
         else:
-            whole = max(wide, legend_wide), high + legend_module.BESIDE + legend_high
+            whole = max(wide, legend_wide), high + legend_module.LEGEND_GAP + legend_high
         whole = whole[0] + 2 * PAD, whole[1] + 2 * PAD
         assert sheet.scale(wide, high) == pytest.approx(figure.paper.scale(*whole))
         assert (left > wide) == (size == "beside" and not below)
@@ -164,7 +164,7 @@ def down(x: float, top: float = 0.0) -> list[tuple[float, float]]:
 
 def half(text: str) -> float:
     """Half the width of a mark."""
-    return text_width(text, 10.0 * SMALL) / 2
+    return text_width(text, 10.0 * SMALL_TEXT) / 2
 
 
 def test_arguments_that_enter_in_order_have_no_names() -> None:
@@ -173,8 +173,8 @@ def test_arguments_that_enter_in_order_have_no_names() -> None:
     ways = [down(0), down(50), down(90)]
     assert not head_marks(entering(*lines), ways)
     assert head_marks(entering(*lines), [ways[1], ways[0], ways[2]]) == {
-        0: HeadMark("x", (50 + ASIDE + half("x"), 100 - BACK)),
-        1: HeadMark("y", (0 - ASIDE - half("y"), 100 - BACK)),
+        0: HeadMark("x", (50 + MARK_OFFSET + half("x"), 100 - BACK)),
+        1: HeadMark("y", (0 - MARK_OFFSET - half("y"), 100 - BACK)),
     }
 
 
@@ -182,7 +182,7 @@ def test_upwards_a_mark_is_below_the_tip_and_level_it_is_above() -> None:
     """Always back along the line; beside a line up, over a level one."""
     given = line("a", mark="x")
     (up,) = head_marks(entering(given, direction="BT"), [[(0, 100), (0, 0)]]).values()
-    assert up.at == (ASIDE + half("x"), BACK)
+    assert up.at == (MARK_OFFSET + half("x"), BACK)
     (right,) = head_marks(entering(given, direction="LR"), [[(0, 0), (100, 0)]]).values()
     assert right.at[0] == 100 - half("x") - 2 and -8.0 < right.at[1] < -4.0
     (left,) = head_marks(entering(given, direction="RL"), [[(100, 0), (0, 0)]]).values()
@@ -198,7 +198,7 @@ def test_names_that_have_no_room_are_numbers() -> None:
     assert [mark.text for mark in wide.values()] == names
     near = head_marks(entering(*lines), [*map(down, (0, 200, 220))])
     assert [mark.text for mark in near.values()] == ["3", "2", "1"]
-    room = text_width(names[1], 10.0 * SMALL) + ASIDE
+    room = text_width(names[1], 10.0 * SMALL_TEXT) + MARK_OFFSET
     for beyond, told in ((0.01, names[1]), (-0.01, "2")):
         found = head_marks(entering(*lines), [*map(down, (0, 20, 20 + room + beyond))])
         assert found[1].text == told
@@ -236,7 +236,7 @@ def test_marks_are_written_where_they_stand() -> None:
         for text in texts:
             assert float(text.get("x", "")) == pytest.approx(marks[number].at[0], abs=0.02)
             below = float(text.get("y", "")) - marks[number].at[1]
-            assert 0 < below < figure.fontsize * SMALL / 2 and text.text == marks[number].text
+            assert 0 < below < figure.fontsize * SMALL_TEXT / 2 and text.text == marks[number].text
 
 
 @pytest.mark.parametrize(
@@ -247,9 +247,9 @@ def test_a_legend_stands_where_it_needs_less_space(wide: float, high: float, bes
     figure, picture = legend_of("one two three"), Picture(wide, high, (), ())
     found = legend_at(figure, picture, False)
     if beside:
-        assert found == (wide + legend_module.BESIDE, high, legend_module.laid_out(figure))
+        assert found == (wide + legend_module.LEGEND_GAP, high, legend_module.laid_out(figure))
     left, top, frame = legend_at(figure, picture, True)
-    assert top == -legend_module.BESIDE and frame == legend_module.laid_out(figure, wide)
+    assert top == -legend_module.LEGEND_GAP and frame == legend_module.laid_out(figure, wide)
     assert left == pytest.approx((wide - frame.width) / 2)
     assert beside or found == (left, top, frame)
 

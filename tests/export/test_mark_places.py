@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.export.test_legends_and_marks import half
-from torchrecorder.export.head_marks import ASIDE, HIGH, NEAR, SPARE, head_marks
-from torchrecorder.export.legend import SMALL
+from torchrecorder.export.head_marks import HIGH, MARK_OFFSET, MIN_ROOM, SPARE, head_marks
+from torchrecorder.export.legend import SMALL_TEXT
 from torchrecorder.style.figure import Figure, Line, Look
 
 LOOK: Any = object.__new__(Look)
@@ -37,15 +37,15 @@ DOWN: Way = [(300.0, 0.0), (300.0, TIP)]
     [
         ([], False),
         ([turning(340, TIP)], True),
-        ([turning(340, TIP - NEAR + 0.5)], True),
-        ([turning(340, TIP + NEAR - 0.5)], True),
-        ([turning(340, TIP - NEAR)], False),
-        ([turning(340, TIP + NEAR)], False),
-        ([turning(300 + ASIDE, TIP)], False),
-        ([turning(300 + ASIDE + 0.5, TIP)], True),
+        ([turning(340, TIP - MIN_ROOM + 0.5)], True),
+        ([turning(340, TIP + MIN_ROOM - 0.5)], True),
+        ([turning(340, TIP - MIN_ROOM)], False),
+        ([turning(340, TIP + MIN_ROOM)], False),
+        ([turning(300 + MARK_OFFSET, TIP)], False),
+        ([turning(300 + MARK_OFFSET + 0.5, TIP)], True),
         ([turning(260, TIP)], False),
         ([turning(340, TIP), turning(260, TIP)], False),
-        ([turning(340, TIP), turning(300 - ASIDE, TIP)], True),
+        ([turning(340, TIP), turning(300 - MARK_OFFSET, TIP)], True),
         ([turning(340, TIP), turning(340, 200)], True),
         ([[(300.0, 0.0), (340.0, TIP + 10)]], False),
         ([turning(340, TIP)[::-1]], True),
@@ -54,7 +54,7 @@ DOWN: Way = [(300.0, 0.0), (300.0, TIP)]
 def test_a_mark_stands_away_from_lines_that_turn_aside(others: list[Way], left: bool) -> None:
     """On the right, unless a line from the same box runs level there and none on the left."""
     found = marks(("head", DOWN, "query", -1), *(("other", way, "", -1) for way in others))
-    aside = ASIDE + half("query")
+    aside = MARK_OFFSET + half("query")
     assert found[0].at == pytest.approx((300 - aside if left else 300 + aside, TIP - 5))
     assert list(found) == [0] and found[0].text == "query"
 
@@ -69,9 +69,9 @@ def test_upright_tips(direction: Any) -> None:
     found = marks(*lines, direction=direction)
     y = tip - 5 if down else tip + 5
     assert [found[n].at for n in range(3)] == [
-        pytest.approx((30 - ASIDE - half("a"), y)),
-        pytest.approx((60 + ASIDE + half("b"), y)),
-        pytest.approx((90 + ASIDE + half("c"), y)),
+        pytest.approx((30 - MARK_OFFSET - half("a"), y)),
+        pytest.approx((60 + MARK_OFFSET + half("b"), y)),
+        pytest.approx((90 + MARK_OFFSET + half("c"), y)),
     ]  # fmt: skip
 
 
@@ -85,13 +85,13 @@ def test_level_tips(direction: Any) -> None:
     for number, (y, name) in enumerate([(30.0, "some"), (90.0, "other")]):
         x, height = found[number].at
         assert x + sign * half(name) == pytest.approx(50 - sign * 2)
-        assert height == pytest.approx(y - 10.0 * SMALL * 0.7) and found[number].text == name
+        assert height == pytest.approx(y - 10.0 * SMALL_TEXT * 0.7) and found[number].text == name
 
 
 @pytest.mark.parametrize("room", [-0.01, 0.01])
 def test_level_tips_that_are_close(room: float) -> None:
     """Inner marks need room below the line above them; the last one is below its line."""
-    high, low = 10.0 * SMALL * HIGH + room, 10.0 * SMALL * 0.7
+    high, low = 10.0 * SMALL_TEXT * HIGH + room, 10.0 * SMALL_TEXT * 0.7
     lines = [("h", [(0.0, seat * high), (50.0, seat * high)], name, 2 - seat) for seat, name in
              enumerate(["a", "inner", "b"])]  # fmt: skip
     found = marks(*lines, direction="LR")
@@ -106,21 +106,22 @@ def test_level_tips_that_are_close(room: float) -> None:
 def test_the_last_of_level_tips_is_below_one_that_is_near(room: float) -> None:
     """Else above its line, as the first one is."""
     lines = [("h", [(0.0, y), (50.0, y)], name, 1 - n) for n, (name, y) in
-             enumerate([("a", 0.0), ("b", NEAR + room)])]  # fmt: skip
+             enumerate([("a", 0.0), ("b", MIN_ROOM + room)])]  # fmt: skip
     _, last = marks(*lines, direction="LR").values()
-    assert last.at[1] == pytest.approx(NEAR + room + (0.7 if room else -0.7) * 10.0 * SMALL)
+    moved = (0.7 if room else -0.7) * 10.0 * SMALL_TEXT
+    assert last.at[1] == pytest.approx(MIN_ROOM + room + moved)
 
 
 def test_diagonal_tips() -> None:
     """What is as level as it is upright is level."""
     (found,) = marks(("h", [(0.0, 0.0), (40.0, 40.0)], "a", -1)).values()
-    assert found.at == pytest.approx((40 - half("a") - 2, 40 - 10.0 * SMALL * 0.7))
+    assert found.at == pytest.approx((40 - half("a") - 2, 40 - 10.0 * SMALL_TEXT * 0.7))
 
 
 @pytest.mark.parametrize("room", [-0.01, 0.01])
 def test_numbers_where_names_have_no_room(room: float) -> None:
     """Between upright lines that are too close; the first and the last have room aside."""
-    gap = 2 * half("middle") + ASIDE + room
+    gap = 2 * half("middle") + MARK_OFFSET + room
     tips = {"a name that is long": 0.0, "middle": 40.0, "another that is long": 40.0 + gap}
     lines = [("h", [(x, 0.0), (x, 90.0)], name, 2 - n) for n, (name, x) in enumerate(tips.items())]
     texts = [mark.text for mark in marks(*lines).values()]
@@ -133,7 +134,7 @@ def test_numbers_where_names_have_no_room(room: float) -> None:
 @pytest.mark.parametrize("room", [-0.01, 0.01])
 def test_no_numbers_where_these_have_no_room(room: float) -> None:
     """Numbers do not stand on the next line: of many lines, only the outermost have theirs."""
-    gap = 2 * half("2") + ASIDE + room
+    gap = 2 * half("2") + MARK_OFFSET + room
     lines = [("h", [(seat * gap, 0.0), (seat * gap, 90.0)], "long", 3 - seat) for seat in range(4)]
     texts = [mark.text for mark in marks(*lines).values()]
     assert texts == (["4", "1"] if room < 0 else ["4", "3", "2", "1"])
@@ -144,7 +145,7 @@ def test_no_numbers_where_these_have_no_room(room: float) -> None:
 
 def test_marks_that_are_no_arguments_take_no_number() -> None:
     """They are always named, whatever room there is, and so need no room for a number."""
-    gap = ASIDE + half("0")
+    gap = MARK_OFFSET + half("0")
     tips = (0.0, 100.0, 100.0 + gap, 200.0)
     lines = [("h", [(x, 0.0), (x, 90.0)], mark, place) for x, mark, place in
              zip(tips, ("first", "÷", "inner, and long" * 3, "last"), (2, -1, 1, 0))]  # fmt: skip
@@ -184,13 +185,13 @@ FAR, CLOSE, NEARER, NEAREST = (
         ([], BOTH, False),
         ([-20.0], BOTH, False),
         ([20.0], BOTH, True),
-        ([ASIDE + FAR + 1], BOTH, False),
-        ([-20.0, ASIDE + FAR - 1], SHORTER, False),
-        ([-ASIDE - FAR - 1, 20.0], BOTH, True),
-        ([-ASIDE - CLOSE - 1, 20.0], SHORTER, True),
-        ([-ASIDE - CLOSE + 1, ASIDE + CLOSE - 1], LETTERS, False),
-        ([-ASIDE - NEARER + 1, ASIDE + NEARER - 1], SHORTEST, False),
-        ([-ASIDE - NEAREST + 1, ASIDE + NEAREST - 1], SHORTEST, False),
+        ([MARK_OFFSET + FAR + 1], BOTH, False),
+        ([-20.0, MARK_OFFSET + FAR - 1], SHORTER, False),
+        ([-MARK_OFFSET - FAR - 1, 20.0], BOTH, True),
+        ([-MARK_OFFSET - CLOSE - 1, 20.0], SHORTER, True),
+        ([-MARK_OFFSET - CLOSE + 1, MARK_OFFSET + CLOSE - 1], LETTERS, False),
+        ([-MARK_OFFSET - NEARER + 1, MARK_OFFSET + NEARER - 1], SHORTEST, False),
+        ([-MARK_OFFSET - NEAREST + 1, MARK_OFFSET + NEAREST - 1], SHORTEST, False),
     ],
 )
 def test_a_long_mark_crosses_no_line(aside: list[float], text: str, left: bool) -> None:

@@ -24,7 +24,7 @@ from torchrecorder.views.collapse import Collapse
 from torchrecorder.views.auto_depth import max_depth
 from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import View
-from torchrecorder.views.full_view import whole
+from torchrecorder.views.full_view import full_view
 
 from tests.agreement import Agreement
 from tests.generated.program import Program
@@ -233,7 +233,7 @@ def reaches(program: Program, recording: Recording, plain: Plain) -> None:
 
 def is_drawn(recording: Recording) -> None:
     """At every depth, folded or not, the drawing has the boxes and arrows that it should."""
-    full = whole(recording)
+    full = full_view(recording)
     read = Counter(arrow.head for arrow in full.arrows)
     shown = [op for op in recording.ops.values() if op.id in full.boxes]
     assert all(read[op.id] == len(op.inputs) for op in shown)

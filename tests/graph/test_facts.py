@@ -21,7 +21,7 @@ from torchrecorder.graph.calls_around import common
 from torchrecorder.graph.codec import decode, encode
 from torchrecorder.graph.consistency import problems
 from torchrecorder.graph.end_names import end_names
-from torchrecorder.graph.gc_pause import uncollected
+from torchrecorder.graph.gc_pause import without_gc
 from torchrecorder.graph.median_runs import COUNTING, medians, own_seconds, without_times
 from torchrecorder.graph.nodes import Value
 from torchrecorder.graph.relations import ops_inside
@@ -332,9 +332,9 @@ def test_tensors_that_were_kept() -> None:
 def test_the_garbage_collector_is_as_it_was() -> None:
     """Off while many objects are made; on again after that, also after an error."""
     assert gc.isenabled()
-    with pytest.raises(ValueError), uncollected():
+    with pytest.raises(ValueError), without_gc():
         assert not gc.isenabled()
-        with uncollected():
+        with without_gc():
             pass
         assert not gc.isenabled()
         raise ValueError

@@ -6,11 +6,16 @@ import pytest
 
 from tests.layout.test_u_shape import _chain, runs_down
 from torchrecorder.layout.layered.cuts import crossing, crossings, even_cuts, row_ends, since, until
-from torchrecorder.layout.layered.positions import BranchPath, Composed, Frame
-from torchrecorder.layout.layered.side_by_side import ALIKE, LONG, TRIED, _bottoms
+from torchrecorder.layout.layered.positions import BranchPath, Frame, PlacedScope
+from torchrecorder.layout.layered.side_by_side import (
+    MAX_BOTTOMS,
+    MIN_LENGTH,
+    MIN_RATIO,
+    _bottoms,
+)
 
 
-def scope(frames: list[tuple[float, float]], *paths: tuple[int, list[float]]) -> Composed:
+def scope(frames: list[tuple[float, float]], *paths: tuple[int, list[float]]) -> PlacedScope:
     """A scope with boxes from here to there, and lines straight along, by their trunks."""
     boxes = tuple(Frame(0.0, begin, 10.0, end - begin) for begin, end in frames)
     lines = tuple(
@@ -18,7 +23,7 @@ def scope(frames: list[tuple[float, float]], *paths: tuple[int, list[float]]) ->
         for number, (trunk, ways) in enumerate(paths)
     )
     high = max(end for _, end in frames) + 10.0
-    return Composed(20.0, high, (), (), boxes, lines, {})
+    return PlacedScope(20.0, high, (), (), boxes, lines, {})
 
 
 def test_rows_end_where_no_box_reaches_across() -> None:
@@ -76,7 +81,7 @@ def test_lines_of_one_trunk_do_not_cross(trunks: tuple[int, int], count: int) ->
     paths = tuple(
         BranchPath(trunk, number, way) for number, (trunk, way) in enumerate(zip(trunks, ways))
     )
-    assert crossings(Composed(20.0, 20.0, (), (), (), paths, {})) == count
+    assert crossings(PlacedScope(20.0, 20.0, (), (), (), paths, {})) == count
 
 
 def bottoms(high: float, levels: list[float], *paths: tuple[int, list[float]]) -> list[float]:
@@ -88,8 +93,11 @@ def bottoms(high: float, levels: list[float], *paths: tuple[int, list[float]]) -
 def test_both_sides_of_a_u_are_long_enough(turned: bool) -> None:
     """One has at least so many points, the other at least a share of those."""
     for longer, shorter, is_long in (
-        (LONG, LONG * ALIKE, True), (LONG, LONG * ALIKE - 1, False),
-        (LONG - 1, LONG - 1, False), (2 * LONG, LONG, True), (3 * LONG, LONG, False),
+        (MIN_LENGTH, MIN_LENGTH * MIN_RATIO, True),
+        (MIN_LENGTH, MIN_LENGTH * MIN_RATIO - 1, False),
+        (MIN_LENGTH - 1, MIN_LENGTH - 1, False),
+        (2 * MIN_LENGTH, MIN_LENGTH, True),
+        (3 * MIN_LENGTH, MIN_LENGTH, False),
     ):
         first = shorter if turned else longer
         assert bottoms(longer + shorter, [first]) == ([first] if is_long else [])
@@ -100,7 +108,7 @@ def test_a_u_turns_back_where_most_lines_cross() -> None:
     levels = [150.0 + 10 * number for number in range(11)]
     middle = sorted(levels, key=lambda level: abs(level - 200.0))
     assert bottoms(400.0, levels)[:3:2] == [200.0, *{190.0, 210.0} - {bottoms(400.0, levels)[1]}]
-    assert len(bottoms(400.0, levels)) == TRIED < len(levels)
-    assert set(bottoms(400.0, levels)) <= set(middle[: TRIED + 1])
+    assert len(bottoms(400.0, levels)) == MAX_BOTTOMS < len(levels)
+    assert set(bottoms(400.0, levels)) <= set(middle[: MAX_BOTTOMS + 1])
     lines = [(trunk, [155.0, 168.0]) for trunk in range(2)], [(2, [225.0, 238.0])]
     assert bottoms(400.0, levels, *lines[0], *lines[1])[:3] == [160.0, 230.0, 200.0]

@@ -14,10 +14,10 @@ from torchrecorder.errors import LayoutFailed
 from torchrecorder.layout.layered import Item, Link, place, plan
 from torchrecorder.layout.layered import ordering as columns_module
 from torchrecorder.layout.layered.barycenter import (
-    WeightedEdge, _crossings, _neighbours, _settle, coordinates,
+    WeightedEdge, _assign_positions, _crossings, _neighbours, coordinates,
 )
 from torchrecorder.layout.layered.layering import members_of_rows
-from torchrecorder.layout.layered.ordering import APART, PER_JOB, Grid, columns
+from torchrecorder.layout.layered.ordering import MAX_NODES_PER_JOB, NODE_GAP, Grid, columns
 
 
 @st.composite
@@ -41,9 +41,9 @@ def test_a_long_chain_stands_in_line(turned: bool) -> None:
     if turned:
         rows = [length - 1 - row for row in rows]
         edges = [(other, one, weight) for one, other, weight in edges]
-    across = coordinates([50.0] * len(rows), rows, edges, APART)
+    across = coordinates([50.0] * len(rows), rows, edges, NODE_GAP)
     assert across[1:] == pytest.approx([across[1]] * length)
-    assert abs(across[0] - across[1]) == pytest.approx(50.0 + APART)
+    assert abs(across[0] - across[1]) == pytest.approx(50.0 + NODE_GAP)
 
 
 @SOME
@@ -51,7 +51,7 @@ def test_a_long_chain_stands_in_line(turned: bool) -> None:
 def test_nodes_of_a_row_are_apart(grid: tuple[list[float], list[int], list[WeightedEdge]]) -> None:
     """Whatever draws them, there is the least distance between any two beside each other."""
     widths, rows, edges = grid
-    across = coordinates(widths, rows, edges, APART)
+    across = coordinates(widths, rows, edges, NODE_GAP)
     members = defaultdict(list)
     for node, row in enumerate(rows):
         members[row].append(node)
@@ -59,7 +59,7 @@ def test_nodes_of_a_row_are_apart(grid: tuple[list[float], list[int], list[Weigh
         row.sort(key=across.__getitem__)
         for left, right in zip(row, row[1:]):
             room = across[right] - widths[right] / 2 - across[left] - widths[left] / 2
-            assert room >= APART - 1e-6
+            assert room >= NODE_GAP - 1e-6
 
 
 NODES = st.tuples(st.integers(-50, 50), st.integers(1, 5), st.integers(1, 30))
@@ -74,7 +74,7 @@ def test_nodes_come_as_near_as_they_can(nodes: list[tuple[int, int, int]]) -> No
     count = len(nodes)
     neighbours = {node: [(node + count, weight)] for node, weight in enumerate(weights)}
     across = [0.0] * count + [float(at) for at in wanted]
-    _settle(range(count), neighbours, across, widths, 7.0)
+    _assign_positions(range(count), neighbours, across, widths, 7.0)
     offsets = [0.0]
     for left, right in zip(widths, widths[1:]):
         offsets.append(offsets[-1] + (left + right) / 2 + 7.0)
@@ -94,7 +94,9 @@ def test_nodes_come_as_near_as_they_can(nodes: list[tuple[int, int, int]]) -> No
 def test_a_chain_is_straight() -> None:
     """Nodes with one neighbour above and one below stand in line, whatever their widths."""
     edges = [(number, number + 1, 1) for number in range(9)]
-    across = coordinates([10.0 * number + 5 for number in range(10)], list(range(10)), edges, APART)
+    across = coordinates(
+        [10.0 * number + 5 for number in range(10)], list(range(10)), edges, NODE_GAP
+    )
     assert across == pytest.approx([across[0]] * 10)
 
 
@@ -102,7 +104,7 @@ def test_a_node_stands_where_its_heaviest_edges_end() -> None:
     """Between the two that it reads, by their weights; whichever is named first."""
     for neighbours in ([(1, 1), (2, 3)], [(2, 3), (1, 1)]):
         across = [0.0, 10.0, 50.0]
-        _settle([0], {0: neighbours}, across, [10.0] * 3, APART)
+        _assign_positions([0], {0: neighbours}, across, [10.0] * 3, NODE_GAP)
         assert across == [40.0, 10.0, 50.0]
 
 
@@ -110,7 +112,7 @@ def test_no_crossing_where_none_is_needed() -> None:
     """Two ladders whose nodes come in turn are pulled apart, as is a tree upside down."""
     rows = [0, 0, 0, 0, 1, 1, 1, 1, 2, 2]
     edges = [(0, 7, 1), (1, 6, 1), (2, 5, 1), (3, 4, 1), (7, 8, 1), (5, 8, 1), (6, 9, 1), (4, 9, 1)]
-    across = coordinates([20.0] * 10, rows, edges, APART)
+    across = coordinates([20.0] * 10, rows, edges, NODE_GAP)
     for one, other, _ in edges:
         for third, fourth, _ in edges:
             if rows[one] == rows[third]:
@@ -142,7 +144,7 @@ def test_a_grid_begins_at_its_leftmost_box(
     for row in set(rows):
         members = sorted(side for side, each in zip(sides, rows) if each == row)
         gaps = [after - before for (_, before), (after, _) in pairwise(members)]
-        assert min(gaps, default=APART) >= APART - 0.02
+        assert min(gaps, default=NODE_GAP) >= NODE_GAP - 0.02
 
 
 @SOME
@@ -170,7 +172,7 @@ def test_pieces_of_a_large_grid_are_moved_to_each_other() -> None:
 
 def test_a_grid_is_cut_from_the_top_where_a_job_is_full() -> None:
     """Between rows, in whatever order they come."""
-    rows = [2] * 60 + [1] * 100 + [0] * (PER_JOB - 100)
+    rows = [2] * 60 + [1] * 100 + [0] * (MAX_NODES_PER_JOB - 100)
     nodes = [[node for node, row in enumerate(rows) if row == number] for number in range(3)]
     assert columns_module._cut(Grid([10.0] * len(rows), rows)) == [nodes[0] + nodes[1], nodes[2]]
 
@@ -197,4 +199,4 @@ def test_boxes_of_a_row_are_as_near_as_they_may_be(
     if not there:
         monkeypatch.setattr(columns_module.engine, "available", lambda: False)
     (found,) = columns([Grid([100.0, 60.0], [0, 0], [])], timeout=60)
-    assert abs(found[1] - found[0]) == pytest.approx(80.0 + APART, abs=0.1)
+    assert abs(found[1] - found[0]) == pytest.approx(80.0 + NODE_GAP, abs=0.1)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from torchrecorder.layout.layered import Drawn, Item, Link, place, plan
+from torchrecorder.layout.layered import Item, Link, PlacedBox, place, plan
 
 HEADER = (50.0, 12.0)
 
 
-def chain_beside(*links: Link) -> tuple[Drawn, list[Drawn]]:
+def chain_beside(*links: Link) -> tuple[PlacedBox, list[PlacedBox]]:
     """A box, an open module of four rows and boxes of two sizes that links may join to both."""
     items = [Item("x", -1, 40, 20), Item("block", -1, 60, 30, HEADER)]
     items += [Item(f"inside{each}", 1, 40, 20) for each in range(4)]

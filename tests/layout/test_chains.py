@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from torchrecorder.layout.layered import Item, Link, place, plan
-from torchrecorder.layout.layered.constants import APART
+from torchrecorder.layout.layered.constants import SEPARATION
 
 HEADER = (50.0, 12.0)
 
@@ -50,7 +50,7 @@ def test_what_runs_beside_a_chain_does_not_pull_it_aside() -> None:
         links += [Link(end, step, "bias") for end, step in zip(before, steps) if block]
         before = steps
     found = middles(items, links, "step")
-    assert max(found) - min(found) <= APART[False, False]
+    assert max(found) - min(found) <= SEPARATION[False, False]
 
 
 def test_blocks_with_a_weight_beside_them_stay_in_line() -> None:

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torchrecorder.layout.layered.constants import BEFORE, PAD, TRACK
-from torchrecorder.layout.layered.multi_column import BESIDE, CLEAR, cut_before
+from torchrecorder.layout.layered.constants import PAD, TRACK_MARGIN, TRACK_PITCH
+from torchrecorder.layout.layered.multi_column import COLUMN_MARGIN, EXIT_GAP, cut_before
 from torchrecorder.layout.layered.positions import (
     BranchPath,
-    Composed,
     Frame,
     HeaderSpace,
+    PlacedScope,
     PlanePoint,
 )
 
@@ -44,7 +44,7 @@ def cut(
     room: HeaderSpace = HeaderSpace(),
     boxes: Sequence[Frame] = (),
     ways: Sequence[Sequence[PlanePoint]] = (),
-) -> Composed:
+) -> PlacedScope:
     """A chain with a new column before some rows; trunks from a row to some others, and more."""
     frames = [Frame(0.0, ROW * row + HIGH, WIDE, HIGH) for row in range(rows)]
     paths = [
@@ -54,7 +54,7 @@ def cut(
     paths += [BranchPath(len(trunks) + more, 0, tuple(way)) for more, way in enumerate(ways)]
     entries = tuple(at for source, _, at in trunks if source == OUT)
     exits = tuple(at for _, sinks, at in trunks if OUT in sinks)
-    scope = Composed(
+    scope = PlacedScope(
         200.0, ROW * rows + HIGH, entries, exits, (*frames, *boxes), tuple(paths), {}
     )
     made = cut_before(scope, [ROW * row + HIGH for row in before], room)
@@ -120,26 +120,26 @@ def check_tracks(turns: Sequence[tuple[int, float, tuple[float, int]]]) -> None:
     for row in {turn[0] for turn in turns}:
         found = {(place, level) for at, level, place in turns if at == row}
         assert [level for _, level in sorted(found)] == pytest.approx(
-            [BEFORE + TRACK * number for number in range(len(found))]
+            [TRACK_MARGIN + TRACK_PITCH * number for number in range(len(found))]
         )
 
 
 def check_channels(
-    made: Composed, column: Sequence[int], rises: Sequence[tuple[int, float, float, int]]
+    made: PlacedScope, column: Sequence[int], rises: Sequence[tuple[int, float, float, int]]
 ) -> None:
     """Beside each column one place for each trunk, what turns off first the nearest; each column
     stands right beside the lines before it."""
     for here in set(column):
         found = sorted({(y, x) for place, x, y, _ in rises if place == here})
         places = [x for _, x in found]
-        assert places == pytest.approx([places[0] + TRACK * n for n in range(len(places))]
+        assert places == pytest.approx([places[0] + TRACK_PITCH * n for n in range(len(places))]
                                        if places else [])
         left = made.frames[column.index(here)].across
         if places:
-            assert places[0] >= left + WIDE + BESIDE
+            assert places[0] >= left + WIDE + COLUMN_MARGIN
             if here < max(column):
                 after = made.frames[column.index(here + 1)].across
-                assert after - places[-1] == pytest.approx(BESIDE)
+                assert after - places[-1] == pytest.approx(COLUMN_MARGIN)
 
 
 def check_bars(bars: Sequence[tuple[float, float, float, int]]) -> None:
@@ -152,7 +152,7 @@ def check_bars(bars: Sequence[tuple[float, float, float, int]]) -> None:
     for (low, high, level), (begin, end, other) in combinations(whole.values(), 2):
         assert level != other or high < begin or end < low
     levels = sorted({level for *_, level in whole.values()})
-    assert levels == pytest.approx([BEFORE + TRACK * n for n in range(len(levels))])
+    assert levels == pytest.approx([TRACK_MARGIN + TRACK_PITCH * n for n in range(len(levels))])
 
 
 @SOME
@@ -169,18 +169,28 @@ def test_no_more_room_than_lines_need(data: st.DataObject, before: int) -> None:
     for row in range(7):
         gap = made.frames[row + 1].along - made.frames[row].end
         if row != before - 1:
-            assert gap == pytest.approx(ROW - HIGH + TRACK * turned.count(row))
+            assert gap == pytest.approx(ROW - HIGH + TRACK_PITCH * turned.count(row))
     first, other = made.frames[0].along, made.frames[before].along
     assert first == other
     levels = sorted({y for path in made.paths for _, y in path.points if y < first})
-    highest = [y for y in levels if y <= first - BEFORE - HIGH]
+    highest = [y for y in levels if y <= first - TRACK_MARGIN - HIGH]
     assert bool(highest) == bool(away)
     if away:
-        assert highest[0] == BEFORE and first == pytest.approx(highest[-1] + BEFORE + HIGH)
-    assert bare.frames[0].along == pytest.approx(2 * BEFORE + HIGH)
+        assert highest[0] == TRACK_MARGIN and first == pytest.approx(
+            highest[-1] + TRACK_MARGIN + HIGH
+        )
+    assert bare.frames[0].along == pytest.approx(2 * TRACK_MARGIN + HIGH)
     lowest = max(frame.end for frame in made.frames)
-    tracks = [made.frames[before - 1].end + BEFORE + TRACK * (turned.count(before - 1) - 1) + PAD
-              if before - 1 in turned else 0.0]
+    tracks = [
+        (
+            made.frames[before - 1].end
+            + TRACK_MARGIN
+            + TRACK_PITCH * (turned.count(before - 1) - 1)
+            + PAD
+            if before - 1 in turned
+            else 0.0
+        )
+    ]
     assert made.height >= max([lowest, *tracks]) - 1e-6
     corners = [x for path in made.paths for x, _ in path.points]
     right = max([made.frames[-1].across + WIDE, *corners])
@@ -195,11 +205,13 @@ def test_what_comes_in_for_a_later_column(sinks: tuple[int, ...], row: int | Non
     begin, second, third = path.points[:3]
     assert begin == (made.entries[0], 0.0)
     if row is None:
-        assert second == (60.0, 10.0 + BEFORE) and third[1] == second[1] and third[0] > 60
-        assert third[1] + BEFORE + HIGH - 10.0 == made.frames[0].along and len(path.points) < 9
+        assert second == (60.0, 10.0 + TRACK_MARGIN) and third[1] == second[1] and third[0] > 60
+        assert (
+            third[1] + TRACK_MARGIN + HIGH - 10.0 == made.frames[0].along and len(path.points) < 9
+        )
     else:
         level = next(y for x, y in path.points if x > 60)
-        assert level == made.frames[row].end + BEFORE
+        assert level == made.frames[row].end + TRACK_MARGIN
 
 
 @pytest.mark.parametrize("reader, column", [(2, 0), (4, 1), (None, 0)])
@@ -214,8 +226,8 @@ def test_what_leaves_does_so_where_it_is_read_last(reader: int | None, column: i
 
 @pytest.mark.parametrize(
     "row, more, straight",
-    [(3, [], True), (4, [], False), (3, [(2, [5], 30 + CLEAR)], True),
-     (3, [(2, [5], 30 + CLEAR - 1)], False), (3, [(2, [5], 30 - CLEAR + 1)], False)],
+    [(3, [], True), (4, [], False), (3, [(2, [5], 30 + EXIT_GAP)], True),
+     (3, [(2, [5], 30 + EXIT_GAP - 1)], False), (3, [(2, [5], 30 - EXIT_GAP + 1)], False)],
     ids=["first", "second", "beside", "on the right", "on the left"],
 )
 def test_a_way_down_is_straight_where_it_is_free(
@@ -233,19 +245,19 @@ def test_a_way_down_is_straight_where_it_is_free(
 LONG = Frame(-60.0, HIGH, 30.0, 2.5 * ROW)
 """A box beside the first rows of a chain; without it they end apart."""
 
-EARLY, LATE = ROW + BEFORE, LONG.end + BEFORE
+EARLY, LATE = ROW + TRACK_MARGIN, LONG.end + TRACK_MARGIN
 """The first places at which what the first box gives can turn off, beside it and below it."""
 
 
 @pytest.mark.parametrize(
     "box, level",
     [
-        (Frame(70.0, EARLY - 4, 10.0, 8.0), EARLY + 2 * TRACK),
-        (Frame(0.0, 50.0, 60.0 - CLEAR, 90.0), EARLY),
-        (Frame(0.0, 50.0, 61.0 - CLEAR, 70.0), LATE),
-        (Frame(70.0, EARLY + CLEAR, 10.0, 92.0 - EARLY), EARLY),
-        (Frame(70.0, EARLY - CLEAR - 6, 10.0, 6.0), EARLY),
-        (Frame(70.0, EARLY - CLEAR - 6, 10.0, 7.0), EARLY + TRACK),
+        (Frame(70.0, EARLY - 4, 10.0, 8.0), EARLY + 2 * TRACK_PITCH),
+        (Frame(0.0, 50.0, 60.0 - EXIT_GAP, 90.0), EARLY),
+        (Frame(0.0, 50.0, 61.0 - EXIT_GAP, 70.0), LATE),
+        (Frame(70.0, EARLY + EXIT_GAP, 10.0, 92.0 - EARLY), EARLY),
+        (Frame(70.0, EARLY - EXIT_GAP - 6, 10.0, 6.0), EARLY),
+        (Frame(70.0, EARLY - EXIT_GAP - 6, 10.0, 7.0), EARLY + TRACK_PITCH),
     ],
     ids=["there", "left of it", "too near", "below it", "above it", "just above it"],
 )
@@ -259,8 +271,8 @@ def test_a_line_turns_off_beside_a_long_box_where_nothing_is_in_the_way(
 
 
 @pytest.mark.parametrize("to, above, free", [
-    (60.0, 0.0, False), (60.0 - CLEAR, 0.0, True), (61.0 - CLEAR, 0.0, False),
-    (90.0, 1.0 - CLEAR, False), (90.0, -CLEAR, True), (90.0, CLEAR - 1.0, False),
+    (60.0, 0.0, False), (60.0 - EXIT_GAP, 0.0, True), (61.0 - EXIT_GAP, 0.0, False),
+    (90.0, 1.0 - EXIT_GAP, False), (90.0, -EXIT_GAP, True), (90.0, EXIT_GAP - 1.0, False),
 ])  # fmt: skip
 def test_a_line_turns_off_where_no_other_runs_across(to: float, above: float, free: bool) -> None:
     """One that ends left of it is not in the way."""
@@ -269,7 +281,7 @@ def test_a_line_turns_off_where_no_other_runs_across(to: float, above: float, fr
     made = cut(6, [4], [(0, [5], 60.0)], boxes=[LONG], ways=[other])
     moved = made.frames[0].along - HIGH
     turned = max(y for x, y in made.paths[0].points if 0 < x <= 60.0)
-    assert (turned == EARLY + moved) == free and turned <= EARLY + 2 * TRACK + moved
+    assert (turned == EARLY + moved) == free and turned <= EARLY + 2 * TRACK_PITCH + moved
 
 
 def test_lines_that_turn_off_beside_a_long_box_keep_apart() -> None:
@@ -277,7 +289,7 @@ def test_lines_that_turn_off_beside_a_long_box_keep_apart() -> None:
     made = cut(6, [4], [(0, [5], 60.0 + 10 * number) for number in range(3)], boxes=[LONG])
     moved = made.frames[0].along - HIGH
     levels = [max(y for x, y in path.points if x <= 60.0 + 10 * path.trunk) for path in made.paths]
-    assert levels == pytest.approx([EARLY + moved + TRACK * number for number in range(3)])
+    assert levels == pytest.approx([EARLY + moved + TRACK_PITCH * number for number in range(3)])
 
 
 @pytest.mark.parametrize(
@@ -296,7 +308,7 @@ def test_the_first_column_begins_at_the_side(room: HeaderSpace, begin: float) ->
             0, 1, ((110.0, 0.0), (110.0, HIGH / 2), (20.0, HIGH / 2), (20.0, ROW * 2 + HIGH))
         ),
     )
-    scope = Composed(300.0, ROW * 4 + HIGH, (110.0,), (), frames, paths, {})
+    scope = PlacedScope(300.0, ROW * 4 + HIGH, (110.0,), (), frames, paths, {})
     made = cut_before(scope, [ROW * 2 + HIGH], room)
     assert made is not None
     assert made.frames[0].across == made.frames[1].across == begin
@@ -310,7 +322,7 @@ def test_lines_above_columns_that_do_not_meet_are_at_one_height() -> None:
     """One from the first to the second column, the other from there to the third."""
     made = cut(9, [3, 6], [(0, [3], 60.0), (3, [6], 60.0)])
     highest = {min(y for _, y in path.points) for path in made.paths}
-    assert highest == {BEFORE} and made.frames[0].along == 2 * BEFORE + HIGH
+    assert highest == {TRACK_MARGIN} and made.frames[0].along == 2 * TRACK_MARGIN + HIGH
     meeting = cut(9, [3, 6], [(0, [6], 60.0), (3, [6], 60.0)])
     assert len({min(y for _, y in path.points) for path in meeting.paths}) == 2
 
@@ -320,7 +332,7 @@ def test_what_runs_further_right_turns_off_first(places: tuple[float, float]) ->
     """At the end of the row where both are read last; so they do not cross."""
     made = cut(7, [4], [(0, [2, 5], places[0]), (0, [2, 6], places[1])])
     below = made.frames[1].end
-    levels = [min(y for x, y in path.points if y >= below + BEFORE and x > 80)
+    levels = [min(y for x, y in path.points if y >= below + TRACK_MARGIN and x > 80)
               for path in made.paths if path.branch == 1]
     assert (levels[0] < levels[1]) == (places[0] > places[1])
 
@@ -331,4 +343,4 @@ def test_what_comes_in_further_right_runs_above(places: tuple[float, float]) -> 
     made = cut(6, [3], [(OUT, [4], places[0]), (OUT, [5], places[1])])
     levels = [path.points[1][1] for path in made.paths]
     assert (levels[0] < levels[1]) == (places[0] > places[1])
-    assert abs(levels[0] - levels[1]) == TRACK
+    assert abs(levels[0] - levels[1]) == TRACK_PITCH

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.layout.test_nested import SLACK, SOME, check, check_levels, crosses, directions, trees
-from torchrecorder.layout.layered import Drawn, Item, Link, Picture, place, plan
-from torchrecorder.layout.layered.constants import LEVEL
-from torchrecorder.layout.layered.edge_routing import whole
+from torchrecorder.layout.layered import Item, Link, Picture, PlacedBox, place, plan
+from torchrecorder.layout.layered.constants import STRAIGHT_TOLERANCE
+from torchrecorder.layout.layered.edge_routing import edge_routes
 from torchrecorder.layout.layered.place import Sheet, _Placing
 from torchrecorder.layout.layered.positions import PlanePoint
 
@@ -38,13 +38,13 @@ def test_boxes_and_lines_keep_apart_in_columns(
     check(picture, planned)
     boxes = {box.item: box for box in picture.boxes}
     assert set(boxes) == {box.item for box in place(planned).boxes}
-    ways = list(whole(picture, tree[1]))
+    ways = list(edge_routes(picture, tree[1]))
     if direction in ("TB", "BT"):
         check_levels(ways, tree[1])
     for points in ways:
         assert not any(crosses(points, box) for box in boxes.values() if not box.open)
         for (ax, ay), (bx, by) in zip(points, points[1:]):
-            assert min(abs(ax - bx), abs(ay - by)) < LEVEL + SLACK  # moved since
+            assert min(abs(ax - bx), abs(ay - by)) < STRAIGHT_TOLERANCE + SLACK  # moved since
 
 
 @SOME
@@ -101,16 +101,16 @@ def test_any_ratio_can_be_filled(chains: int) -> None:
 
 
 def _ways(items: list[Item], links: list[Link], limit: float) -> tuple[
-    dict[int, Drawn], list[tuple[PlanePoint, ...]]
+    dict[int, PlacedBox], list[tuple[PlanePoint, ...]]
 ]:
     picture = in_columns(plan(items, links), limit)
-    return {box.item: box for box in picture.boxes}, list(whole(picture, links))
+    return {box.item: box for box in picture.boxes}, list(edge_routes(picture, links))
 
 
 def _upright(points: Sequence[PlanePoint]) -> Iterator[tuple[float, float]]:
     """How far each upright piece of a line goes, downwards, and where it is."""
     for (ax, ay), (bx, by) in zip(points, points[1:]):
-        if abs(ax - bx) < LEVEL:
+        if abs(ax - bx) < STRAIGHT_TOLERANCE:
             yield by - ay, ax
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.layout.test_nested import SOME
-from torchrecorder.layout.layered.layering import WIDEST, rows
+from torchrecorder.layout.layered.layering import MAX_LAYER_SIZE, rows
 
 Pairs = tuple[int, list[tuple[int, int]], list[bool]]
 
@@ -44,7 +44,9 @@ def test_each_box_stands_right_below_what_it_reads(flow: Pairs) -> None:
             assert row[number] == min(row[head] for head in after) - 1
 
 
-@pytest.mark.parametrize(("boxes", "lengths"), [(WIDEST, [24]), (WIDEST + 1, [13, 12])])
+@pytest.mark.parametrize(
+    ("boxes", "lengths"), [(MAX_LAYER_SIZE, [24]), (MAX_LAYER_SIZE + 1, [13, 12])]
+)
 def test_a_row_that_is_too_long_goes_on_in_the_next(boxes: int, lengths: list[int]) -> None:
     """In equal parts; their reader stands below all of them."""
     row = rows(boxes + 1, [(number, boxes) for number in range(boxes)], [True] * (boxes + 1))

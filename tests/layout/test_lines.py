@@ -14,11 +14,17 @@ from tests.layout.test_layering import Pairs, flows
 from tests.layout.test_nested import SOME
 from tests.layout.test_steps import box
 from torchrecorder.layout.layered import Item, Link, place, plan
-from torchrecorder.layout.layered.compaction import Tie, settle
-from torchrecorder.layout.layered.constants import CORNER, EDGE, FEW, INSET, PAD
-from torchrecorder.layout.layered.edge_routing import Trunks, corners, rounded, toward, whole
+from torchrecorder.layout.layered.compaction import Segment, compact
+from torchrecorder.layout.layered.constants import (
+    BORDER_MARGIN,
+    CORNER_RADIUS,
+    MAX_BEND_EDGES,
+    PAD,
+    PORT_MARGIN,
+)
+from torchrecorder.layout.layered.edge_routing import Trunks, corners, edge_routes, rounded, toward
 from torchrecorder.layout.layered.layering import rows
-from torchrecorder.layout.layered.ordering import PER_JOB, Grid, _cut, _highest
+from torchrecorder.layout.layered.ordering import MAX_NODES_PER_JOB, Grid, _cut, _highest
 from torchrecorder.layout.layered.positions import Frame, PlanePoint
 from torchrecorder.layout.layered.tracks import NetExtent, _order, height, slots, tracks
 from torchrecorder.layout.layered.u_shape import _hits
@@ -72,7 +78,7 @@ def test_lines_meet_a_side_in_their_order(
 ) -> None:
     """Inside of it, and equally far from each other unless all of them come straight."""
     found = slots(wanted, center, width)
-    room = max(width / 2 - INSET, 1.0) + 1e-6
+    room = max(width / 2 - PORT_MARGIN, 1.0) + 1e-6
     assert all(abs(at - center) <= room for at in found)
     order = sorted(range(len(wanted)), key=lambda number: (wanted[number], number))
     places = [found[number] for number in order]
@@ -90,8 +96,11 @@ def test_lines_that_can_come_straight_do() -> None:
     close = slots([-1.0, 0.0, 1.0], 0.0, 100.0)
     assert close[1] == 0.0 and close[2] - close[0] > 4
     assert slots([90.0], 0.0, 100.0) == [0.0]
-    assert slots([INSET - 20.0, 20.0 - INSET], 0.0, 40.0) == [INSET - 20.0, 20.0 - INSET]
-    assert slots([INSET - 20.5, 20.5 - INSET], 0.0, 40.0)[1] < 20.0 - INSET
+    assert slots([PORT_MARGIN - 20.0, 20.0 - PORT_MARGIN], 0.0, 40.0) == [
+        PORT_MARGIN - 20.0,
+        20.0 - PORT_MARGIN,
+    ]
+    assert slots([PORT_MARGIN - 20.5, 20.5 - PORT_MARGIN], 0.0, 40.0)[1] < 20.0 - PORT_MARGIN
 
 
 steps = st.lists(st.tuples(st.booleans(), st.integers(-9, 9)), max_size=12)
@@ -145,7 +154,7 @@ def test_round_corners_stay_near_their_line(found: list[tuple[bool, int]]) -> No
         start, end = spline[6 * number + 3], spline[6 * number + 6]
         before, after = points[number], points[number + 2]
         shorter = min(math.dist(corner, before), math.dist(corner, after))
-        far = min(CORNER, shorter / 2)
+        far = min(CORNER_RADIUS, shorter / 2)
         for near, other in ((start, before), (end, after)):
             assert math.dist(near, toward(corner, other, far)) < 1e-6
         bend = [math.dist(spline[6 * number + at], corner) for at in (4, 5)]
@@ -187,7 +196,7 @@ def test_a_line_on_another_begins_where_it_leaves_it(points: list[PlanePoint]) -
     trunks = Trunks()
     trunks.fresh("x", [(0, 0), (0, 40)])
     fresh = trunks.fresh("x", points)
-    assert fresh == (toward(points[1], points[0], CORNER), *points[1:])
+    assert fresh == (toward(points[1], points[0], CORNER_RADIUS), *points[1:])
 
 
 def test_what_also_reads_an_input_stays_up() -> None:
@@ -216,7 +225,7 @@ def test_a_line_that_goes_on_begins_where_the_other_ends(far: int, back: bool) -
 
     trunks = Trunks()
     trunks.fresh("x", way(0, 40))
-    assert list(trunks.fresh("x", way(20, 90))) == way(40 - CORNER, 90)
+    assert list(trunks.fresh("x", way(20, 90))) == way(40 - CORNER_RADIUS, 90)
 
 
 def test_a_line_that_shares_several_pieces_begins_on_the_last_of_them() -> None:
@@ -224,7 +233,7 @@ def test_a_line_that_shares_several_pieces_begins_on_the_last_of_them() -> None:
     trunks = Trunks()
     trunks.fresh("x", [(0, 0), (0, 40), (30, 40), (30, 80)])
     fresh = trunks.fresh("x", [(0, 0), (0, 40), (60, 40), (60, 80)])
-    assert fresh == ((30 - CORNER, 40), (60, 40), (60, 80))
+    assert fresh == ((30 - CORNER_RADIUS, 40), (60, 40), (60, 80))
 
 
 CORNERS = st.tuples(st.integers(-9, 9), st.integers(-9, 9))
@@ -247,9 +256,9 @@ def test_a_way_through_a_box(
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_a_box_does_not_move_for_nothing(order: tuple[int, int]) -> None:
     """In line with one of two readers, it stays there, whichever comes first."""
-    both = [Tie(0, 0.0, 1, 0.0, 4), Tie(0, 0.0, 2, 0.0, 4)]
+    both = [Segment(0, 0.0, 1, 0.0, 4), Segment(0, 0.0, 2, 0.0, 4)]
     for start in (0.0, 60.0):
-        at = settle([box(0), box(1), box(1)], [start, 0.0, 60.0], [both[one] for one in order])
+        at = compact([box(0), box(1), box(1)], [start, 0.0, 60.0], [both[one] for one in order])
         assert at[0] == start
 
 
@@ -268,12 +277,12 @@ def test_a_line_beside_the_boxes_has_room_in_its_module() -> None:
     links = [Link(1, 2, "x"), Link(2, 3, "x"), Link(1, 3, "y")]
     picture = place(plan(items, links))
     outer = picture.boxes[0]
-    for piece in picture.pieces:
+    for piece in picture.sections:
         for x, _ in piece.points:
             assert outer.x + PAD / 2 <= x <= outer.x + outer.width - PAD / 2
 
 
-@pytest.mark.parametrize(("leaves", "room"), [(True, EDGE), (False, PAD)])
+@pytest.mark.parametrize(("leaves", "room"), [(True, BORDER_MARGIN), (False, PAD)])
 def test_a_gap_at_the_edge_is_high_where_lines_pass_it(leaves: bool, room: float) -> None:
     """Below a box whose result leaves its module there is more room than below another one."""
     items = [Item("x", -1, 40, 20), Item("module", -1, 60, 30, (20.0, 12.0))]
@@ -289,7 +298,7 @@ def test_lines_of_one_tensor_run_back_together() -> None:
     items = [Item(str(number), -1, 40.0, 20.0) for number in range(3)]
     links = [Link(0, 2, "x"), Link(1, 2, "x"), Link(2, 0, "back"), Link(2, 1, "back")]
     picture = place(plan(items, links))
-    ways = dict(zip(links, whole(picture, links)))
+    ways = dict(zip(links, edge_routes(picture, links)))
     rightmost = {max(x for x, _ in ways[link]) for link in links[2:]}
     assert len(rightmost) == 1
     assert rightmost.pop() > max(drawn.x + drawn.width for drawn in picture.boxes)
@@ -298,10 +307,10 @@ def test_lines_of_one_tensor_run_back_together() -> None:
 @pytest.mark.parametrize("step", [1, 2, 5])
 def test_of_many_lines_the_median_counts_in_any_order(step: int) -> None:
     """The box stands over the reader in the middle, whichever line comes first."""
-    count = FEW + 1 + FEW % 2
-    ties = [Tie(0, 0.0, 1 + number * step % count, 0.0, 2) for number in range(count)]
+    count = MAX_BEND_EDGES + 1 + MAX_BEND_EDGES % 2
+    segments = [Segment(0, 0.0, 1 + number * step % count, 0.0, 2) for number in range(count)]
     start = [0.0, *(100.0 * number for number in range(count))]
-    at = settle([box(0), *(box(1) for _ in range(count))], start, ties)
+    at = compact([box(0), *(box(1) for _ in range(count))], start, segments)
     assert at[0] == pytest.approx(at[1 + count // 2])
 
 
@@ -334,7 +343,7 @@ def test_pieces_that_meet_but_for_rounding_are_one(off: float, order: int) -> No
 
 
 @SOME
-@given(st.lists(st.integers(1, PER_JOB + 40), min_size=1, max_size=8))
+@given(st.lists(st.integers(1, MAX_NODES_PER_JOB + 40), min_size=1, max_size=8))
 def test_large_scopes_are_cut_between_rows(lengths: list[int]) -> None:
     """Each piece has as many rows as there is room for, in their order."""
     rows = [row for row, length in enumerate(lengths) for _ in range(length)]
@@ -343,6 +352,6 @@ def test_large_scopes_are_cut_between_rows(lengths: list[int]) -> None:
     found = [sorted({rows[node] for node in piece}) for piece in pieces]
     for piece, members in zip(pieces, found):
         assert len(piece) == sum(lengths[row] for row in members)
-        assert len(piece) <= PER_JOB or len(members) == 1
+        assert len(piece) <= MAX_NODES_PER_JOB or len(members) == 1
     for piece, after in zip(pieces, found[1:]):
-        assert len(piece) + lengths[after[0]] > PER_JOB
+        assert len(piece) + lengths[after[0]] > MAX_NODES_PER_JOB

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torchrecorder.layout.layered import Drawn, Item, Link, Picture, Plan, place, plan
+from torchrecorder.layout.layered import Item, Link, Picture, PlacedBox, Plan, place, plan
 from torchrecorder.layout.layered.positions import PlanePoint
-from torchrecorder.layout.layered.constants import APART, GAP, PAD
-from torchrecorder.layout.layered.place import Piece
-from torchrecorder.layout.layered.edge_routing import Trunks, whole
+from torchrecorder.layout.layered.constants import LAYER_GAP, PAD, SEPARATION
+from torchrecorder.layout.layered.place import EdgeSection
+from torchrecorder.layout.layered.edge_routing import Trunks, edge_routes
 
 SOME = settings(max_examples=60, deadline=None)
 SLACK = 0.05
@@ -56,7 +56,7 @@ def some_open(data: st.DataObject, items: Sequence[Item]) -> list[int]:
     return [number for number in can if data.draw(st.booleans())]
 
 
-def overlap(one: Drawn, other: Drawn) -> bool:
+def overlap(one: PlacedBox, other: PlacedBox) -> bool:
     """Whether two boxes have a place in common."""
     return (
         one.x + one.width > other.x + SLACK
@@ -66,7 +66,7 @@ def overlap(one: Drawn, other: Drawn) -> bool:
     )
 
 
-def is_on_edge(point: PlanePoint, box: Drawn) -> bool:
+def is_on_edge(point: PlanePoint, box: PlacedBox) -> bool:
     """Whether a point is on the outline of a box."""
     x, y = point
     upright = min(abs(x - box.x), abs(x - box.x - box.width)) < SLACK
@@ -78,7 +78,7 @@ def is_on_edge(point: PlanePoint, box: Drawn) -> bool:
     )
 
 
-def crosses(points: Sequence[PlanePoint], box: Drawn) -> bool:
+def crosses(points: Sequence[PlanePoint], box: PlacedBox) -> bool:
     """Whether a line of upright and level pieces runs through the inside of a box."""
     for (ax, ay), (bx, by) in zip(points, points[1:]):
         if (
@@ -108,10 +108,10 @@ def check_levels(ways: Sequence[Sequence[PlanePoint]], links: Sequence[Link]) ->
 def check(picture: Picture, planned: Plan) -> None:
     """Boxes are apart and inside each other; lines end on boxes and run through none."""
     boxes = {box.item: box for box in picture.boxes}
-    siblings: dict[int, list[Drawn]] = {}
+    siblings: dict[int, list[PlacedBox]] = {}
     for box in picture.boxes:
         siblings.setdefault(planned.items[box.item].parent, []).append(box)
-    paper = Drawn(-1, 0.0, 0.0, picture.width, picture.height, True)
+    paper = PlacedBox(-1, 0.0, 0.0, picture.width, picture.height, True)
     for parent, inside in siblings.items():
         around = boxes.get(parent, paper)
         assert [box.item for box in inside] == sorted(box.item for box in inside)
@@ -120,7 +120,7 @@ def check(picture: Picture, planned: Plan) -> None:
             assert box.x + box.width <= around.x + around.width + SLACK
             assert box.y + box.height <= around.y + around.height + SLACK
             assert not any(overlap(box, other) for other in inside[number + 1 :])
-    for way in picture.pieces:
+    for way in picture.sections:
         if way.tail >= 0:
             assert is_on_edge(way.points[0], boxes[way.tail])
         if way.head >= 0:
@@ -178,7 +178,7 @@ def test_whole_lines_go_from_box_to_box(
     planned = plan(items, links)
     picture = place(planned)
     boxes = {box.item: box for box in picture.boxes}
-    ways = list(whole(picture, links))
+    ways = list(edge_routes(picture, links))
     assert len(ways) == len(links)
     for link, points in zip(links, ways):
         assert is_on_edge(points[0], boxes[link.tail])
@@ -196,7 +196,7 @@ def test_lines_drawn_once_cover_all(tree: tuple[list[Item], list[Link]]) -> None
     picture = place(plan(items, links))
     trunks = Trunks()
     drawn: dict[tuple[int, str], list[tuple[PlanePoint, ...]]] = {}
-    for link, points in zip(links, whole(picture, links)):
+    for link, points in zip(links, edge_routes(picture, links)):
         key = (link.tail, link.value)
         drawn.setdefault(key, []).append(trunks.fresh(key, points))
         assert drawn[key][-1][-1] == points[-1]
@@ -208,8 +208,8 @@ def _check_order(picture: Picture, planned: Plan) -> None:
     """Lines to a closed box do not cross each other below the last box above it."""
     parents = [item.parent for item in planned.items]
     boxes = {box.item: box for box in picture.boxes}
-    entering: dict[int, list[Piece]] = {}
-    for piece in picture.pieces:
+    entering: dict[int, list[EdgeSection]] = {}
+    for piece in picture.sections:
         if piece.head >= 0 and not boxes[piece.head].open and not piece.exits:
             entering.setdefault(piece.head, []).append(piece)
     for head, pieces in entering.items():
@@ -253,7 +253,7 @@ def test_equal_scopes_share_a_template() -> None:
 def test_a_tensor_used_twice_enters_twice() -> None:
     """``x * x`` has two lines that meet the box in different places."""
     items = [Item("x", -1, 40, 20), Item("mul", -1, 40, 20)]
-    one, other = place(plan(items, [Link(0, 1, "x"), Link(0, 1, "x")])).pieces
+    one, other = place(plan(items, [Link(0, 1, "x"), Link(0, 1, "x")])).sections
     assert one.points[-1] != other.points[-1]
 
 
@@ -261,7 +261,7 @@ def test_a_tensor_used_twice_inside_a_module_enters_it_once() -> None:
     """There its two lines part."""
     items = [Item("x", -1, 40, 20), Item("square", -1, 60, 30, (50.0, 12.0))]
     items.append(Item("mul", 1, 40, 20))
-    pieces = place(plan(items, [Link(0, 2, "x"), Link(0, 2, "x")])).pieces
+    pieces = place(plan(items, [Link(0, 2, "x"), Link(0, 2, "x")])).sections
     assert [(piece.scope, piece.head) for piece in pieces] == [(-1, 1), (1, 2), (1, 2)]
     assert len({piece.points[-1] for piece in pieces[1:]}) == 2
 
@@ -272,7 +272,7 @@ def test_a_line_from_a_box_to_itself_runs_around_it() -> None:
     planned = plan(items, [Link(0, 1, "x"), Link(1, 1, "y")])
     picture = place(planned)
     check(picture, planned)
-    box, way = picture.boxes[1], picture.pieces[1].points
+    box, way = picture.boxes[1], picture.sections[1].points
     assert way[0][1] == box.y + box.height and way[-1][1] == box.y
     assert max(x for x, _ in way) > box.x + box.width
 
@@ -285,7 +285,7 @@ def test_a_long_line_takes_a_lane() -> None:
     picture = place(planned)
     check(picture, planned)
     right = max(box.x + box.width for box in picture.boxes)
-    assert any(max(x for x, _ in way.points) > right for way in picture.pieces)
+    assert any(max(x for x, _ in way.points) > right for way in picture.sections)
 
 
 def test_a_dense_net_of_many_boxes_stays_small() -> None:
@@ -323,7 +323,7 @@ def test_a_chain_beside_an_open_box_need_not_wait_for_its_end() -> None:
     boxes = {box.item: box for box in opened.boxes}
     assert boxes[1].y + boxes[1].height > boxes[13].y
     apart = [boxes[each + 1].y - boxes[each].y - 20 for each in range(10, 13)]
-    assert apart == pytest.approx([GAP] * 3)
+    assert apart == pytest.approx([LAYER_GAP] * 3)
 
 
 def test_what_is_around_an_open_box_comes_back_to_its_lines() -> None:
@@ -333,7 +333,7 @@ def test_what_is_around_an_open_box_comes_back_to_its_lines() -> None:
     items += [Item("left", -1, 40, 20), Item("right", -1, 40, 20)]
     links = [Link(0, 2, "x"), Link(0, 3, "x"), Link(0, 4, "x"), Link(3, 5, "y"), Link(3, 6, "y")]
     boxes = {box.item: box for box in place(plan(items, links)).boxes}
-    assert abs(boxes[5].x - boxes[6].x) == pytest.approx(40 + APART[True, True])
+    assert abs(boxes[5].x - boxes[6].x) == pytest.approx(40 + SEPARATION[True, True])
 
 
 @pytest.mark.parametrize("ends", ["inputs", "outputs"])
@@ -349,7 +349,7 @@ def test_inputs_and_outputs_stand_as_their_module_has_them(ends: str) -> None:
         pair = (outside, inside) if ends == "inputs" else (inside, outside)
         links.append(Link(*pair, f"v{each}"))
     picture = place(plan(items, links))
-    ways = [piece.points for piece in picture.pieces if piece.scope == -1]
+    ways = [piece.points for piece in picture.sections if piece.scope == -1]
     inner = [points[-1 if ends == "inputs" else 0][0] for points in ways]
     outer = [points[0 if ends == "inputs" else -1][0] for points in ways]
     assert sorted(range(5), key=inner.__getitem__) == sorted(range(5), key=outer.__getitem__)

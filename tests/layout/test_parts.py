@@ -7,16 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torchrecorder.layout.layered import Item, place, plan
-from torchrecorder.layout.layered.compaction import Body, Tie, _Settling, settle
+from torchrecorder.layout.layered.compaction import Body, Segment, _Compaction, compact
 from torchrecorder.layout.layered.compound import compose
-from torchrecorder.layout.layered.constants import APART, LEAST, PAD, THROUGH
+from torchrecorder.layout.layered.constants import MIN_MOVE, PAD, SEPARATION, THROUGH_WEIGHT
 from torchrecorder.layout.layered.edge_routing import corners
 from torchrecorder.layout.layered.layering import rows
 from torchrecorder.layout.layered import constants
 from torchrecorder.layout.layered.ordering import Grid, _dot_lines, _without_graphviz
 from torchrecorder.layout.layered.ports import End
 from torchrecorder.layout.layered.positions import HeaderSpace
-from torchrecorder.layout.layered.template import Branch, Spot, Template, Trunk
+from torchrecorder.layout.layered.template import Branch, ClosedChild, Template, Trunk
 from torchrecorder.layout.layered.tracks import NetExtent, slots, tracks
 
 
@@ -35,22 +35,24 @@ def test_settling_keeps_order_and_distance(
     bodies = [Body(row, row + more, half, half, box) for row, more, half, box in drawn]
     at = data.draw(st.lists(st.floats(0, 500), min_size=len(bodies), max_size=len(bodies)))
     number, far = st.integers(0, len(bodies) - 1), st.floats(-20, 20)
-    tie = st.builds(Tie, number, far, number, far, st.sampled_from([1, 2, 4]))
-    ties = [each for each in data.draw(st.lists(tie, max_size=20)) if each.one != each.other]
-    found = settle(bodies, at, ties)
+    segment = st.builds(Segment, number, far, number, far, st.sampled_from([1, 2, 4]))
+    segments = [
+        each for each in data.draw(st.lists(segment, max_size=20)) if each.one != each.other
+    ]
+    found = compact(bodies, at, segments)
     for one, other in ((a, b) for a in range(len(bodies)) for b in range(len(bodies))):
         here, there = bodies[one], bodies[other]
         if (at[one], one) < (at[other], other):
             if here.first <= there.last and there.first <= here.last:
-                apart = here.right + APART[here.box, there.box] + there.left
+                apart = here.right + SEPARATION[here.box, there.box] + there.left
                 assert found[other] - found[one] >= apart - 1e-6
 
 
 def test_settling_brings_ends_in_line() -> None:
     """A box and all that hangs on it move below what feeds them."""
     bodies = [Body(row, row, 20, 20, True) for row in range(4)]
-    ties = [Tie(one, 0.0, one + 1, 0.0, 4) for one in range(3)]
-    assert len(set(settle(bodies, [300.0, 0.0, 20.0, 10.0], ties))) == 1
+    segments = [Segment(one, 0.0, one + 1, 0.0, 4) for one in range(3)]
+    assert len(set(compact(bodies, [300.0, 0.0, 20.0, 10.0], segments))) == 1
 
 
 def test_rows_follow_what_they_read() -> None:
@@ -115,9 +117,9 @@ def test_lines_that_are_apart_share_a_track() -> None:
 @pytest.mark.parametrize("high", [20.0, 400.0])
 def test_lines_meet_a_box_within_its_width(high: float) -> None:
     """However high it is, and wherever they come from."""
-    above = tuple(Spot(100.0 * number, 0, 40.0, 20.0, 0) for number in range(6))
+    above = tuple(ClosedChild(100.0 * number, 0, 40.0, 20.0, 0) for number in range(6))
     joins = tuple(Trunk(End(one, 0), (), (Branch(End(6, one), ()),)) for one in range(6))
-    boxes = (*above, Spot(250.0, 1, 60.0, high, 1))
+    boxes = (*above, ClosedChild(250.0, 1, 60.0, high, 1))
     made = compose(Template(boxes, 2, (), (), joins, 0), {}, HeaderSpace())
     frame, ends = made.frames[6], [path.points[-1][0] for path in made.paths]
     assert sorted(ends) == ends and len(set(ends)) == 6
@@ -125,13 +127,13 @@ def test_lines_meet_a_box_within_its_width(high: float) -> None:
 
 
 def test_what_is_in_line_is_moved_together() -> None:
-    """In line are the ends of the tie, wherever on their bodies."""
+    """In line are the ends of the segment, wherever on their bodies."""
     bodies = [Body(row, row, 10.0, 10.0, True) for row in range(2)]
     for second, together in ((8.0, [[0, 1]]), (2.0, []), (0.0, [])):
-        settling = _Settling(bodies, [0.0, second], [Tie(0, 3.0, 1, -5.0, 4)])
-        assert settling.joined(LEAST) == together
-    through = _Settling(bodies, [0.0, 8.0], [Tie(0, 3.0, 1, -5.0, THROUGH)])
-    assert through.joined(LEAST) == [], "no line joins them"
+        compaction = _Compaction(bodies, [0.0, second], [Segment(0, 3.0, 1, -5.0, 4)])
+        assert compaction.joined(MIN_MOVE) == together
+    through = _Compaction(bodies, [0.0, 8.0], [Segment(0, 3.0, 1, -5.0, THROUGH_WEIGHT)])
+    assert through.joined(MIN_MOVE) == [], "no line joins them"
 
 
 def test_a_box_that_reads_its_own_result_stands_above_its_readers() -> None:
@@ -171,7 +173,7 @@ def test_a_piece_of_a_grid_is_without_the_others() -> None:
 def test_a_page_has_the_numbers_of_the_layout() -> None:
     """By their names; boxes are further from each other than lines."""
     found = constants.to_json()
-    apart = [found[f"{what}_APART"] for what in ("BOXES", "MIXED", "LINES")]
+    apart = [found[f"{what}_SEPARATION"] for what in ("BOX", "MIXED", "LINE")]
     pairs = (True, True), (True, False), (False, False)
-    assert apart == [constants.APART[pair] for pair in pairs] and len(set(apart)) == 3
-    assert found["TRACK"] == constants.TRACK and "APART" not in found
+    assert apart == [constants.SEPARATION[pair] for pair in pairs] and len(set(apart)) == 3
+    assert found["PAD"] == constants.PAD and "SEPARATION" not in found

@@ -9,10 +9,17 @@ import pytest
 from tests.layout.test_u_shape import Net, _chain, drawn
 from torchrecorder.layout.layered import Item, Link, plan
 from torchrecorder.layout.layered.compound import compose
-from torchrecorder.layout.layered.ports import OUTSIDE, End, levels
+from torchrecorder.layout.layered.ports import OUTSIDE, End, scope_nets
 from torchrecorder.layout.layered.positions import HeaderSpace
-from torchrecorder.layout.layered.scope_layout import BESIDE, PASS, PASSED, STEP, TURN, Draft
-from torchrecorder.layout.layered.template import Branch, Spot, Template, Trunk
+from torchrecorder.layout.layered.scope_layout import (
+    BOX_WEIGHT,
+    DUMMY_WEIGHT,
+    END_WEIGHT,
+    LAYERS_PER_BOX,
+    MAX_PASSED,
+    ScopeLayout,
+)
+from torchrecorder.layout.layered.template import Branch, ClosedChild, Template, Trunk
 
 
 def lanes(boxes: int, skips: Sequence[tuple[int, int]]) -> set[int]:
@@ -32,7 +39,7 @@ def lanes(boxes: int, skips: Sequence[tuple[int, int]]) -> set[int]:
     return found
 
 
-@pytest.mark.parametrize("passed, takes", [(PASSED, False), (PASSED + 1, True)])
+@pytest.mark.parametrize("passed, takes", [(MAX_PASSED, False), (MAX_PASSED + 1, True)])
 def test_a_line_past_many_boxes_takes_a_lane(passed: int, takes: bool) -> None:
     """However few other lines there are."""
     assert lanes(40, [(0, 2), (3, 5), (3, passed + 4)]) == ({passed} if takes else set())
@@ -41,9 +48,9 @@ def test_a_line_past_many_boxes_takes_a_lane(passed: int, takes: bool) -> None:
 @pytest.mark.parametrize("boxes", [6, 20, 30])
 @pytest.mark.parametrize("each", [2, 3])
 def test_so_many_short_lines_that_all_pass_boxes_beside_them(boxes: int, each: int) -> None:
-    """As long as there is room: `BESIDE` for each box, 60 in a small scope; lines that pass one box
-    or two never take a lane."""
-    room = max(60, BESIDE * boxes)
+    """As long as there is room: `LAYERS_PER_BOX` for each box, 60 in a small scope. Lines that pass
+    one box or two never take a lane."""
+    room = max(60, LAYERS_PER_BOX * boxes)
     within = [(number % (boxes - each - 1), number % (boxes - each - 1) + each + 1)
               for number in range(room // each)]
     assert lanes(boxes, within) == set()
@@ -68,7 +75,7 @@ def test_where_a_tensor_enters_is_above_where_one_leaves(fan: int | None) -> Non
     first that is read twice."""
     places = (20.0, 120.0, 300.0, 400.0)
     rows = (0, 0, 1, 1)
-    spots = tuple(Spot(at, row, 40.0, 20.0, row) for at, row in zip(places, rows))
+    children = tuple(ClosedChild(at, row, 40.0, 20.0, row) for at, row in zip(places, rows))
     joins = [[End(OUTSIDE, 0), End(0, 0)], [End(OUTSIDE, 1), End(1, 0)],
              [End(2, 0), End(OUTSIDE, 0)], [End(3, 0), End(OUTSIDE, 1)]]
     if fan is not None:
@@ -76,7 +83,7 @@ def test_where_a_tensor_enters_is_above_where_one_leaves(fan: int | None) -> Non
     trunks = tuple(
         Trunk(source, (), tuple(Branch(sink, ()) for sink in sinks)) for source, *sinks in joins
     )
-    scope = Template(spots, 2, places[:2], places[2:], trunks, 0)
+    scope = Template(children, 2, places[:2], places[2:], trunks, 0)
     made = compose(scope, {}, HeaderSpace())
     assert made.exits[0] == made.entries[fan or 0]
     only_in = compose(scope._replace(trunks=trunks[:2], exits=()), {}, HeaderSpace())
@@ -117,8 +124,8 @@ def test_a_u_turns_back_where_few_lines_cross(inside: tuple[int, int], turns: in
 def weights(links: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
     """For each piece of the lines between six boxes the weight of its alignment."""
     items = [Item(str(number), -1, 40, 20) for number in range(6)]
-    found = levels(items, [Link(one, other, str(one)) for one, other in links])
-    return {(one, other): weight for one, other, weight in Draft(
+    found = scope_nets(items, [Link(one, other, str(one)) for one, other in links])
+    return {(one, other): weight for one, other, weight in ScopeLayout(
         found[-1], items, False
     ).grid.edges}
 
@@ -126,14 +133,23 @@ def weights(links: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
 def test_what_is_to_be_in_line() -> None:
     """A box and what alone reads it in the next row most; then the middle of a long line."""
     chain = [(number, number + 1) for number in range(5)]
-    assert set(weights(chain).values()) == {STEP}
+    assert set(weights(chain).values()) == {BOX_WEIGHT}
     fork = weights([(0, 1), (0, 2), (1, 3), (2, 3)])
-    assert fork == {(0, 1): PASS, (0, 2): PASS, (1, 3): STEP, (2, 3): STEP}
+    assert fork == {
+        (0, 1): DUMMY_WEIGHT,
+        (0, 2): DUMMY_WEIGHT,
+        (1, 3): BOX_WEIGHT,
+        (2, 3): BOX_WEIGHT,
+    }
     passed = weights([*chain, (0, 4)])
-    assert passed.pop((0, 1)) == STEP
-    assert sorted(passed.values()) == sorted([STEP] * 4 + [PASS] * 2 + [TURN] * 2)
+    assert passed.pop((0, 1)) == BOX_WEIGHT
+    assert sorted(passed.values()) == sorted(
+        [BOX_WEIGHT] * 4 + [DUMMY_WEIGHT] * 2 + [END_WEIGHT] * 2
+    )
     shared = weights([*chain, (0, 3), (0, 5)])
-    assert sorted(shared.values()) == sorted([STEP] * 5 + [PASS] * 3 + [TURN] * 3)
+    assert sorted(shared.values()) == sorted(
+        [BOX_WEIGHT] * 5 + [DUMMY_WEIGHT] * 3 + [END_WEIGHT] * 3
+    )
 
 
 @pytest.mark.parametrize("passed", [1, 2, 5])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from tests.layout.test_column_parts import OUT, cut
-from torchrecorder.layout.layered.positions import Composed, PlanePoint
+from torchrecorder.layout.layered.positions import PlacedScope, PlanePoint
 from torchrecorder.layout.layered.shortcuts import with_shortcuts
 
 
@@ -16,7 +16,7 @@ def climbs(points: Sequence[PlanePoint]) -> bool:
     return any(after < before for (_, before), (_, after) in zip(points, points[1:]))
 
 
-def columns(sinks: Sequence[int], at: float = 10.0, source: int = 0) -> Composed:
+def columns(sinks: Sequence[int], at: float = 10.0, source: int = 0) -> PlacedScope:
     """Two columns of four boxes, with a line from a box of the first to some of the second, which
     runs there at a place beside the boxes or behind them."""
     return with_shortcuts(cut(8, [4], [(source, sinks, at)]))

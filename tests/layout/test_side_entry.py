@@ -10,13 +10,13 @@ from torch import Tensor, nn
 
 import torchrecorder
 from torchrecorder.export.nested import Placed
-from torchrecorder.layout.layered import Drawn
-from torchrecorder.layout.layered.side_entry import CELL, CLEAR, side_entries
+from torchrecorder.layout.layered import PlacedBox
+from torchrecorder.layout.layered.side_entry import CELL_SIZE, CLEARANCE, side_entries
 from torchrecorder.style.draw import draw
 from torchrecorder.style.style import Style
 from torchrecorder.views.pipeline import ViewOptions, make_view
 
-CIRCLE = Drawn(0, 40.0, 100.0, 20.0, 20.0, False)
+CIRCLE = PlacedBox(0, 40.0, 100.0, 20.0, 20.0, False)
 MAIN = ((50.0, 60.0), (50.0, 85.0), (46.0, 85.0), (46.0, 100.0))
 ASIDE = ((50.0, 0.0), (50.0, 10.0), (90.0, 10.0), (90.0, 90.0), (54.0, 90.0), (54.0, 100.0))
 
@@ -24,7 +24,7 @@ ASIDE = ((50.0, 0.0), (50.0, 10.0), (90.0, 10.0), (90.0, 90.0), (54.0, 90.0), (5
 Ways = list[tuple[tuple[float, float], ...]]
 
 
-def entered(*more: Drawn, by: tuple[float, float] = (0.0, 0.0)) -> Ways:
+def entered(*more: PlacedBox, by: tuple[float, float] = (0.0, 0.0)) -> Ways:
     """The ways of two lines into a circle, beside other boxes, found elsewhere on the paper."""
     circle, *boxes = (box._replace(x=box.x + by[0], y=box.y + by[1]) for box in (CIRCLE, *more))
     ways = side_entries(
@@ -48,15 +48,15 @@ def test_the_other_line_is_straight_then() -> None:
 @pytest.mark.parametrize(
     "box",
     [
-        Drawn(1, 65.0, 95.0, 10.0, 30.0, False),  # beside the circle
-        Drawn(1, 85.0, 105.0, 10.0, 30.0, False),  # where the line would come down
-        Drawn(1, 62.0, 95.0, 60.0, 60.0, True),  # an open frame
+        PlacedBox(1, 65.0, 95.0, 10.0, 30.0, False),  # beside the circle
+        PlacedBox(1, 85.0, 105.0, 10.0, 30.0, False),  # where the line would come down
+        PlacedBox(1, 62.0, 95.0, 60.0, 60.0, True),  # an open frame
     ],
 )
-def test_nothing_is_crossed(box: Drawn) -> None:
+def test_nothing_is_crossed(box: PlacedBox) -> None:
     """All stays as it is where something is in the way; a frame around the circle is not."""
     assert entered(box) == [MAIN, ASIDE]
-    assert entered(Drawn(2, 0.0, 0.0, 200.0, 200.0, True)) == entered()
+    assert entered(PlacedBox(2, 0.0, 0.0, 200.0, 200.0, True)) == entered()
 
 
 @pytest.mark.parametrize("side", [1, -1])
@@ -73,10 +73,13 @@ def test_nothing_is_crossed(box: Drawn) -> None:
 )
 def test_lines_keep_their_distance(left: float, top: float, free: bool, side: int) -> None:
     """From every box: as much as is asked for is enough; on both sides of the circle."""
-    assert CLEAR == 3.0
-    box = Drawn(1, left, top, 10.0, 10.0, False)
+    assert CLEARANCE == 3.0
+    box = PlacedBox(1, left, top, 10.0, 10.0, False)
     if side > 0:
-        for by in ((512.0, 256.0), *((0.0, float(down)) for down in range(0, 2 * int(CELL), 4))):
+        for by in (
+            (512.0, 256.0),
+            *((0.0, float(down)) for down in range(0, 2 * int(CELL_SIZE), 4)),
+        ):
             ends = [way[-1] for way in entered(box, by=by)]
             assert ends == ([(50.0, 100.0), (60.0, 110.0)] if free else [MAIN[-1], ASIDE[-1]])
     else:
@@ -178,7 +181,7 @@ def test_a_line_that_comes_down_over_a_large_circle_does_not_enter_at_its_side(
     right: float, enters: bool
 ) -> None:
     """However far from the side it is."""
-    circle = Drawn(0, 0.0, 100.0, 100.0, 100.0, False)
+    circle = PlacedBox(0, 0.0, 100.0, 100.0, 100.0, False)
     at = 50 + right
     way = ((at, 0.0), (at, 90.0), (54.0, 90.0), (54.0, 100.0))
     _, found = side_entries([MAIN, way], ["a", "b"], {0: circle, 1: circle}, [circle], True)
@@ -188,7 +191,7 @@ def test_a_line_that_comes_down_over_a_large_circle_does_not_enter_at_its_side(
 @pytest.mark.parametrize("changed", [True, False])
 def test_a_line_that_was_changed_is_in_the_way_of_others(changed: bool) -> None:
     """Where it runs now."""
-    small = Drawn(1, 62.0, 95.0, 6.0, 6.0, False)
+    small = PlacedBox(1, 62.0, 95.0, 6.0, 6.0, False)
     straight = ((65.0, 60.0), (65.0, 95.0))
     other = ((120.0, 0.0), (120.0, 80.0), (66.0, 80.0), (66.0, 95.0))
     ways = [MAIN, ASIDE, straight, other] if changed else [MAIN, MAIN[:1], straight, other]
@@ -201,7 +204,7 @@ def test_a_line_that_was_changed_is_in_the_way_of_others(changed: bool) -> None:
 def test_a_box_beside_a_circle_is_in_the_way(high: float) -> None:
     """On both sides of it, however high it is; only what contains the circle is not."""
     for left in (68.0, 22.0):
-        box = Drawn(1, left, 110.0 - high / 2, 10.0, high, False)
+        box = PlacedBox(1, left, 110.0 - high / 2, 10.0, high, False)
         aside = ASIDE if left > 60 else tuple((100 - x, y) for x, y in ASIDE)
         ends = {0: CIRCLE, 1: CIRCLE}
         assert side_entries([MAIN, aside], ["a", "b"], ends, [CIRCLE, box], True)[1] == aside

@@ -140,7 +140,7 @@ def test_equal_steps_look_equal() -> None:
     sides = set()
     picture = place(plan(items, links))
     boxes = {box.item: box for box in picture.boxes}
-    for piece in picture.pieces:
+    for piece in picture.sections:
         if items[piece.head].id.startswith("sum") and not items[piece.tail].id.startswith("g"):
             middle = boxes[piece.head].x + boxes[piece.head].width / 2
             sides.add(piece.points[-1][0] > middle)

@@ -15,14 +15,14 @@ from torchrecorder.errors import LayoutFailed
 from torchrecorder.layout import engine
 from torchrecorder.layout.engine import Job
 from torchrecorder.layout.layered import Item, Link, place, plan
-from torchrecorder.layout.layered.compaction import Tie, settle
-from torchrecorder.layout.layered.constants import APART, BEFORE, PAD, TRACK
+from torchrecorder.layout.layered.compaction import Segment, compact
+from torchrecorder.layout.layered.constants import PAD, SEPARATION, TRACK_MARGIN, TRACK_PITCH
 from torchrecorder.layout.layered.edge_routing import Trunks
-from torchrecorder.layout.layered.multi_column import CLEAR, cut_before
-from torchrecorder.layout.layered.ordering import PASSING
-from torchrecorder.layout.layered.ports import OUTSIDE, End, levels
-from torchrecorder.layout.layered.positions import BranchPath, Composed, Frame, HeaderSpace
-from torchrecorder.layout.layered.scope_layout import PASSED, Draft
+from torchrecorder.layout.layered.multi_column import EXIT_GAP, cut_before
+from torchrecorder.layout.layered.ordering import DUMMY_WIDTH
+from torchrecorder.layout.layered.ports import OUTSIDE, End, scope_nets
+from torchrecorder.layout.layered.positions import BranchPath, Frame, HeaderSpace, PlacedScope
+from torchrecorder.layout.layered.scope_layout import MAX_PASSED, ScopeLayout
 from torchrecorder.layout.layered.side_by_side import CutEdge, UShape, _u_shape
 from torchrecorder.layout.layered.side_entry import side_entries
 from torchrecorder.layout.layered.u_shape import comes_from_right
@@ -38,12 +38,12 @@ def test_a_line_that_is_read_straight_below_turns_off_there() -> None:
     down = ((60.0, 40.0), (60.0, 100.0))
     away = ((60.0, 40.0), (60.0, 90.0), (90.0, 90.0), (90.0, 136.0), (30.0, 136.0), (30.0, 140.0))
     paths = BranchPath(0, 0, down), BranchPath(0, 1, away)
-    scope = Composed(120.0, 180.0, (), (), frames, paths, {})
+    scope = PlacedScope(120.0, 180.0, (), (), frames, paths, {})
     made = cut_before(scope, [140.0], HeaderSpace())
     assert made is not None
     right = made.frames[3].across
     lowest = max(y for x, y in made.paths[1].points if x < right)
-    assert lowest == made.frames[1].end + BEFORE
+    assert lowest == made.frames[1].end + TRACK_MARGIN
 
 
 def test_a_line_does_not_turn_off_where_one_comes_from_the_right() -> None:
@@ -63,7 +63,7 @@ def test_a_line_turns_off_above_the_end_of_a_row_or_below_it(end: float, level: 
 
 
 @pytest.mark.parametrize(("left", "straight"), [
-    (30 + CLEAR, True), (29 + CLEAR, False), (20 - CLEAR, True), (21 - CLEAR, False),
+    (30 + EXIT_GAP, True), (29 + EXIT_GAP, False), (20 - EXIT_GAP, True), (21 - EXIT_GAP, False),
 ])
 def test_a_way_down_keeps_clear_of_boxes(left: float, straight: bool) -> None:
     """On both sides; else it is as it was."""
@@ -79,7 +79,7 @@ def test_a_scope_ends_below_the_lines_below_its_longest_column() -> None:
     for count in (1, 2, 3):
         lines = [(3, [5], 60.0 + 10 * number) for number in range(count)]
         made = cut(6, [4], [*lines, (0, [5], 100.0), (0, [5], 110.0)])
-        lowest = made.frames[3].end + BEFORE + TRACK * (count - 1)
+        lowest = made.frames[3].end + TRACK_MARGIN + TRACK_PITCH * (count - 1)
         assert max(y for path in made.paths for _, y in path.points) == lowest
         assert made.height == lowest + PAD
 
@@ -89,23 +89,23 @@ def test_a_scope_ends_below_the_lines_below_its_longest_column() -> None:
 
 def test_nothing_is_settled_where_nothing_is() -> None:
     """Nor is it an error."""
-    assert settle([], [], []) == []
+    assert compact([], [], []) == []
 
 
 @pytest.mark.parametrize("side", [1, -1])
 def test_what_is_alone_comes_back_to_the_largest_group(side: int) -> None:
     """On its side of it, wherever that is."""
-    apart = 20 + APART[True, True]
-    down = [Tie(0, 0.0, 1, 0.0, 4), Tie(1, 0.0, 2, 0.0, 4)]
+    apart = 20 + SEPARATION[True, True]
+    down = [Segment(0, 0.0, 1, 0.0, 4), Segment(1, 0.0, 2, 0.0, 4)]
     bodies = [box(0), box(1), box(2), box(0)]
     for middle in (100.0, -100.0):
         at = [middle, middle, middle, middle + 3 * side * apart]
-        assert settle(bodies, at, down) == [middle, middle, middle, middle + side * apart]
+        assert compact(bodies, at, down) == [middle, middle, middle, middle + side * apart]
 
 
 def test_space_below_a_box_that_can_open_is_kept_free() -> None:
     """In the rows before its first reader; below others, and further down, a line is narrow."""
-    for header, widths in (((20.0, 12.0), [60.0, PASSING]), (None, [PASSING] * 2)):
+    for header, widths in (((20.0, 12.0), [60.0, DUMMY_WIDTH]), (None, [DUMMY_WIDTH] * 2)):
         items = [Item("in", -1, 40, 20, first=True), Item("module", -1, 60, 30, header)]
         items += [Item(str(number), -1, 40, 20) for number in range(4)]
         links = [Link(0, number, "x") for number in (1, 2)]
@@ -115,10 +115,10 @@ def test_space_below_a_box_that_can_open_is_kept_free() -> None:
             items.append(Item("inside", 1, 40, 20))
             links = [link._replace(tail=6) if link.tail == 1 else link for link in links]
             links[0] = Link(0, 6, "x")
-        made = Draft(levels(items, links)[-1], items, False)
+        made = ScopeLayout(scope_nets(items, links)[-1], items, False)
         assert made.row == [0, 1, 1, 2, 3, 4]
         passing = list(zip(made.grid.row[6:], made.grid.widths[6:]))
-        assert passing == [(2, widths[0]), (2, PASSING), (3, widths[1])]
+        assert passing == [(2, widths[0]), (2, DUMMY_WIDTH), (3, widths[1])]
 
 
 @pytest.mark.parametrize("far", [0.0, 2000.0])
@@ -172,7 +172,7 @@ def test_lines_share_a_trunk_outside_of_a_module(
     items = [Item("module", -1, 60, 30, (20.0, 12.0))]
     items += [Item(str(number), 0, 40, 20) for number in range(2)]
     items.append(Item("read", -1, 40, 20))
-    found = levels(items, [Link(1, 3, "x", bundles), Link(2, 3, "y", bundles)])
+    found = scope_nets(items, [Link(1, 3, "x", bundles), Link(2, 3, "y", bundles)])
     assert (len(found[0].nets), len(found[-1].nets)) == (2, trunks)
     assert len(found[0].exits) == trunks
 
@@ -196,7 +196,7 @@ def test_a_tensor_leaves_a_module_once() -> None:
     """However many read it outside."""
     items = [Item("module", -1, 60, 30, (20.0, 12.0)), Item("made", 0, 40, 20)]
     items += [Item(str(number), -1, 40, 20) for number in range(2)]
-    found = levels(items, [Link(1, 2, "x"), Link(1, 3, "x")])
+    found = scope_nets(items, [Link(1, 2, "x"), Link(1, 3, "x")])
     (net,) = found[0].joined()
     assert net.sinks == [End(OUTSIDE, 0)]
     (outside,) = found[-1].joined()
@@ -222,11 +222,11 @@ def test_nothing_is_open_that_is_not_asked_for() -> None:
 
 def test_the_longest_branch_decides_whether_a_line_takes_a_lane() -> None:
     """Also where another is short."""
-    items = [Item(str(number), -1, 40, 20) for number in range(PASSED + 5)]
-    links = [Link(number, number + 1, "x") for number in range(PASSED + 4)]
-    links += [Link(1, 4, "skip"), Link(1, PASSED + 4, "skip")]
-    made = Draft(levels(items, links)[-1], items, False)
-    assert made.lanes == [(2, PASSED + 4)]
+    items = [Item(str(number), -1, 40, 20) for number in range(MAX_PASSED + 5)]
+    links = [Link(number, number + 1, "x") for number in range(MAX_PASSED + 4)]
+    links += [Link(1, 4, "skip"), Link(1, MAX_PASSED + 4, "skip")]
+    made = ScopeLayout(scope_nets(items, links)[-1], items, False)
+    assert made.lanes == [(2, MAX_PASSED + 4)]
 
 
 def test_an_answer_that_breaks_off() -> None:

@@ -18,27 +18,39 @@ from tests.layout.test_u_shape import drawn, u_net
 from torchrecorder.layout import engine, fonts
 from torchrecorder.layout.engine import Job
 from torchrecorder.layout.layered import Item, Link, place, plan
-from torchrecorder.layout.layered.compaction import Tie, _Settling, settle
-from torchrecorder.layout.layered.constants import APART, ASIDE, CORNER, TRACK
-from torchrecorder.layout.layered.coordinate_assignment import Across
+from torchrecorder.layout.layered.compaction import Segment, _Compaction, compact
+from torchrecorder.layout.layered.constants import (
+    CORNER_RADIUS,
+    MAX_PORT_OFFSET,
+    SEPARATION,
+    TRACK_PITCH,
+)
+from torchrecorder.layout.layered.coordinate_assignment import CrossCoordinates
 from torchrecorder.layout.layered.edge_routing import Trunks, rounded
 from torchrecorder.layout.layered.multi_column import cut_before, wrapped
-from torchrecorder.layout.layered.place import FEWEST, SHORTER, TRIED, WORK, Sheet, _Placing
-from torchrecorder.layout.layered.port_order import loose
-from torchrecorder.layout.layered.ports import OUTSIDE, levels
-from torchrecorder.layout.layered.positions import BranchPath, Composed, Frame, HeaderSpace
-from torchrecorder.layout.layered.scope_layout import PASSED, Draft
-from torchrecorder.layout.layered.side_by_side import STRAYS, CutEdge, _u_shape
+from torchrecorder.layout.layered.place import (
+    LENGTH_FACTOR,
+    MAX_TRIES,
+    MAX_WORK,
+    MIN_TRIES,
+    Sheet,
+    _Placing,
+)
+from torchrecorder.layout.layered.port_order import port_groups
+from torchrecorder.layout.layered.ports import OUTSIDE, scope_nets
+from torchrecorder.layout.layered.positions import BranchPath, Frame, HeaderSpace, PlacedScope
+from torchrecorder.layout.layered.scope_layout import MAX_PASSED, ScopeLayout
+from torchrecorder.layout.layered.side_by_side import MAX_STRAYS, CutEdge, _u_shape
 from torchrecorder.layout.layered.side_entry import side_entries
 from torchrecorder.layout.layered.template import Stem
 
 
-def draft(boxes: int, *skips: tuple[int, int]) -> Draft:
+def draft(boxes: int, *skips: tuple[int, int]) -> ScopeLayout:
     """A chain of boxes, with lines past some of them."""
     items = [Item(str(number), -1, 40, 20) for number in range(boxes)]
     links = [Link(number, number + 1, "x") for number in range(boxes - 1)]
     links += [Link(*skip, "skip") for skip in skips]
-    return Draft(levels(items, links)[-1], items, False)
+    return ScopeLayout(scope_nets(items, links)[-1], items, False)
 
 
 # Lines past boxes -------------------------------------------------------------------------
@@ -56,32 +68,44 @@ def test_pieces_of_a_line_that_are_in_line_are_one() -> None:
 def test_only_lines_in_lanes_have_ways_to_and_from_them() -> None:
     """A gap and a box at each end."""
     assert [list(route.detours()) for route in draft(5, (0, 4)).routes] == [[]] * 5
-    made = draft(PASSED + 4, (1, PASSED + 3))
-    assert list(made.routes[-1].detours()) == [(2, 1), (PASSED + 3, PASSED + 3)]
+    made = draft(MAX_PASSED + 4, (1, MAX_PASSED + 3))
+    assert list(made.routes[-1].detours()) == [(2, 1), (MAX_PASSED + 3, MAX_PASSED + 3)]
     back = draft(3, (2, 1))
     assert list(back.routes[-1].detours()) == [(3, 2), (1, 1)]
 
 
 def test_what_branches_share_is_tied_once() -> None:
     """It holds no more together than a line with one branch."""
-    across: Any = object.__new__(Across)
+    across: Any = object.__new__(CrossCoordinates)
     across._fixed_to = lambda end, exits: (end, 0.0)
     branches = [SimpleNamespace(stems=stems, sink=sink)
                 for stems, sink in (([0], 2), ([0, 1], 3))]  # fmt: skip
-    ties = list(across._of(SimpleNamespace(source=1, branches=branches), [4, 5]))
-    assert {off for tie in ties for off in (tie.here, tie.there)} == {0.0}
-    assert [(tie.one, tie.other) for tie in ties] == [(1, 4), (4, 2), (4, 5), (5, 3)]
+    segments = list(across._net_segments(SimpleNamespace(source=1, branches=branches), [4, 5]))
+    assert {off for segment in segments for off in (segment.here, segment.there)} == {0.0}
+    assert [(segment.one, segment.other) for segment in segments] == [
+        (1, 4),
+        (4, 2),
+        (4, 5),
+        (5, 3),
+    ]
 
 
-@pytest.mark.parametrize(("places", "wanted"), [
-    ([-50.0, 60.0], 5.0), ([60.0, -50.0], 5.0), ([60.0, ASIDE], ASIDE), ([60.0, -ASIDE], -ASIDE),
-    ([ASIDE + 1], ASIDE + 1), ([9.0, -1.0], 9.0),
-])
+@pytest.mark.parametrize(
+    ("places", "wanted"),
+    [
+        ([-50.0, 60.0], 5.0),
+        ([60.0, -50.0], 5.0),
+        ([60.0, MAX_PORT_OFFSET], MAX_PORT_OFFSET),
+        ([60.0, -MAX_PORT_OFFSET], -MAX_PORT_OFFSET),
+        ([MAX_PORT_OFFSET + 1], MAX_PORT_OFFSET + 1),
+        ([9.0, -1.0], 9.0),
+    ],
+)
 def test_a_line_leaves_its_box_straight_or_between_its_branches(
     places: list[float], wanted: float
 ) -> None:
     """Straight on to the first that is near the middle; else in the mean of all."""
-    across: Any = object.__new__(Across)
+    across: Any = object.__new__(CrossCoordinates)
     across._fixed = lambda end, exits: None
     across.middle = [0.0, *places]
     branches = [SimpleNamespace(stems=(), sink=SimpleNamespace(child=child))
@@ -96,29 +120,29 @@ def test_a_line_leaves_its_box_straight_or_between_its_branches(
 
 def test_of_two_lines_that_cannot_both_be_straight_one_is() -> None:
     """Also where the box was kept away from there when it moved first."""
-    ties = [Tie(2, -5.0, 0, 0.0, 1), Tie(2, 5.0, 1, 0.0, 1), Tie(3, 0.0, 1, 0.0, 1)]
-    found = settle([box(2), box(2), box(0), box(0)], [0.0, 0.0, 120.0, 120.0], ties)
+    segments = [Segment(2, -5.0, 0, 0.0, 1), Segment(2, 5.0, 1, 0.0, 1), Segment(3, 0.0, 1, 0.0, 1)]
+    found = compact([box(2), box(2), box(0), box(0)], [0.0, 0.0, 120.0, 120.0], segments)
     assert found[1] == pytest.approx(found[3])
 
 
 def test_a_box_that_is_where_it_wants_to_be_stays() -> None:
     """It is not taken along by what is beside it."""
     bodies = [box(0), box(0), box(1), box(2)]
-    ties = [Tie(0, 0.0, 2, 0.0, 4), Tie(1, 0.0, 3, 0.0, 9)]
-    settling = _Settling(bodies, [0.0, 46.0, 5.0, 66.0], ties)
-    settling.fence()
-    settling.pull([[0]])
-    assert settling.at == [5.0, 46.0, 5.0, 66.0]
+    segments = [Segment(0, 0.0, 2, 0.0, 4), Segment(1, 0.0, 3, 0.0, 9)]
+    compaction = _Compaction(bodies, [0.0, 46.0, 5.0, 66.0], segments)
+    compaction.find_limits()
+    compaction.pull([[0]])
+    assert compaction.at == [5.0, 46.0, 5.0, 66.0]
 
 
 def test_only_what_is_nearest_is_in_the_way() -> None:
     """Of what stands beside a group, in its several rows."""
-    apart = 20 + APART[True, True]
+    apart = 20 + SEPARATION[True, True]
     bodies = [box(0), box(1), box(0), box(1)]
-    settling = _Settling(bodies, [0.0, 0.0, apart + 3.0, apart + 8.0], [])
-    assert settling._free_space([0, 1], settling.after) == (3.0, [2])
-    assert settling._free_space([2, 3], settling.before) == (3.0, [0])
-    assert settling._free_space([0, 1], settling.before) == (inf, [])
+    compaction = _Compaction(bodies, [0.0, 0.0, apart + 3.0, apart + 8.0], [])
+    assert compaction._free_space([0, 1], compaction.after) == (3.0, [2])
+    assert compaction._free_space([2, 3], compaction.before) == (3.0, [0])
+    assert compaction._free_space([0, 1], compaction.before) == (inf, [])
 
 
 def test_a_line_with_a_corner_twice_is_rounded_elsewhere() -> None:
@@ -132,7 +156,7 @@ def test_a_line_with_a_corner_twice_is_rounded_elsewhere() -> None:
 
 def test_the_middle_of_a_module_that_nothing_enters() -> None:
     """Is aligned with that of its closed box; else the first entry is."""
-    scope = Composed(90.0, 40.0, (), (20.0,), (), (), {})
+    scope = PlacedScope(90.0, 40.0, (), (20.0,), (), (), {})
     assert scope.anchor == 45.0 and scope._replace(entries=(10.0, 60.0)).anchor == 10.0
 
 
@@ -148,7 +172,7 @@ def test_what_is_drawn_anew_begins_just_before_it_turns_off() -> None:
     trunks = Trunks()
     trunks.fresh("x", [(0.0, 100.0), (0.0, 300.0)])
     found = trunks.fresh("x", [(0.0, 100.0), (0.0, 150.0), (30.0, 150.0)])
-    assert found == ((0.0, 150.0 - CORNER), (0.0, 150.0), (30.0, 150.0))
+    assert found == ((0.0, 150.0 - CORNER_RADIUS), (0.0, 150.0), (30.0, 150.0))
 
 
 @pytest.mark.parametrize(("one", "other"), [("TB", "BT"), ("LR", "RL")])
@@ -159,7 +183,7 @@ def test_what_runs_the_other_way_is_mirrored(one: str, other: str) -> None:
     directions: Any = one, other
     here, there = (place(plan(items, links, each)) for each in directions)
     wide, high = (0.0, here.height) if one == "TB" else (here.width, 0.0)
-    for piece, mirrored in zip(here.pieces, there.pieces):
+    for piece, mirrored in zip(here.sections, there.sections):
         flipped = [(wide - x if wide else x, high - y if high else y) for x, y in piece.points]
         assert [at for point in mirrored.points for at in point] == pytest.approx(
             [at for point in flipped for at in point]
@@ -172,7 +196,7 @@ def test_what_runs_the_other_way_is_mirrored(one: str, other: str) -> None:
 def test_what_two_boxes_read_is_in_no_order_of_ports() -> None:
     """Other boxes beside them may change places."""
     nets = [net((0, 0), (1, 0), (2, 0)), net((0, 1), (3, 0)), net((0, 2), (4, 0))]
-    (found,) = loose(nets, [0, 1, 1, 1, 1], ENTRY, EXIT)
+    (found,) = port_groups(nets, [0, 1, 1, 1, 1], ENTRY, EXIT)
     assert (found.child, found.exits, found.ends) == (0, True, ((1, 3), (2, 4)))
 
 
@@ -180,7 +204,7 @@ def test_boxes_that_read_something_else_keep_their_places() -> None:
     """They stand below that."""
     nets = [net((OUTSIDE, 0), (0, 0)), net((OUTSIDE, 1), (1, 0)),
             net((0, 0), (2, 0)), net((1, 0), (2, 1))]  # fmt: skip
-    assert loose(nets, [0, 0, 1], ENTRY, EXIT) == []
+    assert port_groups(nets, [0, 0, 1], ENTRY, EXIT) == []
 
 
 def test_scopes_that_differ_do_not_share_a_layout() -> None:
@@ -219,18 +243,18 @@ def test_what_comes_in_for_later_columns_keeps_apart() -> None:
         BranchPath(trunk, 0, ((at, 0.0), (at, 10.0), (20.0 + trunk, 10.0), (20.0 + trunk, end)))
         for trunk, (at, end) in enumerate([(210.0, 100.0), (220.0, 140.0)])
     )
-    scope = Composed(300.0, 180.0, (210.0, 220.0), (), frames, paths, {})
+    scope = PlacedScope(300.0, 180.0, (210.0, 220.0), (), frames, paths, {})
     made = cut_before(scope, [100.0], HeaderSpace())
     assert made is not None
     one, other = (path.points[1][1] for path in made.paths)
-    assert abs(one - other) == TRACK
+    assert abs(one - other) == TRACK_PITCH
 
 
 def test_one_more_column_has_to_save_something() -> None:
     """Compared with one less, not with a single one."""
     frames = (Frame(0.0, 0.0, 40.0, 100.0), Frame(0.0, 110.0, 40.0, 100.0),
               Frame(0.0, 220.0, 40.0, 5.0))  # fmt: skip
-    scope = Composed(60.0, 225.0, (), (), frames, (), {})
+    scope = PlacedScope(60.0, 225.0, (), (), frames, (), {})
     assert wrapped(scope, 2, HeaderSpace()) is not None
     assert wrapped(scope, 3, HeaderSpace()) is None
 
@@ -247,31 +271,38 @@ def test_columns_make_a_picture_some_percent_larger(scale: float, columns: bool)
     assert (len(found) > 1) == columns
 
 
-@pytest.mark.parametrize(("count", "tries"), [
-    (0, TRIED), (10, TRIED), (WORK // 10, 10), (WORK, FEWEST), (WORK * 9, FEWEST),
-])
+@pytest.mark.parametrize(
+    ("count", "tries"),
+    [
+        (0, MAX_TRIES),
+        (10, MAX_TRIES),
+        (MAX_WORK // 10, 10),
+        (MAX_WORK, MIN_TRIES),
+        (MAX_WORK * 9, MIN_TRIES),
+    ],
+)
 def test_large_pictures_are_tried_less_often(count: int, tries: int) -> None:
     """Down to columns of the same length."""
     placing: Any = object.__new__(_Placing)
     placing.plan, placing.turned = SimpleNamespace(items=[None] * count), False
     limits: list[float] = []
 
-    def made(limit: float) -> dict[int, Composed]:
+    def made(limit: float) -> dict[int, PlacedScope]:
         limits.append(limit)
-        return {-1: Composed(10.0, limit, (), (), (), (), {})}
+        return {-1: PlacedScope(10.0, limit, (), (), (), (), {})}
 
     placing._all = made
-    tall = {-1: Composed(10.0, 1000.0, (), (), (), (), {})}
+    tall = {-1: PlacedScope(10.0, 1000.0, (), (), (), (), {})}
     assert placing._fitted(tall, Sheet(lambda wide, high: 0.5)) is tall
-    assert len(limits) == tries and limits[-1] == pytest.approx(1000.0 * SHORTER**TRIED)
+    assert len(limits) == tries and limits[-1] == pytest.approx(1000.0 * LENGTH_FACTOR**MAX_TRIES)
 
 
 # A U --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("reaches", "through", "tensors", "inputs", "is_u"), [
-    (True, True, 0, {4}, True), (True, True, 2 * STRAYS, {9}, True),
-    (True, True, 2 * STRAYS + 1, {}, False), (False, True, 0, {}, False),
+    (True, True, 0, {4}, True), (True, True, 2 * MAX_STRAYS, {9}, True),
+    (True, True, 2 * MAX_STRAYS + 1, {}, False), (False, True, 0, {}, False),
     (True, False, 0, {}, False), (True, True, 0, {0}, False), (True, True, 0, {1}, False),
 ])
 def test_what_crosses_the_bottom_of_a_u(

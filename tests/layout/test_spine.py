@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from torchrecorder.layout.layered import Item, Link, place, plan
-from torchrecorder.layout.layered.constants import CLOSE, INSET
+from torchrecorder.layout.layered.constants import MIN_PORT_PITCH, PORT_MARGIN
 from torchrecorder.layout.layered.tracks import slots
 
 HEADER = (50.0, 12.0)
@@ -59,8 +59,13 @@ def test_lines_from_the_side_do_not_bend_the_one_that_is_straight(
     straight, *rest = slots([50.0 + aside, *others], 50.0, width)
     assert straight == 50.0 + aside
     places = sorted([straight, *rest])
-    assert all(after - before >= CLOSE for before, after in zip(places, places[1:]))
-    assert 50 - width / 2 + INSET - 0.01 <= places[0] <= places[-1] <= 50 + width / 2 - INSET + 0.01
+    assert all(after - before >= MIN_PORT_PITCH for before, after in zip(places, places[1:]))
+    assert (
+        50 - width / 2 + PORT_MARGIN - 0.01
+        <= places[0]
+        <= places[-1]
+        <= 50 + width / 2 - PORT_MARGIN + 0.01
+    )
 
 
 def test_many_lines_share_a_side_that_has_no_room_for_a_straight_one() -> None:

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 
 from tests.layout.test_nested import SOME, check, directions, trees
-from torchrecorder.layout.layered import Drawn, Item, Link, place, plan
+from torchrecorder.layout.layered import Item, Link, PlacedBox, place, plan
 from torchrecorder.layout.layered.ports import OUTSIDE, End
-from torchrecorder.layout.layered.positions import Composed, Frame
+from torchrecorder.layout.layered.positions import Frame, PlacedScope
 from torchrecorder.layout.layered.side_by_side import beginnings
-from torchrecorder.layout.layered.template import Branch, Spot, Template, Trunk
+from torchrecorder.layout.layered.template import Branch, ClosedChild, Template, Trunk
 
 
-def _boxes(items: list[Item], links: list[Link]) -> dict[int, Drawn]:
+def _boxes(items: list[Item], links: list[Link]) -> dict[int, PlacedBox]:
     planned = plan(items, links)
     picture = place(planned, side_by_side=True)
     check(picture, planned)
@@ -98,16 +98,19 @@ def test_boxes_and_lines_keep_apart(
 @pytest.mark.parametrize("below", [True, False])
 def test_only_a_stack_below_another_begins_a_column(below: bool) -> None:
     """Two that stand side by side already do so."""
-    spots = (Spot(50.0, 0, 80.0, 30.0, 0), Spot(150.0, int(below), 80.0, 30.0, int(below)))
+    children = (
+        ClosedChild(50.0, 0, 80.0, 30.0, 0),
+        ClosedChild(150.0, int(below), 80.0, 30.0, int(below)),
+    )
     trunks = (
         Trunk(End(OUTSIDE, 0), (), (Branch(End(0, 0), ()), Branch(End(1, 0), ()))),
         Trunk(End(OUTSIDE, 1), (), (Branch(End(1, 1), ()),)),
     )
     frames = (Frame(10.0, 20.0, 80.0, 300.0), Frame(110.0, 340.0 if below else 20.0, 80.0, 300.0))
-    stack = Composed(80.0, 300.0, (), (), (), (), {})
-    scope = Composed(200.0, 660.0, (50.0, 150.0), (), frames, (), {0: stack, 1: stack})
-    found = beginnings(Template(spots, 2, (50.0, 150.0), (), trunks, 0), scope, ())
+    stack = PlacedScope(80.0, 300.0, (), (), (), (), {})
+    scope = PlacedScope(200.0, 660.0, (50.0, 150.0), (), frames, (), {0: stack, 1: stack})
+    found = beginnings(Template(children, 2, (50.0, 150.0), (), trunks, 0), scope, ())
     assert found == ([340.0] if below else [])
     apart = (trunks[0]._replace(branches=trunks[0].branches[:1]), trunks[1])
-    template = Template(spots, 2, (50.0, 150.0), (), apart, 0)
+    template = Template(children, 2, (50.0, 150.0), (), apart, 0)
     assert beginnings(template, scope, ()) == [], "nothing joins them"

@@ -7,11 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from torchrecorder.layout.layered import Item, Link, place, plan
-from torchrecorder.layout.layered.constants import APART, FEW, WIDER
+from torchrecorder.layout.layered.constants import (
+    MAX_BEND_EDGES,
+    MAX_WIDENING,
+    SEPARATION,
+)
 from torchrecorder.layout.layered.lanes import lanes
-from torchrecorder.layout.layered.port_order import Loose, in_order, loose
+from torchrecorder.layout.layered.port_order import PortGroup, in_order, port_groups
 from torchrecorder.layout.layered.ports import OUTSIDE, End, Net
-from torchrecorder.layout.layered.compaction import Body, Tie, _Settling, settle
+from torchrecorder.layout.layered.compaction import Body, Segment, _Compaction, compact
 
 SOME = settings(max_examples=200, deadline=None)
 
@@ -63,10 +67,10 @@ def net(source: tuple[int, int], *sinks: tuple[int, int]) -> Net:
 def test_boxes_with_one_line_are_loose() -> None:
     """Two outputs of one module, right below it, may change places; so may two inputs."""
     nets = [net((0, 1), (1, 0)), net((0, 0), (2, 0))]
-    (found,) = loose(nets, [0, 1, 1], ENTRY, EXIT)
+    (found,) = port_groups(nets, [0, 1, 1], ENTRY, EXIT)
     assert (found.child, found.exits, found.ends) == (0, True, ((1, 1), (0, 2)))
     nets = [net((0, 0), (2, 1)), net((1, 0), (2, 0))]
-    (found,) = loose(nets, [0, 0, 1], ENTRY, EXIT)
+    (found,) = port_groups(nets, [0, 0, 1], ENTRY, EXIT)
     assert (found.child, found.exits, found.ends) == (2, False, ((1, 0), (0, 1)))
 
 
@@ -74,7 +78,7 @@ def test_ports_of_a_scope_with_one_line_are_loose() -> None:
     """Those that lead to one module in the first row, and those that come from one in the last."""
     nets = [net((OUTSIDE, 2), (0, 1)), net((OUTSIDE, 0), (0, 0)), net((0, 0), (1, 0)),
             net((1, 1), (OUTSIDE, 0)), net((1, 0), (OUTSIDE, 2))]  # fmt: skip
-    first, last = loose(nets, [0, 1], ENTRY, EXIT)
+    first, last = port_groups(nets, [0, 1], ENTRY, EXIT)
     assert (first.child, first.exits, first.ends) == (0, False, ((1, 12), (0, 10)))
     assert (last.child, last.exits, last.ends) == (1, True, ((1, 20), (0, 22)))
 
@@ -86,7 +90,7 @@ def test_ports_of_a_scope_with_one_line_are_loose() -> None:
     [net((OUTSIDE, 0), (OUTSIDE, 0)), net((OUTSIDE, 1), (OUTSIDE, 1))],  # through the scope
 ])
 def test_other_ports_of_a_scope_keep_their_places(nets: list[Net]) -> None:
-    assert loose(nets, [0, 1], ENTRY, EXIT) == []
+    assert port_groups(nets, [0, 1], ENTRY, EXIT) == []
 
 
 @pytest.mark.parametrize("depth", [1, 3])
@@ -120,20 +124,20 @@ def test_inputs_are_in_the_order_of_what_reads_them_inside(depth: int) -> None:
 )
 def test_other_boxes_are_not_loose(nets: list[Net], row: list[int]) -> None:
     """A second line holds a box, another layer too, and so does being alone."""
-    assert loose(nets, row, ENTRY, EXIT) == []
+    assert port_groups(nets, row, ENTRY, EXIT) == []
 
 
 def test_loose_boxes_take_each_others_places_in_the_order_of_ports() -> None:
     """The places stay; the boxes on them change, and nothing else moves."""
     nets = [net((0, 1), (1, 0)), net((0, 0), (2, 0)), net((0, 2), (3, 0))]
-    (found,) = loose(nets, [0, 1, 1, 1], ENTRY, EXIT)
+    (found,) = port_groups(nets, [0, 1, 1, 1], ENTRY, EXIT)
     assert in_order([50.0, 10.0, 40.0, 80.0], found, [5.0, 90.0, 30.0]) == [50.0, 80.0, 10.0, 40.0]
 
 
 def test_ports_at_one_place_are_in_their_own_order() -> None:
     """Whatever boxes they are joined to."""
     ends = ((0, 1), (1, 0), (2, 2))
-    found = in_order([10.0, 20.0, 30.0], Loose(3, True, ends), [5.0, 5.0, 5.0])
+    found = in_order([10.0, 20.0, 30.0], PortGroup(3, True, ends), [5.0, 5.0, 5.0])
     assert found == [20.0, 10.0, 30.0]
 
 
@@ -144,32 +148,36 @@ def box(row: int, half: float = 10.0) -> Body:
 
 def test_a_box_moves_to_what_it_is_tied_to() -> None:
     """One line alone: it is straight afterwards, with its ends where they are fixed."""
-    one, other = settle([box(0), box(1)], [0.0, 4.0], [Tie(0, 3.0, 1, -2.0, 4)])
+    one, other = compact([box(0), box(1)], [0.0, 4.0], [Segment(0, 3.0, 1, -2.0, 4)])
     assert one + 3.0 == pytest.approx(other - 2.0)
 
 
 def test_of_two_lines_one_is_straight() -> None:
     """Between two readers a box stands over one of them: two bends cost more than one."""
-    at = settle(
-        [box(0), box(1), box(1)], [30.0, 0.0, 60.0], [Tie(0, 0, 1, 0, 4), Tie(0, 0, 2, 0, 4)]
+    at = compact(
+        [box(0), box(1), box(1)],
+        [30.0, 0.0, 60.0],
+        [Segment(0, 0, 1, 0, 4), Segment(0, 0, 2, 0, 4)],
     )
     assert min(abs(at[0] - at[1]), abs(at[0] - at[2])) == pytest.approx(0.0)
 
 
 def test_of_many_lines_the_median_counts() -> None:
     """More lines than have their bends counted: the box stands over the one in the middle."""
-    readers = FEW + 1
+    readers = MAX_BEND_EDGES + 1
     bodies = [box(0), *(box(1) for _ in range(readers))]
-    ties = [Tie(0, 0.0, number + 1, 0.0, 2) for number in range(readers)]
-    at = settle(bodies, [0.0, *(100.0 * number for number in range(readers))], ties)
+    segments = [Segment(0, 0.0, number + 1, 0.0, 2) for number in range(readers)]
+    at = compact(bodies, [0.0, *(100.0 * number for number in range(readers))], segments)
     assert at[0] == pytest.approx(at[1 + readers // 2])
 
 
 def test_neighbours_in_the_way_are_taken_along() -> None:
     """A box whose reader is far to the right moves there with the free box beside it."""
     bodies = [box(0), box(0), Body(1, 1, 100.0, 100.0, True)]
-    at = settle(bodies, [0.0, 40.0, 60.0], [Tie(0, 0.0, 2, 0.0, 4), Tie(1, 0.0, 2, 30.0, 4)])
-    assert at[1] - at[0] >= 20.0 + APART[True, True] - 0.01
+    at = compact(
+        bodies, [0.0, 40.0, 60.0], [Segment(0, 0.0, 2, 0.0, 4), Segment(1, 0.0, 2, 30.0, 4)]
+    )
+    assert at[1] - at[0] >= 20.0 + SEPARATION[True, True] - 0.01
     assert at[0] == pytest.approx(at[2]) or at[1] == pytest.approx(at[2] + 30.0)
 
 
@@ -182,14 +190,16 @@ def test_nothing_leaves_the_widened_scope(data: st.DataObject) -> None:
     bodies = [box(row) for row in rows]
     start = [36.0 * rows[:number].count(rows[number]) for number in range(count)]
     number = st.integers(0, count - 1)
-    ties = [
-        Tie(one, data.draw(st.floats(-60, 60)), other, 0.0, data.draw(st.sampled_from([1, 2, 4])))
+    segments = [
+        Segment(
+            one, data.draw(st.floats(-60, 60)), other, 0.0, data.draw(st.sampled_from([1, 2, 4]))
+        )
         for one, other in data.draw(st.lists(st.tuples(number, number), max_size=10))
         if one != other
     ]
-    at = settle(bodies, start, ties)
+    at = compact(bodies, start, segments)
     low, high = min(start) - 10.0, max(start) + 10.0
-    more = WIDER * (high - low) + 0.01
+    more = MAX_WIDENING * (high - low) + 0.01
     assert min(at) - 10.0 >= low - more and max(at) + 10.0 <= high + more
     for one in range(count):
         for other in range(count):
@@ -206,7 +216,9 @@ def test_lanes_of_a_figure_do_not_lie_on_each_other() -> None:
     picture = place(plan(items, links))
     right = max(box.x + box.width for box in picture.boxes)
     beside = [
-        {x for x, _ in piece.points if x > right} for piece in picture.pieces if piece.value == "y"
+        {x for x, _ in piece.points if x > right}
+        for piece in picture.sections
+        if piece.value == "y"
     ]
     places = [x for each in beside for x in each]
     assert len(places) == len(set(places)) == 3
@@ -216,9 +228,9 @@ def test_bends_of_many_lines_do_not_count() -> None:
     """A box with few lines goes where most are straight, one with many where they are shortest."""
     wishes = [0.0, 36.0, 72.0, 108.0, 144.0, 144.0, 144.0]
     bodies = [box(0), *(box(row) for row in (1, 1, 1, 1, 1, 2, 3))]
-    ties = [Tie(0, 0.0, number + 1, 0.0, 2) for number in range(len(wishes))]
-    assert len(wishes) == FEW + 1
-    many = _Settling(bodies, [0.0, *wishes], ties)
+    segments = [Segment(0, 0.0, number + 1, 0.0, 2) for number in range(len(wishes))]
+    assert len(wishes) == MAX_BEND_EDGES + 1
+    many = _Compaction(bodies, [0.0, *wishes], segments)
     assert many.wish([0]) == 108.0
-    few = _Settling(bodies[:4] + bodies[5:], [0.0, *wishes[:3], *wishes[4:]], ties[:-1])
+    few = _Compaction(bodies[:4] + bodies[5:], [0.0, *wishes[:3], *wishes[4:]], segments[:-1])
     assert few.wish([0]) == 144.0

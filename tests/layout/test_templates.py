@@ -8,7 +8,7 @@ from hypothesis import given
 from tests.layout.test_nested import SOME, directions, trees
 from torchrecorder.layout.layered import Item, Link, plan
 from torchrecorder.layout.layered.ports import OUTSIDE, End
-from torchrecorder.layout.layered.template import Branch, Spot, Stem, Template, Trunk
+from torchrecorder.layout.layered.template import Branch, ClosedChild, Stem, Template, Trunk
 from torchrecorder.layout.layered.turned import reader_above
 
 
@@ -27,12 +27,12 @@ def test_rows_and_lines_of_templates(
 
 def check_rows(template: Template) -> None:
     """A box ends, when it is open, inside of its scope and before those that read it."""
-    for spot in template.spots:
+    for spot in template.children:
         assert 0 <= spot.row <= spot.last < template.rows
     for trunk in template.trunks:
         for sink, _ in trunk.branches:
             if OUTSIDE not in (trunk.source.child, sink.child):
-                read, gives = template.spots[sink.child], template.spots[trunk.source.child]
+                read, gives = template.children[sink.child], template.children[trunk.source.child]
                 assert gives.last < read.row or gives.last == gives.row
 
 
@@ -40,8 +40,8 @@ def check_pieces(template: Template, trunk: Trunk, branch: Branch) -> None:
     """A line leads from one row to the other, and is one piece where it goes on straight."""
     sink, way = branch
     child = trunk.source.child
-    start = 0 if child == OUTSIDE else template.spots[child].last + 1
-    end = template.rows if sink.child == OUTSIDE else template.spots[sink.child].row
+    start = 0 if child == OUTSIDE else template.children[child].last + 1
+    end = template.rows if sink.child == OUTSIDE else template.children[sink.child].row
     stems = [trunk.stems[number] for number in way]
     assert not stems or stems[0].begin == start
     for stem, leaves in zip(stems, [*(after.begin for after in stems[1:]), end]):
@@ -53,8 +53,8 @@ def check_pieces(template: Template, trunk: Trunk, branch: Branch) -> None:
 
 def column(*trunks: Trunk, rows: int = 3) -> Template:
     """Children below each other, and these lines between them."""
-    spots = tuple(Spot(0.0, row, 10.0, 10.0, row) for row in range(rows))
-    return Template(spots, rows, (), (), trunks, 0)
+    children = tuple(ClosedChild(0.0, row, 10.0, 10.0, row) for row in range(rows))
+    return Template(children, rows, (), (), trunks, 0)
 
 
 def line(source: int, *sinks: int, port: int = 0) -> Trunk:

@@ -9,10 +9,10 @@ from torch import nn
 import torchrecorder
 from torchrecorder.export.nested import Placed, header_size
 from torchrecorder.layout.layered import Item, Link, place, plan
-from torchrecorder.layout.layered.constants import APART, PAD
+from torchrecorder.layout.layered.constants import PAD, SEPARATION
 from torchrecorder.layout.layered.ports import OUTSIDE, End
-from torchrecorder.layout.layered.positions import BranchPath, Composed, Frame
-from torchrecorder.layout.layered.template import Branch, Spot, Template, Trunk
+from torchrecorder.layout.layered.positions import BranchPath, Frame, PlacedScope
+from torchrecorder.layout.layered.template import Branch, ClosedChild, Template, Trunk
 from torchrecorder.layout.layered.turned import reader_above, risen
 from torchrecorder.layout.layered.u_shape import _hits
 from torchrecorder.style.draw import draw
@@ -20,7 +20,12 @@ from torchrecorder.views.pipeline import ViewOptions, make_view
 
 READ = Trunk(End(2, 0), (), (Branch(End(3, 0), ()),))
 TEMPLATE = Template(
-    (Spot(0, 0, 60, 20, 0), Spot(0, 0, 30, 20, 0), Spot(0, 1, 80, 90, 1), Spot(0, 2, 40, 30, 2)),
+    (
+        ClosedChild(0, 0, 60, 20, 0),
+        ClosedChild(0, 0, 30, 20, 0),
+        ClosedChild(0, 1, 80, 90, 1),
+        ClosedChild(0, 2, 40, 30, 2),
+    ),
     3, (), (), (READ,), 0,
 )  # fmt: skip
 
@@ -31,10 +36,10 @@ def test_what_reads_a_module_stands_above_it(leaves: float) -> None:
     frames = (Frame(10, 10, 60, 20), Frame(90, 20, 30, 20), Frame(10, 100, 80, 90),
               Frame(30, 230, 40, 30))
     way = BranchPath(0, 0, ((leaves, 190.0), (leaves, 200.0), (45.0, 200.0), (45.0, 230.0)))
-    before = Composed(160.0, 270.0, (), (), frames, (way,), {})
+    before = PlacedScope(160.0, 270.0, (), (), frames, (way,), {})
     found = risen(before, TEMPLATE, 2, 3)
     assert found.frames[:3] == frames[:3]
-    reader, free = found.frames[3], 120 + APART[True, True]
+    reader, free = found.frames[3], 120 + SEPARATION[True, True]
     assert reader == Frame(max(leaves - 15, free), 10, 40, 30)
     (path,) = found.paths
     (x, y), *_, (to, end) = path.points
@@ -61,7 +66,7 @@ def test_nothing_is_drawn_over_the_title_of_a_module(
     assert right <= frame.x + frame.width and bottom <= frame.y + frame.height
     for box in picture.boxes:
         assert box.item < 2 or box.x >= right or box.y >= bottom
-    for piece in picture.pieces:
+    for piece in picture.sections:
         for (ax, ay), (bx, by) in zip(piece.points, piece.points[1:]):
             inside = frame.y < max(ay, by) and frame.x < max(ax, bx)
             assert not inside or min(ax, bx) >= right or min(ay, by) >= bottom or (

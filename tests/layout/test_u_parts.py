@@ -8,17 +8,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torchrecorder.layout.layered.constants import BEFORE, PAD, TRACK
+from torchrecorder.layout.layered.constants import PAD, TRACK_MARGIN, TRACK_PITCH
 from torchrecorder.layout.layered.ports import OUTSIDE
 from torchrecorder.layout.layered.positions import (
     BranchPath,
-    Composed,
     Frame,
     HeaderSpace,
+    PlacedScope,
     PlanePoint,
 )
 from torchrecorder.layout.layered.side_by_side import CutEdge, UShape
-from torchrecorder.layout.layered.u_shape import BESIDE, BETWEEN, comes_from_right, u_shape
+from torchrecorder.layout.layered.u_shape import (
+    MIN_SIDE_DISTANCE,
+    SIDE_MARGIN,
+    comes_from_right,
+    u_shape,
+)
 
 OUTER, INNER, BOTTOM, UP, LAST = range(5)
 """Boxes of a chain, with lines from the second to the fourth and from the first to the last."""
@@ -47,7 +52,7 @@ def chain(
     entries: tuple[float, ...] = (),
     into: Sequence[PlanePoint] = INTO,
     opened: Sequence[int] = (),
-) -> Composed:
+) -> PlacedScope:
     """The chain with more boxes and lines; its sixth line is the first of *lines*."""
     frames = [Frame(0.0, 20.0 + 40 * row, 40.0, 20.0) for row in range(5)]
     ways: list[Sequence[PlanePoint]] = [
@@ -57,8 +62,8 @@ def chain(
     paths = tuple(
         BranchPath(place, 0, tuple(way)) for place, way in enumerate([*ways, into, *lines])
     )
-    inner = dict.fromkeys(opened, Composed(40.0, 20.0, (), (), (), (), {}))
-    return Composed(80.0, 220.0, entries, (), (*frames, *boxes), paths, inner)
+    inner = dict.fromkeys(opened, PlacedScope(40.0, 20.0, (), (), (), (), {}))
+    return PlacedScope(80.0, 220.0, entries, (), (*frames, *boxes), paths, inner)
 
 
 def folded(
@@ -72,7 +77,7 @@ def folded(
     room: HeaderSpace = HeaderSpace(),
     risen: bool = True,
     mirror: bool = False,
-) -> Composed:
+) -> PlacedScope:
     """That chain as a U."""
     fold = UShape(BELOW, tuple(map(tuple, skips)), (THROUGH, *others))
     made = u_shape(
@@ -88,7 +93,7 @@ def test_levels_of_a_chain_are_straight() -> None:
     for line, (left, right) in zip(LEVELS, ((OUTER, LAST), (INNER, UP))):
         (x, y), (to_x, to_y) = made.paths[line].points
         here, there = made.frames[left], made.frames[right]
-        assert (x, to_x - x) == (here.across + here.width, BETWEEN)
+        assert (x, to_x - x) == (here.across + here.width, MIN_SIDE_DISTANCE)
         assert y == to_y == here.along + 10 == there.along + 10
 
 
@@ -113,7 +118,7 @@ def test_a_level_leaves_and_enters_at_the_side_where_that_is_free(
     if not inside:
         turn = points[1] if side == "left" else points[-2]
         assert end[1] == box.end and end[0] == turn[0]
-        assert turn[1] == box.end + (BEFORE if side == "left" else APART)
+        assert turn[1] == box.end + (TRACK_MARGIN if side == "left" else APART)
 
 
 @settings(max_examples=20, deadline=None)
@@ -140,7 +145,7 @@ def test_sides_are_as_near_as_their_boxes_and_lines(
     for row, path in zip(rows, made.paths[6:]):
         sides[row >= UP].extend(x for x, _ in path.points)
     left, right = sides
-    assert min(right) - max(left) == pytest.approx(BETWEEN)
+    assert min(right) - max(left) == pytest.approx(MIN_SIDE_DISTANCE)
     assert made.width == pytest.approx(max(right) + PAD)
     free = [min(left) - PAD - room.beside, *(at - clear for at in made.entries)]
     assert min(free) == pytest.approx(0.0)
@@ -153,15 +158,17 @@ def test_lanes_between_the_sides(count: int) -> None:
     others = [CutEdge(6 + n, 6 + n, OUTER, LAST, 40.0, 160.0) for n in range(count)]
     made = folded(lines=lines, others=others)
     left, right = made.frames[OUTER].across + 40.0, made.frames[LAST].across
-    assert right - left == pytest.approx(max(BETWEEN, 2 * BESIDE + TRACK * (count - 1)))
+    assert right - left == pytest.approx(
+        max(MIN_SIDE_DISTANCE, 2 * SIDE_MARGIN + TRACK_PITCH * (count - 1))
+    )
     for number, path in enumerate(made.paths[6:]):
         begin, away, (lane, out), (same, into), turn, end = path.points
-        assert lane == same == pytest.approx(left + BESIDE + TRACK * number)
+        assert lane == same == pytest.approx(left + SIDE_MARGIN + TRACK_PITCH * number)
         assert begin == (away[0], made.frames[OUTER].end) and away[1] == out
         assert end == (turn[0], made.frames[LAST].end) and turn[1] == into
-        assert out == pytest.approx(begin[1] + BEFORE + TRACK * number)
+        assert out == pytest.approx(begin[1] + TRACK_MARGIN + TRACK_PITCH * number)
     below = [path.points[3][1] - made.frames[LAST].end for path in made.paths[6:]]
-    assert sorted(below) == pytest.approx([APART + TRACK * n for n in range(count)])
+    assert sorted(below) == pytest.approx([APART + TRACK_PITCH * n for n in range(count)])
 
 
 def test_lines_of_one_tensor_share_a_lane() -> None:
@@ -170,7 +177,7 @@ def test_lines_of_one_tensor_share_a_lane() -> None:
     others = [CutEdge(6 + n, 6, OUTER, LAST, 40.0, 160.0) for n in range(2)]
     one, other = (path.points for path in folded(lines=lines, others=others).paths[6:])
     assert one[:3] == other[:3]
-    assert abs(one[3][1] - other[3][1]) == pytest.approx(TRACK)
+    assert abs(one[3][1] - other[3][1]) == pytest.approx(TRACK_PITCH)
 
 
 @pytest.mark.parametrize("tensors", [1, 2, 3, 4])
@@ -182,7 +189,7 @@ def test_what_comes_in_for_the_other_side(tensors: int) -> None:
     for number, path in enumerate(made.paths[6:]):
         begin, away, (lane, out), *_ = path.points
         assert begin == (made.entries[0], 0.0) and away == (begin[0], out) and lane > away[0]
-        assert out == pytest.approx(12.0 + BEFORE + TRACK * number)
+        assert out == pytest.approx(12.0 + TRACK_MARGIN + TRACK_PITCH * number)
     first, last = made.frames[OUTER].along, made.paths[-1].points[1][1]
     assert first == pytest.approx(max(12.0 + APART, last + 8.0))
     assert first == made.frames[LAST].along
@@ -201,7 +208,7 @@ def test_what_runs_by_the_bottom(parts: int) -> None:
         assert begin[1] == made.frames[BOTTOM].end and end[1] == made.frames[UP].end
         assert away[1] == turn[1] and (away[0], turn[0]) == (begin[0], end[0])
         levels.append(turn[1])
-    assert levels == pytest.approx([lowest + BEFORE + TRACK * n for n in range(parts)])
+    assert levels == pytest.approx([lowest + TRACK_MARGIN + TRACK_PITCH * n for n in range(parts)])
     assert made.height == pytest.approx(levels[-1] + PAD)
 
 
@@ -214,7 +221,7 @@ def test_lines_of_one_level_do_not_cross(mirror: bool, ends: tuple[float, float]
     made = folded(lines=lines, into=into, skips=[pair, [UNDER]], mirror=mirror)
     one, other = (path.points for path in made.paths[5:7])
     nearer = (ends[0] < ends[1]) != mirror
-    assert other[-2][1] - one[-2][1] == pytest.approx(TRACK if nearer else -TRACK)
+    assert other[-2][1] - one[-2][1] == pytest.approx(TRACK_PITCH if nearer else -TRACK_PITCH)
     assert (one[-1][0] < other[-1][0]) == nearer
     assert one[-1][1] == other[-1][1] == made.frames[LAST].end
 
@@ -248,7 +255,7 @@ def test_a_level_leaves_an_open_box_where_it_did_whatever_it_enters() -> None:
     made = folded(lines=[((35.0, 40.0), (5.0, 180.0))], skips=[[over], [UNDER]], opened=[OUTER])
     (x, y), (turned, level), _ = made.paths[6].points
     assert (x - made.frames[OUTER].across, y) == (35.0, made.frames[OUTER].end)
-    assert turned == x and level == y + BEFORE
+    assert turned == x and level == y + TRACK_MARGIN
 
 
 @pytest.mark.parametrize("source", LEVELS)
@@ -273,11 +280,13 @@ def test_what_enters_the_first_box_of_the_right_side_from_afar() -> None:
     made = folded(lines=[((20.0, 40.0), (25.0, 140.0))], others=others)
     box, into, through = made.frames[UP], made.paths[6].points[-2], made.paths[2].points[1]
     assert box.end < into[1] < through[1]
-    assert into[1] - box.end >= APART - BEFORE and through[1] - into[1] >= TRACK
+    assert into[1] - box.end >= APART - TRACK_MARGIN and through[1] - into[1] >= TRACK_PITCH
     assert made.height == pytest.approx(through[1] + PAD)
 
 
-@pytest.mark.parametrize("opened, first", [((), BEFORE), ((OUTER,), BEFORE + TRACK)])
+@pytest.mark.parametrize(
+    "opened, first", [((), TRACK_MARGIN), ((OUTER,), TRACK_MARGIN + TRACK_PITCH)]
+)
 def test_lines_to_the_right_side_where_one_side_is_longer(
     opened: Sequence[int], first: float
 ) -> None:
@@ -297,7 +306,7 @@ def test_lines_enter_a_stretched_side_on_the_nearest_track() -> None:
     lines = [((25.0, 40.0), (25.0, 180.0)), ((26.0, 40.0), (26.0, 140.0))]
     others = [CutEdge(6, 6, OUTER, LAST, 40.0, 160.0), CutEdge(7, 7, OUTER, UP, 40.0, BELOW)]
     made = folded(lines=lines, others=others)
-    assert made.frames[UP].along - made.frames[LAST].end > 20.0 + BEFORE
+    assert made.frames[UP].along - made.frames[LAST].end > 20.0 + TRACK_MARGIN
     assert made.paths[6].points[-2][1] == pytest.approx(made.frames[LAST].end + APART)
 
 
@@ -315,4 +324,4 @@ def test_what_leaves_runs_level_and_upright(risen: bool, mirror: bool) -> None:
         assert path.points[-1][1] == (0.0 if risen else made.height)
     right = max(frame.across + frame.width for frame in made.frames)
     lanes = sorted(path.points[-1][0] - right for path in made.paths[6:])
-    assert risen or lanes == pytest.approx([BESIDE, BESIDE + TRACK])
+    assert risen or lanes == pytest.approx([SIDE_MARGIN, SIDE_MARGIN + TRACK_PITCH])

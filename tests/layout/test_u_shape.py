@@ -16,8 +16,8 @@ from tests import real_models
 from tests.layout.test_nested import SLACK, check, check_levels
 from torchrecorder.export.nested import Placed
 from torchrecorder.layout import engine
-from torchrecorder.layout.layered import Drawn, Item, Link, Picture, place, plan
-from torchrecorder.layout.layered.edge_routing import whole
+from torchrecorder.layout.layered import Item, Link, Picture, PlacedBox, place, plan
+from torchrecorder.layout.layered.edge_routing import edge_routes
 from torchrecorder.layout.layered.positions import PlanePoint
 from torchrecorder.style.draw import draw
 from torchrecorder.views.pipeline import ViewOptions, make_view
@@ -87,7 +87,7 @@ def u_net(
     return Net(build.items, build.links, skips, ways[::-1])
 
 
-def drawn(net: Net) -> tuple[Picture, dict[int, Drawn]]:
+def drawn(net: Net) -> tuple[Picture, dict[int, PlacedBox]]:
     """The picture of a net, which is right in itself and the same twice; its boxes by number."""
     planned = plan(net.items, net.links)
     picture = place(planned, side_by_side=True)
@@ -99,7 +99,7 @@ def drawn(net: Net) -> tuple[Picture, dict[int, Drawn]]:
 def check_shape(net: Net) -> None:
     """Levels stand side by side, in their order, and each line between two is level."""
     picture, boxes = drawn(net)
-    ways = list(whole(picture, net.links))
+    ways = list(edge_routes(picture, net.links))
     for left, right in net.ways:
         assert boxes[left].x + boxes[left].width < boxes[right].x
     for one, other in zip(net.ways, net.ways[1:]):
@@ -147,7 +147,7 @@ def test_other_lines_run_beside_the_levels(data: st.DataObject, levels: int) -> 
         later = [leaf for leaf in leaves[:-1] if leaf > tail]
         if later:
             net.links.append(Link(tail, data.draw(st.sampled_from(later)), "other"))
-    check_levels(list(whole(drawn(net)[0], net.links)), net.links)
+    check_levels(list(edge_routes(drawn(net)[0], net.links)), net.links)
 
 
 def test_without_graphviz_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,7 +293,7 @@ def test_a_u_net(depth: int) -> None:
     boxes = placed.boxes()
     cats = [shape.id for shape in figure.shapes if shape.label[0].text == "cat"]
     level = []
-    for line, way in zip(figure.lines, whole(placed.picture, placed.links)):
+    for line, way in zip(figure.lines, edge_routes(placed.picture, placed.links)):
         side = boxes[line.head].x
         if line.head in cats and abs(way[-1][0] - side) < SLACK:
             assert way[-1][1] == way[-2][1] and side - way[-2][0] > 20
@@ -323,5 +323,5 @@ def test_other_models_run_down(name: str, depth: int | None) -> None:
     run = real_models.make(name)
     recording = torchrecorder.record(run.model, run.args, run.kwargs or {})
     placed = Placed.lay_out(draw(make_view(recording, ViewOptions(depth=depth))), None, 60.0)
-    for link, way in zip(placed.links, whole(placed.picture, placed.links)):
+    for link, way in zip(placed.links, edge_routes(placed.picture, placed.links)):
         assert way[-2][1] <= way[-1][1], placed.items[link.head].id

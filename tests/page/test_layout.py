@@ -114,7 +114,7 @@ def assert_equal_places(evaluate: Any, planned: Plan, opened: list[int]) -> None
     assert size == pytest.approx([picture.width, picture.height])
     expected = [[box.item, *box[1:5]] for box in picture.boxes]
     assert sum(boxes, []) == pytest.approx(sum(expected, []))
-    ways = [[at for point in piece.points for at in point] for piece in picture.pieces]
+    ways = [[at for point in piece.points for at in point] for piece in picture.sections]
     assert [len(line) for line in lines] == [len(way) for way in ways]
     assert sum(lines, []) == pytest.approx(sum(ways, []))
 

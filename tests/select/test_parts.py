@@ -18,7 +18,7 @@ from torchrecorder.graph.consistency import problems
 from torchrecorder.graph.nodes import Scope
 from torchrecorder.recording import Recording
 from torchrecorder.select.focus import Focus, scopes_like
-from torchrecorder.select.functions import LOOSE, WithFunctions
+from torchrecorder.select.functions import MAX_DIRECT_OPS, WithFunctions
 from torchrecorder.select.group import GroupSiblings, patterns
 from torchrecorder.testing import Builder
 
@@ -197,22 +197,22 @@ def test_only_large_scopes_are_grouped() -> None:
     """From one more than the limit on, of ops that are drawn; or all, or none."""
     calls = call("f", range(2)), call("g", range(2, 5))
     both = {"f": 2, "g": 3}
-    assert grouped(loose(LOOSE + 1), *calls, wanted=None) == both
-    assert not grouped(loose(LOOSE), *calls, wanted=None)
-    assert not grouped(loose(LOOSE, "pass", "count", "none"), *calls, wanted=None)
-    assert grouped(loose(LOOSE), *calls) == both
-    assert not grouped(loose(LOOSE + 1), *calls, wanted=False)
-    again = loose(LOOSE + 1)
+    assert grouped(loose(MAX_DIRECT_OPS + 1), *calls, wanted=None) == both
+    assert not grouped(loose(MAX_DIRECT_OPS), *calls, wanted=None)
+    assert not grouped(loose(MAX_DIRECT_OPS, "pass", "count", "none"), *calls, wanted=None)
+    assert grouped(loose(MAX_DIRECT_OPS), *calls) == both
+    assert not grouped(loose(MAX_DIRECT_OPS + 1), *calls, wanted=False)
+    again = loose(MAX_DIRECT_OPS + 1)
     for number in range(6, 9):
         again = changed(again, "ops", f"o{number}", recompute=True)
     assert not grouped(again, *calls, wanted=None)
-    modules = loose(LOOSE + 1)
+    modules = loose(MAX_DIRECT_OPS + 1)
     scopes = [blank(Scope, id=f"x{n}", parent="s0", index=99 + n, kind=ScopeKind.MODULE,
-                    path="", inputs=(), outputs=(), recompute=False) for n in range(LOOSE)]
+                    path="", inputs=(), outputs=(), recompute=False) for n in range(MAX_DIRECT_OPS)]
     fewer = changed(modules, "ops", "o9", outputs=())
     mixed = replace(fewer, scopes=keyed([*fewer.scopes.values(), *scopes]))
     assert not grouped(mixed, *calls, wanted=None)
-    failed = changed(loose(LOOSE, "none"), "ops", f"o{LOOSE}", failed=True)
+    failed = changed(loose(MAX_DIRECT_OPS, "none"), "ops", f"o{MAX_DIRECT_OPS}", failed=True)
     assert grouped(failed, *calls, wanted=None) == both
 
 
@@ -229,11 +229,12 @@ def test_a_function_with_one_op_or_with_all_is_no_level() -> None:
 
 def test_functions_in_functions_are_shown_where_there_is_much() -> None:
     """A function is grouped only if it has more ops than the limit, unless all are asked for."""
-    few = call("f", range(LOOSE - 2)), call("g", (LOOSE - 2, LOOSE - 1), "f")
-    assert grouped(loose(LOOSE + 1), *few, wanted=None) == {"f": LOOSE}
-    assert grouped(loose(LOOSE + 1), *few) == {"f": LOOSE - 2, "f.g": 2}
-    many = call("f", range(LOOSE - 1)), call("g", (LOOSE - 1, LOOSE), "f")
-    assert grouped(loose(LOOSE + 2), *many, wanted=None) == {"f": LOOSE - 1, "f.g": 2}
+    most = MAX_DIRECT_OPS
+    few = call("f", range(most - 2)), call("g", (most - 2, most - 1), "f")
+    assert grouped(loose(most + 1), *few, wanted=None) == {"f": most}
+    assert grouped(loose(most + 1), *few) == {"f": most - 2, "f.g": 2}
+    many = call("f", range(most - 1)), call("g", (most - 1, most), "f")
+    assert grouped(loose(most + 2), *many, wanted=None) == {"f": most - 1, "f.g": 2}
 
 
 def test_a_wrapper_has_the_name_of_what_it_wraps() -> None:

@@ -139,7 +139,7 @@ def test_what_a_loop_carries_is_cut_between_names(
     momentum: float, width: int, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only a single name is cut itself."""
-    monkeypatch.setattr(loops, "WIDTH", width)
+    monkeypatch.setattr(loops, "MAX_LENGTH", width)
     layer = nn.Linear(4, 4)
     optimizer = torch.optim.SGD(layer.parameters(), lr=0.1, momentum=momentum)
 

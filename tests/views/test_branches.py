@@ -9,8 +9,8 @@ import pytest
 from torchrecorder.events import FUNCTION, ScopeId, ScopeKind
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
-from torchrecorder.views.auto_depth import ENOUGH
-from torchrecorder.views.pipeline import STEPS, ViewOptions, make_view
+from torchrecorder.views.auto_depth import DEFAULT_MAX_BOXES
+from torchrecorder.views.pipeline import COUNTED_KINDS, ViewOptions, make_view
 from torchrecorder.views.view import View
 
 Parts = Sequence[tuple[str, str, int, int]]
@@ -44,14 +44,14 @@ def opened(view: View) -> set[str]:
 
 
 def steps(view: View) -> int:
-    return sum(box.kind in STEPS for box in view.boxes.values())
+    return sum(box.kind in COUNTED_KINDS for box in view.boxes.values())
 
 
 def test_a_large_part_that_fits_is_opened():
     """One part has too many blocks; the other, with a third of the operations, is opened."""
     view = make_view(network([("few", "Few", 5, 30), ("many", "Many", 60, 3)]))
     assert opened(view) == {"few"}
-    assert steps(view) <= ENOUGH
+    assert steps(view) <= DEFAULT_MAX_BOXES
 
 
 def test_a_small_part_stays_closed():
@@ -65,7 +65,8 @@ def test_a_part_of_almost_everything_is_opened(blocks: int, is_opened: bool) -> 
     """Its box would show nothing of the model; up to twice as many boxes as usual."""
     view = make_view(network([("few", "Few", 1, 2), ("many", "Many", blocks, 3)]))
     assert ("many" in opened(view)) == is_opened
-    assert ENOUGH < steps(view) <= 2 * ENOUGH if is_opened else steps(view) == 2
+    most = DEFAULT_MAX_BOXES
+    assert most < steps(view) <= 2 * most if is_opened else steps(view) == 2
 
 
 def test_what_is_alike_opens_alike():
@@ -141,7 +142,7 @@ def test_a_loss_beside_the_model_does_not_keep_it_closed() -> None:
             with run.scope(name, name.title()):
                 x = run.op("tanh", run.op("exp", x))
     with run.scope("loss", FUNCTION, kind=ScopeKind.FUNCTION):
-        for number in range(ENOUGH + 20):
+        for number in range(DEFAULT_MAX_BOXES + 20):
             x = run.op(f"op_{word(number)}", x)
     view = make_view(run.recording())
     assert len(view.clusters) == 1 and steps(view) == 3
@@ -152,13 +153,13 @@ def test_one_box_is_not_all_that_is_shown() -> None:
     run = Builder("Outer")
     with run.scope("Outer"), run.scope("wrapped", "Inner"):
         x = run.input("x")
-        for number in range(ENOUGH + 20):
+        for number in range(DEFAULT_MAX_BOXES + 20):
             x = run.op(f"op_{word(number)}", x)
         with run.scope("head", "Head"):
             x = run.op("exp", run.op("tanh", x))
         run.returns(x)
     view = make_view(run.recording())
-    assert opened(view) == {"wrapped"} and steps(view) == ENOUGH + 21
+    assert opened(view) == {"wrapped"} and steps(view) == DEFAULT_MAX_BOXES + 21
 
 
 @pytest.mark.parametrize(("models", "opened"), [(1, ["Net"]), (2, [])])

@@ -15,7 +15,7 @@ from torchrecorder import drawing
 from torchrecorder.graph.codec import decode, encode
 from torchrecorder.graph.consistency import problems
 from torchrecorder.recording import Recording
-from torchrecorder.select.functions import LOOSE, WithFunctions
+from torchrecorder.select.functions import MAX_DIRECT_OPS, WithFunctions
 from torchrecorder.select.group import GroupSiblings
 from torchrecorder.views.view import BoxKind, View
 
@@ -68,7 +68,7 @@ def test_a_large_scope_shows_its_functions():
     """Loose operations stand in frames of functions; equal calls fold."""
     recording = recorded()
     loose = [op for op in recording.ops.values() if op.outputs and op.scope == recording.roots[0]]
-    assert len(loose) > LOOSE
+    assert len(loose) > MAX_DIRECT_OPS
     view = drawn(recording)
     assert "paste_all" in paths(view) and "paste_all.paste" in paths(view)
     folded = [part for part in (*view.boxes.values(), *view.clusters.values()) if part.count > 1]
@@ -84,7 +84,7 @@ def test_a_function_alone_in_its_scope_is_no_level():
     """What holds all of the scope around it, or one operation, is not drawn as a frame."""
 
     def whole(x: torch.Tensor) -> torch.Tensor:
-        for _ in range(LOOSE + 1):
+        for _ in range(MAX_DIRECT_OPS + 1):
             x = alone(x)
         return x
 

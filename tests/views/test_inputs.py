@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import torchrecorder
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.views.inputs import LEAST, list_of
+from torchrecorder.views.inputs import MIN_GROUPED, list_of
 from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import Box, BoxKind, View
 
@@ -38,14 +38,14 @@ def recorded(function: Callable[..., object], *arguments: object) -> RecordedRun
     return torchrecorder.record(function, arguments)
 
 
-@pytest.mark.parametrize("count", [LEAST - 1, LEAST, LEAST + 3])
+@pytest.mark.parametrize("count", [MIN_GROUPED - 1, MIN_GROUPED, MIN_GROUPED + 3])
 def test_many_tensors_of_one_argument_are_one_input(count: int) -> None:
     """Few stay apart, as do those of another argument."""
     recording = recorded(lambda parts, x: all_of(parts) * x, Parts(count), torch.ones(1))
     view = make_view(recording, ViewOptions())
     view.check()
     joined = [box for box in inputs(view) if box.names == ("parts",)]
-    if count < LEAST:
+    if count < MIN_GROUPED:
         assert not joined and len(inputs(view)) == count + 1
         return
     (box,) = joined
@@ -58,12 +58,12 @@ def test_they_may_be_read_by_several_boxes_but_by_the_same() -> None:
     def run(parts: Parts) -> tuple[Tensor, Tensor]:
         return all_of(parts), torch.stack([part.sum() for part in vars(parts).values()])
 
-    assert len(inputs(make_view(recorded(run, Parts(LEAST)), ViewOptions()))) == LEAST
+    assert len(inputs(make_view(recorded(run, Parts(MIN_GROUPED)), ViewOptions()))) == MIN_GROUPED
 
     def twice(parts: Parts) -> tuple[Tensor, Tensor]:
         return all_of(parts), torch.block_diag(*vars(parts).values())
 
-    view = make_view(recorded(twice, Parts(LEAST)), ViewOptions())
+    view = make_view(recorded(twice, Parts(MIN_GROUPED)), ViewOptions())
     (box,) = inputs(view)
     assert len({arrow.head for arrow in view.arrows if arrow.tail == box.id}) == 2
 
@@ -89,10 +89,10 @@ def test_repeated_layers_that_read_them_all_read_one(tmp_path: Path) -> None:
             x = layer(x, parts)
         return x
 
-    recording = recorded(run, torch.ones(2, 1), Parts(LEAST))
+    recording = recorded(run, torch.ones(2, 1), Parts(MIN_GROUPED))
     for depth in (None, 1, 9):
         assert [box.count for box in inputs(make_view(recording, ViewOptions(depth=depth)))] == [
-            1, LEAST,
+            1, MIN_GROUPED,
         ]
     view = make_view(recording, ViewOptions())
     assert view.unfolded is not None
@@ -101,7 +101,7 @@ def test_repeated_layers_that_read_them_all_read_one(tmp_path: Path) -> None:
     assert [box.names for box in inputs(unfolded)] == [(), ("parts",)]
     recording.render(tmp_path / "f.svg")
     text = (tmp_path / "f.svg").read_text()
-    assert f">{LEAST} tensors<" in text and "parts.part1: [2]" in text
+    assert f">{MIN_GROUPED} tensors<" in text and "parts.part1: [2]" in text
 
 
 @pytest.mark.parametrize("layers", [2, 3])
@@ -117,7 +117,7 @@ def test_the_state_of_an_optimizer_is_a_box_for_each_kind(layers: int) -> None:
     view = make_view(recorder.recording, ViewOptions(depth="ops"))
     view.check()
     state = [box for box in view.boxes.values() if box.kind is BoxKind.CONSTANT and box.is_group]
-    kinds = ["*.grad", "*.exp_avg", "*.exp_avg_sq", "*.step"] if 2 * layers >= LEAST else []
+    kinds = ["*.grad", "*.exp_avg", "*.exp_avg_sq", "*.step"] if 2 * layers >= MIN_GROUPED else []
     assert sorted(box.names[0] for box in state) == sorted(kinds)
     assert {box.count for box in state} <= {2 * layers}
 
@@ -125,7 +125,7 @@ def test_the_state_of_an_optimizer_is_a_box_for_each_kind(layers: int) -> None:
 @pytest.mark.parametrize("held", ["nowhere", "lists", "objects"])
 def test_constants_are_one_box_if_their_names_differ_in_their_holder(held: str) -> None:
     """A place in a list says nothing, and neither does a tensor without a name."""
-    tensors = [torch.ones(2) for _ in range(LEAST)]
+    tensors = [torch.ones(2) for _ in range(MIN_GROUPED)]
     net = nn.Identity()
     for number, tensor in enumerate(tensors if held != "nowhere" else ()):
         setattr(net, f"part{number}", [tensor] if held == "lists" else {"mask": tensor})
@@ -133,7 +133,7 @@ def test_constants_are_one_box_if_their_names_differ_in_their_holder(held: str) 
     view = make_view(recorded(net, torch.ones(2)), ViewOptions(depth="ops"))
     found = [box for box in view.boxes.values() if box.kind is BoxKind.CONSTANT]
     assert [box.names for box in found if box.is_group] == [("*.mask",)] * (held == "objects")
-    assert len(found) == (1 if held == "objects" else LEAST)
+    assert len(found) == (1 if held == "objects" else MIN_GROUPED)
 
 
 class Averages:
@@ -162,7 +162,7 @@ def test_the_items_of_a_list_are_one_constant_where_a_closed_box_reads_all(layer
     view = make_view(recorded(run), ViewOptions(depth=1, functions=True))
     view.check()
     found = [box for box in view.boxes.values() if box.kind is BoxKind.CONSTANT]
-    many = 2 * layers >= LEAST
+    many = 2 * layers >= MIN_GROUPED
     assert [box.count for box in found] == ([2 * layers] if many else [1] * 2 * layers)
     assert [box.names for box in found] == [("ema.shadow",)] or not many
     assert len({arrow.head for arrow in view.arrows if arrow.tail == found[0].id}) == 1
@@ -170,7 +170,7 @@ def test_the_items_of_a_list_are_one_constant_where_a_closed_box_reads_all(layer
 
 def test_the_parts_of_batches_stay_apart() -> None:
     """Closed loops over a list of pairs read two kinds of tensors."""
-    batches = [(torch.ones(2, 3), torch.zeros(2, 1)) for _ in range(LEAST)]
+    batches = [(torch.ones(2, 3), torch.zeros(2, 1)) for _ in range(MIN_GROUPED)]
     model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 1))
 
     def train() -> None:
@@ -185,7 +185,7 @@ def test_the_parts_of_batches_stay_apart() -> None:
     view.check()
     found = [box for box in view.boxes.values() if box.kind is BoxKind.CONSTANT]
     assert [(box.names, box.count) for box in found] == [
-        (("batches.*.0",), LEAST), (("batches.*.1",), LEAST)
+        (("batches.*.0",), MIN_GROUPED), (("batches.*.1",), MIN_GROUPED)
     ]
 
 
@@ -199,7 +199,8 @@ def test_the_list_that_names_are_in(names: tuple[str, ...], group: str) -> None:
 
 def test_a_constant_in_two_lists_is_in_one_box() -> None:
     """In the larger of both: of six rows of seven, the rows."""
-    table = [[torch.ones(place + 1) for place in range(LEAST + 1)] for _ in range(LEAST)]
+    sizes = range(1, MIN_GROUPED + 2)
+    table = [[torch.ones(size) for size in sizes] for _ in range(MIN_GROUPED)]
 
     def read(rows: list[list[torch.Tensor]]) -> torch.Tensor:
         return torch.stack([part.sum() for row in rows for part in row]).sum().exp()
@@ -210,7 +211,7 @@ def test_a_constant_in_two_lists_is_in_one_box() -> None:
     view = make_view(recorded(run), ViewOptions(depth=1, functions=True))
     view.check()
     found = [box for box in view.boxes.values() if box.kind is BoxKind.CONSTANT]
-    assert [box.count for box in found] == [LEAST + 1] * LEAST
-    assert sorted(box.names[0] for box in found) == [f"table.{row}" for row in range(LEAST)]
+    assert [box.count for box in found] == [MIN_GROUPED + 1] * MIN_GROUPED
+    assert sorted(box.names[0] for box in found) == [f"table.{row}" for row in range(MIN_GROUPED)]
     members = [member for box in found for member in box.members]
-    assert len(members) == len({*members}) == LEAST * (LEAST + 1)
+    assert len(members) == len({*members}) == MIN_GROUPED * (MIN_GROUPED + 1)

@@ -14,7 +14,7 @@ from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 from torchrecorder.views.fold.fold import repeats
 from torchrecorder.views.fold.siblings import SiblingRows
-from torchrecorder.views.full_view import whole
+from torchrecorder.views.full_view import full_view
 from torchrecorder.views.pipeline import ViewOptions, plan
 from torchrecorder.views.view import BoxKind, View
 
@@ -124,7 +124,7 @@ def test_steps_of_several_epochs(
 ])
 def test_groups_that_are_shared_are_those_of_each_cluster(recording: Recording) -> None:
     """On a page, passes with equal connections are searched once."""
-    view = whole(recording)
+    view = full_view(recording)
     for step in plan(recording, ViewOptions(depth=9, fold=False)):
         view = step(view)
     rows = SiblingRows(view, False)

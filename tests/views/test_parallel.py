@@ -16,7 +16,7 @@ from torchrecorder.testing import Builder
 from torchrecorder.views.fold.fold import repeats
 from torchrecorder.views.fold.siblings import SiblingRows
 from torchrecorder.views.pipeline import ViewOptions, plan
-from torchrecorder.views.full_view import whole
+from torchrecorder.views.full_view import full_view
 
 
 def steps(*orders: Sequence[int], odd: int | None = None, aside: int | None = None) -> Recording:
@@ -119,7 +119,7 @@ def test_a_row_that_does_not_fold_is_no_counterpart() -> None:
 ])
 def test_groups_that_are_shared_are_those_of_each_cluster(recording: Recording) -> None:
     """On a page, where all can be opened, steps that are wired alike are looked at once."""
-    view = whole(recording)
+    view = full_view(recording)
     for step in plan(recording, ViewOptions(depth=9, fold=False)):
         view = step(view)
     rows = SiblingRows(view, False)

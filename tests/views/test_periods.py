@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchrecorder.views.fold.periods import LONGEST, Repetition, runs
+from torchrecorder.views.fold.periods import MAX_PERIOD, Repetition, runs
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_blocks_are_equal(before: str, block: str, times: int) -> None:
 def test_long_sequences() -> None:
     """Few sorts of elements, without and with repeats: a square would take hours."""
     noise = [(place * place // 7) % 11 for place in range(100_000)]
-    loops = [*range(LONGEST)] * 400
+    loops = [*range(MAX_PERIOD)] * 400
     for _ in runs(noise):
         pass
-    assert [tuple(run)[:3] for run in runs(loops)] == [(0, LONGEST, 400)]
+    assert [tuple(run)[:3] for run in runs(loops)] == [(0, MAX_PERIOD, 400)]

@@ -27,7 +27,7 @@ from torchrecorder.views.collapse import Collapse
 from torchrecorder.views.fold.fold import Fold, repeats
 from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import View
-from torchrecorder.views.full_view import whole
+from torchrecorder.views.full_view import full_view
 
 
 def conv(run: Builder, name: str, x: str, source: int, target: int, size: int) -> Any:
@@ -255,7 +255,7 @@ def test_legend_explains_the_dashes() -> None:
 @given(RUNS, st.integers(0, 5))
 def test_nothing_is_lost(recording: Recording, depth: int) -> None:
     """Every op is in one box; boxes and clusters have their instances around them."""
-    closed = Collapse(depth)(whole(recording))
+    closed = Collapse(depth)(full_view(recording))
     view = Fold(similar=True)(closed)
     view.check()
     assert ops_in(view) == ops_in(closed)
@@ -268,7 +268,7 @@ def test_nothing_is_lost(recording: Recording, depth: int) -> None:
 @given(RUNS, st.integers(0, 5))
 def test_arrows_are_true(recording: Recording, depth: int) -> None:
     """Each was there, or stands for one between two repeats; none is missing; no circles."""
-    closed = Collapse(depth)(whole(recording))
+    closed = Collapse(depth)(full_view(recording))
     view = Fold(similar=True)(closed)
     home = {each: box.id for box in view.boxes.values() for each in box.instances or (box.id,)}
     known = {(home[arrow.tail], home[arrow.head]) for arrow in closed.arrows}
@@ -311,7 +311,7 @@ def test_every_depth_and_option_can_be_drawn(
 @given(RUNS)
 def test_the_page_folds_the_same_siblings(recording: Recording) -> None:
     """One by one inside of what is folded, each in one group at most."""
-    view, groups = repeats(whole(recording), similar=True)
+    view, groups = repeats(full_view(recording), similar=True)
     view.check()
     members = [item for group in groups for item in group]
     assert len(members) == len(set(members))

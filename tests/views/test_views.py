@@ -15,7 +15,7 @@ from torchrecorder.testing import Builder
 from torchrecorder.views.auto_depth import max_depth
 from torchrecorder.views.pipeline import ViewOptions
 from torchrecorder.views.view import BoxKind
-from torchrecorder.views.full_view import whole
+from torchrecorder.views.full_view import full_view
 
 
 def test_depth_0_is_one_box_with_inputs_and_outputs() -> None:
@@ -346,7 +346,7 @@ def test_whole_run_has_every_argument_as_an_arrow() -> None:
     """One arrow per tensor argument and per output."""
     recording = network()
     arguments = sum(len(op.inputs) for op in recording.ops.values())
-    assert len(whole(recording).arrows) == arguments + len(recording.outputs)
+    assert len(full_view(recording).arrows) == arguments + len(recording.outputs)
 
 
 def test_members_show_what_a_box_stands_for() -> None:

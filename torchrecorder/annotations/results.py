@@ -12,7 +12,7 @@ from torchrecorder.annotations.annotation import Annotation, Numbers, is_unmeasu
 from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.annotations.places import op_name, scope_name
 from torchrecorder.annotations.registry import annotation, by_name, numbers_of, unmeasured
-from torchrecorder.checks import LIST, advised, check_one, one_of, whole_number
+from torchrecorder.checks import LIST, suggests_names, check_one, one_of, whole_number
 from torchrecorder.errors import UnknownAnnotation
 from torchrecorder.events import OpId, ScopeId
 from torchrecorder.graph.recording import RecordedRun
@@ -72,7 +72,7 @@ class Results(Mapping[str, Numbers]):
         return f"<annotations {', '.join(self._names)}>"
 
 
-@advised
+@suggests_names
 def top(
     recording: RecordedRun, name: Union[str, Annotation], n: int = 10, *, by: By = "module"
 ) -> list[Ranked]:
@@ -99,7 +99,7 @@ def top(
     return ranked[:n]
 
 
-@advised
+@suggests_names
 def table(
     recording: RecordedRun,
     columns: Sequence[Union[str, Annotation]] | None = None,

@@ -7,9 +7,9 @@ import sys
 from typing import Any
 
 from torchrecorder.capture.internals.processes import in_use
-from torchrecorder.checks import advised
+from torchrecorder.checks import suggests_names
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.graph.gc_pause import uncollected
+from torchrecorder.graph.gc_pause import without_gc
 from torchrecorder.graph.recording import check_recording
 from torchrecorder.graph.storage import dumps, loads, packed
 from torchrecorder.ranks.digest import Digest, digest, rank_of
@@ -19,7 +19,7 @@ from torchrecorder.ranks.ranks import Ranks
 from torchrecorder.recording import Recording
 
 
-@advised
+@suggests_names
 def gather(recording: Recording, group: Any = None) -> Ranks | None:
     """Join the recordings of all processes of a *group*. Every member has to call it.
 
@@ -56,7 +56,7 @@ def gather(recording: Recording, group: Any = None) -> Ranks | None:
     if collected is not None:
         wrong = [item for item in collected if isinstance(item, str)]
         decoder = DigestDecoder()
-        with uncollected():
+        with without_gc():
             digests = [decoder.decode(item) for item in collected if not isinstance(item, str)]
         wanted = wrong[0] if wrong else first_ranks(digests)
     wanted = meeting.announce(wanted)

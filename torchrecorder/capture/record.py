@@ -32,14 +32,14 @@ from torchrecorder.capture.tensors.describe import tensors_in
 from torchrecorder.checks import (
     FLAG,
     Check,
-    advised,
+    suggests_names,
     check_one,
     inputs_together,
     warn,
     whole_number,
 )
 from torchrecorder.errors import InvalidArgument, Notice
-from torchrecorder.graph.gc_pause import uncollected
+from torchrecorder.graph.gc_pause import without_gc
 from torchrecorder.recording import Recording
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def record(
 
 
 @inputs_together
-@advised
+@suggests_names
 def record(
     model: Any,
     args: Any = None,
@@ -222,7 +222,7 @@ def record(
                 f"{option}={setting!r} needs real tensors and cannot be combined with fake=True"
             )
     once = _Once(model, positional, named, name, autograd, backward, fake, threads)
-    with uncollected():
+    with without_gc():
         timed = [once.run(Probes(), restore=True) for _ in range(before + repeat * (repeat > 1))]
         kept = backward if saved is None else saved
         extras = Probes(stats, keep, flops, replay, kept, compiled, memory=memory)

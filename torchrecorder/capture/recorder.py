@@ -30,7 +30,7 @@ from torchrecorder.capture.probes.profiled import is_done, slices_of
 from torchrecorder.capture.probes.statistics import Choice
 from torchrecorder.capture.running import Running
 from torchrecorder.capture.tape import OTHER_TASKS, Tape
-from torchrecorder.checks import FLAG, TEXT, Check, advised, check_one, warn
+from torchrecorder.checks import FLAG, TEXT, Check, suggests_names, check_one, warn
 from torchrecorder.errors import InvalidArgument, Notice, RecorderInUse
 from torchrecorder.events import Lost
 from torchrecorder.graph.recording import RunDone, RunFacts
@@ -104,7 +104,7 @@ class Recorder:
         ['linear', 'sum', 'backward']
     """
 
-    @advised
+    @suggests_names
     def __init__(
         self,
         model: Module | None = None,

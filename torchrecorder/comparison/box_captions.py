@@ -1,4 +1,4 @@
-"""Box captions: the differences of each node in a few words, for the boxes of a figure."""
+"""Box captions: short texts about the differences of each node, for the boxes of a figure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torchrecorder.graph.nodes import Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels
 from torchrecorder.style.composites import Composites
-from torchrecorder.style.diff_colors import LONGEST, DiffCaption
+from torchrecorder.style.diff_colors import MAX_LINE_LENGTH, DiffCaption
 from torchrecorder.style.hyperparameters import unify
 from torchrecorder.style.weights import Weights
 
@@ -24,33 +24,32 @@ ORDER = (
     ChangeKind.MEASURED, ChangeKind.RETIMED, ChangeKind.REWIRED, ChangeKind.RENAMED,
     ChangeKind.RESIZED,
 )  # fmt: skip
-"""Which differences are told first."""
+"""The order in which kinds of differences are shown."""
 
 MOVED = (*ALONE, ChangeKind.RENAMED)
-"""Kinds of differences that a number of blocks includes."""
+"""Kinds of differences that the number of blocks in a module already shows."""
 
-LEAST = ChangeKind.RESIZED, ChangeKind.REWIRED, ChangeKind.RENAMED
-"""Kinds of differences in a module that are told only if there are no others."""
+MINOR_KINDS = ChangeKind.RESIZED, ChangeKind.REWIRED, ChangeKind.RENAMED
+"""Kinds of differences in a module that are shown only if there are no others."""
 
-SHORT = {"kernel_size": "kernel", "normalized_shape": "shape"}
+SHORT_NAMES = {"kernel_size": "kernel", "normalized_shape": "shape"}
 """Short names of settings."""
 
 BLOCKS = re.compile(r"(\d+) × (.+)")
 """The caption of a module that consists of blocks of one kind."""
 
-WIDTH = 30
-"""The number of characters up to which settings, or names, share a line."""
+LINE_LENGTH = 30
+"""The maximum number of characters of a line of settings or names."""
 
 WHOLE = "the whole model"
-"""The former name of a model that is part of another one now."""
+"""The former name of a model that is now part of another one."""
 
 NodeChange = tuple[str, Change]
 """A change, and the node of the overlay that it is about."""
 
 
 class BoxCaptions:
-    """The captions of the nodes of an overlay; *cls* returns the class of a module as it is
-    shown."""
+    """The captions of the nodes of an overlay; *cls* returns the displayed class of a module."""
 
     def __init__(
         self,
@@ -78,7 +77,7 @@ class BoxCaptions:
                 self._place(change, change.after or both.removed_id(change.before or ""))
 
     def of(self, node: str) -> DiffCaption | None:
-        """What is told of a node; None if nothing in it differs, or if only one run has it."""
+        """The caption of a node; None if nothing in it differs, or if only one run has it."""
         own, inside = self.own.get(node, []), self.inside.get(node, [])
         scope = self.both.scopes.get(ScopeId(node))
         if self.marks.get(node) in ALONE:
@@ -93,14 +92,14 @@ class BoxCaptions:
         return DiffCaption(tuple(about), within, former, pieces)
 
     def _wrapper(self, text: str, scope: Scope) -> DiffCaption:
-        """What is told of a scope that only one run has around what both have."""
+        """The caption of a scope that only one run has, around modules that both have."""
         inside = (text.partition(", ")[0],)
         return DiffCaption(inside=inside, pieces=dict(self._pieces(scope)))
 
     # Places -----------------------------------------------------------------------------
 
     def _place(self, change: Change, node: str) -> None:
-        """Note a change at its node, which is the op that makes a value, and around that."""
+        """Add a change to its node (the op that computes a value) and to all scopes around it."""
         value = self.both.values.get(ValueId(node))
         if value is not None and value.producer is not None:
             node = value.producer
@@ -110,7 +109,7 @@ class BoxCaptions:
             self.inside.setdefault(outer, []).append((node, change))
 
     def _homes(self, node: str) -> Iterator[ScopeId | None]:
-        """The scopes directly around a node; those of a weight are the calls of its module."""
+        """The scopes directly around a node; for a weight, the calls of its module."""
         op, scope = self.both.ops.get(OpId(node)), self.both.scopes.get(ScopeId(node))
         if op is not None:
             yield op.scope
@@ -128,11 +127,11 @@ class BoxCaptions:
     # Of a node itself -------------------------------------------------------------------
 
     def _about(self, change: Change, more: bool) -> Iterator[str]:
-        """The lines about a node itself; *more*: whether what is in it is told too."""
+        """The lines about a node itself; *more*: whether lines about its contents follow."""
         if change.kind is ChangeKind.REPLACED:
             yield f"was {change.text.partition(' → ')[0]}"
         elif change.kind is ChangeKind.CHANGED:
-            yield from labels.filled(self._settings(change), WIDTH)
+            yield from labels.filled(self._settings(change), LINE_LENGTH)
         elif change.kind in (ChangeKind.MEASURED, ChangeKind.RETIMED):
             yield change.text
         elif self._is_short_rewiring(change):
@@ -141,7 +140,7 @@ class BoxCaptions:
             yield f"was {self._forms(change)[0]}"
 
     def _former(self, change: Change) -> str:
-        """The former name of a scope that was renamed; with its path if it was elsewhere."""
+        """The former name of a renamed scope, with its path if the path differs too."""
         if change.kind is not ChangeKind.RENAMED:
             return ""
         old = self.before.scopes[ScopeId(change.before or "")]
@@ -162,7 +161,7 @@ class BoxCaptions:
         for name in dict.fromkeys((*before, *after)):
             old, new = (unify(one.get(name, "default")).strip("'\"") for one in pair)
             if before.get(name) != after.get(name):
-                yield f"{SHORT.get(name, name.replace('_', ' '))} {old} → {new}"
+                yield f"{SHORT_NAMES.get(name, name.replace('_', ' '))} {old} → {new}"
 
     def _given(self, change: Change) -> tuple[dict[str, str], dict[str, str]] | None:
         """The settings or arguments of a module or op in both runs."""
@@ -181,7 +180,7 @@ class BoxCaptions:
         )
 
     def _forms(self, change: Change) -> tuple[str, str]:
-        """The form of a tensor in both runs, without a dtype that it kept."""
+        """The shape and dtype of a tensor in both runs, without an unchanged dtype."""
         old = self.before.values[ValueId(change.before or "")]
         new = self.after.values[ValueId(change.after or "")]
         if old.dtype != new.dtype:
@@ -191,7 +190,7 @@ class BoxCaptions:
     # Of what is inside ------------------------------------------------------------------
 
     def _pieces(self, scope: Scope) -> Iterator[tuple[str, str]]:
-        """Pieces of the caption of a module that are numbers in both runs."""
+        """The parts of the caption of a module that are numbers in both runs."""
         if scope.id not in self.pairs:
             return
         before, after = self.pairs[scope.id]
@@ -208,7 +207,7 @@ class BoxCaptions:
     def _within(
         self, placed: Sequence[NodeChange], scope: Scope, pieces: Mapping[str, str]
     ) -> Iterator[str]:
-        """The lines about what differs in a module, the most important first."""
+        """The lines about differences in a module, the most important first."""
         counted = any(map(BLOCKS.fullmatch, pieces))
         kinds: dict[ChangeKind, dict[str, list[str]]] = {}
         for node, change in self._main(placed):
@@ -217,14 +216,14 @@ class BoxCaptions:
                 texts = kinds.setdefault(change.kind, {})
                 for text in self._inner(change):
                     texts.setdefault(text, []).append(self._name(node, change, scope))
-        for kind in LEAST:
+        for kind in MINOR_KINDS:
             if len(kinds) > 1 or pieces:
                 kinds.pop(kind, None)
         for kind, texts in kinds.items():
             yield from (_joined(kind, text, names) for text, names in texts.items())
 
     def _main(self, placed: Sequence[NodeChange]) -> Iterator[NodeChange]:
-        """The most important change of each node; none in a module that was replaced."""
+        """The most important change of each node; none for nodes in a replaced module."""
         seen, replaced = set[str](), set[ScopeId | None]()
         for node, change in placed:
             around = {outer for home in self._homes(node) for outer in self.both.within(home)}
@@ -235,7 +234,7 @@ class BoxCaptions:
                 replaced.add(ScopeId(node))
 
     def _inner(self, change: Change) -> Iterator[str]:
-        """What is told of a change in the module around it."""
+        """The text about a change for the box of a module around it."""
         if change.kind in ALONE:
             yield ""
         elif change.kind is ChangeKind.REPLACED:
@@ -250,12 +249,12 @@ class BoxCaptions:
             yield change.text
 
     def _is_short_rewiring(self, change: Change) -> bool:
-        """Whether an op reads something else, and that is told in a few words."""
-        short = len(change.text) <= LONGEST
+        """Whether an op reads another tensor, and the text about it is short."""
+        short = len(change.text) <= MAX_LINE_LENGTH
         return short and change.kind is ChangeKind.REWIRED and change.after in self.both.ops
 
     def _name(self, node: str, change: Change, around: Scope) -> str:
-        """The name of what changed, as it is called in the scope *around*."""
+        """The name of the changed part, as it is called in the scope *around*."""
         value = self.both.values.get(ValueId(change.after or node))
         op, scope = self.both.ops.get(OpId(node)), self.both.scopes.get(ScopeId(node))
         if value is not None and value.producer is None:
@@ -273,7 +272,7 @@ def _joined(kind: ChangeKind, text: str, names: Sequence[str]) -> str:
     once = list(dict.fromkeys(names))
     if kind in ALONE:
         listed = ", ".join(once)
-        return f"{kind.value} {listed if len(listed) <= WIDTH - 8 else f'{len(names)} parts'}"
+        return f"{kind.value} {listed if len(listed) <= LINE_LENGTH - 8 else f'{len(names)} parts'}"
     if len(names) > 1 and kind is ChangeKind.RENAMED:
         return f"{len(names)} renamed"
     if kind is ChangeKind.REPLACED and text.partition(" → ")[0] == once[0]:

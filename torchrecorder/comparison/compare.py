@@ -1,4 +1,4 @@
-"""Compare: two recordings -> their differences, in nearly linear time."""
+"""Compare: finds the differences of two recordings, in nearly linear time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import zip_longest
 from typing import Union
 
-from torchrecorder.checks import ABOVE_0, Check, advised, check_one
+from torchrecorder.checks import ABOVE_0, Check, check_one, suggests_names
 from torchrecorder.comparison.kinds import Change, ChangeKind
 from torchrecorder.comparison.comparison import Comparison
 from torchrecorder.comparison.match import Matching, match
@@ -24,7 +24,7 @@ NOTABLE = 1e-4
 """Differences of fewer seconds are not reported."""
 
 LAST = float("inf")
-"""The place of changes that are listed after all steps of the run."""
+"""The position of changes that are listed after all scopes and ops of the run."""
 
 PlacedChange = tuple[tuple[float, int], Change]
 
@@ -32,7 +32,7 @@ PlacedChange = tuple[tuple[float, int], Change]
 FACTOR = Check("a factor above 1", lambda value: ABOVE_0.holds(value) and value > 1)
 
 
-@advised
+@suggests_names
 def compare(
     before: Recording, after: Recording, *, times: float | None = None, numbers: Wanted = ()
 ) -> Comparison:
@@ -97,7 +97,7 @@ def _measured(
 
 
 class _Comparer:
-    """Finds the changes, each with its place in the run."""
+    """Finds the changes, each with its position in the run."""
 
     def __init__(
         self, before: RecordedRun, after: RecordedRun, matching: Matching, times: float | None
@@ -109,7 +109,7 @@ class _Comparer:
         self.replaced: set[str] = set()
 
     def all(self) -> Iterator[PlacedChange]:
-        """Every change with the place where it is listed."""
+        """Every change, with the position at which it is listed."""
         yield from self._run()
         yield from self._scopes()
         yield from self._ops()
@@ -147,7 +147,7 @@ class _Comparer:
                 yield (new.index, 0), change
 
     def _about(self, old: Scope, new: Scope) -> Iterator[tuple[ChangeKind, str]]:
-        """Differences between two scopes; those of a module are listed at its first call."""
+        """The differences between two scopes; those of a module are listed at its first call."""
         if old.module is None or old.call == 0 or new.call == 0:
             if old.cls != new.cls:
                 yield ChangeKind.REPLACED, f"{old.cls} → {new.cls}"
@@ -161,8 +161,7 @@ class _Comparer:
             yield ChangeKind.RETIMED, f"{_milliseconds(old)} → {_milliseconds(new)}"
 
     def _returned(self, old: Scope, new: Scope) -> Iterator[str]:
-        """Other results; not those of a module that was replaced, and whose contents are not
-        listed."""
+        """Different results; not those of a replaced module, whose contents are not listed."""
         has_parts = _has_scopes(self.before, old) or _has_scopes(self.after, new)
         if old.cls != new.cls and not has_parts:
             return
@@ -178,7 +177,7 @@ class _Comparer:
         return old.name != new.name or elsewhere
 
     def _former_name(self, old: Scope) -> str:
-        """The name in the first run; in a wrapper, from the scope around both on."""
+        """The name in the first run; in a wrapper, the path below the scope around both."""
         outer = self._wrappers.get(old.id)
         around = self.before.scopes[outer].parent if outer is not None else None
         path = self.before.scopes[around].path if around is not None else ""
@@ -186,7 +185,8 @@ class _Comparer:
 
     @cached_property
     def _wrappers(self) -> Mapping[ScopeId, ScopeId]:
-        """The scope in whose place each scope in a wrapper is now, or was: itself, or a wrapper."""
+        """For each scope in a wrapper, the scope that corresponds to its wrapper: itself, or a
+        wrapper."""
         removed = {inner: outer for outer, inner in self.matching.held(added=False).items()}
         return {**{scope: scope for scope in self.matching.wrapped}, **removed}
 
@@ -224,7 +224,7 @@ class _Comparer:
                 yield place, Change(ChangeKind.REWIRED, left, right, where, text)
 
     def _follows_from_module(self, old: Op, new: Op) -> bool:
-        """Whether the hyperparameters of the module around differ, so that they are listed."""
+        """Whether the hyperparameters of the module around differ, and so are listed."""
         if old.scope is None or new.scope is None:
             return False
         left = self.before.module_of(self.before.scopes[old.scope])
@@ -278,8 +278,8 @@ class _Comparer:
         return around in scopes and (around not in self.replaced or inner)
 
     def _removed_places(self) -> Mapping[str, float]:
-        """The place of each removed step in the second run: directly after the last step that ran
-        before it and has a counterpart."""
+        """The position of each removed step in the second run: directly after the last matched step
+        that ran before it."""
         steps: list[Scope | Op] = [*self.before.scopes.values(), *self.before.ops.values()]
         removed: dict[str, float] = {}
         last = -1.0
@@ -295,7 +295,7 @@ class _Comparer:
     # Modules and tensors ------------------------------------------------------------------
 
     def _modules(self) -> Iterator[PlacedChange]:
-        """Modules that no call shows."""
+        """Changes of modules without calls."""
         matched = set(self.matching.modules.values())
         for added, recording, known in (
             (False, self.before, self.matching.modules.keys()),
@@ -322,7 +322,7 @@ class _Comparer:
             yield from self._own(left_module, right_module)
 
     def _own(self, left: ModuleId, right: ModuleId) -> Iterator[PlacedChange]:
-        """Parameters and buffers that a module has on one side only."""
+        """Parameters and buffers that a module has in one run only."""
         old, new = self.before.modules[left], self.after.modules[right]
         place = (self.after.scopes[new.calls[0]].index if new.calls else LAST), 3
         for module, twin, recording, kind in (

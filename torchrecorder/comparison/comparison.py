@@ -163,7 +163,7 @@ class Comparison:
 
 
 def _grouped(changes: Iterable[Change]) -> Iterator[tuple[ChangeKind, str, str]]:
-    """One line for all equal changes, at the place of the first of them."""
+    """One line for all equal changes, at the position of the first."""
     groups: dict[tuple[ChangeKind, str, str], list[str]] = {}
     for change in changes:
         what = change.text or change.where.rpartition(": ")[2]

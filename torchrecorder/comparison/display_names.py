@@ -14,7 +14,7 @@ DEFAULT = "default"
 """The text for a hyperparameter with its default value."""
 
 AROUND = "around "
-"""The beginning of what is told of a wrapper."""
+"""The start of the text about a wrapper."""
 
 UNNAMED: Mapping[str, tuple[str, ...]] = {
     "Embedding": ("num_embeddings", "embedding_dim"),
@@ -37,7 +37,7 @@ class DisplayNames:
         self.recording = recording
 
     def scope(self, scope: ScopeId) -> str:
-        """Its path and, from the second call on, the number of the call."""
+        """Its path, and from the second call on the number of the call."""
         found = self.recording.scopes[scope]
         if found.kind is not ScopeKind.MODULE:
             around = self._path(found.parent)
@@ -46,7 +46,7 @@ class DisplayNames:
         return f"{name} (call {found.call + 1})" if found.call else name
 
     def op(self, op: OpId) -> str:
-        """The path of its scope, and its name unless that scope does nothing else."""
+        """The path of its scope, and its name if the scope also runs other ops."""
         found = self.recording.ops[op]
         if found.scope is None:
             return self._numbered(found)
@@ -74,7 +74,7 @@ class DisplayNames:
         return self.op(giver.id) if isinstance(giver, Op) else self.scope(giver.id)
 
     def full_result(self, value: ValueId, reader: ScopeId | None) -> str:
-        """*result 2 of lstm (LSTM)*: which result it is, with the class of the module."""
+        """*result 2 of lstm (LSTM)*: the index of the result, and the class of the module."""
         giver = self._giver(value, reader)
         if giver is None:
             return self.value(value)
@@ -88,7 +88,7 @@ class DisplayNames:
         return f"result {given.index(value) + 1} of {name}" if several else name
 
     def _giver(self, value: ValueId, reader: ScopeId | None) -> Op | Scope | None:
-        """The outermost module that returns a tensor to *reader*, or the op that made it."""
+        """The outermost module that returns a tensor to *reader*, or the op that computed it."""
         producer = self.recording.values[value].producer
         if producer is None:
             return None
@@ -108,14 +108,14 @@ class DisplayNames:
         return f"{name} ({found.cls})" if found.cls not in ("", name, found.name) else name
 
     def around(self, wrapper: ScopeId, inner: ScopeId) -> str:
-        """*around base_layer (Linear), 4 ops*: what a wrapper holds, and what it adds."""
+        """*around base_layer (Linear), 4 ops*: the contents of a wrapper, and what it adds."""
         path, name = self.recording.scopes[wrapper].path, self.scope_title(inner)
         more = size(self.recording.scopes[wrapper], self.recording, {inner})
         held = f"{AROUND}{name.removeprefix(f'{path}.' * bool(path))}"
         return held if more == "0 ops" else f"{held}, {more}"
 
     def _path(self, scope: ScopeId | None) -> str:
-        """The path of the innermost module around, and the region in it."""
+        """The path of the innermost module around, and the region inside it."""
         pieces: list[str] = []
         for inner in self.recording.within(scope):
             found = self.recording.scopes[inner]
@@ -130,7 +130,7 @@ class DisplayNames:
 
     @cached_property
     def _numbers(self) -> Mapping[OpId, int]:
-        """The ops that share their name with others of their scope, numbered from 1."""
+        """Numbers from 1 for ops that share their name with other ops of their scope."""
         numbers: dict[OpId, int] = {}
         for inside in self.recording.children.values():
             named: dict[str, list[Op]] = {}
@@ -144,7 +144,7 @@ class DisplayNames:
 
 
 def size(scope: Scope, recording: RecordedRun, without: Set[str] = frozenset()) -> str:
-    """The contents of a scope: ``12 ops, 3 parameters``; not those of the scopes in *without*."""
+    """The contents of a scope: ``12 ops, 3 parameters``, except those of scopes in *without*."""
     ops = parameters = 0
     for inner in ScopeMembers(recording).scopes(scope.id):
         if not without or without.isdisjoint(recording.within(inner)):
@@ -187,7 +187,7 @@ def hyperparameters(cls: str, detail: str) -> dict[str, str]:
 
 
 def _pieces(detail: str) -> Iterator[str]:
-    """*detail* cut at the commas that are in no brackets."""
+    """*detail* split at the commas outside of brackets."""
     depth, start = 0, 0
     for place, letter in enumerate(detail):
         depth += (letter in "([{") - (letter in ")]}")

@@ -24,10 +24,10 @@ class EdgeMatch:
         self.old_names, self.new_names = DisplayNames(before), DisplayNames(after)
 
     def same(self, old: Slot | None, new: Slot | None, reader: ScopeId | None) -> bool:
-        """Whether two slots have matching tensors, seen from the scope *reader*.
+        """Whether two slots have matching tensors from the point of view of the scope *reader*.
 
-        Tensors from the same output of a matched scope count as matching outside of it. So do, for
-        other modules, those of a scope and of a wrapper in its place.
+        Outside of a matched scope, tensors from the same output of it match. For other modules, so
+        do tensors of a scope and of a wrapper in its place.
         """
         if old is None or new is None:
             return old is new
@@ -47,7 +47,7 @@ class EdgeMatch:
         return self._returned_by(self.matching.wrapped)
 
     def _returned_by(self, pairs: Mapping[ScopeId, ScopeId]) -> ReturnedPairs:
-        """Pairs of values that these pairs of scopes return at the same position, with the second
+        """Pairs of values that matched scopes return at the same position, with the second
         scope."""
         returned: dict[tuple[ValueId, ValueId], list[ScopeId]] = {}
         for left, right in pairs.items():
@@ -80,7 +80,7 @@ class EdgeMatch:
         before: ScopeId | None,
         after: ScopeId | None,
     ) -> str:
-        """What a reader reads, and what it read before; in full if both have the same name."""
+        """The new and the former input of a reader; in full if both have the same name."""
         returned = self.new_names.result(new.value, after) if new is not None else "nothing"
         former = self.old_names.result(old.value, before) if old is not None else "nothing"
         if old is not None and new is not None and returned == former:

@@ -1,4 +1,5 @@
-"""Fold labels: what of two compared runs sets a node apart, so that no fold hides a difference."""
+"""Fold labels: the differences of each node between two compared runs, so that no fold hides
+one."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ Reads = Collection[tuple[str, str]]
 """Pairs of value and op."""
 
 NUMBERED = tuple(f"{kind.value}: " for kind in (ChangeKind.RENAMED, ChangeKind.REWIRED))
-"""The beginnings of texts in which numbers are places in a list, such as *was layers.2*."""
+"""The starts of texts in which numbers are indices in a list, such as *was layers.2*."""
 
 
 def fold_labels(
@@ -24,8 +25,8 @@ def fold_labels(
     added: Reads,
     instead: Reads,
 ) -> Mapping[str, str]:
-    """A text for each scope, op and value of an overlay that differs: equal texts, equal
-    differences. The arguments are those of `Overlay`."""
+    """A text for each scope, op and value of an overlay that differs; texts are equal if the
+    differences are. The arguments are those of `Overlay`."""
     found = {node: _own(mark, notes.get(node, ())) for node, mark in marks.items()}
     for module in both.modules.values():
         texts = [f"{name} {found[value]}" for name, value in module.stored if value in found]
@@ -45,7 +46,7 @@ def fold_labels(
 
 
 def _own(mark: ChangeKind, notes: Sequence[str]) -> str:
-    """The difference of one node; where it lies in a list does not count."""
+    """The difference of one node; its index in a list does not count."""
     if mark in ALONE:
         return mark.value
     texts = (without_numbers(note) if note.startswith(NUMBERED) else note for note in notes)
@@ -55,7 +56,7 @@ def _own(mark: ChangeKind, notes: Sequence[str]) -> str:
 def _read(
     op: Op, both: RecordedRun, labels: Mapping[str, str], removed: Reads, added: Reads
 ) -> Iterator[str]:
-    """The differences of the inputs, constants and weights of an op, and of where it reads."""
+    """The differences of the inputs, constants and weights of an op, and of their sources."""
     for name, value in op.inputs:
         if value in labels and both.values[value].producer is None:
             yield f"{name} {labels[value]}"

@@ -1,4 +1,4 @@
-"""Change: one difference between two recordings."""
+"""Kinds: a difference between two recordings, and its kind."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ class ChangeKind(str, Enum):
     """Kinds of differences."""
 
     ADDED = "added"
-    """Only in the second."""
+    """It is only in the second recording."""
     REMOVED = "removed"
-    """Only in the first."""
+    """It is only in the first recording."""
     REPLACED = "replaced"
-    """Of another class, or another function."""
+    """It has another class, or calls another function."""
     RENAMED = "renamed"
-    """The same, under another name or in another place."""
+    """It is the same, with another name or path."""
     CHANGED = "changed"
-    """Other hyperparameters, arguments or flags."""
+    """It has other hyperparameters, arguments or flags."""
     RESIZED = "resized"
-    """A tensor of another shape or dtype."""
+    """A tensor has another shape or dtype."""
     REWIRED = "rewired"
-    """It reads something else."""
+    """It reads another tensor."""
     RETIMED = "retimed"
     """It took longer or shorter."""
     MEASURED = "measured"
-    """Another number: FLOPs, bytes, a gradient's norm."""
+    """Another measured number differs: FLOPs, bytes, a gradient norm."""
 
 
 ALONE = (ChangeKind.ADDED, ChangeKind.REMOVED)
-"""Kinds of what only one run has, of which nothing more is to be told."""
+"""Kinds of nodes that only one run has; they need no further text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Change:
             not there. Empty for the run as a whole.
         after: The same in the second recording.
         where: Its display name.
-        text: The difference, in words.
+        text: The difference as text.
     """
 
     kind: ChangeKind

@@ -1,8 +1,8 @@
-"""Match: which scopes, ops, values and modules of two recordings correspond.
+"""Match: finds corresponding scopes, ops, values and modules of two recordings.
 
-From the outside in: within a matched pair of scopes, direct members are aligned, first by all of
-their facts, then by fewer and fewer. Unmatched ones are searched everywhere, by name, then by
-structure.
+Matching goes from the outside in. Within a matched pair of scopes, direct members are aligned,
+first by all of their facts, then by fewer and fewer. Unmatched scopes are then searched everywhere,
+by name, then by structure.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from torchrecorder.comparison.skeletons import Skeleton, skeletons
-from torchrecorder.comparison.wrapped import Inside, are_alike, unwrapped
+from torchrecorder.comparison.wrapped import InnerModules, are_alike, unwrapped
 from torchrecorder.events import ModuleId, OpId, ScopeId, Slot, ValueId
 from torchrecorder.graph.align import IndexPair, align, between
 from torchrecorder.graph.nodes import Op, Scope, Value
@@ -27,7 +27,7 @@ StepPair = tuple[Scope | Op, Scope | Op]
 
 @dataclass(frozen=True)
 class Matching:
-    """Corresponding parts, one to one, by id in the first and id in the second.
+    """Corresponding parts, one to one, from the id in the first recording to the id in the second.
 
     Attributes:
         scopes: Of scopes.
@@ -45,7 +45,7 @@ class Matching:
     wrapped: Mapping[ScopeId, ScopeId]
 
     def held(self, *, added: bool) -> Mapping[ScopeId, ScopeId]:
-        """The scope that each wrapper is around: wrappers of the second run, or of the first."""
+        """The scope inside each wrapper: wrappers of the second run, or of the first."""
         if added:
             return {new: self.scopes[old] for old, new in self.wrapped.items()
                     if self.scopes.get(old, new) != new}
@@ -73,12 +73,12 @@ class Side:
         self.structures = structures(recording)
         self.skeletons = skeletons(recording)
         weights = {scope: found for scope, found in self.skeletons.items() if found.weights}
-        self.inside = Inside(recording, weights)
+        self.inside = InnerModules(recording, weights)
 
 
 def _exact(side: Side, step: Scope | Op, *, indices: bool = True) -> Hashable:
-    """All facts about a step, except the origin of the inputs of an op; the *indices* of modules in
-    containers too, or not."""
+    """All facts about a step, except the origin of the inputs of an op; with or without the
+    *indices* of modules in containers."""
     if isinstance(step, Op):
         shapes = tuple(side.recording.values[output].shape for output in step.outputs)
         return step.qualname, step.arguments, len(step.inputs), shapes
@@ -117,8 +117,8 @@ TIERS: tuple[tuple[StepKey, ...], ...] = (
     (_roughly,),
     (_placed,),
 )
-"""Keys that must be equal for two steps to match, from strict to loose. Of those of one tier the
-first counts by which the most steps match: insertions shift the indices in a container."""
+"""Keys that must be equal for two steps to match, from strict to loose. In each tier, the key
+counts that matches the most steps: insertions shift the indices in a container."""
 
 
 def _unnumbered(scope: Scope) -> str:
@@ -142,7 +142,7 @@ class _OneToOne:
 
 
 class _Matcher:
-    """Collects pairs; scopes are visited with a stack, so that depth has no limit."""
+    """Collects pairs. Scopes are visited with a stack, so that depth is unlimited."""
 
     def __init__(self, a: Side, b: Side) -> None:
         self.a, self.b = a, b
@@ -161,8 +161,8 @@ class _Matcher:
         self._models()
 
     def _models(self, *, sure: bool = False) -> None:
-        """Match the outermost scopes, of any class, if each side has only one; if *sure*, only
-        those with many of the same modules, or the model of one side in that of the other."""
+        """Match the outermost scopes, of any class, if each run has only one. If *sure*, they must
+        have many common modules, or one model must be part of the other."""
         a, b = self.a.recording, self.b.recording
         if len(a.roots) != 1 or len(b.roots) != 1:
             return
@@ -184,8 +184,8 @@ class _Matcher:
                     waiting.extend(self._pair(left, right))
 
     def _pair(self, a: Scope, b: Scope) -> Iterator[tuple[ScopeId, ScopeId]]:
-        """Match two scopes in the same place, or one with what the other is a wrapper of; the pair
-        if what is in both can be matched too."""
+        """Match two scopes in the same place, or a scope with the contents of a wrapper. Return the
+        pair if their contents can be matched too."""
         left, right = unwrapped(a, b, self.a.inside, self.b.inside)
         if (left, right) != (a, b):
             self.wrapped[a.id] = b.id
@@ -213,7 +213,7 @@ class _Matcher:
         yield from self._anywhere(*rest)
 
     def _aligned(self, a: Sequence[Scope | Op], b: Sequence[Scope | Op]) -> list[IndexPair]:
-        """Pairs of places in their common order, tier by tier."""
+        """Pairs of indices in their common order, tier by tier."""
         pairs: list[IndexPair] = []
         for keys in TIERS:
             for left, right in list(between(pairs, len(a), len(b))):
@@ -233,8 +233,8 @@ class _Matcher:
         return align([key(self.a, step) for step in a], [key(self.b, step) for step in b])
 
     def _is_replaced(self, a: Scope | Op, b: Scope | Op) -> bool:
-        """Whether one of two steps between the same others is in the place of the other: any op, or
-        a module with much in common."""
+        """Whether two steps between matched steps correspond: any op does, and a module with much
+        in common."""
         if isinstance(a, Scope) and isinstance(b, Scope):
             return self.a.inside.is_renamed(a, b, self.b.inside)
         return isinstance(a, Op) and isinstance(b, Op)
@@ -270,7 +270,7 @@ class _Matcher:
     # Modules and tensors ----------------------------------------------------------------
 
     def stored(self) -> None:
-        """Match modules, and the parameters and buffers they have."""
+        """Match modules, and their parameters and buffers."""
         a, b = self.a.recording, self.b.recording
         for left, right in self.scopes.there.items():
             modules = a.scopes[left].module, b.scopes[right].module
@@ -307,7 +307,7 @@ class _Matcher:
         self._unread()
 
     def _unread(self) -> None:
-        """Match values that no op made or read, by name, role and form, in order."""
+        """Match values that no op computed or read, by name, role and form, in order."""
         places: dict[Hashable, list[ValueId]] = {}
         for value in reversed(list(self.b.recording.values.values())):
             if value.id not in self.values.back and value.producer is None:
@@ -324,7 +324,7 @@ class _Matcher:
                 self.values.add(slot.value, named[slot.name])
 
     def _are_alike(self, a: Slot, b: Slot) -> bool:
-        """Whether two inputs are of the same role, and no op made them."""
+        """Whether two inputs have the same role, and no op computed them."""
         left, right = self.a.recording.values[a.value], self.b.recording.values[b.value]
         return left.producer is right.producer is None and left.role is right.role
 
@@ -338,8 +338,8 @@ def _by_structure(side: Side) -> dict[Skeleton, list[ScopeId]]:
 
 
 def _moved_path(path: str, paths: Mapping[str, str]) -> str:
-    """The path in the second recording of a module of the first; *paths* are those of modules that
-    are matched, of which the innermost around it counts."""
+    """The path in the second recording of a module of the first. *paths* are those of matched
+    modules; the innermost one around the module counts."""
     around, rest = path, ""
     while around not in paths:
         if not around:

@@ -1,7 +1,7 @@
 """Numbers: the measured numbers of two recordings, and their differences.
 
-Counts, bytes and FLOPs are compared exactly. Times and statistics vary between runs: they differ
-if their ratio exceeds a factor.
+Counts, bytes and FLOPs are compared exactly. Times and statistics vary between runs: they differ if
+their ratio is above a factor.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from torchrecorder.events import ScopeId
 from torchrecorder.graph.recording import RecordedRun
 
 Wanted = Union[str, Sequence[str], Mapping[str, float]]
-"""Names of annotations, or a mapping from names to the factor from which on they differ."""
+"""Names of annotations, or a mapping from names to the minimum factor of a difference."""
 
-USUAL = 1.1
+DEFAULT_FACTOR = 1.1
 """The factor for numbers that vary from run to run."""
 
 BRIEF = ("parameters", "output_bytes", "saved_bytes", "flops", "breaks")
-"""Numbers of the whole run in a short text; the others mostly change with these."""
+"""Numbers of the whole run in a short text; most others change together with these."""
 
 NOISE = 1e-6
 """Sign changes below this magnitude are ignored."""
@@ -55,12 +55,12 @@ class Total(NamedTuple):
 
     @property
     def titled(self) -> str:
-        """Its title, as figures have it, and its change."""
+        """Its title in figures, and its change."""
         return f"{self.title}: {self.text}"
 
 
 def factors(wanted: Wanted) -> dict[str, float]:
-    """For each requested annotation, the factor from which on it differs.
+    """The minimum factor of a difference for each requested annotation.
 
     Raises:
         InvalidArgument: It is neither a list of names nor a mapping to factors of at least 1.
@@ -70,7 +70,7 @@ def factors(wanted: Wanted) -> dict[str, float]:
     if isinstance(wanted, Mapping):
         return {by_name(name).name: float(factor) for name, factor in wanted.items()}
     names = [wanted] if isinstance(wanted, str) else wanted
-    return {name: 1.0 if is_exact(by_name(name)) else USUAL for name in names}
+    return {name: 1.0 if is_exact(by_name(name)) else DEFAULT_FACTOR for name in names}
 
 
 def is_exact(annotation: Annotation) -> bool:
@@ -104,10 +104,10 @@ def places(
     scopes: Mapping[ScopeId, ScopeId],
     wanted: Mapping[str, float],
 ) -> Iterator[tuple[ScopeId, ScopeId, str]]:
-    """The modules in which a requested number differs, by their ids in both recordings, and how it
-    differs. Their inner modules do not count.
+    """The modules in which a requested number differs, by their ids in both recordings, with the
+    change. Their submodules do not count.
 
-    Warns of numbers that one of the two runs has not measured.
+    Warns about numbers that one of the two runs has not measured.
     """
     for name, factor in wanted.items():
         sides = numbers_of(before, name), numbers_of(after, name)

@@ -18,7 +18,7 @@ from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
 
 InputChange = tuple[tuple[Slot, ...], frozenset[ValueId]]
-"""Inputs that are only in the first recording, and values that are only read in the second."""
+"""Inputs that only the first recording has, and values that only the second one reads."""
 
 GONE = "old_"
 """The prefix of the ids of nodes that only the first recording has."""
@@ -140,8 +140,8 @@ class _Merger:
         return inside
 
     def _behind(self) -> dict[tuple[str | None, str | None], list[Scope | Op]]:
-        """Removed steps, by the scope they were in and the step there that they followed; in a
-        removed wrapper also what it was around."""
+        """Removed steps, by their scope and the step before them there; in a removed wrapper, with
+        its contents."""
         behind: dict[tuple[str | None, str | None], list[Scope | Op]] = {}
         inner = {outer: held for held, outer in self.wrappers.items()}
         for scope, steps in self.before.children.items():
@@ -185,7 +185,8 @@ class _Merger:
         )
 
     def _alone(self, values: Iterable[ValueId]) -> tuple[ValueId, ...]:
-        """The values that only the first recording has; an op of the second makes the others."""
+        """The values that only the first recording has; an op of the second one computes the
+        others."""
         return tuple(ValueId(GONE + value) for value in values if value not in self.counterparts)
 
     def _slots(self, slots: Iterable[Slot]) -> tuple[Slot, ...]:
@@ -194,7 +195,7 @@ class _Merger:
     # Wiring -----------------------------------------------------------------------------
 
     def _outputs(self, op: Op) -> tuple[ValueId, ...]:
-        """The outputs of an op, and those of its counterpart that it does not have."""
+        """The outputs of an op, and the outputs that only its counterpart has."""
         old = self._back.get(op.id)
         more = self.before.ops[OpId(old)].outputs if old is not None else ()
         return (*op.outputs, *self._alone(more))
@@ -204,7 +205,7 @@ class _Merger:
         return {new: old for old, new in self.matching.ops.items()}
 
     def _wired(self, op: Op, made: Mapping[ValueId, int]) -> Op:
-        """An op with its inputs in both recordings, without those that are made after it."""
+        """An op with its inputs in both recordings, without inputs that are computed after it."""
         removed: tuple[Slot, ...] = ()
         if op.id.startswith(GONE):
             self.removed.update((slot.value, op.id) for slot in op.inputs)
@@ -217,7 +218,7 @@ class _Merger:
         return op.replace(inputs=reads, outputs=self._outputs(op))
 
     def _changed_inputs(self, op: Op) -> InputChange:
-        """The inputs that an op no longer has, and those that it did not have before."""
+        """The removed and the added inputs of an op."""
         if op.id in self._back:
             old = self.before.ops[OpId(self._back[op.id])]
             return self._input_change(old.inputs, op.inputs, op.scope)
@@ -230,8 +231,8 @@ class _Merger:
     def _instead(
         self, ops: Mapping[OpId, Op], made: Mapping[ValueId, int]
     ) -> Mapping[tuple[str, str], ValueId]:
-        """The former inputs of matched ops that match the present ones only from outside of a
-        module, and the former outputs of the run."""
+        """The former inputs of matched ops that match the new ones only outside of a module, and
+        the former outputs of the run."""
         found: dict[tuple[str, str], ValueId] = {}
         for number, (old, new) in enumerate(zip(self.before.outputs, self.after.outputs)):
             if self._new_id(old.value) != new.value:
@@ -272,8 +273,8 @@ class _Merger:
         after: Collection[ValueId],
         reader: ScopeId | None,
     ) -> Slot:
-        """An input of the first recording in the overlay: that of *new* which matches it, seen from
-        the scope *reader*; else itself."""
+        """An input of the first recording in the overlay: the input of *new* that matches it in the
+        scope *reader*, or else itself."""
         old = Slot(old_slot.name, self._new_id(old_slot.value))
         if old.value in after:
             return old
@@ -292,7 +293,7 @@ class _Merger:
 
     @cached_property
     def _memory(self) -> Mapping[int, int]:
-        """The number in the overlay of each storage of the first run: that of the twin of its first
+        """The overlay number of each storage of the first run: that of the counterpart of its first
         value, or one that the second run does not use."""
         unused = count(1 + max((value.storage for value in self.after.values.values()), default=-1))
         found: dict[int, int] = {-1: -1}
@@ -351,7 +352,8 @@ class _Merger:
             yield from (GONE + old for old in removed)
 
     def _notes(self) -> Mapping[str, tuple[str, ...]]:
-        """The changes of each scope, op, value and module; of a value also where it is made."""
+        """The changes of each scope, op, value and module; those of a value also at the op that
+        computes it."""
         notes: dict[str, list[str]] = {}
         for change in self.changes:
             text = f"{change.kind.value}: {change.text}" if change.text else change.kind.value
@@ -363,7 +365,7 @@ class _Merger:
         return MappingProxyType({node: tuple(dict.fromkeys(text)) for node, text in notes.items()})
 
     def _old_scope_of(self, node: Any) -> ScopeId | None:
-        """The counterpart of the scope in which an op or value of the second ran."""
+        """The counterpart of the scope around an op or value of the second run."""
         producer = getattr(node, "producer", None)
         scope = self.after.ops[producer].scope if producer else getattr(node, "scope", None)
         return self._scopes_back.get(scope)
@@ -390,7 +392,7 @@ def _replaced(
 
 
 def _outer_inputs(recording: RecordedRun, scope: ScopeId) -> tuple[Slot, ...]:
-    """The inputs of the ops of an innermost scope from outside of it, without duplicates."""
+    """The inputs that an innermost scope reads from outside, without duplicates."""
     ops = [recording.ops[OpId(step.id)] for step in recording.children[scope]]
     made = {value for op in ops for value in op.outputs}
     found = {slot.value: slot for op in ops for slot in op.inputs if slot.value not in made}

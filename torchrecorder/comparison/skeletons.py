@@ -1,4 +1,4 @@
-"""Skeletons: digests of scopes without the shapes of tensors, to find a module of another run."""
+"""Skeletons: digests of scopes without the shapes of tensors, to find a module in another run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Skeleton:
 
 
 def skeletons(recording: RecordedRun) -> Mapping[ScopeId, Skeleton]:
-    """The skeleton of every scope, computed from the end: children come later in a run."""
+    """The skeleton of every scope, computed backwards, because children come later in a run."""
     found: dict[ScopeId, Skeleton] = {}
     for scope in reversed(list(recording.scopes.values())):
         digest = blake2b(digest_size=16)

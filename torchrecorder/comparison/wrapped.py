@@ -1,7 +1,7 @@
-"""Wrapped: a module of one run inside another module of the other run that stands in its place.
+"""Wrapped: a module of one run that is inside a wrapper in the other run.
 
 Examples are models in ``DistributedDataParallel`` or ``torch.compile``, and layers with adapters.
-The module is known by its class and by what is in it, whatever the wrapper calls it.
+The module is recognized by its class and contents, whatever the wrapper calls it.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from torchrecorder.graph.relations import scopes_inside
 from torchrecorder.graph.recording import RecordedRun
 
 
-class Inside:
+class InnerModules:
     """Finds modules of a recording in the scopes around them; *leaves* are keys that are equal for
-    innermost modules with weights that are the same."""
+    equal innermost modules with weights."""
 
     def __init__(self, recording: RecordedRun, leaves: Mapping[ScopeId, Hashable]) -> None:
         self.recording = recording
         self.leaves = leaves
 
     def full_class(self, scope: Scope) -> str:
-        """The class of a scope with its module: adapters are also called ``Linear``."""
+        """The class of a scope with its Python module: adapters are also called ``Linear``."""
         module = self.recording.module_of(scope)
         return module.qualname if module is not None else scope.cls
 
@@ -33,36 +33,37 @@ class Inside:
         return {step.name: step.cls for step in inside if isinstance(step, Scope)}
 
     def names(self, scope: Scope) -> set[str]:
-        """The names of these modules; with their classes where they are only numbered."""
+        """The names of the modules directly in a scope; with their classes if they are only
+        numbered."""
         parts = self.parts(scope).items()
         return {f"{name}: {cls}" if name.isdigit() else name for name, cls in parts}
 
-    def twin(self, around: Scope, scope: Scope, other: Inside) -> Scope | None:
-        """The outermost module in *around* that is like *scope* of the *other* recording; the first
-        of several."""
+    def twin(self, around: Scope, scope: Scope, other: InnerModules) -> Scope | None:
+        """The outermost module in *around* that resembles *scope* of the *other* recording; the
+        first of several."""
         def place(found: Scope) -> tuple[int, int]:
             return len(self.recording.within(found.id)), found.index
 
         return min(self._twins(around, scope, other), key=place, default=None)
 
-    def _twins(self, around: Scope, scope: Scope, other: Inside) -> Iterator[Scope]:
+    def _twins(self, around: Scope, scope: Scope, other: InnerModules) -> Iterator[Scope]:
         for inner in scopes_inside(self.recording, [around.id]):
             found = self.recording.scopes[inner]
             if found.cls == scope.cls and inner != around.id:
                 if self._is_like(found, scope, other):
                     yield found
 
-    def _is_like(self, found: Scope, scope: Scope, other: Inside) -> bool:
-        """Whether two modules of one class have many of the same modules in them, or none and the
-        same weights."""
+    def _is_like(self, found: Scope, scope: Scope, other: InnerModules) -> bool:
+        """Whether two modules of one class have many common modules in them, or none and the same
+        weights."""
         own, names = self.names(found), other.names(scope)
         if own and names:
             return 2 * len(names & own) >= min(len(names), len(own))
         leaf = other.leaves.get(scope.id)
         return not names and leaf is not None and self.leaves.get(found.id) == leaf
 
-    def is_renamed(self, scope: Scope, twin: Scope, other: Inside) -> bool:
-        """Whether a module of the *other* recording in the same place is this one, also if it has
+    def is_renamed(self, scope: Scope, twin: Scope, other: InnerModules) -> bool:
+        """Whether a module of the *other* recording in the same place is this one, maybe with
         another name."""
         if unwrapped(scope, twin, self, other) != (scope, twin):
             return True
@@ -71,8 +72,8 @@ class Inside:
         )
 
 
-def unwrapped(a: Scope, b: Scope, left: Inside, right: Inside) -> tuple[Scope, Scope]:
-    """The modules of a pair that correspond: one of the two may be a wrapper of the other's."""
+def unwrapped(a: Scope, b: Scope, left: InnerModules, right: InnerModules) -> tuple[Scope, Scope]:
+    """The corresponding modules of a pair: one of the two may be a wrapper of the other."""
     if left.full_class(a) == right.full_class(b) or are_alike(a, b, left, right):
         return a, b
     in_a, in_b = left.twin(a, b, right), right.twin(b, a, left)
@@ -81,10 +82,10 @@ def unwrapped(a: Scope, b: Scope, left: Inside, right: Inside) -> tuple[Scope, S
     return (in_a, b) if in_a is not None else (a, in_b or b)
 
 
-def are_alike(a: Scope, b: Scope, left: Inside, right: Inside) -> bool:
+def are_alike(a: Scope, b: Scope, left: InnerModules, right: InnerModules) -> bool:
     """Whether many modules directly in both have the same names and classes.
 
-    This holds for a model whose class was renamed, but not for one that was wrapped.
+    This is true for a model whose class was renamed, but not for a wrapped one.
     """
     parts, others = left.parts(a).items(), right.parts(b).items()
     return bool(parts and others) and 2 * len(parts & others) >= min(len(parts), len(others))

@@ -54,7 +54,7 @@ MODES = (ScopeKind.NO_GRAD, ScopeKind.ENABLE_GRAD, ScopeKind.INFERENCE_MODE, Sco
 """Regions that set a mode for the ops in them; empty ones are not shown."""
 
 TRANSPARENT = (*MODES, ScopeKind.OPTIMIZER)
-"""Regions whose calls of modules are the program's own, as those of a closure in an optimizer."""
+"""Regions in which the program itself calls modules, such as the closure of an optimizer step."""
 
 FUNCTION = "function"
 """The class of scopes that are calls of Python functions."""

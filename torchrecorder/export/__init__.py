@@ -1,4 +1,4 @@
-"""Formats: all exporters, and how to find one by the suffix of a file."""
+"""Export: all formats, and how to find one by the suffix of a file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EXPORTERS: tuple[type[Exporter], ...] = (
     ModelExplorer,
     ExplorerData,
 )
-"""Every format, in the order in which they are listed to the user."""
+"""Every format, in the order of lists for the user."""
 
 
 def known() -> dict[str, type[Exporter]]:

@@ -57,7 +57,7 @@ class AreaChart:
         self.shown = self._sampled()
 
     def _sampled(self) -> list[int]:
-        """The columns that are drawn: the highest of those within one point."""
+        """The columns that are drawn: the highest within each point."""
         room = WIDTH - LEFT - RIGHT
         if self.count <= room:
             return list(range(self.count))

@@ -1,4 +1,5 @@
-"""A view as a plain networkx graph: GraphML and node-link JSON, for drawing and graph tools."""
+"""Boxes: a view as a plain networkx graph, as GraphML and node-link JSON, for drawing and graph
+tools."""
 
 from __future__ import annotations
 

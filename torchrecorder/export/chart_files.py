@@ -1,4 +1,4 @@
-"""Chart files: write a chart in the format that the suffix names.
+"""Chart files: writes a chart in the format of the suffix.
 
 Graphviz writes bitmaps and PDF, from a graph with the shapes of the chart as its background.
 """
@@ -19,8 +19,8 @@ from torchrecorder.layout import engine
 SUFFIXES = (".svg", ".pdf", ".png", ".html")
 _DPI = 144
 _CLEAR = "#00000000"
-_LONGEST = 4000
-"""Maximum length of a string in the DOT language; longer ones are joined from several."""
+_MAX_STRING = 4000
+"""The maximum length of a string in the DOT language; longer ones are split and joined."""
 
 
 def write_chart(svg: str, path: str | Path) -> Path:
@@ -91,8 +91,8 @@ def _as_graph(root: tree.Element) -> str:
     drawn = _GraphvizDrawing(height, root.get("fill", "#000000"), font_size)
     shapes = " ".join(part for element in root for part in drawn.shape(element))
     background = '" + "'.join(
-        shapes[at : at + _LONGEST].replace("\\", "\\\\").replace('"', '\\"')
-        for at in range(0, len(shapes), _LONGEST)
+        shapes[at : at + _MAX_STRING].replace("\\", "\\\\").replace('"', '\\"')
+        for at in range(0, len(shapes), _MAX_STRING)
     )
     unseen = 'style=invis label="" width=0.001 height=0.001'
     return (

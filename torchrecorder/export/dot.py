@@ -1,4 +1,4 @@
-"""Figure -> graphviz.Digraph, and DOT text."""
+"""Dot: a figure as a ``graphviz.Digraph``, and as DOT text."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from torchrecorder.export import legend
-from torchrecorder.export.legend import SMALL
+from torchrecorder.export.legend import SMALL_TEXT
 from torchrecorder.export.quoting import attribute_values, html, joined, quote, quoted, verbatim
-from torchrecorder.graph.gc_pause import uncollected
+from torchrecorder.graph.gc_pause import without_gc
 from torchrecorder.layout.measure import label_size, text_width
 from torchrecorder.style.color import faded
 from torchrecorder.style.figure import Figure, Group, Line, Look, Shape, Text, nested
@@ -39,16 +39,16 @@ TIGHT = {
 TABLE = '<table border="0" cellborder="0" cellspacing="0" cellpadding="0">'
 """A table without lines, to align a label."""
 
-LARGE = 400
-"""From this number of lines on, Graphviz uses cheaper settings."""
+MANY_LINES = 400
+"""With at least this number of lines, Graphviz uses cheaper settings."""
 
 LEADING = 1.15
 """Line height of small text, relative to its font size."""
 
 
 def to_dot(figure: Figure, make: Callable[..., GraphT] | None = None) -> GraphT:
-    """*figure* as a graph to style and nest further; *make* is its class, ``graphviz.Digraph`` if
-    not given."""
+    """*figure* as a graph that can be styled and nested further; *make* is its class, by default
+    ``graphviz.Digraph``."""
     graph: Any
     if make is None:
         from graphviz import Digraph
@@ -79,7 +79,7 @@ class Pins:
     loops: Sequence[tuple[tuple[str, str], Mapping[str, str]]] = ()
 
 
-@uncollected()
+@without_gc()
 def dot_text(figure: Figure, pins: Pins = Pins()) -> str:
     """*figure* in DOT."""
     head = f"digraph {quote(figure.name)} {{"
@@ -87,7 +87,7 @@ def dot_text(figure: Figure, pins: Pins = Pins()) -> str:
 
 
 def node_name(box: str) -> str:
-    """The name of a box in DOT, without colons, which would mean ports."""
+    """The name of a box in DOT, without colons, which separate ports."""
     return box.replace(":", "_")
 
 
@@ -158,13 +158,13 @@ def _defaults(figure: Figure) -> Iterator[str]:
         "pad": "0.1",
         "margin": "0",
         **_page(figure.paper),
-        **(_cheap(figure) if len(figure.lines) > LARGE else {}),
+        **(_cheap(figure) if len(figure.lines) > MANY_LINES else {}),
         **figure.attributes,
     }
     yield f"graph [{joined(attribute_values(graph))}]"
     room = {"margin": "0.13,0.06", "height": "0.3", "width": "0.4"}
     yield f"node [{joined(attribute_values({'fontname': font, 'fontsize': size, **room}))}]"
-    edge = {"fontname": font, "fontsize": f"{figure.fontsize * SMALL:g}", "arrowsize": "0.6"}
+    edge = {"fontname": font, "fontsize": f"{figure.fontsize * SMALL_TEXT:g}", "arrowsize": "0.6"}
     yield f"edge [{joined(attribute_values(edge))}]"
 
 
@@ -176,7 +176,7 @@ def _page(paper: Paper) -> dict[str, str]:
 
 
 def _cheap(figure: Figure) -> dict[str, str]:
-    """Settings that keep Graphviz fast on large graphs."""
+    """Settings with which Graphviz is fast on large graphs."""
     dense = len(figure.lines) > 4 * len(figure.shapes)
     cheap = {"nslimit": "1", "nslimit1": "1", "mclimit": "0.2" if dense else "0.5"}
     return {**cheap, "splines": "line"} if dense else cheap
@@ -266,7 +266,7 @@ def _paper_attributes(look: Look) -> dict[str, str]:
 
 
 def _corner(group: Group, figure: Figure) -> str:
-    """The label of a cluster, in its left half if arrows run through its middle.
+    """The label of a cluster, in its left half if arrows cross its middle.
 
     Graphviz makes a cluster as wide as its label, and draws arrows over the label.
     """
@@ -279,7 +279,7 @@ def _corner(group: Group, figure: Figure) -> str:
 
 
 def corner_label(group: Group, figure: Figure) -> tuple[tuple[Text, ...], str]:
-    """The lines of the label of a cluster, and the same in Graphviz's syntax, left-aligned."""
+    """The lines of the label of a cluster, and the same in the syntax of Graphviz, left-aligned."""
     label = tuple(in_two(group.label, figure))
     return label, "<br align=\"left\"/>".join([*pieces(label, group.look, figure), ""])
 
@@ -298,8 +298,8 @@ def in_two(label: tuple[Text, ...], figure: Figure) -> Iterator[Text]:
 def pieces(label: tuple[Text, ...], look: Look, figure: Figure) -> Iterator[str]:
     """The lines of a label in Graphviz's syntax.
 
-    Graphviz puts small text too close to the line above, and lines of a title too far apart; spaces
-    with another font size correct this.
+    Graphviz puts small text too close to the line above it, and the lines of a title too far apart.
+    Spaces with another font size correct this.
     """
     small, apart = _small_print(figure.fontsize)
     for number, text in enumerate(label):
@@ -314,8 +314,8 @@ def pieces(label: tuple[Text, ...], look: Look, figure: Figure) -> Iterator[str]
 
 @lru_cache(maxsize=64)
 def _small_print(fontsize: float) -> tuple[str, str]:
-    """The size of small text, and the space that separates it from the line above."""
-    size = fontsize * SMALL
+    """The size of small text, and the space between it and the line above."""
+    size = fontsize * SMALL_TEXT
     return f"{size:g}", f'<font point-size="{round(size * LEADING)}"> </font>'
 
 
@@ -344,7 +344,7 @@ def _legend(figure: Figure, pins: Pins) -> Iterator[str]:
     if not figure.legend:
         return
     room = {"height": f"{legend.entry_height(figure) / 72:.4f}", "fixedsize": "true"}
-    room["fontsize"] = f"{figure.fontsize * SMALL:g}"
+    room["fontsize"] = f"{figure.fontsize * SMALL_TEXT:g}"
     frame = {"style": "rounded", "color": legend.edge(figure), "margin": f"{legend.MARGIN:g}"}
     yield 'subgraph "cluster_legend" {'
     yield f"\tgraph [{joined({**quoted(frame), **pins.legend})}]"

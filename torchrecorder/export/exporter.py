@@ -1,4 +1,4 @@
-"""Exporter: the protocol of a format, and writing a file whole or not at all."""
+"""Exporter: the protocol of a format, and atomic writing of files."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def times_option() -> Any:
 
 
 def write_file(path: Path, contents: str | bytes) -> None:
-    """Write *contents* to *path* atomically: an existing file is replaced completely or not at all.
+    """Write *contents* to *path* atomically: an existing file is replaced completely or stays.
 
     Raises:
         OSError: The folder does not exist or cannot be written to, or *path* is a folder.

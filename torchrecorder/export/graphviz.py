@@ -1,4 +1,5 @@
-"""Figure -> svg, pdf, png. Graphviz paints them, except for the svg of a nested layout."""
+"""Graphviz: a figure as SVG, PDF or PNG. Graphviz paints them, except the SVG of a nested
+layout."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from torchrecorder.checks import ABOVE_0, Check, one_of, warn
 from torchrecorder.errors import LayoutFailed, Notice
 from torchrecorder.export import paper_pdf
 from torchrecorder.export.dot import dot_text
-from torchrecorder.export.legend import SMALL
+from torchrecorder.export.legend import SMALL_TEXT
 from torchrecorder.export.nested import PAINTER, legend_below, nested_text, sheet_of
 from torchrecorder.export.plain_svg import plain_svg
 from torchrecorder.export.svg import centred, finished, names_of, on_page, size_of
@@ -28,7 +29,7 @@ from torchrecorder.style.style import Style
 from torchrecorder.views.view import View
 
 Layout = Literal["auto", "dot", "nested"]
-"""The layouts: by Graphviz at once, or scope by scope."""
+"""The layouts: the whole figure by Graphviz, or scope by scope."""
 
 PAINT = frozenset(
     """
@@ -178,7 +179,8 @@ def _given(figure: Figure) -> Iterator[str]:
 
 
 def _warn_if_replaced(fontname: str) -> None:
-    """Warn if a font is not installed on this machine: the figure is painted with another one."""
+    """Warn if a font is not installed on this machine, so that the figure is painted with another
+    one."""
     instead = stand_in(fontname)
     if instead is not None:
         warn(
@@ -201,7 +203,7 @@ def smallest(figure: Figure) -> float:
     labels = [shape.label for shape in figure.shapes] + [group.label for group in figure.groups]
     small = any(text.part != "title" for label in labels for text in label)
     small = small or bool(figure.legend) or any(line.label for line in figure.lines)
-    return figure.fontsize * (SMALL if small else 1.0)
+    return figure.fontsize * (SMALL_TEXT if small else 1.0)
 
 
 def rendered(
@@ -213,7 +215,7 @@ def rendered(
     attributes: Mapping[str, str] | None = None,
     names: Mapping[str, str] | None = None,
 ) -> bytes:
-    """A DOT text drawn by Graphviz; SVG is adapted for other fonts and tooltips.
+    """A DOT text painted by Graphviz; SVG is adapted for other fonts and tooltips.
 
     With *names* of boxes and clusters, SVG is sorted into layers.
     """

@@ -7,28 +7,28 @@ from functools import cached_property
 from itertools import product
 from typing import NamedTuple
 
-from torchrecorder.export.legend import SMALL
+from torchrecorder.export.legend import SMALL_TEXT
 from torchrecorder.layout.layered.positions import PlanePoint
 from torchrecorder.layout.measure import text_width
 from torchrecorder.style.argument_marks import SHORT
 from torchrecorder.style.figure import Figure, Line
 
-ASIDE = 3.5
-"""Points between a line and the mark beside its head."""
+MARK_OFFSET = 3.5
+"""Distance between a line and the mark beside its head, in points."""
 
 BACK = 5.0
-"""Points from the tip of a line back to the middle of its mark."""
+"""Distance from the tip of a line back to the middle of its mark, in points."""
 
 SPARE = 1.5
-"""Points left and right of a long mark that are free as well."""
+"""Free space on the left and right of a long mark, in points."""
 
 HIGH = 1.15
 """The height of a mark above a horizontal line, with the free space around it, as a multiple of its
 font size."""
 
-NEAR = 20.0
-"""Points between a horizontal line and a box, or another line, below which a mark does not fit
-between them."""
+MIN_ROOM = 20.0
+"""The minimum distance, in points, between a horizontal line and a box or another line for a mark
+to fit between them."""
 
 STRIP = 100.0
 """Height in points of the horizontal strips by which lines and boxes are indexed."""
@@ -47,8 +47,8 @@ class HeadMark(NamedTuple):
 def head_marks(
     figure: Figure, routes: Sequence[Sequence[PlanePoint]], outlines: Sequence[Rectangle] = ()
 ) -> dict[int, HeadMark]:
-    """The marks that are drawn, by the index of the line; *routes* are the corners of each line,
-    *outlines* those of the boxes and open groups."""
+    """The marks that are drawn, by the index of the line. *routes* are the corners of each line,
+    *outlines* the rectangles of boxes and open groups."""
     obstacles = _Obstacles(routes, outlines)
     marked = {line.head for line in figure.lines if line.mark}
     entering: dict[str, list[int]] = {}
@@ -74,7 +74,7 @@ def head_marks(
                 if upright:
                     other = _is_left(seat, tips, beside, routes[number][-1])
                 else:
-                    other = 0 < seat == len(tips) - 1 and tips[seat] - tips[seat - 1] < NEAR
+                    other = 0 < seat == len(tips) - 1 and tips[seat] - tips[seat - 1] < MIN_ROOM
                 if " = " in text:
                     text, other = obstacles.clear(figure, text, number, other)
                 found[number] = HeadMark(text, _spot(figure, text, routes[number], other))
@@ -91,7 +91,7 @@ class _Obstacles:
         self.outlines = outlines
 
     def clear(self, figure: Figure, text: str, number: int, other: bool) -> tuple[str, bool]:
-        """A text and a side for a mark of line *number*: the first that crosses nothing.
+        """A text and a side for the mark of line *number*: the first that crosses nothing.
 
         *text* and the side *other* come first, then the opposite side, then shorter texts.
         """
@@ -99,8 +99,8 @@ class _Obstacles:
         texts = (text, " = ".join(names), " ".join(names), "".join(names))
         for written, side in product(texts, (other, not other)):
             x, y = _spot(figure, written, self.routes[number], side)
-            half = text_width(written, figure.fontsize * SMALL) / 2 + SPARE
-            high = figure.fontsize * SMALL / 2
+            half = text_width(written, figure.fontsize * SMALL_TEXT) / 2 + SPARE
+            high = figure.fontsize * SMALL_TEXT / 2
             if not self._is_crossed((x - half, y - high, x + half, y + high)):
                 return written, side
         return texts[-1], other
@@ -110,13 +110,13 @@ class _Obstacles:
         strips = _strips(room[1], room[3])
         near = {piece for strip in strips for piece in self._segments.get(strip, ())}
         boxes = {box for strip in strips for box in self._boxes.get(strip, ())}
-        return any(self._meets(piece, room) for piece in near) or any(
+        return any(self._overlaps(piece, room) for piece in near) or any(
             max(room[0], left) < min(room[2], right) and max(room[1], top) < min(room[3], bottom)
             and not (left < room[0] and room[2] < right and top < room[1] and room[3] < bottom)
             for left, top, right, bottom in boxes
         )
 
-    def _meets(self, piece: tuple[int, int], room: Rectangle) -> bool:
+    def _overlaps(self, piece: tuple[int, int], room: Rectangle) -> bool:
         (x, y), (other_x, other_y) = self.routes[piece[0]][piece[1] : piece[1] + 2]
         across = max(room[0], min(x, other_x)) <= min(room[2], max(x, other_x))
         return across and max(room[1], min(y, other_y)) <= min(room[3], max(y, other_y))
@@ -142,17 +142,17 @@ class _Obstacles:
 
 
 def _strips(top: float, bottom: float) -> range:
-    """The strips that an extent along the y axis is in."""
+    """The strips that overlap an extent along the y axis."""
     return range(int(top // STRIP), int(bottom // STRIP) + 1)
 
 
 def _is_left(
     seat: int, tips: Sequence[float], beside: Sequence[Sequence[PlanePoint]], tip: PlanePoint
 ) -> bool:
-    """Whether a mark is placed left of a vertical arrow *tip*: on the side without other lines.
+    """Whether a mark is on the left of a vertical arrow *tip*: the side without other lines.
 
-    *seat* is the index of the arrow among the *tips* of all that enter the box, from left to right;
-    *beside* are the routes of the lines from the same tail.
+    *seat* is the index of the arrow among the *tips* of all arrows into the box, from left to
+    right; *beside* are the routes of the lines from the same tail.
     """
     if len(tips) > 1:
         return seat == 0
@@ -160,10 +160,10 @@ def _is_left(
         (one[0], other[0])
         for route in beside
         for one, other in zip(route, route[1:])
-        if one[1] == other[1] and abs(one[1] - tip[1]) < NEAR
+        if one[1] == other[1] and abs(one[1] - tip[1]) < MIN_ROOM
     ]
-    right = any(max(piece) > tip[0] + ASIDE for piece in level)
-    return right and not any(min(piece) < tip[0] - ASIDE for piece in level)
+    right = any(max(piece) > tip[0] + MARK_OFFSET for piece in level)
+    return right and not any(min(piece) < tip[0] - MARK_OFFSET for piece in level)
 
 
 def _in_order(lines: Sequence[Line]) -> bool:
@@ -175,7 +175,7 @@ def _texts(
     figure: Figure, lines: Sequence[Line], tips: Sequence[float], upright: bool
 ) -> Iterator[str]:
     """The text of each mark: the name of the argument; its number if lines are too close for names;
-    none if they are too close for numbers, which are as high as names."""
+    or none if they are too close even for numbers, which are as high."""
     names = [line.mark for line in lines]
     if _fit(figure, names, tips, upright):
         yield from names
@@ -191,11 +191,12 @@ def _fit(figure: Figure, texts: Sequence[str], tips: Sequence[float], upright: b
     """Whether each of the inner marks fits between its line and the next one; beside a vertical
     line, above a horizontal one."""
     inner = range(1, len(texts) - 1)
+    size = figure.fontsize * SMALL_TEXT
     if not upright:
-        high = figure.fontsize * SMALL * HIGH
+        high = size * HIGH
         return all(tips[seat] - tips[seat - 1] >= high for seat in inner if texts[seat])
     return all(
-        text_width(texts[seat], figure.fontsize * SMALL) <= tips[seat + 1] - tips[seat] - ASIDE
+        text_width(texts[seat], size) <= tips[seat + 1] - tips[seat] - MARK_OFFSET
         for seat in inner
     )
 
@@ -204,9 +205,9 @@ def _spot(figure: Figure, text: str, route: Sequence[PlanePoint], other: bool) -
     """The centre of a mark: right of a vertical line, above a horizontal one, or on the *other*
     side."""
     (before_x, before_y), (x, y) = route[-2], route[-1]
-    half = text_width(text, figure.fontsize * SMALL) / 2
+    half = text_width(text, figure.fontsize * SMALL_TEXT) / 2
     if abs(y - before_y) > abs(x - before_x):
         back = BACK if y > before_y else -BACK
-        return x + (-1 if other else 1) * (ASIDE + half), y - back
+        return x + (-1 if other else 1) * (MARK_OFFSET + half), y - back
     back = half + 2 if x > before_x else -half - 2
-    return x - back, y + (1 if other else -1) * figure.fontsize * SMALL * 0.7
+    return x - back, y + (1 if other else -1) * figure.fontsize * SMALL_TEXT * 0.7

@@ -1,4 +1,4 @@
-"""HTML: a page to explore a recording, in one file that works offline."""
+"""HTML: an interactive page of a recording, in one file that works offline."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from torchrecorder.export.exporter import timeout_option, times_option
 from torchrecorder.graph.flat import printable
-from torchrecorder.graph.gc_pause import uncollected
+from torchrecorder.graph.gc_pause import without_gc
 from torchrecorder.option_table import Checked, documented
 from torchrecorder.style.style import Style
 from torchrecorder.views.view import View
@@ -91,7 +91,7 @@ class Html(Checked):
     def export(self, view: View, style: Style) -> str:
         from torchrecorder.export.explorer.data import page_data
 
-        with uncollected():
+        with without_gc():
             return page(page_data(view, style, self.times, self.timeout))
 
 
@@ -144,7 +144,8 @@ def _digest(text: str) -> str:
 
 
 def _lean(text: str) -> str:
-    """*text* without comments, indentation and empty lines, because these end HTML in Markdown."""
+    """*text* without comments, indentation and empty lines: in Markdown, an empty line ends
+    HTML."""
     return re.sub(r"^\s*(//.*)?\n|^ +", "", text, flags=re.MULTILINE)
 
 

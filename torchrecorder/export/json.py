@@ -1,4 +1,4 @@
-"""The recording itself as JSON, to be loaded again."""
+"""JSON: the recording itself, which can be loaded again."""
 
 from __future__ import annotations
 

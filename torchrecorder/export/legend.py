@@ -1,4 +1,4 @@
-"""The legend: a small box for each entry, in the outline and colours that it explains."""
+"""Legend: a small box for each entry, with the outline and colors that it explains."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from torchrecorder.layout.measure import label_size
 from torchrecorder.style.color import mix
 from torchrecorder.style.figure import Figure, LegendEntry, Shape, Text
 
-SMALL = 0.8
+SMALL_TEXT = 0.8
 """Font size of small text, relative to that of titles."""
 
 GAP = 3.0
-"""Points between two entries."""
+"""Distance between two entries, in points."""
 
 MARGIN = 6.0
-"""Points between the entries and the frame."""
+"""Distance between the entries and the frame, in points."""
 
-BESIDE = 14.0
-"""Points between a figure and its legend."""
+LEGEND_GAP = 14.0
+"""Distance between a figure and its legend, in points."""
 
-ON_ITS_OWN = {"pack": f"{BESIDE:g}", "packmode": "array_t"}
-"""An attribute that lets Graphviz lay out the legend separately from the boxes beside it."""
+ON_ITS_OWN = {"pack": f"{LEGEND_GAP:g}", "packmode": "array_t"}
+"""Attributes with which Graphviz lays out the legend separately from the boxes beside it."""
 
 
 def shapes(figure: Figure) -> tuple[Shape, ...]:
@@ -36,12 +36,12 @@ def shapes(figure: Figure) -> tuple[Shape, ...]:
 
 def entry_height(figure: Figure) -> float:
     """The height of an entry, in points."""
-    return 2.0 * figure.fontsize * SMALL
+    return 2.0 * figure.fontsize * SMALL_TEXT
 
 
 def widths(figure: Figure) -> list[float]:
     """The width of each entry, in points."""
-    small = figure.fontsize * SMALL
+    small = figure.fontsize * SMALL_TEXT
     room = {"plain": small / 2, "scale": small}
     found = []
     for entry, shape in zip(figure.legend, shapes(figure)):
@@ -64,7 +64,7 @@ class LegendSpot(NamedTuple):
 
 
 class LegendFrame(NamedTuple):
-    """The size of the frame, and where the entries are in it."""
+    """The size of the frame, and the positions of the entries in it."""
 
     width: float
     height: float
@@ -72,8 +72,8 @@ class LegendFrame(NamedTuple):
 
 
 def laid_out(figure: Figure, width: float = 0.0) -> LegendFrame:
-    """The legend in *width* points, or as wide as its longest entry; without *width*, one entry
-    below the other."""
+    """The legend with a width of *width* points, or of its longest entry if that is more; without
+    *width*, one entry below the other."""
     wide, high = widths(figure), entry_height(figure)
     spots, right, y = [], 0.0, MARGIN
     for row in _rows(figure.legend, wide, max(width - 2 * MARGIN, *wide) if width else 0.0):
@@ -102,7 +102,7 @@ def _rows(
 
 
 def _balanced(numbers: Sequence[int], wide: Sequence[float], room: float) -> list[list[int]]:
-    """As few rows as possible, none much longer than the others."""
+    """The smallest number of rows, none much longer than the others."""
     fewest = _filled(numbers, wide, room)
     lengths = sorted(
         sum(wide[number] + GAP for number in numbers[begin:end]) - GAP

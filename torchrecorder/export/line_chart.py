@@ -1,4 +1,4 @@
-"""LineChart: lines over steps, as a small SVG; and the parts that all charts share."""
+"""Line chart: lines over steps, as a small SVG; and the parts that all charts share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAMED = 12
 
 
 def paper(width: int, height: int, left: int, title: str) -> Iterator[str]:
-    """The start of the file, the paper, and the title over the left end of the axis."""
+    """The start of the file, the paper, and the title above the left end of the axis."""
     yield (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}" font-family="Helvetica, Arial, sans-serif" '
@@ -38,8 +38,8 @@ def grid_line(left: int, right: int, y: float, label: str) -> Iterator[str]:
 
 
 def named(ends: Mapping[str, float], notable: Collection[str]) -> frozenset[str]:
-    """The lines that have names: all if they are few; else those with the largest and smallest
-    last number, half of them among the *notable* ones if there are as many."""
+    """The lines with names: all if they are few; else those with the largest and smallest last
+    number, up to half of them from the *notable* ones."""
     if len(ends) <= NAMED:
         return frozenset(ends)
     ranked = sorted(ends, key=lambda name: ends[name])
@@ -212,7 +212,7 @@ class LineChart:
         return shorten(name[len(self.parent) + 1 :] if self.parent else name)
 
     def _note(self) -> str:
-        """What all names begin with, and which lines are named."""
+        """The common start of all names, and which lines are named."""
         where = f"in {self.parent}" if self.parent else ""
         all_, some = len(self.drawn), len(self.labels)
         which = ", those with remarks" if any(name in self.notable for name in self.labels) else ""

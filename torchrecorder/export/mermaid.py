@@ -1,4 +1,4 @@
-"""Mermaid, for Markdown pages on GitHub and elsewhere."""
+"""Mermaid: flowcharts for Markdown pages on GitHub and elsewhere."""
 
 from __future__ import annotations
 

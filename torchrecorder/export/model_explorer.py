@@ -1,8 +1,8 @@
-"""Model Explorer's JSON: a graph for it to open, and numbers to lay over it.
+"""Model Explorer: a graph as JSON for this viewer, and numbers to show on it.
 
-The viewer opens and closes scopes itself, so the file contains every op, independent of the view.
-It nests by ``namespace``, a path of labels with slashes; arrows from unknown sources are ignored
-silently, and attributes are strings.
+The viewer opens and closes scopes itself, so the file has every op, independent of the view. It
+nests by ``namespace``, a path of labels with slashes. It silently ignores arrows from unknown
+sources, and its attributes are strings.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ModelExplorer:
 
 @dataclass(frozen=True)
 class ExplorerData:
-    """Numbers that Model Explorer lays over the graph of the same recording.
+    """Numbers that Model Explorer shows on the graph of the same recording.
 
     Attributes:
         annotation: The annotation, itself or by name.

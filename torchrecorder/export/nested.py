@@ -1,4 +1,4 @@
-"""Figure -> DOT with positions from the nested layout, which Graphviz only renders."""
+"""Nested: a figure as DOT with the positions of the nested layout, which Graphviz only renders."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from torchrecorder.export.dot import output_labels
 from torchrecorder.export import legend
 from torchrecorder.export.head_marks import head_marks
 from torchrecorder.export.quoting import quote, verbatim
-from torchrecorder.graph.gc_pause import uncollected
+from torchrecorder.graph.gc_pause import without_gc
 from torchrecorder.layout import engine
 from torchrecorder.layout.measure import label_size
-from torchrecorder.layout.layered import Drawn, Item, Link, Picture, place, plan
+from torchrecorder.layout.layered import Item, Link, Picture, PlacedBox, place, plan
 from torchrecorder.layout.layered.place import Sheet
 from torchrecorder.layout.layered.side_entry import side_entries
 from torchrecorder.layout.layered.positions import PlanePoint
-from torchrecorder.layout.layered.edge_routing import Trunks, rounded, toward, whole
+from torchrecorder.layout.layered.edge_routing import Trunks, edge_routes, rounded, toward
 from torchrecorder.style.figure import Figure, Group, Shape, Text
 from torchrecorder.views.collapse import SOURCES
 from torchrecorder.views.view import BoxKind
@@ -34,7 +34,7 @@ ARROW = 6.0
 """Length of the tip of an arrow, in points."""
 
 AGAIN = 8.0
-"""Points that the second outline of a fold adds to its size."""
+"""The size that the second outline of a fold adds, in points."""
 
 READ = tuple(kind.value for kind in SOURCES)
 """The kinds of shapes that no operation produces."""
@@ -65,7 +65,7 @@ LEANING = 1.5, 10.0
 wide one has flat sides."""
 
 
-@uncollected()
+@without_gc()
 def nested_text(
     figure: Figure,
     *,
@@ -115,7 +115,7 @@ class Placed(NamedTuple):
         outline_of = {shape.id: shape.look.outline for shape in figure.shapes}
         return cls(items, links, picture, figure.direction in ("TB", "BT"), outline_of)
 
-    def boxes(self) -> dict[str, Drawn]:
+    def boxes(self) -> dict[str, PlacedBox]:
         """Each box and open group by its id."""
         return {self.items[box.item].id: box for box in self.picture.boxes}
 
@@ -132,8 +132,8 @@ class Placed(NamedTuple):
 
     def _whole(self, carried: Sequence[tuple[int, str]]) -> list[tuple[PlanePoint, ...]]:
         """All corners of each line."""
-        boxes, circles = self.boxes(), dict[int, Drawn]()
-        routes = [tuple(points) for points in whole(self.picture, self.links)]
+        boxes, circles = self.boxes(), dict[int, PlacedBox]()
+        routes = [tuple(points) for points in edge_routes(self.picture, self.links)]
         for number, link in enumerate(self.links):
             tail, head = self.items[link.tail].id, self.items[link.head].id
             if not self.upright and self.outline_of.get(tail) == "parallelogram":
@@ -143,7 +143,7 @@ class Placed(NamedTuple):
         return side_entries(routes, carried, circles, self.picture.boxes, self.upright)
 
 
-def _from_slanted_side(route: Sequence[PlanePoint], box: Drawn) -> tuple[PlanePoint, ...]:
+def _from_slanted_side(route: Sequence[PlanePoint], box: PlacedBox) -> tuple[PlanePoint, ...]:
     """The *route* of a line that leaves the left or right side of a parallelogram."""
     (x, y), *rest = route
     share = (y - box.y) / box.height
@@ -187,8 +187,8 @@ def _items(figure: Figure) -> Iterator[Item]:
 
 
 def _as_run(figure: Figure) -> list[Shape]:
-    """The shapes in run order. In the view all sources come first; here a source inside a group
-    comes right before the first other shape there."""
+    """The shapes in run order. In the view all sources come first; here, a source inside a group
+    comes directly before the first other shape there."""
     parent = {group.id: group.parent for group in figure.groups}
     begins: dict[str | None, int] = {}
     for number, shape in enumerate(figure.shapes):
@@ -232,7 +232,7 @@ def _pins(figure: Figure, placed: Placed, legend_below: bool) -> Pins:
     return Pins(shapes, groups, tuple(_lines(figure, placed)), frame, loops)
 
 
-def _shape(shape: Shape, box: Drawn, below: float) -> Mapping[str, str]:
+def _shape(shape: Shape, box: PlacedBox, below: float) -> Mapping[str, str]:
     center = box.x + box.width / 2, below - box.y - box.height / 2
     again = AGAIN if shape.count > 1 else 0.0
     return {
@@ -243,7 +243,7 @@ def _shape(shape: Shape, box: Drawn, below: float) -> Mapping[str, str]:
     }
 
 
-def _group(group: Group, figure: Figure, box: Drawn, below: float) -> Mapping[str, str]:
+def _group(group: Group, figure: Figure, box: PlacedBox, below: float) -> Mapping[str, str]:
     width, height = header_size(group, figure)
     _, text = corner_label(group, figure)
     cell = f'<td align="left" balign="left" width="{width:.0f}">{text}</td>'
@@ -258,7 +258,7 @@ def _group(group: Group, figure: Figure, box: Drawn, below: float) -> Mapping[st
     }
 
 
-def _loop(group: Group, figure: Figure, box: Drawn, below: float) -> Mapping[str, str]:
+def _loop(group: Group, figure: Figure, box: PlacedBox, below: float) -> Mapping[str, str]:
     route = [(x, below - y) for x, y in loop_route(box, figure)]
     color = quote(group.look.stroke)
     return {"pos": quote(_spline(route)), "style": quote("dashed"), "color": color}
@@ -275,7 +275,7 @@ def _lines(figure: Figure, placed: Placed) -> Iterator[Mapping[str, str]]:
         yield pinned
 
 
-def loop_route(box: Drawn, figure: Figure) -> list[PlanePoint]:
+def loop_route(box: PlacedBox, figure: Figure) -> list[PlanePoint]:
     """The route of a feedback edge inside the border of a loop, from the end of its flow to the
     beginning."""
     left, top, right, bottom = box.x, box.y, box.x + box.width, box.y + box.height
@@ -317,7 +317,7 @@ def _numbers(*at: float) -> str:
 
 
 def sheet_of(figure: Figure, smallest: float) -> Sheet | None:
-    """The space that a figure with its legend must fit; None if its flow may be of any length.
+    """The space for a figure with its legend; None if its flow may be of any length.
 
     Args:
         figure: The figure, with the paper it is drawn on.
@@ -334,7 +334,7 @@ def sheet_of(figure: Figure, smallest: float) -> Sheet | None:
 
 
 def with_legend(figure: Figure, width: float, height: float) -> tuple[float, float]:
-    """The width and height of a figure whose picture has this size, with legend and margins."""
+    """The width and height of a figure of this size with its legend and margins."""
     if figure.legend:
         bare = Picture(width, height, (), ())
         left, top, (wide, high, _) = legend_at(figure, bare, legend_below(figure))
@@ -344,20 +344,20 @@ def with_legend(figure: Figure, width: float, height: float) -> tuple[float, flo
 
 
 def legend_below(figure: Figure) -> bool:
-    """Whether the legend is below a figure in any case: on paper whose width is given."""
+    """Whether the legend is always below a figure: on paper with a given width."""
     return bool(figure.paper.width)
 
 
 def legend_at(
     figure: Figure, picture: Picture, below: bool
 ) -> tuple[float, float, legend.LegendFrame]:
-    """Upper left corner of the legend, y upwards from the lower edge, and its frame.
+    """The upper left corner of the legend (y upwards from the lower edge), and its frame.
 
     The legend is below the figure, or beside it if that needs less space.
     """
     column, rows = legend.laid_out(figure), legend.laid_out(figure, picture.width)
-    beside = (picture.width + legend.BESIDE + column.width) * max(picture.height, column.height)
-    under = max(picture.width, rows.width) * (picture.height + legend.BESIDE + rows.height)
+    beside = (picture.width + legend.LEGEND_GAP + column.width) * max(picture.height, column.height)
+    under = max(picture.width, rows.width) * (picture.height + legend.LEGEND_GAP + rows.height)
     if not below and beside < under:
-        return picture.width + legend.BESIDE, picture.height, column
-    return (picture.width - rows.width) / 2, -legend.BESIDE, rows
+        return picture.width + legend.LEGEND_GAP, picture.height, column
+    return (picture.width - rows.width) / 2, -legend.LEGEND_GAP, rows

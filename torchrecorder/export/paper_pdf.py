@@ -1,4 +1,4 @@
-"""Put the picture of a PDF file on a page of exact size, and remove its creation time.
+"""Paper PDF: puts the figure of a PDF file on a page of exact size, without a creation time.
 
 Cairo, which writes the file on Linux and Windows, supports only pages of whole points; Quartz
 writes it on macOS. Their file structures differ, so the file is read and written again with pypdf.

@@ -1,8 +1,8 @@
-"""Figure in a nested layout -> SVG, in half the time that Graphviz takes to paint it.
+"""Plain SVG: a figure in a nested layout as SVG, in half the time that Graphviz takes.
 
-The SVG has the same structure as Graphviz's, so that the same code adds tooltips, layers and exact
-sizes. Graphviz paints figures with Graphviz attributes; where it is missing, outlines that only
-it has become boxes, and lists of colours their first colour.
+The SVG has the structure of the SVG of Graphviz, so that the same code adds tooltips, layers and
+exact sizes. Figures with Graphviz attributes are painted by Graphviz; where it is missing, outlines
+that only it has become boxes, and a list of colors becomes its first color.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from html import escape
 from torchrecorder.export import legend
 from torchrecorder.export.dot import font_family, in_two, node_name, output_labels
 from torchrecorder.export.head_marks import HeadMark, head_marks
-from torchrecorder.export.legend import SMALL, LegendSpot
+from torchrecorder.export.legend import SMALL_TEXT, LegendSpot
 from torchrecorder.export.nested import AGAIN, PAD, SLANT, Placed
 from torchrecorder.export.nested import arrow, legend_at, loop_route
 from torchrecorder.graph.flat import printable
 from torchrecorder.layout.measure import line_height, text_size
-from torchrecorder.layout.layered import Drawn
+from torchrecorder.layout.layered import PlacedBox
 from torchrecorder.layout.layered.place import Sheet
 from torchrecorder.layout.layered.positions import PlanePoint
 from torchrecorder.style.color import faded, solid
 from torchrecorder.style.figure import Figure, Group, Line, Look, Shape, Text
 
 BASELINE = 0.35
-"""From the middle of a line of text down to its baseline, relative to the font size."""
+"""Distance from the middle of a line of text to its baseline, relative to the font size."""
 
 CORNER = 12.0
 """Radius of the corners of a rounded box."""
@@ -109,7 +109,7 @@ def _legend(figure: Figure, placed: Placed, below: bool) -> Iterator[str]:
     stroke = f'fill="none" stroke="{legend.edge(figure)}"'
     inside = [_rectangle(frame, stroke, CORNER)]
     yield from _element("cluster", "cluster_legend", "cluster_legend", inside)
-    high, small = legend.entry_height(figure), figure.fontsize * SMALL
+    high, small = legend.entry_height(figure), figure.fontsize * SMALL_TEXT
     for number, (shape, (x, y, wide)) in enumerate(zip(legend.shapes(figure), spots), 1):
         box = (frame[0] + x - wide / 2, frame[1] + y - high / 2, wide, high)
         text = _centred(shape.label, shape.look, box, figure, small)
@@ -117,11 +117,11 @@ def _legend(figure: Figure, placed: Placed, below: bool) -> Iterator[str]:
         yield from _element("node", f"legend{number}", node_name(shape.id), inside)
 
 
-def _box(drawn: Drawn) -> Bounds:
+def _box(drawn: PlacedBox) -> Bounds:
     return drawn.x, drawn.y, drawn.width, drawn.height
 
 
-def _group(group: Group, drawn: Drawn, figure: Figure, number: int) -> Iterator[str]:
+def _group(group: Group, drawn: PlacedBox, figure: Figure, number: int) -> Iterator[str]:
     """An open module, with its label in the corner where the flow begins."""
     left, top, _, height = box = _box(drawn)
     label = tuple(in_two(group.label, figure))
@@ -133,7 +133,7 @@ def _group(group: Group, drawn: Drawn, figure: Figure, number: int) -> Iterator[
     yield from _element("cluster", f"clust{number}", name, inside, group.tooltip, group.look)
 
 
-def _loop(group: Group, drawn: Drawn, figure: Figure, number: int) -> Iterator[str]:
+def _loop(group: Group, drawn: PlacedBox, figure: Figure, number: int) -> Iterator[str]:
     """The feedback edge of a loop."""
     if group.loop is not None:
         look = replace(group.look, width=1.0, dash="dashed", attributes={})
@@ -164,7 +164,7 @@ def _centred(
 def _written(
     label: Sequence[Text], look: Look, figure: Figure, fontsize: float, at: PlanePoint, anchor: str
 ) -> Iterator[str]:
-    """The lines of a label below each other."""
+    """The lines of a label, one below the other."""
     x, y = at
     color = look.attributes.get("fontcolor", look.text)
     family = escape(font_family(figure))
@@ -183,10 +183,10 @@ def _written(
 
 def _marked(mark: HeadMark, line: Line, figure: Figure) -> Iterator[str]:
     """The name of the argument at the head of a line."""
-    label, size = (Text(mark.text),), figure.fontsize * SMALL
+    label, size = (Text(mark.text),), figure.fontsize * SMALL_TEXT
     look = replace(line.look, fill=line.look.text)
     corner = (mark.at[0], mark.at[1] - line_height(label[0], figure.fontsize) / 2)
-    yield from _written(label, look, figure, size / SMALL, corner, "middle")
+    yield from _written(label, look, figure, size / SMALL_TEXT, corner, "middle")
 
 
 def _line(

@@ -1,7 +1,7 @@
 """Quoting: escape any text for DOT.
 
-Graphviz reads three languages inside one file: the quoted string of DOT, its own
-backslash escapes and HTML entities inside labels, and the XML of HTML-like labels.
+A DOT file contains three languages: the quoted strings of DOT, the backslash escapes and HTML
+entities inside labels, and the XML of HTML-like labels.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Readable: the deepest default view with readable text in its place or on its paper."""
+"""Readable: the deepest default view whose text is readable in its place or on its paper."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torchrecorder.export.graphviz import Painted, Svg, is_nested, smallest
 from torchrecorder.export.nested import Placed, sheet_of, with_legend
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style.draw import draw
-from torchrecorder.style.paper import LONGEST, READABLE, Paper
+from torchrecorder.style.paper import A4_LENGTH, READABLE, Paper
 from torchrecorder.style.style import Style
 from torchrecorder.views.auto_depth import DepthChoice
 from torchrecorder.views.pipeline import ViewOptions, choice_of, make_view
@@ -23,7 +23,7 @@ SMALLEST_BOX = 400.0
 """Minimum area of a box with text of 10 points, in square points."""
 
 SHARES = (1.0, 0.7, 0.5, 0.35, 0.2)
-"""Shares of ``max_boxes`` that are tried until the text is large enough."""
+"""The shares of ``max_boxes`` to try until the text is large enough."""
 
 
 class _Print(NamedTuple):
@@ -39,9 +39,9 @@ def readable_view(
 ) -> View:
     """The view for *options*, with fewer boxes if its text would be too small.
 
-    This applies without *depth*, if the figure must fit a place or its paper has a width or a
-    height: the result is the view with the most boxes whose text has at least *min_fontsize* there,
-    or 5 points if that is 0, on paper no longer than A4. If there is none, it is the shortest one
+    This applies without *depth*, if the figure must fit a place, or its paper has a width or
+    height. The result is the view with the most boxes whose text has at least *min_fontsize* there
+    (5 points if that is 0), on paper no longer than A4. If there is none, it is the shortest view
     with such text, or else the view with the largest text.
     """
     painted = Svg() if exporter is None else exporter
@@ -53,7 +53,7 @@ def readable_view(
     for tried in _fewer(recording, options):
         view = make_view(recording, tried)
         printed = _printed(view, style, painted, paper)
-        if printed is None or printed.text >= least and printed.length <= LONGEST:
+        if printed is None or printed.text >= least and printed.length <= A4_LENGTH:
             return view
         found.append(printed)
     long = [printed for printed in found if printed.text >= least]
@@ -63,9 +63,9 @@ def readable_view(
 
 
 def _fewer(recording: RecordedRun, options: ViewOptions) -> Iterator[ViewOptions]:
-    """The options, then options that open less: for fewer boxes, then to each lower depth.
+    """The options, then options that open less: with fewer boxes, then at each lower depth.
 
-    Depth 0 is among them where it is more than one box.
+    Depth 0 is included if it shows more than one box.
     """
     if options.depth is not None:
         yield options
@@ -83,12 +83,12 @@ def _fewer(recording: RecordedRun, options: ViewOptions) -> Iterator[ViewOptions
 
 
 def _printed(view: View, style: Style, painted: Painted, paper: Paper) -> _Print | None:
-    """*view* on *paper*; None if others lay it out.
+    """*view* as it would be printed on *paper*; None if Graphviz lays it out.
 
-    Without a layout if already the area of the boxes is too large for the place, or for paper that
-    is as long as A4.
+    Skips the layout if the area of the boxes alone is too large for the place, or for paper with
+    the length of A4.
     """
-    across, down = paper.place or (paper.width or LONGEST, paper.height or LONGEST)
+    across, down = paper.place or (paper.width or A4_LENGTH, paper.height or A4_LENGTH)
     bound = style.fontsize * sqrt(across * down / (max(len(view.boxes), 1) * SMALLEST_BOX))
     if bound < (style.min_fontsize or READABLE):
         return _Print(view, bound)

@@ -1,7 +1,7 @@
-"""GraphvizStyler: change how single boxes and arrows look, by subclassing.
+"""Styler: changes the look of single boxes and arrows, by subclassing.
 
-The extension point of torchrecorder 1.x. A recording holds no live object, so ``fn`` of a node is
-looked up on access.
+This is the extension point of torchrecorder 1.x. A recording holds no live object, so ``fn`` of a
+node is looked up on access.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from torchrecorder.views.view import BoxKind, Nesting, View
 
 
 class BaseNode:
-    """A box, as a styler sees it.
+    """The box that is passed to a styler.
 
     Attributes:
         name: Attribute name of a module, name of an op, parameter or input.
@@ -184,7 +184,7 @@ def styled(figure: Figure, view: View, styler: GraphvizStyler) -> Figure:
 
 
 def _node(shape: Shape, view: View, depth: int) -> BaseNode:
-    """The node that a styler sees for a shape."""
+    """The node that is passed to a styler for a shape."""
     recording = view.recording
     kind = BoxKind(shape.kind)
     if kind in (BoxKind.MODULE, BoxKind.REGION):
@@ -228,7 +228,7 @@ def _group(group: Group, view: View, styler: GraphvizStyler, depth: int) -> Grou
 
 
 def _look(look: Look, node: BaseNode, styler: GraphvizStyler) -> Look:
-    """The attributes that the styler changed; the rest is left to the theme."""
+    """The attributes that the styler changed; the theme has the others."""
     answer: Mapping[str, Any] = styler.style_node(node) or {}
     check_one("what style_node gives", answer, MAPPING)
     changed = {

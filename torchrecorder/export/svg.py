@@ -1,4 +1,4 @@
-"""Adapt Graphviz's SVG: for other fonts and tooltips, in layers, and on a page of exact size.
+"""SVG: adapts the SVG of Graphviz for other fonts, tooltips, layers, and pages of exact size.
 
 - Graphviz places each line of an HTML-like label by its left end, from the width that its own
   fonts gave it. A viewer with other fonts shows such a line off the middle of its box: lines

@@ -1,1 +1,1 @@
-"""The recording: frozen data about a run that needs neither the model nor PyTorch."""
+"""Graph: the recording, frozen data about a run that needs neither the model nor PyTorch."""

@@ -13,16 +13,16 @@ from typing import Any
 IndexPair = tuple[int, int]
 
 EXACT = 10_000
-"""Up to this product of lengths, the longest common subsequence is exact."""
+"""The longest common subsequence is exact up to this product of lengths."""
 
 ROUNDS = 12
-"""The number of times that gaps between anchors are aligned again, before a rough alignment."""
+"""How often gaps between anchors are aligned again, before a rough alignment."""
 
 
 def align(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[IndexPair]:
     """Pairs of positions with equal elements, increasing on both sides.
 
-    The same pairs the other way round: ``align(b, a)`` has ``(j, i)`` for each ``(i, j)``.
+    The result is symmetric: ``align(b, a)`` has ``(j, i)`` for each ``(i, j)``.
     """
     if _comes_first(b, a):
         return [(i, j) for j, i in _patience(b, a)]
@@ -136,7 +136,7 @@ def _longest(a: Sequence[Hashable], b: Sequence[Hashable]) -> Iterator[IndexPair
 
 
 def in_order(possible: Iterable[Iterable[int]]) -> dict[int, int]:
-    """Assign increasing places to as many items as possible: a longest increasing subsequence.
+    """Assign increasing positions to as many items as possible: a longest increasing subsequence.
 
     *possible* has the places that each item may have.
 

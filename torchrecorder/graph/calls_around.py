@@ -1,4 +1,4 @@
-"""CallsAround: the calls of Python functions around each op and scope."""
+"""Calls around: the calls of Python functions around each op and scope."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class CallsAround:
         return self._direct.get(item) or self._of_regions.get(item, ((), ()))[0]
 
     def filled_by(self, region: ScopeId) -> FunctionCall | None:
-        """The call that ran in a region without a frame of its own, and is all of it.
+        """The function call that fills a region without a frame of its own.
 
-        So it is for functions decorated with ``torch.no_grad()``. Of several such calls it is the
-        outermost, and of a wrapper and the function that it calls the second.
+        This is the case for functions decorated with ``torch.no_grad()``. Of several such calls it
+        is the outermost; of a wrapper and the wrapped function, the wrapped one.
         """
         _, inside = self._of_regions.get(region, ((), ()))
         calls = [self.recording.function_calls[call] for call in inside]
@@ -51,8 +51,8 @@ class CallsAround:
 
     @cached_property
     def _of_regions(self) -> Mapping[str, tuple[Chain, Chain]]:
-        """The calls around regions without a frame of their own, such as ``no_grad``, and the calls
-        in them that are around all of their contents."""
+        """The calls around regions without a frame, such as ``no_grad``, and the calls inside them
+        that contain everything in the region."""
         found: dict[str, tuple[Chain, Chain]] = {}
         everywhere = Counter(call for chain in self._direct.values() for call in chain)
         for scope in reversed(list(self.recording.scopes.values())):

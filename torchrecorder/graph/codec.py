@@ -1,4 +1,4 @@
-"""Codec: a recording as plain JSON data, and back.
+"""Codec: converts a recording to plain JSON data and back.
 
 The data is columnar: each table is an object with one list per column. The types of the
 columns are those of the fields of `Scope`, `Op` and the others; files are checked against them,
@@ -32,7 +32,7 @@ from torchrecorder.events import (
     Statistics,
 )
 from torchrecorder.graph import consistency
-from torchrecorder.graph.gc_pause import uncollected
+from torchrecorder.graph.gc_pause import without_gc
 from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun, RecordingT, RunFacts
 from torchrecorder.graph.version_1 import upgraded
@@ -112,7 +112,7 @@ def encode(recording: RecordedRun, *, times: bool = True) -> dict[str, Any]:
     return data
 
 
-@uncollected()
+@without_gc()
 def decode(data: Any, make: type[RecordingT]) -> RecordingT:
     """The recording in *data*, the result of `encode` of this or an earlier version.
 
@@ -179,7 +179,7 @@ def plain(fact: Any) -> Any:
 
 
 def json_number(number: Any) -> Any:
-    """*number* itself; as text, such as ``"nan"``, where JSON has no such number."""
+    """*number*, or text such as ``"nan"`` if JSON has no such number."""
     return str(number) if isinstance(number, float) and not math.isfinite(number) else number
 
 
@@ -227,7 +227,7 @@ def _table_type(name: str, make: Any) -> Any:
 
 
 def _read(name: str, make: Any, table: Any) -> Any:
-    """The rows of a table, by id where they have one."""
+    """The rows of a table, by id if they have one."""
     fields = signature(make).parameters
     columns = [getattr(table, column) for column in fields]
     if len({len(column) for column in columns if column is not msgspec.UNSET}) > 1:

@@ -12,7 +12,7 @@ TABLES = ("scopes", "modules", "ops", "values", "grad_nodes")
 
 
 def problems(recording: RecordedRun) -> Iterator[str]:
-    """Violated invariants of *recording*, a sentence each; empty if it is consistent."""
+    """Violated invariants of *recording*, one sentence each; empty if it is consistent."""
     yield from _ids(recording)
     for table, ids in missing(recording).items():
         for name in sorted(ids):
@@ -39,7 +39,7 @@ def _allocation(recording: RecordedRun, allocation: Allocation) -> Iterator[str]
 
 
 def missing(recording: RecordedRun) -> Mapping[str, set[str]]:
-    """For each table, the ids that others refer to and that it lacks."""
+    """The ids that other tables refer to and that a table lacks, for each table."""
     found = {table: ids - getattr(recording, table).keys() for table, ids in _used(recording)}
     return {table: ids for table, ids in found.items() if ids}
 
@@ -113,7 +113,8 @@ def _ids(recording: RecordedRun) -> Iterator[str]:
 
 
 def _nesting(recording: RecordedRun) -> Iterator[str]:
-    """Scopes before the scope around them, and first runs inside recomputed scopes."""
+    """Problems of nesting: scopes before the scope around them, and first runs inside recomputed
+    scopes."""
     again: dict[str, bool] = {}
     for scope in recording.scopes.values():
         if scope.parent is not None and scope.parent not in again:
@@ -124,7 +125,8 @@ def _nesting(recording: RecordedRun) -> Iterator[str]:
 
 
 def _functions(recording: RecordedRun) -> Iterator[str]:
-    """Calls of functions come after the call around them; nothing ran directly in two of them."""
+    """Problems of function calls: a call before the call around it, and an item directly in two
+    calls."""
     known: set[str | None] = {None}
     inside: set[str] = set()
     for call in recording.function_calls.values():
@@ -138,7 +140,7 @@ def _functions(recording: RecordedRun) -> Iterator[str]:
 
 
 def _calls(recording: RecordedRun) -> Iterator[str]:
-    """Disagreements between modules and scopes about calls."""
+    """Contradictions between modules and scopes about calls."""
     calls = {(call, module.id) for module in recording.modules.values() for call in module.calls}
     stated = {(scope.id, scope.module) for scope in recording.scopes.values() if scope.module}
     if calls != stated:

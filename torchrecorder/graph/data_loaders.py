@@ -1,4 +1,4 @@
-"""Calls of data loaders, and the batches that they return."""
+"""Data loaders: their calls, and the batches that they return."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from torchrecorder.graph.relations import Tables
 
 
 def calls_of_kind(scopes: Mapping[ScopeId, Scope], *kinds: ScopeKind) -> dict[ScopeId, ScopeId]:
-    """For each scope in an outermost one of these *kinds* that runs no module, that scope.
+    """For each scope inside an outermost scope of these *kinds* that runs no module, this outermost
+    scope.
 
-    Itself included. Inside of one that runs a module, such as the step of an optimizer that is
-    given a closure, there may be others. What is made, moved or loaded may be run for that.
+    The outermost scope itself is included. A scope that runs a module, such as an optimizer step
+    with a closure, may contain others: tensors may be created, moved or loaded for that module.
     """
     if not any(scope.kind in kinds for scope in scopes.values()):
         return {}

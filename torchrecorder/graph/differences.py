@@ -1,4 +1,4 @@
-"""Differences between two compared runs, as the recording of both holds them."""
+"""Differences: the differences between two compared runs in their joint recording."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ TreePlace = tuple[str, Union[ScopeId, None]]
 
 
 class ComparedRun(Relations, Protocol):
-    """The part of a recording that says what is different in another run."""
+    """The part of a recording with its differences from another run."""
 
     @property
     def own_differences(self) -> Mapping[str, str]: ...
 
 
 def with_inner(recording: ComparedRun) -> Mapping[str, tuple[str, ...]]:
-    """The differences of each node; those of a scope include all in it, at any depth."""
+    """The differences of each node; a scope includes those of everything in it, at any depth."""
     own, scopes = recording.own_differences, recording.scopes
     if not own:
         return {}
@@ -38,7 +38,7 @@ def with_inner(recording: ComparedRun) -> Mapping[str, tuple[str, ...]]:
 def changed_inside(recording: ComparedRun) -> frozenset[str]:
     """The scopes in which something differs.
 
-    Not those of which only one run has all of the contents: these are no further difference.
+    Scopes whose whole contents only one run has are left out: they are no further difference.
     """
     own, found = recording.own_differences, set[str]()
     if not own:

@@ -1,4 +1,4 @@
-"""Names of inputs and outputs: their own names, and their titles in figures."""
+"""End names: the names of inputs and outputs, and their titles in figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The error that ended a run, and where it was raised."""
+"""Failed places: the error that ended a run, and where it was raised."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from torchrecorder.graph.recording import Failure, RecordedRun
 def error_in(recording: RecordedRun, node: str, message: str | None = None) -> str | None:
     """The error that ended the run, if it was raised in *node*: ``"ValueError: no"``.
 
-    None for other nodes: those with an error that the program caught, and the call of the
-    backward pass, if it was raised in a node of that.
+    None for other nodes: a node with an error that the program caught, and the call of a backward
+    pass if one of its nodes raised the error.
 
     Args:
         recording: The run.

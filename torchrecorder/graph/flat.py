@@ -1,4 +1,4 @@
-"""A recording as a plain networkx graph, with flat attributes that every format can hold."""
+"""Flat: a recording as a plain networkx graph, with attributes that every format can hold."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff
 
 @takes(values=FLAG, grads=FLAG)
 def flat(recording: RecordedRun, *, values: bool = True, grads: bool = False) -> nx.MultiDiGraph:
-    """*recording* as a ``networkx.MultiDiGraph`` to compute with, or to write.
+    """*recording* as a ``networkx.MultiDiGraph``, to analyze or to write.
 
     Nodes have the recorded ids. Their attributes depend on their ``type``:
 

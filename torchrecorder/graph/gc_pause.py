@@ -1,4 +1,4 @@
-"""Pause the cyclic garbage collector while thousands of small objects are made."""
+"""GC pause: stops the cyclic garbage collector while thousands of small objects are created."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 
 @contextlib.contextmanager
-def uncollected() -> Iterator[None]:
-    """A context without runs of the cyclic garbage collector, which would double the cost.
+def without_gc() -> Iterator[None]:
+    """A context in which the cyclic garbage collector does not run: it would double the time.
 
-    A run makes about ten small objects per op, a figure about as many per box; every few hundred
-    of them would start a collection over all objects of PyTorch. None of them is part of a cycle.
+    A run creates about ten small objects per op, and a figure as many per box. Every few hundred of
+    them would start a collection over all objects of PyTorch, although none is part of a cycle.
     Other cycles are collected after the block.
     """
     if not gc.isenabled():

@@ -1,4 +1,4 @@
-"""Combine several recordings of the same run into one, with the medians of their times."""
+"""Median runs: combines several recordings of the same run, with the medians of their times."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COUNTING = "floating-point operations were counted: times include the counting"
 def medians(recording: RecordingT, repeats: Sequence[RecordingT]) -> RecordingT:
     """*recording* with the medians of the times in *repeats*.
 
-    Repeats that ran other ops than *recording* are left out; a note says so.
+    Repeats with other ops than *recording* are left out; a note says so.
     """
     did = _did(recording)
     same = [repeat for repeat in repeats if _did(repeat) == did]
@@ -68,7 +68,7 @@ def without_times(recording: RecordingT) -> RecordingT:
 
 
 def _did(recording: RecordedRun) -> tuple[Any, ...]:
-    """Everything that ran, without times, for comparison."""
+    """Everything that ran, without times, for comparisons."""
     return (
         [(op.id, op.name, op.scope) for op in recording.ops.values()],
         [(scope.id, scope.path, scope.cls) for scope in recording.scopes.values()],

@@ -1,7 +1,8 @@
-"""Scope, Module, Op, Value, GradNode, and the edges between them: the parts of a recording.
+"""Nodes: the parts of a recording (scope, module, op, value, grad node), and the edges between
+them.
 
-Instruments write them as events. A run has tens of thousands, so they are structs of msgspec: these
-are created fifteen times faster than frozen dataclasses, and the garbage collector skips them.
+Instruments write them as events. A run has tens of thousands, so they are structs of msgspec, which
+are created fifteen times faster than frozen dataclasses and skipped by the garbage collector.
 """
 
 from __future__ import annotations

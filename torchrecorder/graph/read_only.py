@@ -1,4 +1,4 @@
-"""Read-only mappings, which cannot be pickled, as dicts and back."""
+"""Read-only: converts read-only mappings, which cannot be pickled, to dicts and back."""
 
 from __future__ import annotations
 

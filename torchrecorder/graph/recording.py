@@ -1,4 +1,4 @@
-"""RecordedRun: the data of a recorded run, and the relations between its parts.
+"""Recording: the data of a recorded run, and the relations between its parts.
 
 `torchrecorder.Recording` is its subclass with methods that compute and draw.
 """

@@ -1,5 +1,4 @@
-"""The parts of a recording that relations between them are computed from; what is inside scopes,
-and the tensors that enter and leave them."""
+"""Relations: the contents of scopes, and the tensors that enter and leave them."""
 
 from __future__ import annotations
 
@@ -76,8 +75,8 @@ NOT_INPUTS = (*STORED, Role.CONSTANT)
 class Boundaries:
     """The inputs and outputs of the *wanted* scopes, found in one pass over the operations.
 
-    Parameters and buffers are no inputs. Constants are: a function was given them, or looked them
-    up outside.
+    Parameters and buffers are no inputs. Constants are: a function received them, or looked them up
+    outside.
     """
 
     def __init__(self, recording: Tables, wanted: Collection[ScopeId]) -> None:
@@ -95,7 +94,7 @@ class Boundaries:
             self._flow(slot.value, slot.name, ())
 
     def _flow(self, value: ValueId, name: str, into: tuple[ScopeId, ...]) -> None:
-        """Add a value that is read inside the scopes *into*."""
+        """Add a value that ops in the scopes *into* read."""
         found = self.recording.values[value]
         producer = self.recording.ops.get(found.producer) if found.producer is not None else None
         out_of = self._around[producer.scope] if producer is not None else ()

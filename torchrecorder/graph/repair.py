@@ -1,4 +1,4 @@
-"""Repair: add nodes to a recording that others refer to but no instrument recorded.
+"""Repair: adds nodes that a recording refers to but that no instrument recorded.
 
 A tensor without a recorded producer becomes the output of a hidden op, so that every edge has a
 source and the gap is visible.
@@ -21,10 +21,10 @@ UNKNOWN = "unknown"
 
 
 def repaired(recording: RecordingT) -> RecordingT:
-    """*recording* itself if all references are valid; otherwise with the missing parts.
+    """*recording* if all references are valid; otherwise a copy with the missing parts.
 
     Missing ops, values and grad nodes are added; references to missing scopes and modules are
-    removed. A note of the run has the number of missing parts.
+    removed. A note of the run says how many parts were missing.
     """
     lost = missing(recording)
     if not lost:
@@ -93,7 +93,8 @@ def _without_scopes(
 
 
 def _with_hidden(recording: RecordedRun, missing_ops: Collection[str]) -> Iterator[Scope | Op]:
-    """Scopes and ops in run order, each hidden op right before the first that reads from it."""
+    """Scopes and ops in run order; each hidden op comes directly before the first op that reads its
+    result."""
     steps: list[Scope | Op] = [*recording.scopes.values(), *recording.ops.values()]
     steps.sort(key=lambda step: step.index)
     outputs: dict[str, list[ValueId]] = {op: [] for op in missing_ops}

@@ -1,4 +1,4 @@
-"""Kept: tensors that a recording keeps on request; they are not saved."""
+"""Retained tensors: tensors that a recording keeps on request; they are not saved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running sums: lines of a program that add to, or subtract from, a sum that begins with 0."""
+"""Running sums: lines of code that add to, or subtract from, a sum that starts at 0."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ SUBTRACTS = frozenset(("rsub", "sub", "sub_"))
 def running_sums(recording: Relations) -> frozenset[OpId]:
     """The ops of lines such as ``total += loss``, of which the first adds a tensor to 0.
 
-    The first makes the sum, and only the others read one: in a loop, or in ``sum(losses)``. So do
-    lines such as ``loss = loss - gain``.
+    The first op creates the sum, and only the others read one: in a loop, or in ``sum(losses)``.
+    Lines such as ``loss = loss - gain`` are included.
     """
     lines: dict[SourceLine, list[Op]] = {}
     for op in recording.ops.values():
@@ -40,14 +40,14 @@ def sum_sign(op: Op) -> str:
 
 
 def sums_rounds(op: Op, members: Iterable[str], sums: frozenset[OpId]) -> bool:
-    """Whether *op* begins one of the running *sums*, and others of *members* add to it."""
+    """Whether *op* starts one of the running *sums*, and other ops of *members* add to it."""
     return begins_sum(op) and len(sums.intersection(members)) > 1
 
 
 def sums_at_once(recording: Relations) -> Iterator[list[Op]]:
     """The ops of each running sum that ran one right after the other, as in ``sum(losses)``.
 
-    What one of them makes is read by the next one alone.
+    Only the next op reads the result of each of them.
     """
     kept = {slot.value for slot in recording.outputs}
     for op in recording.ops.values():
@@ -61,7 +61,8 @@ def sums_at_once(recording: Relations) -> Iterator[list[Op]]:
 
 
 def _next(recording: Relations, op: Op) -> Op | None:
-    """The op that adds to the result of *op* right after it, if nothing else reads that."""
+    """The op that adds to the result of *op* directly after it, if no other op reads that
+    result."""
     readers = [reader for made in op.outputs for reader in recording.consumers.get(made, ())]
     if len(readers) != 1:
         return None

@@ -1,4 +1,4 @@
-"""The JSON schema of a saved recording, made from the types of its parts."""
+"""Schema: the JSON schema of a saved recording, from the types of its parts."""
 
 from __future__ import annotations
 

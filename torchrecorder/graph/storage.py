@@ -1,4 +1,4 @@
-"""Save and load: a recording as a JSON file, compressed if its suffix is ``.json.gz``."""
+"""Storage: saves and loads a recording as a JSON file, compressed with the suffix ``.json.gz``."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from typing import Any
 
 import msgspec
 
-from torchrecorder.checks import FLAG, advised, check_one, path_of, whole_number
+from torchrecorder.checks import FLAG, check_one, path_of, suggests_names, whole_number
 from torchrecorder.errors import InvalidArgument, InvalidRecording
 from torchrecorder.graph.codec import decode, encode
-from torchrecorder.graph.gc_pause import uncollected
+from torchrecorder.graph.gc_pause import without_gc
 from torchrecorder.graph.recording import RecordedRun, RecordingT, check_recording
 
 SUFFIXES = (".json", ".json.gz")
@@ -28,9 +28,9 @@ LONG = re.compile(rb"(?<![.\d])\d{19}")
 """Matches text that may be an integer of more than 64 bits."""
 
 
-@advised
+@suggests_names
 def save(recording: RecordedRun, path: str | Path, *, times: bool = True) -> Path:
-    """Write *recording* to a file from which `load` makes an equal one.
+    """Write *recording* to a file, which `load` reads.
 
     Args:
         recording: The recording to save.
@@ -97,13 +97,13 @@ def read(path: str | Path, limit: int) -> bytes:
     return data
 
 
-@uncollected()
+@without_gc()
 def dumps(recording: RecordedRun, *, times: bool = True) -> str:
     """*recording* as JSON text, one line per column."""
     return "".join(_lines(encode(recording, times=times)))
 
 
-@uncollected()
+@without_gc()
 def loads(text: str | bytes, make: type[RecordingT]) -> RecordingT:
     """The recording in JSON text, as an instance of *make*.
 
@@ -121,7 +121,7 @@ def loads(text: str | bytes, make: type[RecordingT]) -> RecordingT:
 def _parsed(text: bytes) -> Any:
     """Parse JSON *text*.
 
-    JSON that msgspec does not read is invalid, or rare: half of a surrogate pair in a path.
+    JSON that msgspec rejects is invalid or rare: half of a surrogate pair in a path.
     """
     if LONG.search(text) is None:
         with contextlib.suppress(msgspec.DecodeError):

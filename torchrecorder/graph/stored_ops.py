@@ -1,4 +1,4 @@
-"""Ops that read nothing but stored values: parameters, buffers, and what is made of these."""
+"""Stored ops: ops that read only parameters, buffers, and tensors computed from these."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from torchrecorder.events import NO_STORAGE, OpId, Role, ValueId, names_gradient
 from torchrecorder.graph.nodes import Value
 from torchrecorder.graph.relations import Relations
 
-FEWEST = 3
-"""The minimum number of weights."""
+MIN_WEIGHTS = 3
+"""The minimum number of weights in a loop over weights."""
 
 
 def bookkeeping(recording: Relations) -> frozenset[OpId]:
@@ -25,12 +25,12 @@ def bookkeeping(recording: Relations) -> frozenset[OpId]:
 
 
 def weight_loops(recording: Relations) -> frozenset[OpId]:
-    """The ops of lines that run for each of several weights.
+    """The ops of loops over weights: lines of code that run for each of several weights.
 
-    They read weights, gradients, state that the run writes, such as averages, what such ops have
-    made of them, and constants, such as a mask: the square of each weight, a copy of each, or the
-    sum over all. A line that reads the same weight in each round of a training loop is none, nor
-    one of two rounds, which do not fold.
+    They read weights, gradients, state that the run writes (such as averages), results of such ops,
+    and constants (such as a mask). Examples are the square of each weight, a copy of each, or the
+    sum over all. A line that reads the same weight in each iteration of a training loop is no such
+    loop, nor is a loop of two iterations, which does not fold.
     """
     ops, values = recording.ops, recording.values
     lines: dict[object, dict[OpId, object]] = {}
@@ -40,13 +40,13 @@ def weight_loops(recording: Relations) -> frozenset[OpId]:
             shapes = [values[value].shape for value in op.outputs]
             line = lines.setdefault((op.scope, op.source, op.qualname), {})
             line[name] = read, tuple(shapes)
-    loops = [line for line in lines.values() if len(set(line.values())) >= FEWEST]
+    loops = [line for line in lines.values() if len(set(line.values())) >= MIN_WEIGHTS]
     return frozenset(name for line in loops for name in line)
 
 
 def _reads(recording: Relations) -> Mapping[OpId, tuple[Hashable, ...]]:
-    """The weights that each op reads which else reads only constants and what is made of weights;
-    of the last, the weight that it is made of.
+    """The weights that each op reads, for ops that read only weights, constants and results of such
+    ops. For such a result, the weight that it is computed from.
     """
     values, found = recording.values, dict[OpId, tuple[Hashable, ...]]()
     origin: dict[ValueId, Hashable] = {}
@@ -67,8 +67,8 @@ def _reads(recording: Relations) -> Mapping[OpId, tuple[Hashable, ...]]:
 
 
 def _weights(recording: Relations) -> Callable[[Value], Hashable]:
-    """A function that returns the name, memory or place of a weight, of a gradient, or of state
-    from before the run that the run writes; None of others.
+    """A function that returns the name, memory or position of a weight, of a gradient, or of older
+    state that the run writes; None for other values.
     """
     ops, stored = recording.ops, recording.stored
     passes = {run.op for run in recording.backward_runs}

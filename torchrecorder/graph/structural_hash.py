@@ -1,9 +1,9 @@
-"""Structure: digests of scopes, equal for scopes that did the same, in linear time.
+"""Structural hash: a digest of each scope, equal for scopes that did the same, in linear time.
 
-Two scopes have equal structure if they are calls of the same class, with the same ops in
-the same order on tensors of the same shapes, connected in the same way. Names of parameters and
-the origin of inputs make no difference; nor do numbers in the names of modules in a region, which
-stand for their places in the module around it.
+Two scopes have equal structure if they are calls of the same class, with the same ops in the same
+order on tensors of the same shapes, connected in the same way. Names of parameters and the origin
+of inputs do not matter. Nor do numbers in the names of modules in a region: they are indices in the
+module around it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+(?:e[+-]?\d+)?|e[+-]?\d+)|\d+")
 def own_outputs(values: Mapping[ValueId, Value], op: Op) -> Sequence[ValueId]:
     """The outputs of *op* without further views of memory that it wrote.
 
-    Those are outputs only if something reads them later.
+    Such views are outputs only if something reads them later.
     """
     if len(op.writes) < 2:
         return op.outputs
@@ -45,8 +45,8 @@ def own_outputs(values: Mapping[ValueId, Value], op: Op) -> Sequence[ValueId]:
 
 
 def first_in_memory(recording: Relations, value: ValueId) -> ValueId:
-    """The first result that lies in the memory of *value*: itself, unless it has no name and is a
-    further view of what its op wrote, such as the local part of a `DTensor`."""
+    """The first result of the op in the memory of *value*. It is *value*, unless that is an unnamed
+    further view of memory that its op wrote, such as the local part of a `DTensor`."""
     values, producer = recording.values, recording.values[value].producer
     op = recording.ops.get(producer) if producer is not None else None
     if op is None or value not in op.writes or values[value].names:
@@ -64,9 +64,9 @@ def is_alias(op: Op) -> bool:
 
 
 def lasting_outputs(values: Mapping[ValueId, Value], op: Op) -> Sequence[ValueId]:
-    """Those outputs without the gradients that a backward pass leaves in its leaves.
+    """The outputs without the gradients that a backward pass leaves in its leaves.
 
-    They are outputs only if something reads them: nothing does after the last round of a loop.
+    These are outputs only if something reads them: nothing does after the last iteration of a loop.
     """
     found = own_outputs(values, op)
     if op.name != BACKWARD:
@@ -75,7 +75,7 @@ def lasting_outputs(values: Mapping[ValueId, Value], op: Op) -> Sequence[ValueId
 
 
 def written(op: Op, outputs: Sequence[ValueId]) -> int:
-    """How many of these *outputs* of *op* it wrote in place."""
+    """The number of *outputs* that *op* wrote in place."""
     return len(frozenset(op.writes).intersection(outputs)) if op.writes else 0
 
 
@@ -107,14 +107,14 @@ ALIAS = "alias"
 """The name of an op that takes another tensor to be the memory of a known one."""
 
 SCALE = "GradScaler.scale"
-"""The region that multiplies the loss by the scale."""
+"""The region in which the loss is multiplied by the scale."""
 
 
 def scaler_state(recording: Relations) -> frozenset[OpId]:
-    """The ops that make the scale and the growth tracker of a gradient scaler from numbers.
+    """The ops that create the scale and the growth tracker of a gradient scaler from numbers.
 
     ``torch.amp.GradScaler`` runs them in its first call of ``scale``. Empty if no other call
-    follows: then there are no rounds from which the first would differ.
+    follows: then the first iteration differs from no other.
     """
     calls = {
         scope.id for scope in recording.scopes.values()
@@ -144,24 +144,23 @@ def structures(recording: HashedRun, *, exact: bool = True) -> dict[ScopeId, str
 
     Args:
         recording: The run.
-        exact: Whether all settings count. Otherwise those of inactive modules do not, such as the
-            rate of a dropout in evaluation mode, which often differs between layers; and of steps
-            of optimizers and averages only the weights and gradients count, because the first step
-            of many makes the state that the others read; of data loaders only what is read of a
-            batch, because the first call shuffles; and the state that the first call of a gradient
-            scaler makes does not count. Two arguments of a scope may be one value or two: the first
-            round of a loop may be given one tensor as all state. Of functions, numbers among the
-            arguments of their ops do not count, nor which of their results are read; of modules,
-            such numbers make no difference between two calls of the same one. Nor do numbers in the
-            names of modules in a module: each of its calls may use another one of a list. Nor do
-            the sizes in what runs again and again with other sizes.
+        exact: Whether all settings count. Otherwise these differences do not count: the settings
+            of inactive modules, such as the rate of a dropout in evaluation mode; in optimizer
+            steps and averages, everything but weights and gradients, because the first step creates
+            the state that later steps read; in data loaders, everything but the parts of a batch
+            that are read, because the first call shuffles; the state that the first call of a
+            gradient scaler creates; whether two arguments of a scope are one value or two, because
+            the first iteration of a loop may receive one tensor as all state; numbers among the
+            arguments of ops in functions, and which results of functions are read; such numbers in
+            two calls of the same module; numbers in the names of modules in a module, because each
+            call may use another item of a list; varying sizes.
     """
     forms = _Forms(recording, exact)
     return {scope: form.digest for scope, form in forms.found.items()}
 
 
 def is_off(module: Module) -> bool:
-    """Whether this is a dropout of any kind in evaluation mode."""
+    """Whether it is a dropout of any kind in evaluation mode."""
     return "Drop" in module.cls and not module.training
 
 
@@ -177,15 +176,15 @@ def _with_unnamed(recording: HashedRun) -> Mapping[ValueId, Role]:
 class _Form:
     """The steps of one scope, relative to its own inputs.
 
-    Values made inside are numbered in the order of creation; others in the order of their first
-    use, or of each use where one value may stand for several. So are batches: many programs load
-    one ahead.
+    Values computed inside are numbered in the order of creation. Others are numbered in the order
+    of their first use, or of each use if one value may stand for several. So are batches: many
+    programs load one ahead.
 
     Attributes:
         start: The number of values that were made before, in each series of `_Forms`.
         outside: The values from outside by their numbers.
-        settings: The arguments in it, which may depend on the round of a loop: those in a region
-            or function count for the scope around it and not for the region, and those in a
+        settings: The arguments in it, which may depend on the iteration of a loop. Those in a
+            region or function count for the scope around it, not for the region; those in a
             module are taken from one of its calls.
     """
 
@@ -228,7 +227,7 @@ class _Forms:
             self._complete(scope)
 
     def _run_through(self) -> None:
-        """Number the values in the order of creation, and note where each scope starts."""
+        """Number the values in the order of creation, and record where each scope starts."""
         steps: list[Scope | Op] = [*self.recording.scopes.values(), *self.recording.ops.values()]
         counts, values = [0, 0, 0], self.recording.values
         for step in sorted(steps, key=lambda step: step.index):

@@ -1,8 +1,8 @@
-"""Varying sizes: what runs again and again on tensors of other sizes.
+"""Varying sizes: ops and module calls that run repeatedly on tensors of different sizes.
 
-A language model that generates reads one more key and value in each step, and each batch of
-sentences may have a length of its own. Such calls of one module, and such runs of one line beside
-them, are rounds of a loop, although no two have the same shapes.
+A language model that generates text reads one more key and value in each step, and each batch of
+sentences may have another length. Such calls of a module, and such ops beside them, are iterations
+of a loop, although no two have the same shapes.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from torchrecorder.events import ScopeId
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.relations import Relations
 
-FEWEST = 3
-"""Of so many runs most must differ from all others."""
+MIN_RUNS = 3
+"""The minimum number of runs; most of them must differ from all others."""
 
 _OpShapes = tuple[tuple[int, ...], ...]
 
 _SizedOps = list[tuple[Op, _OpShapes]]
-"""Ops that are the same but for the shapes of what they read and return."""
+"""Ops that differ only in the shapes of their inputs and outputs."""
 
 _Frames = Mapping[Optional[ScopeId], Optional[ScopeId]]
-"""For each scope the innermost call of a module that it is or is in; None outside of modules."""
+"""The innermost module call at or around each scope; None outside of modules."""
 
 
 def varying_sizes(recording: Relations) -> frozenset[str]:
-    """The ops that run again with other sizes, and the calls with such ops inside.
+    """The ops that run again with other sizes, and the calls that contain such ops.
 
     In a module, these are the first, second ... ops of one function in several of its calls. Beside
     such calls, in the module around them or outside of modules, they are those of one line.
@@ -42,7 +42,7 @@ def varying_sizes(recording: Relations) -> frozenset[str]:
         if (frame := frames[scope]) is not None
     }
     calls = Counter(module for scope, module in around.items() if frames[scope] == scope)
-    scopes = {scope for scope, module in around.items() if calls[module] >= FEWEST}
+    scopes = {scope for scope, module in around.items() if calls[module] >= MIN_RUNS}
     homes = {frames[recording.scopes[scope].parent] for scope in scopes if frames[scope] == scope}
     beside: set[str] = set()
     for frame, row in _on_lines(recording, frames, homes - scopes):
@@ -53,14 +53,15 @@ def varying_sizes(recording: Relations) -> frozenset[str]:
 
 
 def _in_calls(recording: Relations, frames: _Frames) -> Iterable[_SizedOps]:
-    """The ops at one place of one function in the calls of a module that is called often enough."""
+    """The ops at the same position of the same function, in the calls of a module with enough
+    calls."""
     called = Counter(scope.module for scope in recording.scopes.values())
     rows: dict[Hashable, _SizedOps] = {}
     counts: Counter[Hashable] = Counter()
     for op in recording.ops.values():
         frame = frames[op.scope]
         module = recording.scopes[frame].module if frame is not None else None
-        if module is not None and called[module] >= FEWEST:
+        if module is not None and called[module] >= MIN_RUNS:
             counts[frame, op.qualname] += 1
             shapes, form = _sized(recording, op)
             rows.setdefault((module, counts[frame, op.qualname], form), []).append((op, shapes))
@@ -70,7 +71,7 @@ def _in_calls(recording: Relations, frames: _Frames) -> Iterable[_SizedOps]:
 def _on_lines(
     recording: Relations, frames: _Frames, homes: Container[ScopeId | None]
 ) -> Iterator[tuple[ScopeId | None, _SizedOps]]:
-    """The ops of one line in each of the *homes*, which are frames."""
+    """The ops of one line of code in each of the *homes*, which are frames."""
     rows: dict[tuple[ScopeId | None, Hashable], _SizedOps] = {}
     for op in recording.ops.values():
         frame = frames[op.scope]
@@ -81,9 +82,9 @@ def _on_lines(
 
 
 def _sized(recording: Relations, op: Op) -> tuple[_OpShapes, Hashable]:
-    """The shapes of what an op reads and returns, and its function with their ranks.
+    """The shapes of the inputs and outputs of an op, and its function with their ranks.
 
-    The first call may make a cache, of another rank.
+    The first call may create a cache, with another rank.
     """
     values = recording.values
     shapes = (*(values[slot.value].shape for slot in op.inputs),
@@ -99,8 +100,8 @@ def _frames(recording: Relations) -> _Frames:
 
 
 def _vary(row: _SizedOps) -> bool:
-    """Whether most ops of a row have sizes that no other has."""
-    if len(row) < FEWEST:
+    """Whether most ops of a row have sizes that no other op has."""
+    if len(row) < MIN_RUNS:
         return False
     alone = sum(number == 1 for number in Counter(shapes for _, shapes in row).values())
     return 2 * alone > len(row)

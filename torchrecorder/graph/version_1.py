@@ -1,4 +1,4 @@
-"""Version 1 of a saved recording, as data of the version that is written now.
+"""Version 1: reads a recording that was saved in version 1, as data of the current version.
 
 In version 1, each text was an index in a list of strings, each id the index of a row in its
 table, and a flag 0 or 1.

@@ -1,7 +1,7 @@
-"""The command line: torchrecorder render, summary ...
+"""CLI: the command line, ``torchrecorder render``, ``summary`` ...
 
-Each subcommand is a class in ``commands/``; handling of errors, of the current folder and of the
-terminal is here. Neither ``--help`` nor ``--version`` imports torch.
+Each subcommand is a class in ``commands/``. This module handles errors, the current folder and the
+terminal. Neither ``--help`` nor ``--version`` imports torch.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextlib.contextmanager
 def _warned() -> Iterator[None]:
-    """Print warnings on stderr, as a sentence each."""
+    """Print each warning on stderr, as a sentence."""
     usual = warnings.showwarning
 
     def show(message: Warning | str, category: type[Warning], *rest: Any) -> None:

@@ -1,4 +1,4 @@
-"""Drawings of the command line: the arguments of a figure, and writing it."""
+"""Drawing arguments: the arguments for a figure on the command line, and writing it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ STDOUT = Path("-")
 
 
 class Drawable(Protocol):
-    """Something that can be drawn: a recording, or a comparison of two."""
+    """An object that can be drawn: a recording, or a comparison of two."""
 
     def render(self, path: str | Path, **options: Unpack[DrawingOptions]) -> Path:
         """Write a figure, and return its path."""
@@ -78,7 +78,7 @@ def add_format_argument(parser: argparse.ArgumentParser, format: str) -> None:
 
 
 def drawing_options(options: argparse.Namespace) -> dict[str, Any]:
-    """The options of a figure that were given."""
+    """The options of the figure in the command."""
     chosen = given_options(options, OPTIONS)
     for text in options.option:
         chosen.update(setting(text))
@@ -86,7 +86,8 @@ def drawing_options(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def to_draw(options: argparse.Namespace) -> tuple[Target, dict[str, Any]]:
-    """The target, which measures the numbers that the figure shows, and the figure's options."""
+    """The target, set to measure the numbers that the figure shows, and the options of the
+    figure."""
     chosen = drawing_options(options)
     return measuring(target_of(options), shown_numbers(chosen)), chosen
 
@@ -138,7 +139,7 @@ def rendered(drawn: Drawable, name: str, **options: Any) -> bytes:
         return drawn.render(Path(folder) / name, **options).read_bytes()
 
 
-def tell(written: Sequence[Path], *, on_stderr: bool) -> None:
+def report_written(written: Sequence[Path], *, on_stderr: bool) -> None:
     """Print the written paths, on stderr if something else is on stdout."""
     for path in written:
         print(path, file=sys.stderr if on_stderr else sys.stdout)

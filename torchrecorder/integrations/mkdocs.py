@@ -33,7 +33,7 @@ _MARK = "<style data-torchrecorder>"
 _TARGET = re.compile(rf"[\w./\\-]+:[\w.]+|\S+({'|'.join(map(re.escape, SUFFIXES))})")
 _OPTION = re.compile(r":(?P<name>[\w-]+):(?P<text>.*(?:\n[ \t]+\S.*)*)\n?")
 _DAYS = 30
-"""How long a figure is kept that no build uses."""
+"""How many days an unused figure is kept."""
 
 _SEEN: dict[str, int] = {}
 """Modification times of the sources of the figures."""
@@ -119,7 +119,7 @@ def _read(name: str, text: str | None) -> tuple[str, Any]:
 
 
 def _pictures(cache: Cache, name: str, drawn: Mapping[str, Any], rest: str) -> str:
-    """The figure as one object, or as two: for light and dark mode."""
+    """The figure as one object, or as two objects for light and dark mode."""
     shown = ""
     for theme in (drawn["theme"],) if "theme" in drawn else ("light", "dark"):
         path = cache.figure(name, ".svg", {"background": "transparent", **drawn, "theme": theme})

@@ -1,8 +1,8 @@
 """ONNX: the graph of an ONNX file as a recording.
 
-Nodes become operations, and the parts of their names, which exporters take from modules, scopes.
+Nodes become operations. The parts of their names, which exporters take from modules, become scopes.
 Initializers become parameters. A node with subgraphs, such as ``If``, is one operation, which reads
-what they read. Only the graph is read, not external weights.
+the inputs of its subgraphs. Only the graph is read, not external weights.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class _EventWriter:
         self.scopes = 0
 
     def events(self) -> Iterator[Event]:
-        """All of them, in order."""
+        """All events, in order."""
         name = self.graph.name or "model"
         inputs = [item.name for item in self.graph.input if item.name not in self.stored]
         given = [Slot(slot, self._value(slot, Role.CONSTANT)) for slot in inputs]
@@ -232,14 +232,14 @@ class _EventWriter:
 
 
 def _names_read(node: Any) -> list[str]:
-    """The names of the values that a node reads, also in the subgraphs in its attributes."""
+    """The names of the values that a node reads, including those in subgraphs in its attributes."""
     subgraphs = [graph for item in node.attribute for graph in (item.g, *item.graphs)]
     outer = dict.fromkeys(name for graph in subgraphs for name in _outer_names(graph))
     return [*node.input, *(name for name in outer if name not in node.input)]
 
 
 def _outer_names(graph: Any) -> Iterator[str]:
-    """The names of the values of the graph around a subgraph that are read in it."""
+    """The names of values of the outer graph that a subgraph reads."""
     own = {item.name for item in (*graph.input, *graph.initializer)}
     own.update(name for node in graph.node for name in node.output)
     read = [name for node in graph.node for name in _names_read(node)]
@@ -247,7 +247,7 @@ def _outer_names(graph: Any) -> Iterator[str]:
 
 
 def _last_readers(graph: Any) -> dict[str, int]:
-    """The last node that reads each value; outputs are read after all of them."""
+    """The last node that reads each value; outputs are read after all nodes."""
     last = {name: at for at, node in enumerate(graph.node) for name in _names_read(node)}
     return {**last, **{item.name: len(graph.node) for item in graph.output}}
 

@@ -1,7 +1,6 @@
 """Progress: a line on the terminal during long work.
 
-It is shown only where stderr is a terminal, only after a second and a half, and leaves
-nothing behind.
+It appears only if stderr is a terminal, after one and a half seconds, and is erased at the end.
 """
 
 from __future__ import annotations

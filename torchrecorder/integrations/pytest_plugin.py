@@ -216,7 +216,7 @@ def portable(recording: Recording) -> Recording:
 
 
 def _recording(model: Any, args: tuple[Any, ...], options: Mapping[str, Any]) -> Recording:
-    """*model* itself if it is a recording; otherwise the recording of one run."""
+    """*model* if it is a recording; otherwise the recording of one run."""
     import torchrecorder
 
     if isinstance(model, torchrecorder.Recording):

@@ -1,4 +1,4 @@
-"""Scripts: run the user's program under a recorder, as Python would run it."""
+"""Scripts: runs a user program under a recorder, as Python would run it."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Script:
 
 
 def _is_module(name: str) -> bool:
-    """Whether Python finds a module of this name; errors in its packages are left to the run."""
+    """Whether Python finds a module with this name; errors in its packages appear at the run."""
     try:
         return importlib.util.find_spec(name) is not None
     except ModuleNotFoundError as error:
@@ -121,7 +121,7 @@ def _held_by(variable: str) -> Callable[[Any, FrameType | None], bool]:
 
 
 def _attribute(owner: Any, name: str) -> Any:
-    """An attribute; None without it, or while its property raises because it is not set yet."""
+    """An attribute; None if it is missing, or if its property raises because it is not set yet."""
     try:
         return getattr(owner, name, None)
     except Exception:

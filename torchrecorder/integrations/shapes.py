@@ -1,7 +1,7 @@
-"""Shapes on the command line: ``ids=1,16:int64:0-1000`` -> a random tensor.
+"""Shapes: random tensors from texts on the command line, such as ``ids=1,16:int64:0-1000``.
 
-A shape is sizes with commas; then, with colons, a type of PyTorch and a range. A name with
-an equals sign in front makes it a keyword argument.
+A shape has sizes separated by commas; then, after colons, a dtype and a range. A name and an equals
+sign before it make it a keyword argument.
 """
 
 from __future__ import annotations

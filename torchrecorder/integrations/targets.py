@@ -1,7 +1,7 @@
-"""Targets of the command line: the model or recording, and how to record it.
+"""Targets: the model or recording of a command, and how to record it.
 
-A target is an import path or a file with the name of a module, class or factory in it, or
-a saved recording.
+A target is an import path, or a file with the name of a module, class or factory in it, or a saved
+recording.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class Target:
         return self.path.lower().endswith(SUFFIXES)
 
     def _as_it_is(self, recording: Recording, ignored: Iterable[str]) -> Recording:
-        """*recording*; warns of flags that only apply to a model."""
+        """*recording*; warns about flags that only apply to a model."""
         unused = [f"--{name}" for name in ignored if getattr(self, name)]
         if unused:
             warn(f"{self.path} is a recording: {', '.join(unused)} has no effect on it")
@@ -198,18 +198,18 @@ def add_recording_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def target_of(options: argparse.Namespace, path: str | None = None) -> Target:
-    """The target that parsed arguments describe; *path* if they do not name just one."""
+    """The target in parsed arguments; *path* if they do not name exactly one."""
     path = options.target if path is None else path
     return Target(path, **given_options(options, TARGET_OPTIONS))
 
 
 def measuring(target: Target, numbers: Iterable[Annotation]) -> Target:
-    """*target*, set to measure these numbers, unless it is a recording."""
+    """*target*, set to measure these numbers; unchanged if it is a recording."""
     return replace(target, measured=tuple(sorted(flags_for(numbers))))
 
 
 def _device(name: str) -> Any:
-    """The device of this name, after a try."""
+    """The device with this name, after a test of it."""
     import torch
 
     try:

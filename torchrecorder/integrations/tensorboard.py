@@ -1,4 +1,4 @@
-"""TensorBoard: a series as scalars and histograms, a recording as a picture."""
+"""TensorBoard: writes a series as scalars and histograms, and a recording as an image."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weights & Biases: a series as metrics and histograms, a recording as a picture."""
+"""Weights & Biases: logs a series as metrics and histograms, and a recording as an image."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The child process that holds Graphviz: DOT texts in, pictures or positions out.
+"""Child: the process that runs Graphviz. It reads DOT texts, and writes pictures or positions.
 
 It is started by path, without site packages, because imports are most of the cost of a small
 figure. Messages consist of fields: a line with the number of bytes, then the bytes. A job has four

@@ -1,4 +1,4 @@
-"""Run Graphviz: DOT texts -> pictures or positions; the only file that starts it.
+"""Engine: runs Graphviz, from DOT texts to pictures or positions. No other file starts it.
 
 Graphviz is part of the wheel of pygraphviz; no ``dot`` program is needed. It runs in a short-lived
 child process, so that a crash or an endless layout causes an error after a time limit and does not
@@ -143,7 +143,7 @@ def run_many(jobs: Sequence[Job], *, timeout: float = TIMEOUT) -> list[bytes]:
 def _attempt(
     jobs: Sequence[Job], cheaper: Mapping[str, str], limit: float
 ) -> tuple[list[bytes], LayoutFailed | None]:
-    """Do *jobs* up to the first that fails; *cheaper* goes for the first of them."""
+    """Run *jobs* up to the first failure; *cheaper* is the effort for the first of them."""
     request = b"".join(_request(jobs, cheaper))
     python = sys.executable or "python"  # programs that embed Python may have none
     command = [python, "-I", "-S", str(_CHILD), require(), str(int(limit) + _GRACE)]
@@ -256,8 +256,8 @@ def _complaint(text: str) -> str:
 
 
 def available() -> bool:
-    """Whether Graphviz is installed, as far as is known: some platforms have no wheel, and some
-    machines not the libraries that it needs, which turns out when it is first used."""
+    """Whether Graphviz is installed, as far as is known. Some platforms have no wheel. Some
+    machines lack a library that it needs, which is found out at its first use."""
     return _installed() is not None and not _missing
 
 
@@ -282,5 +282,5 @@ def require() -> str:
 
 
 def _unloadable() -> LayoutFailed:
-    """The error of a Graphviz that lacks a library of the system."""
+    """The error if a system library that Graphviz needs is missing."""
     return LayoutFailed(LIBRARIES.format(_missing[0]) + WITHOUT, final=True)

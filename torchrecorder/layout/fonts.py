@@ -1,11 +1,11 @@
-"""Fonts for Graphviz to measure and draw text, also on machines without fonts.
+"""Fonts: let Graphviz measure and draw text, also on machines without fonts.
 
 Graphviz measures text with the fonts of the machine. Containers often have none: every letter would
 be an empty box in PDF and PNG, and labels in SVG would not fit. So Manrope, which pip installs, is
 the last fallback font on Linux.
 
-Variable fonts are excluded, because the Pango inside the wheel of pygraphviz sets their letters too
-far apart.
+Variable fonts are excluded, because the Pango in the wheel of pygraphviz spaces their letters too
+widely.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Measure text with a table of widths, with equal results on every machine."""
+"""Measure: the size of text, from a table of widths, so that it is equal on every machine."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def line_height(line: Text, fontsize: float) -> float:
 def label_size(
     label: Sequence[Text], fontsize: float, *, bold: bool = False, fontname: str = "Helvetica"
 ) -> tuple[float, float]:
-    """Width and height of the lines of *label* below each other; the first may be bold."""
+    """Width and height of the lines of *label*, one below the other; the first may be bold."""
     widths = [
         text_width(
             line.text, text_size(line, fontsize), bold=bold and not number, fontname=fontname

@@ -1,1 +1,1 @@
-"""Plans a distributed run: records its ranks on one machine with fake tensors."""
+"""Planning: records the ranks of a distributed run on one machine, with fake tensors."""

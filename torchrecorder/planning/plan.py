@@ -1,4 +1,4 @@
-"""plan: record a distributed run on one machine, without its devices and memory."""
+"""Plan: records a distributed run on one machine, without its devices and memory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from torchrecorder.checks import FLAG, WORD, Check, advised, check_one, shown, whole_number
+from torchrecorder.checks import FLAG, WORD, Check, check_one, shown, suggests_names, whole_number
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.planning.translate import MeshLayout, is_equal, known_groups, translated
 from torchrecorder.planning.workers import PlanJob, Workers, check_factory, number_of_processors
@@ -24,7 +24,7 @@ MESH = Check(
 )
 
 
-@advised
+@suggests_names
 def plan(
     factory: Callable[[Any], Any],
     mesh: Mapping[str, int],
@@ -140,8 +140,8 @@ class _RankSampling:
         self.known.update(self.workers.run(sorted({*ranks} - {*self.known})))
 
     def _source(self, rank: int, differ: Sequence[int]) -> int:
-        """The rank that *rank* is equal to if ranks differ only along *differ*: the first one along
-        all other dimensions."""
+        """The rank that *rank* equals if ranks differ only along *differ*: the first one along all
+        other dimensions."""
         place = self.layout.place(rank)
         return self.layout.rank(
             tuple([index if dim in differ else 0 for dim, index in enumerate(place)])

@@ -1,7 +1,7 @@
-"""Translate the digest of one rank of a mesh to another rank.
+"""Translate: translates the digest of one rank of a mesh to another rank.
 
-The result is the digest that the other rank has if it runs the same operations: its groups and
-peers have the same relative coordinates.
+The result is the digest of the other rank if it runs the same operations: its groups and peers have
+the same relative coordinates.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def known_groups(digests: Collection[Digest]) -> KnownGroups:
 
 
 def _creation_order(group: RankGroup) -> tuple[int, str]:
-    """PyTorch numbers the groups, and most names are that number."""
+    """A sort key for groups: PyTorch numbers them, and most names are that number."""
     return len(group.name), group.name
 
 

@@ -24,7 +24,7 @@ class TracebackOfRank(Exception):
 
 
 class PlanJob(NamedTuple):
-    """What each process of a planned run records, and how; see `torchrecorder.plan`."""
+    """The job of each process of a planned run; see `torchrecorder.plan`."""
 
     factory: Callable[[Any], Any]
     layout: MeshLayout

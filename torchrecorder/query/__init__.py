@@ -1,1 +1,1 @@
-"""Queries on parts of a recording: find them, paths between them, missing gradients."""
+"""Query: finds parts of a recording, paths between them, and missing gradients."""

@@ -1,7 +1,8 @@
 """Failed backward passes: the operation that overwrote or freed a tensor that the pass needed.
 
-PyTorch raises in the node that misses the tensor. The recording also has the operation that wrote
-to it, the earlier pass that freed the graph, and the operation that cuts the autograd history.
+PyTorch raises the error in the node that needs the tensor. The recording also has the operation
+that wrote to it, the earlier pass that freed the graph, or the operation that cut the autograd
+history.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ BRIEF: Mapping[BackwardFailureReason, str] = {
     "no graph": "the tensor has no autograd history",
     "not in the graph": "the result does not depend on a tensor",
 }
-"""The reasons in a few words, for the box that failed."""
+"""Short texts for the reasons, for the box that failed."""
 
 _SHAPE = re.compile(r"Tensor \[([\d, ]*)\]\]")
 """The sizes in PyTorch's message about a tensor that was modified."""
@@ -61,8 +62,8 @@ class FailedBackward:
 
 
 def why_backward_failed(recording: RecordedRun) -> FailedBackward | None:
-    """The cause of a failed backward pass; None if the run did not fail there, or for another
-    reason, or if the call of the pass is not in this part of a recording.
+    """The cause of a failed backward pass. None if no backward pass failed, if the reason is
+    another one, or if this part of a recording lacks the call of the pass.
 
     See `torchrecorder.Recording.why_backward_failed`.
     """
@@ -83,8 +84,8 @@ def why_backward_failed(recording: RecordedRun) -> FailedBackward | None:
 
 
 class _FailureSearch:
-    """Searches the operations before the failure for its cause; *call* is that of ``backward()`` or
-    ``grad()`` which failed."""
+    """Searches the operations before the failure for its cause; *call* is the failed ``backward()``
+    or ``grad()``."""
 
     def __init__(self, recording: RecordedRun, failure: Failure, call: Op) -> None:
         self.recording = recording
@@ -110,7 +111,8 @@ class _FailureSearch:
     # A saved tensor was written to ------------------------------------------------------
 
     def modified(self) -> FailedBackward | None:
-        """The operation that saved the tensor, and those that wrote to it before the pass."""
+        """The operation that saved the tensor, and the operations that wrote to it before the
+        pass."""
         op = self.recording.ops.get(self.failure.op or OpId(""))
         if op is None:
             return None
@@ -139,7 +141,7 @@ class _FailureSearch:
 
     def _saved(self, op: Op) -> list[ValueId]:
         """The tensors that *op*, or the custom function around it, may have saved; if possible only
-        those of the size in the message."""
+        tensors with the size in the message."""
         found = [*(slot.value for slot in op.inputs), *op.outputs]
         function = self._around(op, ScopeKind.CUSTOM_FUNCTION)
         if function is not None:
@@ -152,7 +154,7 @@ class _FailureSearch:
         return [value for value in found if sorted(self.values[value].shape) == wanted] or found
 
     def _around(self, op: Op, kind: ScopeKind) -> Scope | None:
-        """The innermost scope of a kind in which *op* ran."""
+        """The innermost scope of a kind around *op*."""
         around = (self.recording.scopes[scope] for scope in self.recording.within(op.scope))
         return next((scope for scope in around if scope.kind is kind), None)
 
@@ -165,7 +167,7 @@ class _FailureSearch:
         return f"autograd.Function {function.name}{place}"
 
     def _without_version(self, op: Op, value: ValueId) -> bool:
-        """Whether *op* wrote to *value* through ``.data``, which autograd does not notice."""
+        """Whether *op* wrote to *value* through ``.data``, without the knowledge of autograd."""
         storage = self.values[value].storage
         while True:
             same = [slot.value for slot in op.inputs if self.values[slot.value].storage == storage]
@@ -177,7 +179,7 @@ class _FailureSearch:
                 return True
 
     def _in_words(self, op: Op, value: ValueId) -> str:
-        """A tensor that *op* saved."""
+        """The description of a tensor that *op* saved."""
         found = self.values[value]
         if found.names:
             return found.names[0]
@@ -198,7 +200,8 @@ class _FailureSearch:
     # An earlier pass freed the graph ----------------------------------------------------
 
     def freed(self) -> FailedBackward | None:
-        """The earlier pass that ran the node, and the ops that read results from before it."""
+        """The earlier pass that ran the node, and the ops that read results from before that
+        pass."""
         runs = [
             run.run for run in self.recording.grad_runs
             if run.grad == self.failure.grad and not run.failed
@@ -225,8 +228,8 @@ class _FailureSearch:
         return FailedBackward("graph freed", text, (first, *others.values()), captions)
 
     def _across(self, first: Op) -> Iterator[tuple[Op, ValueId]]:
-        """The operations after *first* that read a tensor from before it through which the pass
-        came to the node that failed."""
+        """The operations after *first* that read an earlier tensor, through which the pass reached
+        the failed node."""
         needed = needed_for(self.roots, self.forward)
         failed = [self.failure.grad] if self.failure.grad is not None else []
         leading = leading_to(self.recording, failed)
@@ -245,7 +248,7 @@ class _FailureSearch:
     # There is no graph ------------------------------------------------------------------
 
     def without_graph(self) -> FailedBackward:
-        """The operations in which autograd is left, the last before the result first."""
+        """The operations that cut the autograd history, the last one before the result first."""
         element = _ELEMENT.search(self.failure.message)
         number = int(element[1]) if element is not None else 0
         roots = self.roots[number:number + 1] or self.roots
@@ -300,7 +303,7 @@ class _FailureSearch:
         )
 
     def not_in_graph(self) -> FailedBackward | None:
-        """The tensors whose gradients were asked for and that no node leads to."""
+        """The tensors whose gradients were requested and that no node leads to."""
         edges = (self.values[root].grad for root in self.roots)
         started = {edge.grad for edge in edges if edge is not None}
         leaves = {node.variable: node.id for node in self.recording.grad_nodes.values()}
@@ -318,33 +321,33 @@ class _FailureSearch:
         return FailedBackward("not in the graph", text, (self.call,))
 
     def _asked(self, slot: str, value: Value) -> str:
-        """A tensor whose gradient was asked for, by its name or place among the arguments."""
+        """A tensor whose gradient was requested, by its name or its index among the arguments."""
         name, _, number = slot.partition(".")
         return value.names[0] if value.names else f"{name}[{number or 0}]"
 
 
-MOST = 4
-"""The maximum number of tensors that are listed."""
+MAX_TENSORS = 4
+"""The maximum number of listed tensors."""
 
 
 def failed_inputs(recording: RecordedRun) -> str:
-    """The origin of each input of the failed operation, in words; empty if the run did not fail in
-    an operation of the forward pass, or if no input was computed.
+    """The origin of each input of the failed operation, as text. Empty if no forward operation
+    failed, or if none of its inputs was computed.
 
-    The cause of shapes that do not match is often in an earlier operation:
-    ``"tensors.1 is the result of conv_transpose2d() in up at unet.py:30"``.
+    Shapes that do not match are often caused by an earlier operation: ``"tensors.1 is the result of
+    conv_transpose2d() in up at unet.py:30"``.
     """
     failure = recording.run.failure
     op = recording.ops.get(failure.op) if failure is not None and failure.op is not None else None
     if failure is None or op is None or failure.backward:
         return ""
     found = [*_made(recording, op)]
-    more = [f"{len(found) - MOST} more"] if len(found) > MOST else []
-    return "; ".join([*found[:MOST], *more])
+    more = [f"{len(found) - MAX_TENSORS} more"] if len(found) > MAX_TENSORS else []
+    return "; ".join([*found[:MAX_TENSORS], *more])
 
 
 def _made(recording: RecordedRun, op: Op) -> Iterator[str]:
-    """One sentence for each input that an operation of the run made."""
+    """One sentence for each input that an operation of the run computed."""
     for name, value in dict.fromkeys(op.inputs):
         maker = recording.values[value].producer
         if maker is not None:

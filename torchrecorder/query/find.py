@@ -19,7 +19,7 @@ NamedPart = Union[Module, Scope, Op, Value, GradNode, FunctionCall]
 FoundT = TypeVar("FoundT", Module, Scope, Op, Value, GradNode, FunctionCall)
 
 _LINE = re.compile(r"(.*\.\w+):(\d+)")
-_MOST = 6
+_MAX_PARTS = 6
 """Maximum number of parts in a message."""
 
 
@@ -40,8 +40,8 @@ def the_one(recording: RecordedRun, what: str) -> NamedPart:
     """
     found = first_kind(recording, what)
     if len(found) > 1:
-        listed = [f"{part.id} is {_in_words(recording, part)}" for part in found[:_MOST]]
-        more = f", and {len(found) - _MOST} more" if len(found) > _MOST else ""
+        listed = [f"{part.id} is {_in_words(recording, part)}" for part in found[:_MAX_PARTS]]
+        more = f", and {len(found) - _MAX_PARTS} more" if len(found) > _MAX_PARTS else ""
         raise NotThere(
             f"{what!r} is ambiguous: {', '.join(listed)}{more}. Use recording[{found[0].id!r}] "
             f"for one of them, or recording.find({what!r}) for all"
@@ -95,7 +95,8 @@ def _by_kind(recording: RecordedRun, what: str) -> Iterator[list[NamedPart]]:
 def _named(
     rows: Iterable[FoundT], names: Callable[[FoundT], Iterable[str]], what: str
 ) -> list[NamedPart]:
-    """The *rows* with the name *what*; if there are none, those that match it as a pattern."""
+    """The *rows* with the name *what*; if there are none, those whose name matches it as a
+    pattern."""
     rows = list(rows)
     found: list[NamedPart] = [row for row in rows if what in names(row)]
     if not found and any(letter in what for letter in "*?["):
@@ -119,14 +120,14 @@ def _names_of_op(recording: RecordedRun, op: Op) -> Iterator[str]:
 
 
 def _classes(scope: Scope) -> Iterator[str]:
-    """The names of a call: its own name and class, for a region also its kind."""
+    """The names of a call: its name and class, and for a region also its kind."""
     yield from (scope.name, scope.cls)
     if scope.kind not in CALLED:
         yield from (scope.kind.value, f"{scope.kind.value} {scope.cls}")
 
 
 def _function_names(call: FunctionCall) -> Iterator[str]:
-    """A call of a Python function by the function's name, with and without its class."""
+    """The names of a call of a Python function, with and without its class."""
     yield call.name
     yield call.name.rpartition(".")[2]
     yield call.called
@@ -159,7 +160,7 @@ def _names(recording: RecordedRun) -> Iterator[str]:
 
 def _some(names: Iterable[str]) -> str:
     listed = list(names)
-    return ", ".join(map(repr, listed[:_MOST])) + (" ..." if len(listed) > _MOST else "")
+    return ", ".join(map(repr, listed[:_MAX_PARTS])) + (" ..." if len(listed) > _MAX_PARTS else "")
 
 
 def _in_words(recording: RecordedRun, part: NamedPart) -> str:

@@ -20,7 +20,7 @@ from torchrecorder.query.find import first_kind
 
 
 def needed_for(values: Iterable[ValueId], ops: Sequence[Op]) -> set[ValueId]:
-    """*values*, and every tensor that *ops*, in run order, computed them from."""
+    """*values*, and every tensor from which *ops*, in run order, computed them."""
     needed = set(values)
     for op in reversed(ops):
         if not needed.isdisjoint(op.outputs):
@@ -29,7 +29,7 @@ def needed_for(values: Iterable[ValueId], ops: Sequence[Op]) -> set[ValueId]:
 
 
 def leading_to(recording: RecordedRun, nodes: Iterable[GradId]) -> set[GradId]:
-    """*nodes*, and every grad node from which a backward pass comes to one of them."""
+    """*nodes*, and every grad node from which a backward pass reaches one of them."""
     layers = nx.bfs_layers(recording.graph.reverse(copy=False), nodes)
     return {node for layer in layers for node in layer}
 
@@ -41,7 +41,7 @@ MissingGradientReason = Literal[
 _WITHOUT_GRADIENTS = (ScopeKind.NO_GRAD, ScopeKind.INFERENCE_MODE)
 
 FROZEN = "it does not require grad (requires_grad=False)"
-"""The reason in words for a tensor without gradients."""
+"""The text about a tensor that does not require grad."""
 
 _TO_PYTHON = frozenset(("item", "tolist", "numpy", "__array__", "__float__", "__int__", "__bool__"))
 """Ops that convert tensors to Python or NumPy numbers, which autograd does not track."""
@@ -222,7 +222,8 @@ class _GradientSearch:
                 yield op
 
     def _cuts(self) -> Iterator[Op]:
-        """The ops where autograd is left, if it reaches the loss without autograd."""
+        """The ops that cut the autograd history, if the tensor reaches the loss only through
+        them."""
         needed = needed_for(self.loss, self.forward)
         for op in self._reading(self.live):
             if any(value in needed and value not in self.live for value in op.outputs):
@@ -263,8 +264,8 @@ class _GradientSearch:
         )
 
     def _not_propagated(self) -> MissingGradient | None:
-        """The reason if autograd leads from the loss to it: the grad node that returned no
-        gradient."""
+        """The reason if the autograd graph leads from the loss to the tensor: the grad node that
+        returned no gradient."""
         grads, ops = self.recording.grad_nodes, self.recording.ops
         ran = [run for run in self.recording.grad_runs if run.grad in self.nodes]
         got_nothing = {run.grad for run in ran if not any(run.given)}
@@ -292,7 +293,7 @@ class _GradientSearch:
         return self._because("not propagated", text)
 
     def _is_updated(self) -> bool:
-        """Whether a step of an optimizer writes it: it does so only if there is a gradient."""
+        """Whether an optimizer step writes the tensor: it does so only if there is a gradient."""
         scopes, values = self.recording.scopes, self.recording.values
         written = (
             values[value] for op in self.recording.ops.values() for value in op.writes

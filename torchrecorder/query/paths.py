@@ -1,4 +1,4 @@
-"""Paths along which data flows from one part of a run to another."""
+"""Paths: the paths on which data flows from one part of a run to another."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Paths(Sequence[NodePath]):
 
 
 def _in_digits(number: int) -> str:
-    """*number*, unless it is too long to read; Python refuses to write very long ones."""
+    """*number* in digits, unless it is too long to read; Python refuses to write very long ones."""
     return f"{number}" if number < 10**100 else "more than 10^100"
 
 
@@ -148,7 +148,7 @@ class _PathGraph:
         return done[::-1]
 
     def _readers(self, node: str) -> Iterator[str]:
-        """The next nodes after *node*; none at the end of a path, and none that lead back."""
+        """The next nodes after *node*; none at the end of a path, and none that go backwards."""
         if node in self.last:
             return
         op = self.recording.ops.get(OpId(node))
@@ -202,7 +202,8 @@ class _PathGraph:
     def _of_length(
         self, start: str, length: int, lengths: Mapping[str, Sequence[int]]
     ) -> Iterator[tuple[str, ...]]:
-        """The paths of this *length* from *start*, in run order; no step leads nowhere."""
+        """The paths of this *length* from *start*, in run order; each step is on a path to the
+        end."""
 
         def steps(node: str) -> Iterator[str]:
             left = length - len(path)
@@ -232,7 +233,7 @@ def _is_in(numbers: Sequence[int], number: int) -> bool:
 
 
 def _ops_of_function(recording: RecordedRun, call: FunctionCall) -> Iterator[OpId]:
-    """The ids of all ops that ran in *call*: in the functions and modules that it called, too."""
+    """The ids of all ops in *call*, including those in functions and modules that it called."""
     inside = {call.id}
     for later in recording.function_calls.values():
         if later.id == call.id or later.parent in inside:

@@ -1,1 +1,1 @@
-"""Joins the recordings of the processes of one run."""
+"""Ranks: joins the recordings of the processes of one run."""

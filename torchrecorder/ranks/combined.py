@@ -1,6 +1,6 @@
 """Combined: one recording in which each lane is a scope and messages are edges between lanes.
 
-All code that draws, lists or computes from a recording works on it.
+All code that draws, lists or analyzes a recording works with it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ def combined(
 ) -> Recording:
     """The recordings of *lanes* as one recording, with the waits of their collectives.
 
-    Without *sharding_ops*, those with which FSDP and DTensor shard and gather tensors are removed.
+    Without *sharding_ops*, the operations by which FSDP and DTensor shard and gather tensors are
+    removed.
     """
     skipped: list[set[int]] = [set() for _ in lanes]
     if not sharding_ops:

@@ -1,7 +1,7 @@
-"""Digest: the facts about one process that joining needs.
+"""Digest: the facts about one process that are needed to join it with others.
 
-Digests are small, so that one process can hold those of a thousand. Processes with equal hashes ran
-the same operations, and one complete recording represents all of them.
+Digests are small: one process can hold those of a thousand. Processes with equal hashes ran the
+same operations, and one complete recording represents all of them.
 """
 
 from __future__ import annotations

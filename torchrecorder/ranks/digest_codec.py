@@ -1,4 +1,5 @@
-"""Digests as bytes, to send and store. Parts that several digests share are decoded once."""
+"""Digest codec: digests as bytes, to send and store. Parts that several digests share are decoded
+once."""
 
 from __future__ import annotations
 

@@ -15,12 +15,12 @@ from typing import NamedTuple
 from torchrecorder.annotations.amounts import ranges
 from torchrecorder.annotations.communication import size
 from torchrecorder.events import POINT_TO_POINT, RankGroup
-from torchrecorder.graph.gc_pause import uncollected
+from torchrecorder.graph.gc_pause import without_gc
 from torchrecorder.ranks.digest import Digest
 from torchrecorder.ranks.sent import CommunicationColumns, Sent
 
-UNEVEN = ("all_to_all", "gather", "scatter", "barrier", "reduce")
-"""Collectives whose members may pass different sizes."""
+VARIABLE_SIZE = ("all_to_all", "gather", "scatter", "barrier", "reduce")
+"""Collectives in which ranks may pass tensors of different sizes."""
 
 
 class Part(NamedTuple):
@@ -104,9 +104,9 @@ _MessageIndices = dict[tuple[RankGroup, int, int, int], tuple[list[int], list[in
 """The indices of sends and receives by group, sender, receiver and tag."""
 
 
-@uncollected()
+@without_gc()
 def join(digests: Sequence[Digest], expected: Iterable[int]) -> tuple[list[Collective], list[str]]:
-    """All collectives, in a possible run order, and the problems, such as ranks that lack."""
+    """All collectives, in a possible run order, and the problems, such as missing ranks."""
     groups: dict[RankGroup, dict[int, _Indices]] = {}
     pairs: _MessageIndices = {}
     known: dict[object, _Positions] = {}
@@ -255,7 +255,7 @@ def _in_group(
 def _signature(kind: Sent) -> tuple[object, ...]:
     """The facts that are equal for all members of a collective."""
     sent = kind.communication
-    return sent.name, sent.reduction, 0 if sent.name in UNEVEN else sent.given
+    return sent.name, sent.reduction, 0 if sent.name in VARIABLE_SIZE else sent.given
 
 
 def _mismatch(

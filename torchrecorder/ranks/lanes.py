@@ -1,4 +1,4 @@
-"""Lanes: ranks that ran the same operations, combined."""
+"""Lanes: ranks that ran the same operations, as one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""merge: join the saved recordings of one run, one file per process."""
+"""Merge: joins the saved recordings of one run, one file per process."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Union
 
-from torchrecorder.checks import advised, check_one, shown, whole_number
+from torchrecorder.checks import check_one, shown, suggests_names, whole_number
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.graph.gc_pause import uncollected
+from torchrecorder.graph.gc_pause import without_gc
 from torchrecorder.ranks.digest import Digest, digest, rank_of
 from torchrecorder.ranks.digest_codec import DigestReader
 from torchrecorder.ranks.lanes import first_ranks
@@ -20,7 +20,7 @@ from torchrecorder.recording import LIMIT, Recording, load
 Mergeable = Union[str, Path, Recording]
 
 
-@advised
+@suggests_names
 def merge(recordings: Mergeable | Sequence[Mergeable], *, limit: int = LIMIT) -> Ranks:
     """Join the recordings of several processes. PyTorch is not required.
 
@@ -71,7 +71,7 @@ def _found(source: Mergeable, reader: DigestReader) -> Iterator[_Source]:
         yield _Source(path, partial(reader.read, path), partial(load, path, limit=reader.limit))
 
 
-@uncollected()
+@without_gc()
 def _joined(sources: Sequence[_Source]) -> Ranks:
     """The joined run. Only the recording of the first rank of each lane is loaded."""
     if not sources:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchrecorder.annotations.amounts import of_bytes, of_seconds
-from torchrecorder.checks import advised, check_one, whole_number
+from torchrecorder.checks import check_one, suggests_names, whole_number
 from torchrecorder.console import encodable
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import GRADIENT_MESSAGE, MESSAGE
@@ -121,7 +121,7 @@ class Ranks:
         inputs = (slot.name for op in self.recording.ops.values() for slot in op.inputs)
         return not {MESSAGE, GRADIENT_MESSAGE}.isdisjoint(inputs)
 
-    @advised
+    @suggests_names
     def summary(self, n: int = 20) -> str:
         """Tables of the lanes and of the modules that communicate most, then the problems.
 
@@ -140,7 +140,7 @@ class Ranks:
             title += f"; {ranks_text(run)} recorded, the others assumed to be equal"
         return encodable(summary(title, self.lanes, self.collectives, self.problems, n))
 
-    @advised
+    @suggests_names
     def top(self, name: str = "waited", n: int = 10) -> list[tuple[Collective, float]]:
         """The *n* collectives with the longest waits or the most bytes.
 

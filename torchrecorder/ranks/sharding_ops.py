@@ -1,6 +1,6 @@
-"""The operations with which FSDP and DTensor shard and gather parameters and other tensors.
+"""Sharding ops: operations by which FSDP and DTensor shard and gather parameters and other tensors.
 
-Without them, the figure of a distributed model looks like that of the model, and communication is
+Without them, a figure of a distributed model looks like that of the model, and communication is
 shown at its modules. The shape inference of a pipeline before its first micro-batch is removed too.
 """
 
@@ -151,7 +151,7 @@ def _empty_regions(recording: Recording, removed: set[OpId]) -> set[ScopeId]:
 
 
 class _Bypass:
-    """Connects the inputs of the ops *removed* with the readers of their outputs."""
+    """Connects the inputs of *removed* ops to the readers of their outputs."""
 
     def __init__(self, recording: Recording, removed: set[OpId]) -> None:
         self.recording = recording

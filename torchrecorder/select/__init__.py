@@ -1,1 +1,1 @@
-"""Select parts of a recording, and group siblings, as new recordings."""
+"""Select: parts of a recording, and grouped siblings, as new recordings."""

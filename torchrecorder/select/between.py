@@ -1,4 +1,4 @@
-"""Between: the operations that only pass tensors from one member of a group to another."""
+"""Between: operations that only pass tensors from one member of a group to another."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def between(
     items: Sequence[Scope | Op],
     others: Collection[str],
 ) -> Iterator[Op]:
-    """The direct ops of *parent* that read something of *items*, or of such an op, and that only
-    these read. *others* have a place of their own."""
+    """The ops directly in *parent* that read a result of *items*, or of such an op, and whose
+    results only *items* and such ops read. *others* are not moved."""
     inside = {
         *ops_inside(recording, (item.id for item in items if isinstance(item, Scope))),
         *(item.id for item in items if isinstance(item, Op)),
@@ -41,6 +41,6 @@ def between(
 
 
 def _readers(recording: RecordedRun, op: Op) -> list[OpId]:
-    """The ops that read what an op made, without those that compute again."""
+    """The ops that read results of an op, without recomputations."""
     found = (reader for value in op.outputs for reader in recording.consumers.get(value, ()))
     return [reader for reader in found if not recording.ops[reader].recompute]

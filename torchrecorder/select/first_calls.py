@@ -1,7 +1,7 @@
-"""First calls: models that the first of several calls makes, for all of them.
+"""First calls: models that the first of several calls creates for all of them.
 
-A meter that is created when something is logged for the first time, for example. It is put before
-the calls, so that these are equal.
+An example is a meter that is created when something is logged for the first time. It is moved
+before the calls, so that these are equal.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ Path = tuple[str, ...]
 """The scopes and function calls around an item, outermost first."""
 
 
-class _NewHome(NamedTuple):
-    """Where something is put.
+class _NewParent(NamedTuple):
+    """The new position of a scope.
 
     Attributes:
         parent: The scope around it.
@@ -38,7 +38,7 @@ class _NewHome(NamedTuple):
 
 
 def with_first_calls(recording: RecordedRun) -> tuple[RecordedRun, Mapping[str, Chain]]:
-    """*recording* with such models before the calls, and the function calls around each of them."""
+    """*recording* with such models before the calls, and the function calls around each model."""
     constructions = [
         scope for scope in recording.scopes.values() if scope.kind is ScopeKind.CONSTRUCTION
     ]
@@ -64,7 +64,7 @@ def with_first_calls(recording: RecordedRun) -> tuple[RecordedRun, Mapping[str, 
 
 
 class _FirstCalls:
-    """Finds the models among *constructions* that are put before the call which made them."""
+    """Finds the models among *constructions* that are moved before the call that created them."""
 
     def __init__(self, recording: RecordedRun, constructions: Sequence[Scope]) -> None:
         self.recording = recording
@@ -78,9 +78,9 @@ class _FirstCalls:
         called.update(self._key(scope.id) for scope in self.scopes.values())
         self.again = {key for key, times in called.items() if times > 1}
 
-    def places(self) -> dict[ScopeId, _NewHome]:
-        """The new place of each."""
-        found: dict[ScopeId, _NewHome] = {}
+    def places(self) -> dict[ScopeId, _NewParent]:
+        """The new position of each model."""
+        found: dict[ScopeId, _NewParent] = {}
         for scope, path in self.paths.items():
             if self.again.isdisjoint(map(self._key, path)):
                 continue
@@ -90,7 +90,7 @@ class _FirstCalls:
                 found[scope] = self._place(path[:depth])
         return found
 
-    def _place(self, path: Path) -> _NewHome:
+    def _place(self, path: Path) -> _NewParent:
         calls, chain = self.recording.function_calls, list[FunctionId]()
         parent: ScopeId | None = None
         for item in path:
@@ -104,12 +104,12 @@ class _FirstCalls:
             before = self._begins[FunctionId(path[-1])] - 0.5
         else:
             before = self.scopes[parent].index + 0.5 if parent is not None else -0.5
-        return _NewHome(parent, tuple(chain), before)
+        return _NewParent(parent, tuple(chain), before)
 
     def _shared(self, path: Path, reader: Path) -> int:
-        """The length of the part of *path* before the first of two calls of one thing.
+        """The length of *path* before the first of two calls of one function or module.
 
-        All of it if the second, in which *reader* is, makes a model of its own there.
+        The whole length if the second call, which contains *reader*, creates its own model.
         """
         here, there = map(self._key, path), map(self._key, reader)
         for depth, (one, other) in enumerate(zip(here, there)):
@@ -125,7 +125,8 @@ class _FirstCalls:
         return len(path)
 
     def _readers(self, scope: ScopeId) -> Iterator[Path]:
-        """The paths of what reads the tensors made in *scope*; none if it reads others itself."""
+        """The paths of all readers of the tensors that *scope* creates; none if it reads other
+        tensors itself."""
         recording, ops = self.recording, self.recording.ops
         inside = {*ops_inside(recording, [scope])}
         read = (recording.values[slot.value].producer for op in inside for slot in ops[op].inputs)
@@ -142,7 +143,7 @@ class _FirstCalls:
 
     @cached_property
     def _in_memory(self) -> Mapping[int, Sequence[ValueId]]:
-        """The values in each storage: a meter that is written has a new one each time."""
+        """The values in each storage: each write to a meter is a new value."""
         found: dict[int, list[ValueId]] = {}
         for value in self.recording.values.values():
             if value.storage != NO_STORAGE:
@@ -162,7 +163,7 @@ class _FirstCalls:
         return tuple(path[:-1])
 
     def _key(self, item: str) -> Hashable:
-        """What is equal for calls of one function or module, and for regions of one kind."""
+        """A key that is equal for calls of one function or module, and for regions of one kind."""
         call = self.recording.function_calls.get(FunctionId(item))
         if call is not None:
             return call.name, call.file, call.line

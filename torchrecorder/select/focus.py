@@ -1,7 +1,8 @@
 """Focus: a selected part of a recording, as a recording of its own.
 
-Scopes by path or pattern; ops that depend on a tensor; ops that a tensor depends on; ops between
-two tensors. Values that enter the part are its inputs, values that leave it its outputs.
+It has scopes by path or pattern; ops that depend on a tensor; ops that a tensor depends on; or ops
+between two tensors. Values that enter the part are its inputs, values that leave it are its
+outputs.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class Focus:
 
 
 def scopes_like(recording: RecordedRun, pattern: str) -> tuple[ScopeId, ...]:
-    """The outermost scopes whose path matches *pattern*, otherwise those whose class does.
+    """The outermost scopes whose path matches *pattern*; if there are none, those whose class does.
 
     Raises:
         InvalidArgument: No scope matches.
@@ -132,8 +133,8 @@ def _reached(recording: RecordedRun, graph: nx.MultiDiGraph, name: str) -> set[O
 def _weight_ops(recording: RecordedRun, kept: set[OpId]) -> set[OpId]:
     """The ops that compute inputs of *kept* ops from parameters and buffers only.
 
-    For example a scale that is reshaped before the multiplication. Only ops in the scope that reads
-    the result, and below: a network may begin with a parameter.
+    An example is a scale that is reshaped before a multiplication. Only ops in or below the scope
+    that reads the result count: a network may begin with a parameter.
     """
     alone: set[OpId] = set()
     for op in recording.ops.values():
@@ -155,7 +156,7 @@ def _weight_ops(recording: RecordedRun, kept: set[OpId]) -> set[OpId]:
 
 
 def _anchor(recording: RecordedRun, name: str) -> list[OpId]:
-    """The ops that make or read the tensor or scope *name*."""
+    """The ops that compute or read the tensor or scope *name*."""
     if name in recording.ops:
         return [OpId(name)]
     values = [ValueId(name)] if name in recording.values else _named(recording, name)
@@ -173,7 +174,7 @@ def _anchor(recording: RecordedRun, name: str) -> list[OpId]:
 
 
 def _named(recording: RecordedRun, name: str) -> list[ValueId]:
-    """Inputs, outputs, parameters and buffers of this name."""
+    """Inputs, outputs, parameters and buffers with this name."""
     found = [value for _, value, names in end_names(recording) if name in names]
     stored = [value.id for value in recording.values.values() if name in value.names]
     return list(dict.fromkeys([*found, *stored]))
@@ -261,9 +262,9 @@ class _Selection:
         }
 
     def _inputs(self) -> tuple[Slot, ...]:
-        """Values from outside, named as the scope's arguments or by their producer.
+        """Values from outside, with the names of the arguments of the scope or of their producers.
 
-        Weights and buffers that were updated outside are none: they are those of their modules.
+        Updated weights and buffers are no inputs: they belong to their modules.
         """
         scopes, values = self.whole.scopes, self.whole.values
         given = {slot.value: slot.name for root in self.roots for slot in scopes[root].inputs}
@@ -279,7 +280,7 @@ class _Selection:
         )
 
     def _origin(self, value: Value) -> str:
-        """The name of the op or module that a value comes from."""
+        """The name of the op or module that computed a value."""
         op = self.whole.ops.get(value.producer or OpId(""))
         if op is None:
             return value.names[0] if value.names else "input"

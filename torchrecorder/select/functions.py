@@ -1,6 +1,6 @@
-"""WithFunctions: group operations by the calls of Python functions that ran them, and sums.
+"""Functions: groups operations by the Python functions that ran them, and sums.
 
-As for user-defined groups, the scopes are added to the recording before a view is built from it.
+The scopes are added to the recording before a view is built from it, as for user-defined groups.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.running_sums import sums_at_once
 from torchrecorder.select.first_calls import with_first_calls
 
-LOOSE = 25
+MAX_DIRECT_OPS = 25
 """Scopes with more direct operations than this are grouped by function."""
 
 
 class _NewScope(NamedTuple):
-    """What is known of a new scope before its contents; its *path* if that is not by its name."""
+    """A new scope before its contents are known; its *path* if that does not follow from its
+    name."""
 
     kind: ScopeKind
     cls: str
@@ -51,8 +52,8 @@ class WithFunctions:
     The additions of a sum such as ``sum(losses)`` are grouped in scopes of any size.
 
     Attributes:
-        wanted: True groups in all scopes, False in none; None in scopes with more than `LOOSE`
-            direct operations.
+        wanted: True groups in all scopes, False in none; None in scopes with more than
+            `MAX_DIRECT_OPS` direct operations.
     """
 
     wanted: bool | None = None
@@ -60,12 +61,12 @@ class WithFunctions:
     def __call__(self, recording: RecordedRun) -> RecordedRun:
         """*recording* with a scope for each call that is shown; unchanged if there is none.
 
-        In the step of an optimizer that runs the model, such as that of LBFGS, the optimizer's
-        operations between the calls of the model become a scope, too.
+        If an optimizer step runs the model, as in LBFGS, the operations of the optimizer between
+        the calls of the model become scopes, too.
         """
         if self.wanted is False:
             return recording
-        found = _Grouping(recording, -1 if self.wanted else LOOSE)
+        found = _Grouping(recording, -1 if self.wanted else MAX_DIRECT_OPS)
         return found.recording() if found.parent else found.old
 
 
@@ -105,10 +106,11 @@ class _Grouping:
         return len(self.calls_around.chain(scope))
 
     def _chain(self, item: Scope | Op) -> Chain:
-        """The calls around an item; around what loads a batch, those that its readers share.
+        """The function calls around an item. For an item that loads a batch, those that its readers
+        share.
 
-        Many programs load a batch ahead, in the function that returns the one before. What loads a
-        batch that nothing reads is in no group.
+        Many programs load a batch ahead, in the function that returns the previous one. Items that
+        load a batch that nothing reads are in no group.
         """
         if item.id in self.made_before:
             return self.made_before[item.id]
@@ -184,7 +186,7 @@ class _Grouping:
         self.parent.update((item.id, name) for item in inside)
 
     def _wrapped(self, call: FunctionId, inside: Sequence[Scope | Op]) -> FunctionId:
-        """*call*; if it is of a wrapper, the call of the wrapped function."""
+        """*call*; for a wrapper, the call of the wrapped function."""
         chains = [self._chain(item) for item in inside if self._is_drawn(item)]
         for deeper in common(chains)[chains[0].index(call) :]:
             call = deeper
@@ -295,12 +297,12 @@ def _around(item: Scope | Op) -> ScopeId | None:
 
 
 def seconds_of(items: Sequence[Scope | Op]) -> float | None:
-    """The time of all *items* together; None where that of one is unknown."""
+    """The total time of *items*; None if one of them is unknown."""
     known = [item.seconds for item in items if item.seconds is not None]
     return sum(known) if len(known) == len(items) else None
 
 
 def free(name: ScopeId, taken: Container[ScopeId]) -> ScopeId:
-    """*name*, with a number if it is *taken*."""
+    """*name*, with a number appended if it is *taken*."""
     numbered = (ScopeId(f"{name}:{number}") for number in count(2))
     return next(found for found in chain([name], numbered) if found not in taken)

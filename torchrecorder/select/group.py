@@ -1,7 +1,7 @@
-"""Group: chosen siblings in a new scope with a name of its own.
+"""Group: puts chosen siblings into a new scope with a name.
 
-The scope is added to the recording before a view is made, so that depth, folding, focus and
-every format treat it as a module; ops and values do not change.
+The scope is added to the recording before a view is built. So depth, folding, focus and every
+format treat it as a module; ops and values do not change.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Members = Mapping[str, Union[str, Sequence[str]]]
 
 @dataclass(frozen=True)
 class GroupSiblings:
-    """Groups of siblings by name.
+    """Groups siblings under names.
 
     Attributes:
         names: For each name, paths of scopes, or of ops (``"layer1.add"``); patterns such as
@@ -74,7 +74,7 @@ class GroupSiblings:
         return recording
 
     def _named_ops(self, recording: RecordedRun) -> set[str]:
-        """The ops that some group names."""
+        """The ops that are named in a group."""
         wanted = [pattern for members in self.names.values() for pattern in patterns(members)]
         return {
             op.id for op in recording.ops.values()

@@ -1,1 +1,1 @@
-"""The look of a view: every text and colour of a figure, before it has a format."""
+"""Style: every text and color of a figure, before it has a format."""

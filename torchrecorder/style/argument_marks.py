@@ -29,7 +29,7 @@ SIGNS = {
     "true_divide": "÷", "floor_divide": "÷", "remainder": "%", "fmod": "%", "pow": "^",
     "lt": ">", "le": "≥", "gt": "<", "ge": "≤",
 }
-"""The mark of the second of two arguments; the first has none."""
+"""The mark of the second of two operands; the first one has none."""
 
 SHORT = {
     "query": "q", "key": "k", "value": "v", "attn_mask": "mask", "mask": "mask", "weight": "w",
@@ -37,8 +37,8 @@ SHORT = {
     "target": "target", "indices": "index", "source": "source", "src": "source",
     "start": "start", "stop": "stop", "end": "end", "step": "step",
 }
-"""Marks of arguments by name; others are marked by their number. The first argument has no mark
-beside one with a name."""
+"""Marks of arguments by name; other arguments are marked by their number. The first argument has no
+mark beside a named one."""
 
 CHOICE = {"condition": "if", "self": "then", "input": "then", "other": "else"}
 """Marks of the arguments of ``where``."""
@@ -88,7 +88,7 @@ def _name_and_slots(view: View, head: str) -> tuple[str, tuple[Slot, ...]]:
 
 
 def attends(scope: Scope) -> bool:
-    """Whether a scope takes two or more of query, key and value."""
+    """Whether a scope has at least two of the inputs query, key and value."""
     return len({slot.name for slot in scope.inputs} & set(ROLES)) > 1
 
 
@@ -99,7 +99,7 @@ def mark_into(scope: Scope, arrow: Arrow) -> Mark:
 
 
 def _into(scope: Scope, bundle: Bundle) -> Bundle:
-    """*bundle* where it enters *scope*: its arrows have the names of the arguments there."""
+    """*bundle* where it enters *scope*: its arrows have the names of the arguments of the scope."""
     names: dict[ValueId | None, str] = {
         slot.value: slot.name for slot in reversed(scope.inputs)
     }
@@ -146,7 +146,7 @@ class _MarkedArguments:
 
 
 def _own_name(slot: str) -> str:
-    """Of an end of a slice, which end; of others the whole name."""
+    """Which end of a slice it is; for other arguments, the whole name."""
     around, _, end = slot.rpartition(".")
     return end if around and end in ("start", "stop", "step") else slot
 

@@ -75,7 +75,7 @@ ANYWHERE = frozenset().union(*KNOWN.values())
 
 
 def by_field(given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Assign attributes to the fields of a style; unknown ones are left out."""
+    """Assign attributes to the fields of a style; unknown attributes are left out."""
     return {
         field: {name: value for name, value in given.items() if name in names}
         for field, names in FIELDS.items()
@@ -100,7 +100,7 @@ def as_written(field: str, given: object) -> dict[str, str]:
 
 
 def warn_unknown(names: Iterable[str]) -> None:
-    """Warn of attributes that Graphviz does not have: it would ignore them silently."""
+    """Warn about attributes that Graphviz does not have: it would ignore them silently."""
     for name in names:
         if name not in ANYWHERE:
             warn(f"Graphviz has no attribute {name!r}{guess(name, sorted(ANYWHERE))}")

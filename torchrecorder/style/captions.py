@@ -16,8 +16,8 @@ from torchrecorder.graph.running_sums import sum_sign, sums_rounds
 from torchrecorder.graph.structural_hash import is_off
 from torchrecorder.query.failed_backward import BRIEF, why_backward_failed
 from torchrecorder.style import labels
-from torchrecorder.style.communications import SentCaptions
-from torchrecorder.style.composites import LONGEST, Composites
+from torchrecorder.style.communications import CommunicationCaptions
+from torchrecorder.style.composites import MAX_CAPTION_LENGTH, Composites
 from torchrecorder.style.differences import Differences
 from torchrecorder.style.figure import Text
 from torchrecorder.style.gradients import GradCaptions
@@ -45,7 +45,7 @@ ROWS = 24
 class Captions:
     """The captions of one view.
 
-    Boxes in *repeated* clusters, which stand for several, are not single calls.
+    Boxes in *repeated* clusters stand for several calls.
     """
 
     def __init__(self, view: View, style: Style, repeated: Collection[str] = ()) -> None:
@@ -56,7 +56,7 @@ class Captions:
         self.weights = Weights(recording)
         self.differences = Differences(recording)
         self.usual = labels.usual_dtype(recording)
-        self.sent = SentCaptions(view)
+        self.sent = CommunicationCaptions(view)
         self.renamed = Renaming(style.rename)
         self.composites = Composites(recording, self.renamed.cls)
         self.regions = RegionCaptions(recording)
@@ -71,7 +71,7 @@ class Captions:
         return self._finished(self._lines(box), box)
 
     def _finished(self, lines: tuple[Text, ...], drawn: Box | Cluster) -> tuple[Text, ...]:
-        """*lines*, with the user's names wrapped, and the number of repeats that have it."""
+        """*lines* with wrapped names, and the number of repeats that have the box."""
         if self.style.rename:
             lines = tuple(item for line in lines for item in labels.wrapped(line))
         if drawn.share is None:
@@ -127,7 +127,7 @@ class Captions:
         return title, *map(Text, lines)
 
     def _block(self, drawn: Box | Cluster) -> Text:
-        """The title of siblings that repeat together, or of the ops of a loop."""
+        """The title of siblings that repeat as a block, or of the ops of a loop."""
         name = labels.shorten(labels.names(drawn.names) or "loop")
         return Text(name + labels.folded(drawn.count), "title")
 
@@ -194,7 +194,7 @@ class Captions:
         texts = list(map(self.composites.caption, scopes))
         merged = together([(text,) for text in texts]) if all(texts) else ()
         if len(merged) == 1:
-            yield labels.shorten(merged[0], LONGEST)
+            yield labels.shorten(merged[0], MAX_CAPTION_LENGTH)
 
     def _hyperparameters(self, scope: Scope, instances: tuple[str, ...] = ()) -> tuple[str, ...]:
         """Hyperparameters, merged if there are several calls."""
@@ -239,7 +239,7 @@ class Captions:
         return self._short(self.renamed.op(op, scope.path if scope is not None else ""))
 
     def _given(self, op: Op, box: Box) -> tuple[tuple[str, str], ...]:
-        """The arguments of an op, with ranges if it stands for all rounds of a loop."""
+        """The arguments of an op, with ranges if it stands for all iterations of a loop."""
         ops = self.recording.ops
         if box.instances:  # of ops, or of the grad nodes of ops that have one each
             grads = self.recording.grad_nodes
@@ -256,7 +256,7 @@ class Captions:
         return _spanned([item.arguments for item in rounds])
 
     def _is_shown_around(self, op: Op) -> bool:
-        """Whether the cluster around an op shows the arguments, as those of its module."""
+        """Whether the cluster around an op shows its arguments, as those of its module."""
         scope = self.composites.filled_by(op)
         module = self.recording.module_of(scope) if scope is not None else None
         return module is not None and bool(module.detail)
@@ -269,12 +269,12 @@ class Captions:
         return Text(name + labels.folded(box.count), "title"), Text(self._form(box))
 
     def _form(self, box: Box) -> str:
-        """The shape of a tensor; of those of repeats that differ, the first and the last."""
+        """The shape of a tensor; if repeats differ, the first and the last shape."""
         values = map(self.recording.values.__getitem__, map(ValueId, box.instances or (box.id,)))
         return first_to_last([labels.value(value, self.usual) for value in values])
 
     def _near(self, value: Value, box: Box) -> str:
-        """A parameter's name relative to the cluster it is drawn in, or the range of several."""
+        """A parameter name relative to the cluster of its box, or the range of several."""
         renamed = self.renamed.find([*value.names, box.kind.value])
         if renamed is not None:
             return renamed
@@ -380,7 +380,7 @@ class Captions:
 
 
 def _spanned(rounds: Sequence[tuple[tuple[str, str], ...]]) -> tuple[tuple[str, str], ...]:
-    """The arguments of several calls, merged; those of the first if their names differ."""
+    """The merged arguments of several calls; of the first call, if names differ."""
     first = rounds[0]
     if any([name for name, _ in item] != [name for name, _ in first] for item in rounds):
         return first

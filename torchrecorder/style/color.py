@@ -1,4 +1,4 @@
-"""Colours: parsing, mixing, contrast, and colour scales."""
+"""Colors: parsing, mixing, contrast, and color scales."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ READABLE = 4.5
 """The minimum contrast of readable text (WCAG, level AA)."""
 
 FADED = (0.3, 0.22, 0.14, 0.07)
-"""The shares of its background that may be mixed into the colour of small text."""
+"""How much of the background may be mixed into the color of small text: the shares to try."""
 
 
 @lru_cache(maxsize=1024)
@@ -91,7 +91,7 @@ def rgb(color: str) -> tuple[int, int, int]:
 
 
 def mix(one: str, other: str, share: float) -> str:
-    """*one*, with a *share* of *other* mixed in; only *one* if either is not a single colour."""
+    """*one* mixed with a *share* of *other*; only *one* if either is not a single color."""
     if not all((solid(color) or "").startswith("#") for color in (one, other)):
         return one
     pairs = zip(rgb(one), rgb(other))
@@ -112,7 +112,7 @@ def contrast(one: str, other: str) -> float:
 
 
 def ink(fill: str) -> str:
-    """Dark grey or white, whichever reads better on *fill*; black where neither can be read."""
+    """Dark gray or white, whichever is easier to read on *fill*; black if neither is readable."""
     soft = max(("#1b1f24", "#ffffff"), key=lambda color: contrast(color, fill))
     return soft if contrast(soft, fill) >= READABLE else "#000000"
 
@@ -126,7 +126,7 @@ def scale(stops: tuple[str, ...], share: float) -> str:
 
 @lru_cache(maxsize=1024)
 def faded(text: str, fill: str) -> str:
-    """The colour of small text on *fill*: less prominent than titles as far as it can be read."""
+    """The color of small text on *fill*: as much less prominent than titles as is readable."""
     if not fill.startswith("#"):
         return text
     mixed = (mix(text, fill, share) for share in FADED)

@@ -1,7 +1,7 @@
-"""Colour names of Graphviz, and their values.
+"""Color names: the colors that Graphviz knows by name, and their values.
 
-The names are those of X11 (``rgb.txt``) and of CSS, as Graphviz' manual lists them. Where the
-two disagree (gray, green, maroon, purple), Graphviz draws that of X11; so these are X11's.
+The names are those of X11 (``rgb.txt``) and CSS, as in the manual of Graphviz. Where the two
+disagree (gray, green, maroon, purple), Graphviz draws the X11 color, and so does this package.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ _SHADES = """
     turquoise=00f5ff,00e5ee,00c5cd,00868b violetred=ff3e96,ee3a8c,cd3278,8b2252
     wheat=ffe7ba,eed8ae,cdba96,8b7e66 yellow=ffff00,eeee00,cdcd00,8b8b00
 """
-"""Names that also go with a number from 1, the lightest, to 4."""
+"""Names that may have a number appended, from 1, the lightest, to 4."""
 
 _SCHEMES = """
     accent=8 blues=9 brbg=11 bugn=9 bupu=9 dark2=8 gnbu=9 greens=9 greys=9 oranges=9 orrd=9

@@ -1,4 +1,4 @@
-"""Colour scale: boxes coloured by a number, the number on them, and the legend."""
+"""Color scale: colors boxes by a number, and writes the number on them and the legend."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from torchrecorder.style.figure import LegendEntry, Look, Text
 from torchrecorder.style.themes import Theme
 from torchrecorder.views.view import Box, View
 
-STEPS = 5
+SCALE_COLORS = 5
 """Colours of the scale in the legend."""
 
-MOST = 10
+MAX_COLORS = 10
 """Maximum colours in the legend for a discrete annotation."""
 
 
 class ColorScale:
-    """The colours that one annotation gives to the boxes of one view."""
+    """The colors of the boxes of one view for one annotation."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class ColorScale:
         self.logarithmic = self.annotation.logarithmic and self.low > 0
 
     def _each(self, box: Box) -> float | None:
-        """The number of a box; for folded siblings the mean."""
+        """The number of each box; the mean for folded siblings."""
         number, copies = self.numbers.of(box.members), self.view.copies(box)
         if number is None:
             return self.numbers.mean(box.members, copies)
@@ -56,7 +56,8 @@ class ColorScale:
         return (min(0.0, *shown) if counts else min(shown)), max(shown)
 
     def look(self, box: Box, look: Look) -> Look:
-        """*look* with the colour of the box's number, or with that of the paper."""
+        """*look* with the color for the number of the box, or the color of the paper without a
+        number."""
         number = self.found.get(box.id)
         if number is None:
             return self.theme.unfilled(look)
@@ -78,7 +79,7 @@ class ColorScale:
         return (Text(box_line(self.numbers, self.view, box)),) if box.id in self.found else ()
 
     def legend(self) -> tuple[LegendEntry, ...]:
-        """The legend of the scale: its title, then from low to high."""
+        """The legend of the scale: its title, then colors from low to high."""
         if not self.found:
             several = self.numbers.by_node and self.annotation.merge is None
             why = "several numbers for each box" if several else "nothing recorded"
@@ -93,9 +94,11 @@ class ColorScale:
     def _names(self) -> list[LegendEntry]:
         """An entry for each number, or for some of them if there are many."""
         numbers = sorted(set(self.found.values()))
-        chosen = numbers if len(numbers) <= MOST else [*numbers[: MOST - 1], numbers[-1]]
+        chosen = numbers
+        if len(numbers) > MAX_COLORS:
+            chosen = [*numbers[: MAX_COLORS - 1], numbers[-1]]
         texts = [self.annotation.show(item) for item in chosen]
-        if len(numbers) > MOST:
+        if len(numbers) > MAX_COLORS:
             texts[-1] = f"… {texts[-1]}"
         return [
             LegendEntry(self.annotation.title, self.theme.text_only, "number"),
@@ -106,8 +109,10 @@ class ColorScale:
         ]
 
     def _steps(self) -> list[LegendEntry]:
-        """Equal steps of the scale; one if it has only one number."""
-        shares = [step / (STEPS - 1) for step in range(STEPS)] if self.low < self.high else [1.0]
+        """Equal steps of the scale; a single one if all numbers are equal."""
+        shares = [1.0]
+        if self.low < self.high:
+            shares = [step / (SCALE_COLORS - 1) for step in range(SCALE_COLORS)]
         return [
             LegendEntry(self._title(), self.theme.text_only, "scale"),
             *(LegendEntry(self._number(share), self._swatch(share), "scale") for share in shares),

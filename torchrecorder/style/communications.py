@@ -1,4 +1,4 @@
-"""Captions of communication on the boxes of modules and ops."""
+"""Communications: captions of communication on the boxes of modules and ops."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from torchrecorder.views.view import View
 SHORTEST = 1e-4
 """Waits shorter than this, in seconds, are not shown."""
 
-MOST = 4
+MAX_LINES = 4
 """The maximum number of lines on a box."""
 
 
-class SentCaptions:
+class CommunicationCaptions:
     """Captions of communication in one view."""
 
     def __init__(self, view: View) -> None:
@@ -40,7 +40,8 @@ class SentCaptions:
                 self._own.setdefault(called, []).append(communication)
 
     def closed(self, members: Iterable[str]) -> list[str]:
-        """Communication in a closed scope: in the outermost of its *members*, one for each repeat.
+        """The communication in a closed scope: that of the outermost of its *members*, one for each
+        repeat.
         """
         if not self._inside:
             return []
@@ -58,7 +59,7 @@ class SentCaptions:
     def _usual(
         self, sent: Mapping[ScopeId, list[Communication]], scopes: Sequence[ScopeId]
     ) -> list[str]:
-        """What most of those *scopes* send that send anything, and how many these are."""
+        """The messages of most *scopes* that send any, and the number of these scopes."""
         if sent.keys().isdisjoint(scopes):
             return []
         lines = [tuple(_lines(sent.get(scope, ()), self.purposes)) for scope in scopes]
@@ -67,7 +68,7 @@ class SentCaptions:
         return [*usual[0][0], *share]
 
     def _siblings(self, scope: ScopeId, count: int) -> list[ScopeId]:
-        """*scope* and those after it that are folded with it."""
+        """*scope* and the siblings that are folded with it."""
         if count < 2:
             return [scope]
         first = self.recording.scopes[scope]
@@ -89,8 +90,8 @@ def _lines(sent: Iterable[Communication], purposes: dict[str, str]) -> list[str]
         kind = communication.backward, communication.name, place
         found.setdefault(kind, []).append(communication)
     lines = list(_texts(sorted(found.items(), key=lambda item: item[0][0])))
-    more = len(lines) - MOST
-    return lines if more <= 0 else [*lines[: MOST - 1], f"{more + 1} more"]
+    more = len(lines) - MAX_LINES
+    return lines if more <= 0 else [*lines[: MAX_LINES - 1], f"{more + 1} more"]
 
 
 def _texts(

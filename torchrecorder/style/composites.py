@@ -1,7 +1,8 @@
-"""Captions of closed modules that combine a few others: ``3 → 32, 3×3, s2 + BN + ReLU``.
+"""Composites: captions of closed modules with a few modules inside, such as ``3 → 32, 3×3, s2 + BN
++ ReLU``.
 
-They describe the contents, from the ops and modules of the recording: one convolution or linear
-layer with its norm and activation, several equal blocks, or the one module in a region.
+They describe the recorded contents: one convolution or linear layer with its norm and activation,
+several equal blocks, or the only module in a region.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ from torchrecorder.graph.structural_hash import is_off
 from torchrecorder.style.families import class_family, op_family
 from torchrecorder.style.hyperparameters import hyperparameters
 from torchrecorder.style.labels import shorten
-from torchrecorder.views.quiet_ops import is_pass, is_query
+from torchrecorder.views.quiet_ops import is_identity, returns_no_tensor
 
-LONGEST = 40
+MAX_CAPTION_LENGTH = 40
 """The maximum number of letters of a caption."""
 
-STEPS = 5
+MAX_LAYERS = 5
 """The maximum number of layers that are listed one by one."""
 
 CONTAINER = "Sequential"
-"""Classes of containers, whose name does not describe their contents."""
+"""The class of a container, whose name says nothing about its contents."""
 
 NORMS = {"batch": "BN", "layer": "LN", "group": "GN", "instance": "IN", "rms": "RMSNorm"}
 """Norms by the beginning of the name of their op or class, as papers write them."""
@@ -36,7 +37,7 @@ ACTIVATIONS = {
     "celu": "CELU", "leaky_relu": "LeakyReLU", "prelu": "PReLU", "rrelu": "RReLU", "glu": "GLU",
     "log_softmax": "LogSoftmax", "logsigmoid": "LogSigmoid",
 }
-"""Activations as their modules are written; others are capitalised."""
+"""Activations with the spelling of their modules; other names are capitalized."""
 
 
 class Layer(NamedTuple):
@@ -52,8 +53,8 @@ class Layer(NamedTuple):
 
 
 class Composites:
-    """The captions of the modules of one recording that combine others; *cls* returns the class of
-    a module as it is shown."""
+    """Captions of container modules: their contents in one line. *cls* returns the displayed class
+    of a module."""
 
     def __init__(self, recording: RecordedRun, cls: Callable[[Scope], str]) -> None:
         self.recording = recording
@@ -61,15 +62,15 @@ class Composites:
 
     @cached_property
     def active(self) -> set[str]:
-        """The scopes and ops that did something, unlike an identity, a dropout in evaluation mode,
-        or the counter of a batch norm."""
+        """The scopes and ops with an effect, unlike an identity, dropout in evaluation mode, or the
+        counter of a batch norm."""
         recording = self.recording
         values, modules = recording.values, recording.modules.values()
         stored = {values[slot.value].storage for module in modules for slot in module.buffers}
         found: set[str] = set()
         for op in recording.ops.values():
             made = {values[value].storage for value in op.outputs}
-            if not (is_pass(op) or is_query(op) or op.writes and made <= stored):
+            if not (is_identity(op) or returns_no_tensor(op) or op.writes and made <= stored):
                 found.add(op.id)
         for scope in reversed(list(recording.scopes.values())):  # inner ones come later
             module = recording.module_of(scope)
@@ -79,12 +80,12 @@ class Composites:
         return found
 
     def caption(self, scope: Scope) -> str:
-        """The caption of a closed module or region; empty if it is of none of these kinds."""
+        """The caption of a closed module or region; empty for other scopes."""
         text = self._layer(scope) or self._blocks(scope) or self._alone(scope)
-        return shorten(text, LONGEST)
+        return shorten(text, MAX_CAPTION_LENGTH)
 
     def _alone(self, scope: Scope) -> str:
-        """The class of the one module in a region or function."""
+        """The class of the only module in a region or function."""
         inside = self._inside(scope) if scope.module is None else []
         if len(inside) != 1 or not isinstance(inside[0], Scope) or inside[0].module is None:
             return ""
@@ -95,7 +96,7 @@ class Composites:
         steps: list[Layer] = []
         for step in self._steps(scope):
             steps.append(step)
-            if len(steps) > STEPS or step.family not in ("weights", "norm", "activation"):
+            if len(steps) > MAX_LAYERS or step.family not in ("weights", "norm", "activation"):
                 return ""
         weights = [step.text for step in steps if step.family == "weights"]
         if len(steps) < 2 or len(weights) != 1 or not weights[0]:
@@ -103,7 +104,7 @@ class Composites:
         return " + ".join(step.text for step in steps)
 
     def filled_by(self, op: Op) -> Scope | None:
-        """The scope in which only *op* did something; None if there is none."""
+        """The scope in which only *op* had an effect; None if there is none."""
         scope = self.recording.scopes[op.scope] if op.scope is not None else None
         if scope is None:
             return None
@@ -118,10 +119,10 @@ class Composites:
         if len(inside) < 2 or len(distinct) < len(inside) or len({item.cls for item in blocks}) > 1:
             return ""
         text = f"{len(blocks)} × {self._contents(blocks)}"
-        return text if len(text) <= LONGEST else f"{len(blocks)} × {self.cls(blocks[0])}"
+        return text if len(text) <= MAX_CAPTION_LENGTH else f"{len(blocks)} × {self.cls(blocks[0])}"
 
     def _contents(self, blocks: list[Scope]) -> str:
-        """The class of blocks; of containers with equal contents, the contents."""
+        """The class of blocks; for containers with equal contents, the contents."""
         name = self.cls(blocks[0])
         if name != CONTAINER:
             return name
@@ -176,7 +177,7 @@ def _brief(cls: str, detail: str) -> str:
 
 
 def _named(family: str, name: str) -> Layer:
-    """A norm, an activation or something else, by the name of its op or class."""
+    """A norm, an activation or another layer, by the name of its op or class."""
     plain = name.rstrip("_")
     if family == "norm":
         begins = (text for sign, text in NORMS.items() if plain.lower().startswith(sign))

@@ -1,4 +1,4 @@
-"""Colours of differences: boxes and arrows that are added, removed or changed."""
+"""Diff colors: the look of boxes and arrows that are added, removed or changed."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from torchrecorder.views.bundles import bundles
 from torchrecorder.views.removed_edges import readers
 from torchrecorder.views.view import Arrow, Box, Cluster, View
 
-MOST = 2
-"""The maximum number of lines that are added to a label."""
+MAX_LINES = 2
+"""The maximum number of lines about a difference on a label."""
 
-LONGEST = 34
+MAX_LINE_LENGTH = 34
 """The maximum number of characters of such a line."""
 
 
 @dataclass(frozen=True)
 class DiffCaption:
-    """What is told of one node, in a few words.
+    """The text about the difference of one node.
 
     Attributes:
         own: Lines about itself.
-        inside: Lines about what is in it, for a closed module.
-        former: Its name in the first run, if it had another one there.
+        inside: For a closed module, lines about its contents.
+        former: Its name in the first run, if that was different.
         pieces: Pieces of the other lines of a closed module, each with what takes its place, such
             as ``"2 → 3 × BasicBlock"`` for ``"3 × BasicBlock"``.
     """
@@ -46,7 +46,8 @@ class DiffCaption:
 def captioned(
     label: tuple[Text, ...], siblings: Iterable[DiffCaption], closed: bool
 ) -> tuple[Text, ...]:
-    """*label* with what is told of all *siblings* in one box or frame, which differ alike."""
+    """*label* with the difference of all *siblings* in one box or frame, which is the same for
+    all."""
     told = list(siblings)
     if not told:
         return label
@@ -56,7 +57,7 @@ def captioned(
     if closed:
         label = tuple(_replaced(text, first.pieces) for text in label)
         lines += (line for line in first.inside if all(line in each.inside for each in told))
-    return (*label, *(Text(labels.shorten(line, LONGEST)) for line in lines[:MOST]))
+    return (*label, *(Text(labels.shorten(line, MAX_LINE_LENGTH)) for line in lines[:MAX_LINES]))
 
 
 def _was(former: tuple[str, ...]) -> Iterator[str]:
@@ -66,7 +67,7 @@ def _was(former: tuple[str, ...]) -> Iterator[str]:
 
 
 def _replaced(text: Text, pieces: Mapping[str, str]) -> Text:
-    """A line of a label with other pieces; titles stay as they are."""
+    """A line of a label with some pieces replaced; titles are unchanged."""
     if text.part == "title":
         return text
     for piece, other in pieces.items():
@@ -85,7 +86,7 @@ WORDS = {"added": "added", "removed": "removed", "": "different"}
 
 @dataclass(frozen=True)
 class DiffColors:
-    """Colours differences; everything else is pale.
+    """Colors the differences; everything else is pale.
 
     Attributes:
         marks: The differences of scopes, ops and values, by id: ``"added"``, ``"removed"`` or more.
@@ -93,7 +94,7 @@ class DiffColors:
         added: The added inputs, as pairs of value and op.
         notes: Texts about the differences, by id; shown by pages.
         summary: Lines below the legend.
-        captions: Returns what a box or frame says of its difference, by id.
+        captions: Returns the text about the difference of a box or frame, by id.
     """
 
     marks: Mapping[str, str]
@@ -115,7 +116,7 @@ class DiffColors:
         return replace(style, rules=rules, finish=finish, notes={**style.notes, **self.notes})
 
     def rule(self, box: Box, view: View, theme: Theme) -> Look | None:
-        """The look of a box: that of its mark, pale if it has none."""
+        """The look of a box with its mark; pale without one."""
         answers = (rule(box, view, theme) for rule in RULES)
         plain = next(look for look in answers if look is not None)
         mark = self.mark(box)
@@ -129,7 +130,7 @@ class DiffColors:
         return None if not found else "changed"
 
     def finish(self, figure: Figure, view: View, style: Style) -> Figure:
-        """Apply the colours to clusters and arrows, say what differs, and add to the legend."""
+        """Color clusters and arrows, add texts about differences, and extend the legend."""
         theme, clusters = style.theme, view.clusters.values()
         shapes = tuple(
             self._with_change(shape, box, view)
@@ -147,7 +148,7 @@ class DiffColors:
         return replace(figure, shapes=shapes, groups=groups, lines=lines, legend=entries)
 
     def _legend(self, figure: Figure, view: View, style: Style) -> Iterator[LegendEntry]:
-        """The legend: kinds of unchanged boxes in their pale colours, differences, totals."""
+        """The legend: kinds of unchanged boxes in their pale colors, differences, totals."""
         theme, kinds = style.theme, legend(view, style) if style.legend else ()
         yield from (entry for entry in figure.legend if entry not in kinds)
         same = {box.id: box for box in view.boxes.values() if self.mark(box) is None}
@@ -161,7 +162,7 @@ class DiffColors:
         yield from (LegendEntry(item, theme.text_only, "total") for item in self.summary)
 
     def _with_change(self, shape: Shape, box: Box, view: View) -> Shape:
-        """A shape that says what differs; in a circle there is only room in the tooltip."""
+        """A shape with the text about its difference; a circle has room only in its tooltip."""
         if shape.look.outline == "circle":
             tooltip = "\n".join((shape.tooltip, *self.notes.get(box.id, ())))
             return replace(shape, tooltip=tooltip)
@@ -169,8 +170,8 @@ class DiffColors:
         return replace(shape, label=captioned(shape.label, told, closed=True))
 
     def _framed(self, group: Group, cluster: Cluster, view: View, theme: Theme) -> Group:
-        """The frame of a cluster in the colour of its mark, with what differs in itself; its former
-        name only if it is a single one."""
+        """The frame of a cluster in the color of its mark, with its own difference. The former name
+        is added only for a single cluster."""
         told = self.captions(cluster.id)
         if told is not None:
             around = view.nesting.around(cluster.id)
@@ -182,7 +183,7 @@ class DiffColors:
         return replace(group, look=_outlined(group.look, self.marks[cluster.id], theme))
 
     def _mark(self, arrow: Arrow, view: View) -> str:
-        """The mark of an arrow, empty for one that both runs have."""
+        """The mark of an arrow; empty if both runs have it."""
         members = view.boxes[arrow.head].members
         pairs = [(arrow.value or "", reader) for reader in readers(view, arrow)]
         former = not pairs and any((arrow.value, member) in self.removed for member in members)
@@ -191,7 +192,7 @@ class DiffColors:
         return "added" if pairs and all(pair in self.added for pair in pairs) else ""
 
     def _line(self, line: Line, marks: set[str], theme: Theme) -> Line:
-        """*line* in the colour of its arrows' mark; ``"changed"`` if they differ."""
+        """*line* in the color of the mark of its arrows; ``"changed"`` if their marks differ."""
         if marks == {""}:
             return line
         mark = marks.pop() if len(marks) == 1 else "changed"
@@ -199,8 +200,8 @@ class DiffColors:
 
 
 def _counterparts(box: Box, view: View) -> Iterator[str]:
-    """The scope, op or value of *box*, and of the siblings or repeats that it stands for: those of
-    its members that are as deep in the run and of its class or name."""
+    """The scope, op or value of *box*, and of the siblings or repeats that it stands for: its
+    members at the same depth in the run with the same class or name."""
     kind = _kind(box.id, view.recording)
     if kind is None:
         yield box.id
@@ -209,7 +210,7 @@ def _counterparts(box: Box, view: View) -> Iterator[str]:
 
 
 def _kind(node: str, recording: RecordedRun) -> tuple[bool, int, str] | None:
-    """Whether it is a scope, how deep it is, and its class or name; None if it is no step."""
+    """Whether it is a scope, its depth, and its class or name; None for other nodes."""
     scope, op = recording.scopes.get(ScopeId(node)), recording.ops.get(OpId(node))
     if scope is not None:
         return True, len(recording.within(scope.parent)), scope.cls
@@ -217,7 +218,7 @@ def _kind(node: str, recording: RecordedRun) -> tuple[bool, int, str] | None:
 
 
 def _pale(look: Look, theme: Theme) -> Look:
-    """*look* for what is the same in both runs."""
+    """The pale variant of *look*, for parts that are equal in both runs."""
     fill, stroke = mix(theme.paper, look.stroke, 0.04), mix(theme.paper, look.stroke, 0.5)
     return replace(look, fill=fill, stroke=stroke)
 
@@ -228,7 +229,8 @@ def _tinted(look: Look, mark: str, theme: Theme) -> Look:
 
 
 def _outlined(look: Look, mark: str, theme: Theme) -> Look:
-    """*look* in the colour of the mark; dashed if removed, as a sign without colour."""
+    """*look* in the color of the mark. Removed parts are also dashed, so that they differ without
+    color."""
     stroke = mix(HUES.get(mark, HUES[""]), theme.ink, 0.2)
     dash = "dashed" if mark == "removed" else look.dash
     return replace(look, stroke=stroke, dash=dash, width=max(look.width, 1.8))

@@ -1,4 +1,4 @@
-"""Differences between siblings that are drawn as one."""
+"""Differences: what differs between siblings that are drawn as one box."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.structural_hash import is_off, without_numbers
 from torchrecorder.style import labels
 from torchrecorder.style.hyperparameters import FLAGS, NEVER, SAID, size, split, unify
-from torchrecorder.views.quiet_ops import RESHAPES, is_pass, is_query
+from torchrecorder.views.quiet_ops import RESHAPES, is_identity, returns_no_tensor
 
 SHOWN = 4
 """The maximum number of differences on a box; the rest is in its tooltip."""
@@ -27,13 +27,13 @@ WIDTHS = frozenset(
 """Settings that follow from the number of channels."""
 
 IMPLIED = frozenset("padding groups".split())
-"""Settings that usually follow from others, shown only without other differences."""
+"""Settings that usually follow from other settings; they are shown only if nothing else differs."""
 
 KINDS = ("part", "size", "setting", "wiring")
 
 
 class Facet(NamedTuple):
-    """One thing that differs.
+    """One difference.
 
     Attributes:
         kind: ``"part"``, ``"size"``, ``"setting"`` or ``"wiring"``.
@@ -68,7 +68,7 @@ class Differences:
         return self._found[scopes]
 
     def brief(self, scopes: tuple[str, ...], kinds: Collection[str] = KINDS) -> tuple[str, ...]:
-        """The most important differences of these kinds, in a few words each."""
+        """The most important differences of these kinds, as short texts."""
         texts = [facet.brief for facet in self.facets(scopes) if facet.kind in kinds]
         return (*texts[:SHOWN], *(["…"] if len(texts) > SHOWN else []))
 
@@ -94,7 +94,7 @@ class _Repeat:
     """The contents of one of the siblings, by relative path.
 
     Relative paths consist of names, or of classes if names are numbers. Consecutive scopes of one
-    class have the same path: they are compared with each other separately.
+    class have the same path; their contents are compared separately.
 
     Attributes:
         classes: The class of the first scope in each place; its own under an empty one.
@@ -127,11 +127,11 @@ class _Repeat:
             waiting.extend(reversed([*self._children(scope, place)]))
 
     def _children(self, scope: Scope, around: str) -> Iterator[tuple[Scope, str]]:
-        """The scopes in a scope, each with its path; its ops are noted."""
+        """The scopes in a scope, each with its path; its ops are collected too."""
         last, place = None, ""
         for child in self.recording.children[scope.id]:
             if isinstance(child, Op):
-                if not (is_pass(child) or is_query(child)):
+                if not (is_identity(child) or returns_no_tensor(child)):
                     self.ops.setdefault(around, []).append(child)
                 continue
             key = child.cls, without_numbers(child.name)
@@ -143,7 +143,7 @@ class _Repeat:
             yield child, place
 
     def _free(self, place: str) -> str:
-        """*place*, with a number if it is in use."""
+        """*place*, with a number appended if it is in use."""
         number, found = 1, place
         while found in self.runs:
             number += 1
@@ -180,7 +180,7 @@ def _present(kind: str, title: str, there: Sequence[bool]) -> Facet:
 
 
 def _is_in(place: str, others: Collection[str]) -> bool:
-    """Whether a place lies in one of *others*."""
+    """Whether a place is inside one of *others*."""
     while place:
         place = place.rpartition(".")[0]
         if place in others:
@@ -203,7 +203,7 @@ def _runs(repeats: Sequence[_Repeat], again: Collection[str]) -> Iterator[Facet]
 
 
 def _parts(repeats: Sequence[_Repeat], again: Collection[str]) -> Iterator[Facet]:
-    """Modules and ops that only some have; the contents of such a module are not listed."""
+    """Modules and ops that only some siblings have; the contents of such modules are not listed."""
     kinds = dict.fromkeys(
         (place, cls) for repeat in repeats for place, cls in repeat.classes.items()
     )
@@ -311,7 +311,7 @@ def _parsed(detail: str) -> tuple[tuple[str, str], ...]:
 
 
 def _wiring(repeats: Sequence[_Repeat]) -> Iterator[Facet]:
-    """Differences in inputs: from each other, and from outside."""
+    """Differences in inputs, from inside and from outside the siblings."""
     made: dict[ValueId, int] = {}
     before: list[str] = []
     for number, item in enumerate(repeats):
@@ -330,7 +330,7 @@ def _wiring(repeats: Sequence[_Repeat]) -> Iterator[Facet]:
 
 
 def _surroundings(repeats: Sequence[_Repeat], made: Collection[ValueId]) -> Iterator[Facet]:
-    """Arguments from outside that only some have, or with several sources; all of the siblings
+    """Arguments from outside that only some siblings have, or with several sources. The siblings
     together *made* the other tensors."""
     arguments = [_arguments(repeat.scope) for repeat in repeats]
     for name in dict.fromkeys(name for item in arguments for name in item):
@@ -347,7 +347,7 @@ def _surroundings(repeats: Sequence[_Repeat], made: Collection[ValueId]) -> Iter
 
 
 def _arguments(scope: Scope) -> dict[str, tuple[ValueId, ...]]:
-    """The tensors in each argument; items of a list or tuple together."""
+    """The tensors in each argument; items of a list or tuple are one argument."""
     found: dict[str, tuple[ValueId, ...]] = {}
     for slot in scope.inputs:
         name, _, number = slot.name.rpartition(".")

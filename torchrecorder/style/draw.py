@@ -1,4 +1,4 @@
-"""Draw: a view and a style -> a figure, with every text and colour."""
+"""Draw: makes the figure of a view in a style, with every text and color."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torchrecorder.annotations.places import scope_name
 from torchrecorder.checks import shown
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import CALLED, GRADIENT_MESSAGE, GradId, OpId, ScopeId
-from torchrecorder.graph.gc_pause import uncollected
+from torchrecorder.graph.gc_pause import without_gc
 from torchrecorder.query.failed_backward import why_backward_failed
 from torchrecorder.style.argument_marks import Mark, argument_marks
 from torchrecorder.style.captions import Captions
@@ -30,14 +30,14 @@ from torchrecorder.style.merge_captions import result, same
 from torchrecorder.style.style import Style, failed
 from torchrecorder.style.themes import Theme
 from torchrecorder.style.unread import unread, with_readers
-from torchrecorder.views.bundles import MOST, UPDATES, Bundle, bundles
+from torchrecorder.views.bundles import MAX_SINGLE_ARROWS, UPDATES, Bundle, bundles
 from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.view import Box, BoxKind, Cluster, View
 
 
 class ErrorMarkers:
-    """Marks the boxes in which the first NaN or infinity appeared, forward or backward, and those
-    of the operations at fault if a backward pass failed."""
+    """Marks the boxes in which the first NaN or infinity appeared, forward or backward, and the
+    operations that made a backward pass fail."""
 
     def __init__(self, view: View) -> None:
         self.view = view
@@ -65,7 +65,7 @@ class ErrorMarkers:
         return tuple(Text(self._captions[item] + self._place(box, item)) for item in found)
 
     def _place(self, box: Box, node: str) -> str:
-        """The sibling of a fold; empty for other boxes."""
+        """The name of the sibling in a fold; empty for other boxes."""
         if self.view.copies(box) == 1:
             return ""
         recording = self.view.recording
@@ -75,7 +75,7 @@ class ErrorMarkers:
         return f" in {place}" if place else ""
 
     def look(self, box: Box, look: Look, theme: Theme, *, heated: bool = False) -> Look:
-        """*look*, or that of a failure if the box has a mark.
+        """*look*, or the look of a failure if the box has a mark.
 
         If the fill shows a number (*heated*), only the outline is marked.
         """
@@ -90,7 +90,7 @@ WIDE = 2.4
 """The relative width of a line that stands for many arrows."""
 
 
-@uncollected()
+@without_gc()
 def draw(
     view: View,
     style: Style = Style(),
@@ -171,7 +171,7 @@ def repainted(figure: Figure, view: View, style: Style) -> Figure:
 
 
 def finished(figure: Figure, view: View, style: Style) -> Figure:
-    """*figure* as the ``finish`` of *style* returns it."""
+    """*figure* after the ``finish`` of *style*."""
     done = figure if style.finish is None else style.finish(figure, view)
     if not isinstance(done, Figure):
         raise InvalidArgument(f"finish must give a Figure, not {shown(done)}")
@@ -225,7 +225,7 @@ def _shapes(
 
 
 def _repeated(view: View) -> frozenset[str]:
-    """Clusters that stand for several, and all clusters in them."""
+    """Clusters that stand for several siblings, and all clusters in them."""
     clusters, around = view.clusters, view.nesting.around
     return frozenset(
         cluster
@@ -321,7 +321,7 @@ def _lines(
 def narrow(line: Line) -> Look:
     """The look of *line* with the width of a single arrow."""
     width = round(line.look.width / WIDE, 6)  # exactly that of the theme
-    return replace(line.look, width=width) if line.count > MOST else line.look
+    return replace(line.look, width=width) if line.count > MAX_SINGLE_ARROWS else line.look
 
 
 def _line_look(bundle: Bundle, theme: Theme, graphs: GraphMarks) -> Look:
@@ -329,7 +329,7 @@ def _line_look(bundle: Bundle, theme: Theme, graphs: GraphMarks) -> Look:
     look = theme.line if bundle.first.value else theme.gradient
     if bundle.flow in UPDATES:
         look = theme.update
-    elif len(bundle.arrows) > MOST:
+    elif len(bundle.arrows) > MAX_SINGLE_ARROWS:
         look = replace(look, width=WIDE * look.width)
     broken = bundle.first.some or bundle.first.slot == GRADIENT_MESSAGE
     return graphs.line(bundle.first, dashed(look) if broken else look)

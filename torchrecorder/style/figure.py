@@ -1,4 +1,4 @@
-"""Figure, Shape, Group, Line: the contents of a drawing, for any format."""
+"""Figure: the contents of a drawing (shapes, groups, lines), for any format."""
 
 from __future__ import annotations
 
@@ -114,8 +114,8 @@ class Shape:
 class Group:
     """A drawn cluster. *parent* is the id of the group around it, None at the top.
 
-    *name* is its full name. *loop* names the boxes in it that pass a value to the next round and
-    receive it: a line leads back inside its border.
+    *name* is its full name. *loop* names the boxes in it that pass a value to the next iteration
+    and receive it: a line leads back inside its border.
     """
 
     id: str
@@ -129,7 +129,7 @@ class Group:
 
 
 def nested(items: Iterable[Shape | Group]) -> Iterator[tuple[int, Shape | Group | None]]:
-    """Shapes and groups with their depth, each after the group around it; None ends a group."""
+    """Shapes and groups with their depth, each after its group; None ends a group."""
     inside: dict[str | None, list[Shape | Group]] = {}
     for item in items:
         around = item.group if isinstance(item, Shape) else item.parent
@@ -148,11 +148,10 @@ def nested(items: Iterable[Shape | Group]) -> Iterator[tuple[int, Shape | Group 
 class Line:
     """A drawn arrow between two shapes.
 
-    *value* is the tensor it carries: lines with the same tail and value may share a trunk.
-    *result* is its place among the results of the tail. *count* is the number of arrows of the
-    view for which it stands. *mark* is the small name of the argument at its head, and *place*
-    the number of that argument: where all lines enter in order, no marks are drawn but those
-    whose place is negative.
+    *value* is the tensor it carries; lines with the same tail and value may share a trunk. *result*
+    is its index among the results of the tail. *count* is the number of arrows of the view that it
+    stands for. *mark* is the short name of the argument at its head, and *place* the index of that
+    argument. If all lines enter in order, only marks with a negative *place* are drawn.
     """
 
     tail: str
@@ -186,7 +185,7 @@ class LegendEntry:
 
 @dataclass(frozen=True)
 class Figure:
-    """A picture without positions and format: all texts and colours.
+    """A figure without positions and format: all texts and colors.
 
     Attributes:
         direction: ``"TB"`` or ``"LR"``.
@@ -194,7 +193,7 @@ class Figure:
         fontname: Font family; each format adds its own fallback.
         fontsize: Size of titles in points; details are drawn smaller.
         attributes: Graphviz attributes of the whole graph, set by the user.
-        paper: The page that it is put on.
+        paper: The page on which it is printed.
     """
 
     name: str

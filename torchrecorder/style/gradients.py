@@ -1,4 +1,4 @@
-"""Captions of grad nodes: their position in run order, gradients and times."""
+"""Gradients: captions of grad nodes with run order, gradients and times."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class GradCaptions:
         self.several = len({ran.run for ran in recording.grad_runs}) > 1
 
     def lines(self, grad: GradNode, members: Iterable[str]) -> Iterator[Text]:
-        """The name, and the position in run order: from the first to the last of *members*, which
-        are those that fold."""
+        """The name, and the position in run order; for a fold, the first to the last position of
+        *members*."""
         yield Text(grad.name, "title")
         found = (ran for member in members for ran in self.runs.get(GradId(member), ()))
         runs = [

@@ -19,10 +19,10 @@ from torchrecorder.views.view import Arrow, Box, Cluster, View
 HUES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#8a6d3b")
 """Colours of the outlines of graphs, in turn; distinguishable for colour-blind readers."""
 
-LISTED = 6
+MAX_GRAPHS = 6
 """Maximum number of graphs in the legend."""
 
-WIDTH = 30
+REASON_LENGTH = 30
 """Maximum length of a line with the reason of a graph break."""
 
 ROWS = 3
@@ -30,7 +30,7 @@ ROWS = 3
 
 
 class GraphMarks:
-    """Looks and captions for compiled graphs; empty if the run was recorded without."""
+    """Looks and captions for compiled graphs; empty if the recording has none."""
 
     def __init__(self, view: View, theme: Theme) -> None:
         recording = view.recording
@@ -42,7 +42,7 @@ class GraphMarks:
         self._kernels = kernels_of(recording) if self.found else {}
 
     def look(self, box: Box, look: Look) -> Look:
-        """*look* with the outline of the graph of *box*, and marked at a graph break."""
+        """*look* with the outline of the graph of *box*, and a mark at a graph break."""
         if self._is_break(box.id):
             return replace(self._at_break(look), bold=True)
         return self._outlined(look, self._graph_of.get(box.id), 2.0)
@@ -55,7 +55,7 @@ class GraphMarks:
         return replace(look, stroke=self.theme.looks["failed"].stroke, dash="dotted", width=2.0)
 
     def group_look(self, cluster: Cluster, look: Look) -> Look:
-        """*look* with the outline of the graph that all ops of an open scope are in, if any."""
+        """*look* with the outline of a graph, if all ops of an open scope are in it."""
         if not self.found:
             return look
         scope = self.view.recording.scopes.get(ScopeId(cluster.id))  # not for a block of siblings
@@ -63,13 +63,13 @@ class GraphMarks:
         return self._outlined(look, self._only(ops), 1.8)
 
     def lines(self, box: Box) -> Iterator[Text]:
-        """The captions of a box: the breaks in it."""
+        """The captions of a box: its graph breaks."""
         members = box.members if self._breaks else ()
         found = [item for member in members for item in self._breaks.get(member, ())]
         yield from self._texts(found, len(found) > 1 or box.id not in self.view.recording.ops)
 
     def corner(self, cluster: Cluster) -> Iterator[Text]:
-        """The captions of an open scope: the breaks in it that are not at an op."""
+        """The captions of an open scope: its graph breaks that are not at an op."""
         yield from self._texts(self._breaks.get(cluster.id, ()), True)
 
     def tooltip(self, members: Iterable[str]) -> list[str]:
@@ -86,7 +86,7 @@ class GraphMarks:
         return list(filter(None, text))
 
     def line(self, arrow: Arrow, look: Look) -> Look:
-        """*look*, marked if *arrow* leads out of a graph."""
+        """*look*, with a mark if *arrow* leaves a graph."""
         return self._across(look) if self.crosses(arrow) else look
 
     def _across(self, look: Look) -> Look:
@@ -94,7 +94,7 @@ class GraphMarks:
         return replace(look, stroke=stroke, dash="dashed", width=max(look.width, 1.4))
 
     def crosses(self, arrow: Arrow) -> bool:
-        """Whether *arrow* leads from one graph into another, or to or from Python."""
+        """Whether *arrow* leads from one graph to another, or to or from Python."""
         tail, head = self._graph_of.get(arrow.tail), self._graph_of.get(arrow.head)
         return tail is not None and head is not None and tail != head
 
@@ -103,10 +103,10 @@ class GraphMarks:
         plain = replace(self.theme.looks["op"], outline="box")
         total = len(self.view.recording.compiled_graphs)
         shown = sorted(set(self._graph_of.values()) - {0.0})
-        for number in shown[:LISTED]:
+        for number in shown[:MAX_GRAPHS]:
             text = f"compiled graph {number:.0f} of {total}"
             yield LegendEntry(text, self._outlined(plain, number, 2.0))
-        if len(shown) > LISTED:
+        if len(shown) > MAX_GRAPHS:
             yield LegendEntry("… and so on", plain)
         python = [box for box, graph in self._graph_of.items() if graph == 0]
         if not all(map(self._is_break, python)):
@@ -118,7 +118,7 @@ class GraphMarks:
 
     @cached_property
     def _graph_of(self) -> dict[str, float]:
-        """The graph of each box whose ops are all in one graph; 0 for Python."""
+        """The graph of each box with all ops in one graph; 0 for Python."""
         boxes = self.view.boxes.values() if self._known else ()
         found = {box.id: self._only(box.members) for box in boxes}
         return {box: graph for box, graph in found.items() if graph is not None}
@@ -144,9 +144,10 @@ class GraphMarks:
             return
         for item in several:
             text = f"graph break{_place(item) if placed else ''}: {item.reason}"
-            lines = textwrap.wrap(text, WIDTH)
+            lines = textwrap.wrap(text, REASON_LENGTH)
             if len(lines) > 3:
-                lines = [*lines[:2], textwrap.shorten(" ".join(lines[2:]), WIDTH, placeholder="…")]
+                rest = " ".join(lines[2:])
+                lines = [*lines[:2], textwrap.shorten(rest, REASON_LENGTH, placeholder="…")]
             yield from map(Text, lines)
 
 

@@ -19,7 +19,7 @@ NEVER = frozenset(
 )
 """Arguments that are not shown."""
 
-USUAL = {
+DEFAULTS = {
     "bias": "True",
     "affine": "True",
     "elementwise_affine": "True",
@@ -127,7 +127,7 @@ PIECES = {
 SIZES = ("in_features", "in_channels", "nx")
 TO_SIZES = ("out_features", "out_channels", "nf")
 
-LONGEST = 20
+MAX_ARGUMENT_LENGTH = 20
 """The most letters of an argument of an op that is shown."""
 
 DECIMAL = re.compile(r"\d+\.\d{3,}(?:e[-+]?\d+)?")
@@ -176,15 +176,15 @@ def arguments(op: str, given: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
     elif sign and len(plain) == 1:
         plain = [f"{sign} {plain[0]}"]
     message = map(_cut, map(_rounded, (*plain, *_worded(op, named))))
-    return tuple(text for text in message if text and len(text) <= LONGEST)[:4]
+    return tuple(text for text in message if text and len(text) <= MAX_ARGUMENT_LENGTH)[:4]
 
 
 def _cut(text: str) -> str:
     """A long list of integers with its first ones and ``…``; other texts as they are."""
-    if len(text) <= LONGEST or not INTEGERS.fullmatch(text):
+    if len(text) <= MAX_ARGUMENT_LENGTH or not INTEGERS.fullmatch(text):
         return text
-    first = text[: LONGEST - 1].rpartition(", ")[0]
-    return f"{first}, …{')' * text.endswith(')')}"[:LONGEST] if first else text
+    first = text[: MAX_ARGUMENT_LENGTH - 1].rpartition(", ")[0]
+    return f"{first}, …{')' * text.endswith(')')}"[:MAX_ARGUMENT_LENGTH] if first else text
 
 
 def _number(scalar: re.Match[str]) -> str:
@@ -249,7 +249,7 @@ def _short_text(cls: str, name: str, text: str, kernel: str) -> str:
     if (name, text) in FLAGS:
         return FLAGS[name, text]
     sized = name in SIDES or name.endswith(("_size", "_shape"))
-    usual, plain = USUAL.get(name, ""), unify(text, "×" if sized else ", ")
+    usual, plain = DEFAULTS.get(name, ""), unify(text, "×" if sized else ", ")
     usual = "True" if name in FALSE and name != "upper" else usual
     if name in NEVER or plain in (*usual.split(), "None", "False"):
         return ""
@@ -272,7 +272,7 @@ def _pieces(title: str, text: str) -> str:
         return f"at {text.strip('(,)')}"
     plain = unify(text, ", ")
     full = f"{title}s {plain}" if "," in plain else f"{title} {plain}"
-    return full if len(full) <= LONGEST else f"sizes {plain}"
+    return full if len(full) <= MAX_ARGUMENT_LENGTH else f"sizes {plain}"
 
 
 def _kernel(cls: str, text: str) -> str:

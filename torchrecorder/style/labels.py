@@ -1,4 +1,4 @@
-"""Labels: shapes, counts, names and hyperparameters as short text, and long titles in lines."""
+"""Labels: shapes, counts, names and hyperparameters as short texts, and wrapped titles."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
-from torchrecorder.annotations.amounts import three_digits, thousands
+from torchrecorder.annotations.amounts import thousands, three_digits
 from torchrecorder.events import Gradient, SourceLine
 from torchrecorder.graph.nodes import Value
 from torchrecorder.graph.recording import RecordedRun
@@ -36,15 +36,15 @@ SEVERAL = re.compile(r"(\d+) (?:tensors of (.*)|(scalar)s(.*)|(gradient)s of( .*
 _AMOUNT = re.compile(r"\d+ [a-z]")
 """The start of a text without a shape, ``62 gradients``."""
 
-LONGEST = 36
+MAX_TITLE_LENGTH = 36
 """The maximum number of characters of a title per line."""
 
-WIDE = 24
+MAX_OUTPUT_LENGTH = 24
 """Titles of outputs with more characters than this are wrapped at a dot."""
 
 
 def count(number: int) -> str:
-    """A large number in three digits: ``999``, ``1.23 k``, ``45.6 M``, ``7 B``."""
+    """A large number with three digits: ``999``, ``1.23 k``, ``45.6 M``, ``7 B``."""
     if number < 1000:
         return str(number)
     scaled, unit = thousands(number, ("", " k", " M", " B", " T"))
@@ -81,7 +81,8 @@ def value(tensor: Value, usual: str = "float32") -> str:
 
 
 def alike(text: str, number: int) -> str:
-    """Equal tensors, of which *text* is one: ``2 tensors of 3×4``, ``2 scalars``."""
+    """The text for several equal tensors, from the *text* of one: ``2 tensors of 3×4``, ``2
+    scalars``."""
     if text.startswith("scalar"):
         return f"{number} scalars{text.removeprefix('scalar')}"
     if text.startswith("gradient "):
@@ -125,7 +126,8 @@ def shorten(text: str, limit: int = 48) -> str:
 
 
 def first_sentences(text: str, limit: int) -> str:
-    """*text*; if it is longer than *limit*, its first sentences, where they fill half of that."""
+    """*text*, cut after its first sentences if it is longer than *limit* and they fill half of
+    that."""
     if len(text) <= limit:
         return text
     ends = re.finditer(r"[.!?](?=\s)|\S(?=\s*\n)", text[: limit - 1])
@@ -136,8 +138,8 @@ def first_sentences(text: str, limit: int) -> str:
 def names(siblings: tuple[str, ...]) -> str:
     """The range of names of a fold, ``layers.0 … layers.11``; equal names are listed once.
 
-    Those that have only their last part in common, in different places, are ``*.exp_avg``, and
-    numbers that do not follow one another are listed, or the first of them: ``0, 2 … 22``.
+    Names in different modules with only the last part in common become ``*.exp_avg``. Numbers that
+    are not consecutive are listed, or only the first of them: ``0, 2 … 22``.
     """
     siblings = tuple(dict.fromkeys(siblings))
     first, last = (*siblings[:1], *siblings[-1:]) if siblings else ("", "")
@@ -157,8 +159,8 @@ def names(siblings: tuple[str, ...]) -> str:
 
 
 def _apart(siblings: Sequence[str]) -> str:
-    """Names that differ in one number, if these numbers do not follow one another: all of a few,
-    otherwise as many as show their distance; empty for other names."""
+    """Names that differ in one number, if these numbers are not consecutive: all of a few names,
+    otherwise as many as show their distance. Empty for other names."""
     split = [_DIGITS.split(name) for name in siblings]
     if len({*map(len, split)}) > 1:
         return ""
@@ -177,8 +179,8 @@ def _apart(siblings: Sequence[str]) -> str:
 
 
 def span(texts: Sequence[str]) -> str:
-    """One text for several that differ in their numbers, with the range of each number, and the
-    first and last of slices; the first of several that differ in other ways.
+    """One text for several texts that differ in their numbers, with the range of each number, or
+    the first and last of slices. If they differ otherwise, the first text.
 
     Example:
         >>> span(["(:, 0)", "(:, 1)", "(:, 2)"]), span(["'nearest'", "'area'"])
@@ -197,7 +199,7 @@ def span(texts: Sequence[str]) -> str:
 
 @lru_cache(maxsize=4096)
 def several(values: tuple[str, ...]) -> str:
-    """Short text for several values: all different ones, or their range.
+    """A short text for several values: all different ones, or their range.
 
     Example:
         >>> several(("64", "128", "256", "512")), several(("1", "2", "2", "1", "1"))
@@ -217,7 +219,8 @@ def several(values: tuple[str, ...]) -> str:
 
 
 def _range(numbers: Sequence[str]) -> str:
-    """The first and last of monotonic numbers, or of slices; otherwise the smallest and largest."""
+    """The first and last of monotonic numbers or slices; otherwise the smallest and largest
+    number."""
     if ":" in "".join(numbers):
         return numbers[0] if len({*numbers}) == 1 else f"{numbers[0]} … {numbers[-1]}"
     low, high = min(numbers, key=float), max(numbers, key=float)
@@ -249,16 +252,16 @@ def filled(words: Iterable[str], width: int) -> Iterator[str]:
 
 
 def wrapped(line: Text) -> Iterator[Text]:
-    """A title in lines of at most `LONGEST` characters; other texts unchanged."""
-    if line.part != "title" or (len(line.text) <= LONGEST and "\n" not in line.text):
+    """A title in lines of at most `MAX_TITLE_LENGTH` characters; other texts unchanged."""
+    if line.part != "title" or (len(line.text) <= MAX_TITLE_LENGTH and "\n" not in line.text):
         yield line
         return
     for item in line.text.splitlines():
-        yield from (Text(part, "title") for part in textwrap.wrap(item, LONGEST))
+        yield from (Text(part, "title") for part in textwrap.wrap(item, MAX_TITLE_LENGTH))
 
 
 def wrapped_at_dot(title: str) -> Iterator[Text]:
-    """The title of an output, in two lines if it is long, because many are side by side."""
+    """The title of an output, in two lines if it is long, because many outputs are side by side."""
     around, dot, name = title.rpartition(".")
-    lines = [around, dot + name] if dot and len(title) > WIDE else [title]
+    lines = [around, dot + name] if dot and len(title) > MAX_OUTPUT_LENGTH else [title]
     yield from (Text(line, "title") for line in lines)

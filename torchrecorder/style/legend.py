@@ -1,4 +1,4 @@
-"""The legend: one row for each outline and colour that a figure uses."""
+"""Legend: one row for each outline and color that a figure uses."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ SOME = "in some repeats only (dashed)"
 def legend(view: View, style: Style) -> tuple[LegendEntry, ...]:
     """A row for each kind and family of box in *view*, always in the same order.
 
-    Each has the outline in which it is drawn. If a number colours the boxes, only kinds are listed,
-    because families have no colours.
+    Each row has the outline of its boxes. If a number colors the boxes, only kinds are listed,
+    because families have no colors then.
     """
     present: dict[str, str] = {}
     for box in view.boxes.values():
@@ -45,7 +45,7 @@ def legend(view: View, style: Style) -> tuple[LegendEntry, ...]:
 
 
 def _look(name: str, kind: str, style: Style) -> Look:
-    """The look of this *name*, in the outline of its kind."""
+    """The look called *name*, with the outline of its kind."""
     theme = style.theme
     look = theme.outlined(name, kind)
     if style.color_by is None or name == "failed":

@@ -15,7 +15,14 @@ from torchrecorder.style import labels
 from torchrecorder.style.captions import Captions
 from torchrecorder.style.figure import Look, Text
 from torchrecorder.style.merge_captions import first_to_last, same
-from torchrecorder.views.bundles import FLOW_OF, MOST, Bundle, FlowKind, is_gradient, values_of
+from torchrecorder.views.bundles import (
+    FLOW_OF,
+    MAX_SINGLE_ARROWS,
+    Bundle,
+    FlowKind,
+    is_gradient,
+    values_of,
+)
 from torchrecorder.views.tensors import in_each
 from torchrecorder.views.view import Arrow, BoxKind, View
 
@@ -30,8 +37,8 @@ def is_symbol(view: View, box: str) -> bool:
 
 
 def circles(view: View, captioned: Collection[str]) -> dict[str, str]:
-    """The names of the operations that can be circles, by box; captions of *captioned* boxes show
-    their outputs."""
+    """The names of operations that can be circles, by box. Boxes in *captioned* show their outputs
+    in their captions."""
     reads = Counter(arrow.head for arrow in view.arrows)
     return {
         box.id: view.recording.ops[OpId(box.id)].name
@@ -44,7 +51,7 @@ def circles(view: View, captioned: Collection[str]) -> dict[str, str]:
 def encircled(
     label: tuple[Text, ...], look: Look, name: str
 ) -> tuple[tuple[Text, ...], Look]:
-    """The label and look of a box: those of a circle if its label is only its *name*."""
+    """The label and look of *box*: those of a circle if its label has nothing but the *name*."""
     if [text.text for text in label] != [name]:
         return label, look
     return (Text(SYMBOLS[name], "title"),), replace(look, outline="circle")
@@ -60,12 +67,12 @@ WITH_SHAPE = (
 """Kinds of boxes that show the shape of their tensor: lines do not repeat it."""
 
 STORED_BOXES = (BoxKind.PARAMETER, BoxKind.BUFFER, BoxKind.CONSTANT)
-"""Kinds of boxes that are not computed, from which readers do not take a shape."""
+"""Kinds of boxes without a computation; readers do not take a shape from them."""
 
 _COUNTED = (*FLOW_OF.values(), FlowKind.GRADIENT)
-"""Kinds of tensors of which a line to repeats counts those to all of them."""
+"""Kinds of tensors that a line to repeats counts over all repeats."""
 
-LISTED = 12
+MAX_TENSORS = 12
 """Maximum number of tensors in the tooltip of a line."""
 
 
@@ -73,7 +80,7 @@ def line_labels(view: View, drawn: Sequence[Bundle], captions: Captions) -> dict
     """The labels of lines, by index: each tensor is labelled on its first line.
 
     Lines to outputs have none, because the box shows the shape, unless other lines of the same tail
-    would seem to show all of its results. Gradients and updated weights are counted.
+    would seem to show all of its results. Gradients and updated weights are shown as counts.
     """
     found: dict[int, str] = {}
     shown: dict[str, set[object]] = {}
@@ -103,10 +110,10 @@ def line_labels(view: View, drawn: Sequence[Bundle], captions: Captions) -> dict
 def _repeated(
     view: View, drawn: Sequence[Bundle], captions: Captions, texts: Mapping[int, str]
 ) -> list[int]:
-    """The labels, by index, that only repeat the shape of all inputs of their tail.
+    """The indices of labels that only repeat the shape of all inputs of their tail.
 
-    A tensor keeps its label where several boxes read it, unless it is a sum or a product, and
-    where it is one of several results.
+    A tensor keeps its label if several boxes read it, unless it is a sum or product, and if it is
+    one of several results.
     """
     labelled: dict[str, list[int]] = {}
     for number in texts:
@@ -127,15 +134,15 @@ def _repeated(
 
 def counted(flow: FlowKind, number: int) -> str:
     """``62 gradients``; empty if the label is a shape."""
-    few = MOST if flow is FlowKind.GRADIENT else 1
+    few = MAX_SINGLE_ARROWS if flow is FlowKind.GRADIENT else 1
     return flow.counted(number) if flow is not FlowKind.TENSOR and number > few else ""
 
 
 def _numbers(view: View, drawn: Iterable[Bundle]) -> dict[tuple[str, FlowKind], int]:
     """The number of values of each flow from one repeat of a box to all repeats of its readers.
 
-    The weights and gradients of several repeats are told by their names: a reader after a loop may
-    be given those of its last round.
+    The names of weights and gradients tell several repeats apart: a reader after a loop may read
+    those of its last iteration.
     """
     found: dict[tuple[str, FlowKind], set[object]] = {}
     folded: set[tuple[str, FlowKind]] = set()
@@ -160,7 +167,8 @@ def _numbers(view: View, drawn: Iterable[Bundle]) -> dict[tuple[str, FlowKind], 
 
 
 def _tensor_of(recording: RecordedRun, item: ValueId) -> object:
-    """The name of a weight or gradient, which each write or repeat makes anew; else its memory."""
+    """The name of a weight or gradient, of which each write or repeat has a new value; else its
+    memory."""
     value = recording.values[first_in_memory(recording, item)]
     return value.names or (value.storage if value.storage != NO_STORAGE else item)
 
@@ -184,7 +192,7 @@ def _of_tensors(
 ) -> str:
     """The shape on a line; for several tensors, their number and common shape.
 
-    The *others* are what the repeats at its head read in place of these.
+    *others* are the tensors that the repeats at its head read instead.
     """
     by_value = {arrow.value: arrow for arrow in bundle.arrows}
     texts = [carried(view, arrow, captions) for arrow in by_value.values()]
@@ -200,9 +208,9 @@ def _of_tensors(
 
 
 def _read_by_repeats(view: View, bundle: Bundle) -> Sequence[ValueId]:
-    """The results of the tail of a line that the repeats at its head read, if these differ.
+    """The results of the tail that the repeats at the head of a line read, if these differ.
 
-    If the tail is in the rounds of a loop, the results of the first round.
+    If the tail is in a loop, the results of the first iteration.
     """
     tail, head = view.boxes[bundle.first.tail], view.boxes[bundle.first.head]
     copies = view.copies(tail)
@@ -219,14 +227,15 @@ def _read_by_repeats(view: View, bundle: Bundle) -> Sequence[ValueId]:
 
 
 def _call_of(recording: RecordedRun, members: Collection[str], item: ValueId) -> str | None:
-    """The outermost call among *members* that made a value."""
+    """The outermost call among *members* that returned a value."""
     op = recording.ops.get(OpId(recording.values[item].producer or ""))
     around = (op.id, *recording.within(op.scope)) if op is not None else ()
     return next((each for each in reversed(around) if each in members), None)
 
 
 def _made_at(recording: RecordedRun, value: ValueId) -> tuple[int, int]:
-    """The place of the op that made a *value* in the run, and that of the value in its results."""
+    """The position in the run of the op that computed *value*, and the index of the value in its
+    results."""
     op = recording.ops.get(OpId(recording.values[value].producer or ""))
     return (op.index, op.outputs.index(value)) if op is not None else (-1, 0)
 
@@ -269,8 +278,8 @@ def line_tooltip(view: View, bundle: Bundle) -> str:
     if len(bundle.arrows) == 1:
         return _about(view, bundle.first)
     listed = list(_listed(view, bundle))
-    more = [f"… and {len(listed) - LISTED} more"] if len(listed) > LISTED else []
-    return "\n".join([bundle.flow.counted(len(bundle.arrows)), *listed[:LISTED], *more])
+    more = [f"… and {len(listed) - MAX_TENSORS} more"] if len(listed) > MAX_TENSORS else []
+    return "\n".join([bundle.flow.counted(len(bundle.arrows)), *listed[:MAX_TENSORS], *more])
 
 
 def _listed(view: View, bundle: Bundle) -> Iterator[str]:

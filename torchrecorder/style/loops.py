@@ -1,4 +1,4 @@
-"""Loops: values that a repeated call passes to its next round, as a short text."""
+"""Loops: a short text for the values that one iteration passes to the next."""
 
 from __future__ import annotations
 
@@ -8,38 +8,38 @@ from torchrecorder.events import OpId, ScopeId, ValueId
 from torchrecorder.graph.nodes import Module, Value
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels
-from torchrecorder.views.bundles import FlowKind, FlowClassifier
+from torchrecorder.views.bundles import FlowClassifier, FlowKind
 from torchrecorder.views.fold.blocks import PREFIX, is_block
 from torchrecorder.views.view import Arrow, Box, Cluster, View
 
 PLAIN = frozenset("input inputs self other tensors tensor mat1 mat2 vec x src args".split())
 """Generic names of arguments."""
 
-WIDTH = 44
+MAX_LENGTH = 44
 """The maximum number of characters of the names in a caption."""
 
 
 def feedback(view: View, drawn: Box | Cluster) -> tuple[Arrow, ...]:
-    """The arrows from one round of the loop that *drawn* folds to the next; empty if siblings are
-    different modules."""
+    """The arrows from one iteration of the loop that *drawn* folds to the next; empty if siblings
+    are different modules."""
     if drawn.count < 2:
         return ()
     return tuple(item for item in drawn.carried if runs_again(view.recording, drawn, item.head))
 
 
 def next_round(view: View, back: Iterable[Arrow]) -> str:
-    """``carried over: h, c`` for a loop: the names or shapes of the values for its next round."""
+    """``carried over: h, c`` for a loop: the names or shapes of the values that it passes on."""
     names = [*dict.fromkeys(_names(view, back))]
     text = ", ".join(names)
-    while len(text) > WIDTH and len(names) > 1:
+    while len(text) > MAX_LENGTH and len(names) > 1:
         names.pop()
         text = ", ".join([*names, "…"])
-    return f"carried over: {labels.shorten(text, WIDTH)}"
+    return f"carried over: {labels.shorten(text, MAX_LENGTH)}"
 
 
 def _names(view: View, arrows: Iterable[Arrow]) -> Iterator[str]:
-    """A text for each value: the name of its argument in the next round, or its shape; then what
-    other kinds of tensors there are."""
+    """A text for each value: the name of its argument in the next iteration, or its shape; then the
+    other kinds of tensors."""
     flows, kinds = FlowClassifier(view), set[FlowKind]()
     values, names = dict[object, Value](), dict[object, str]()
     for arrow in arrows:
@@ -60,10 +60,10 @@ def _names(view: View, arrows: Iterable[Arrow]) -> Iterator[str]:
 
 
 def _argument(view: View, arrow: Arrow) -> str:
-    """The argument that receives the value of *arrow*: of the outermost call around its head that
-    has one, as the program calls that, or of the head.
+    """The argument that receives the value of *arrow*: that of the outermost call around its head,
+    or else of the head.
 
-    The head may be in the first round, which reads another value there.
+    The head may be in the first iteration, which reads another value there.
     """
     recording = view.recording
     head = recording.ops.get(OpId(arrow.head)) or recording.scopes.get(ScopeId(arrow.head))
@@ -78,7 +78,7 @@ def _argument(view: View, arrow: Arrow) -> str:
 
 
 def _in_round(view: View, arrow: Arrow) -> Sequence[ScopeId]:
-    """The scopes around the head of *arrow*, innermost first, that are inside the loop: in the
+    """The scopes around the head of *arrow* that are inside the loop, innermost first: in the
     innermost fold of both ends, or around the head alone."""
     tail, head = (view.boxes[end].cluster for end in (arrow.tail, arrow.head))
     common = {*view.nesting.around(tail)}
@@ -101,17 +101,17 @@ def _around(recording: RecordedRun, item: str) -> Sequence[ScopeId]:
 
 
 def _maker(recording: RecordedRun, value: ValueId) -> object:
-    """*value*; the line that made it, if each round makes it in another size."""
+    """*value*; or the line of code that computed it, if each iteration computes another size."""
     op = recording.ops.get(recording.values[value].producer or OpId(""))
     varies = op is not None and op.id in recording.varying_sizes
     return (op.source, op.qualname, op.outputs.index(value)) if varies and op else value
 
 
 def runs_again(recording: RecordedRun, drawn: Box | Cluster, head: str) -> bool:
-    """Whether the *head* of an arrow from one round of the fold *drawn* to the next is the same
-    module or source line in each round.
+    """Whether the *head* of an arrow between iterations of the fold *drawn* is the same module or
+    line of code in each iteration.
 
-    Calls of the module elsewhere, as in another training step, do not count.
+    Other calls of the module, as in another training step, do not count.
     """
     op, scope = recording.ops.get(OpId(head)), recording.scopes.get(ScopeId(head))
     if op is None and scope is None:
@@ -125,7 +125,7 @@ def runs_again(recording: RecordedRun, drawn: Box | Cluster, head: str) -> bool:
 
 
 def module_around(recording: RecordedRun, head: str) -> Module | None:
-    """The module that a box is a call of, or that its op ran in; None for any other box."""
+    """The module of a call, or the module in which an op ran; None for other boxes."""
     op = recording.ops.get(OpId(head))
     if op is None and head not in recording.scopes:
         return None

@@ -12,7 +12,7 @@ from torchrecorder.style import labels
 from torchrecorder.views.tensors import in_each, results
 from torchrecorder.views.view import Arrow, View
 
-MOST = 5
+MAX_SETTINGS = 5
 """The maximum number of merged settings."""
 
 SQUARE = re.compile(r"\d+(×\d+)+")
@@ -34,7 +34,7 @@ def together(words: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     return tuple(
         _joined(texts) + f" in {len(texts)} of {len(words)}" * (len(texts) < len(words))
         for texts in found.values()
-    )[:MOST]
+    )[:MAX_SETTINGS]
 
 
 def _joined(texts: Sequence[str]) -> str:
@@ -63,9 +63,9 @@ def times(recording: RecordedRun, count: int, instances: Sequence[str]) -> str:
 
 
 def same(view: View, arrow: Arrow) -> ValueId | None:
-    """The output of the tail of an arrow; of the first repeat, if it stands for several.
+    """The output of the tail of an arrow; that of the first repeat, if it stands for several.
 
-    Arrows through hidden boxes have the same value if the same tensor enters these.
+    Arrows through hidden boxes have the same value if the same tensor enters these boxes.
     """
     value = view.given(arrow) or arrow.value
     if value is None:
@@ -77,7 +77,8 @@ def same(view: View, arrow: Arrow) -> ValueId | None:
 
 
 def _of_first(recording: RecordedRun, item: str, value: ValueId) -> ValueId:
-    """The output of *item*, the first of equal siblings, that corresponds to *value* of another."""
+    """The output of *item*, the first of equal siblings, that corresponds to *value* of another
+    one."""
     own = results(recording, item)
     if not own or value in own:
         return value
@@ -102,6 +103,7 @@ def _form(recording: RecordedRun, item: str) -> tuple[object, str]:
 
 
 def result(recording: RecordedRun, item: str, value: ValueId | None) -> int:
-    """The index of a value among the results of an op or scope; their number if it is not one."""
+    """The index of a value among the results of an op or scope; if it is no result, their
+    number."""
     found = results(recording, item)
     return found.index(value) if value in found else len(found)

@@ -1,7 +1,7 @@
 """Paper: a page or space of a given size, and how a figure is scaled to it.
 
-A figure is scaled down to fit, never up: at ``fontsize=8`` its text has 8 points on paper, or less
-if it must shrink, but not less than ``min_fontsize``.
+A figure is scaled down to fit, never up. At ``fontsize=8`` its text has 8 points on paper, or less
+if it must shrink, but at least ``min_fontsize``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PLACES = {
     "cell": ("900px", "600px"),
 }
 """The usable width and height of an A4 or letter page, a column of a paper, a wide slide below its
-title, and a cell of a notebook."""
+title, and a notebook cell."""
 
 _LENGTH = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]+)\s*")
 _NEARLY = 0.005
@@ -32,8 +32,8 @@ _NEARLY = 0.005
 READABLE = 5.0
 """The default of ``min_fontsize``, in points."""
 
-LONGEST = 297 * UNITS["mm"]
-"""The long side of A4 in points, which is longer than letter."""
+A4_LENGTH = 297 * UNITS["mm"]
+"""The long side of A4 in points; letter is shorter."""
 
 NOUNS = {"wide": "width", "high": "height"}
 FEWER = "(a smaller depth=, focus=, hide=, group=)"
@@ -65,7 +65,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class Paper:
-    """The page that a figure is put on, in points.
+    """The page on which a figure is printed, in points.
 
     Attributes:
         width: Its exact width; None for that of the figure.
@@ -94,10 +94,10 @@ class Paper:
         return min(1.0, across / width, down / height)
 
     def fit(self, width: float, height: float, smallest: float) -> Fit:
-        """The position on the page of a figure of this size, whose smallest text is *smallest*.
+        """The position on the page of a figure of this size; *smallest* is its smallest text.
 
-        Warns if a side that was not given is longer than that of any page, and if the text is
-        too small in a place.
+        Warns if a side without a given length is longer than any page, and if the text is too
+        small.
 
         Raises:
             DoesNotFit: Its text would be too small on a page of exact size; the message has the
@@ -110,7 +110,7 @@ class Paper:
             warn(self._complaint(width, height, smallest, scale), SmallText)
         across, down = self.width or width * scale, self.height or height * scale
         alone = self and self.place is None
-        if alone and max(across, down) > LONGEST and None in (self.width, self.height):
+        if alone and max(across, down) > A4_LENGTH and None in (self.width, self.height):
             warn(self._too_long(across, down), LargerThanAPage)
         left, top = (across - width * scale) / 2, (down - height * scale) / 2
         return Fit(scale, across, down, left, top)
@@ -121,7 +121,7 @@ class Paper:
         )
         return (
             f"the figure is {_mm(across)} by {_mm(down)}, {size} than the longer side of A4 "
-            f"({_mm(LONGEST)}), because only {given}= is set. Set {other}='240mm' as well: the "
+            f"({_mm(A4_LENGTH)}), because only {given}= is set. Set {other}='240mm' as well: the "
             "figure is then made to fit, in columns where this makes it larger. "
             f"Or draw fewer boxes {FEWER}, or change the direction="
         )

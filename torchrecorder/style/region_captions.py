@@ -1,4 +1,4 @@
-"""RegionCaptions: the captions of regions such as ``no_grad``."""
+"""Region captions: the captions of regions such as ``no_grad``."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from torchrecorder.graph.recording import RecordedRun
 REGIONS = frozenset((
     *MODES, ScopeKind.CHECKPOINT, ScopeKind.COMPILED, ScopeKind.SCRIPTED, ScopeKind.OPTIMIZER,
 ))
-"""Regions whose title is their kind, not a name."""
+"""Regions with their kind as title instead of a name."""
 
-MOST = 2
+MAX_MODULES = 2
 """The maximum number of modules named for an optimizer or a mode."""
 
 
@@ -36,8 +36,8 @@ class RegionCaptions:
         return modules_of_optimizers(self.recording)
 
     def details(self, scope: Scope) -> tuple[str, ...]:
-        """The modules that an optimizer updates; the function that fills another region, such as
-        one decorated with ``no_grad()``.
+        """The modules that an optimizer updates. For another region, the function that fills it,
+        such as one decorated with ``no_grad()``.
         """
         if scope.kind is ScopeKind.OPTIMIZER:
             return (self._modules[scope.id],) if scope.id in self._modules else ()
@@ -47,8 +47,8 @@ class RegionCaptions:
         return (f"in {call.called}()",) if call is not None else ()
 
     def closed(self, scope: Scope, members: Iterable[str]) -> tuple[str, ...]:
-        """The same for a box, with the modules that are called in a mode; without what other
-        regions among *members* do not have.
+        """The captions of a closed region, with the modules that a mode calls. Captions that other
+        regions among *members* lack are left out.
         """
         is_mode = scope.kind in MODES
         if not is_mode and scope.kind is not ScopeKind.OPTIMIZER:
@@ -66,11 +66,11 @@ class RegionCaptions:
         names = {one.name or one.cls: one.cls for one in calls}
         texts = [name if len(names) > 1 or name == cls else f"{name}: {cls}"
                  for name, cls in names.items()]
-        return (f"calls {', '.join(texts)}",) if 0 < len(names) <= MOST else ()
+        return (f"calls {', '.join(texts)}",) if 0 < len(names) <= MAX_MODULES else ()
 
 
 def region_title(scope: Scope) -> str:
-    """The kind of a region, and its class if it has one: a dtype of autocast, or another mode."""
+    """The kind of a region, and its class if it has one: the dtype of autocast, or another mode."""
     what = scope.kind.value
     between = ", " if scope.kind is ScopeKind.INFERENCE_MODE else " "
     return between.join(filter(None, (what, scope.cls if scope.cls != what else "")))
@@ -79,7 +79,7 @@ def region_title(scope: Scope) -> str:
 def modules_of_optimizers(recording: RecordedRun) -> Mapping[ScopeId, str]:
     """``"for discriminator"`` for each optimizer step, if not all update the same modules.
 
-    Steps without named weights, or with those of more than `MOST` modules, are left out.
+    Steps without named weights, or with weights of more than `MAX_MODULES` modules, are left out.
     """
     lanes: dict[str, dict[ScopeId, frozenset[str]]] = {}
     for scope in recording.scopes.values():
@@ -98,7 +98,8 @@ def modules_of_optimizers(recording: RecordedRun) -> Mapping[ScopeId, str]:
 
 
 def _lane(recording: RecordedRun, step: Scope) -> str:
-    """The prefix of the names in the lane of a joined recording that *step* ran in; else empty."""
+    """The prefix of names in the lane (rank) of a joined recording in which *step* ran; else
+    empty."""
     outermost = recording.scopes[recording.within(step.id)[-1]]
     is_lane = outermost.kind is ScopeKind.FUNCTION and outermost.path
     return f"{outermost.path}." if is_lane else ""
@@ -107,20 +108,20 @@ def _lane(recording: RecordedRun, step: Scope) -> str:
 def _for_modules(
     weights: Mapping[ScopeId, frozenset[str]], every: Sequence[str]
 ) -> dict[ScopeId, str]:
-    """The texts for steps with these *weights*, of *every* weight there is."""
+    """The texts for steps with these *weights*; *every* has all weights of the recording."""
     modules = {names: _modules(names, every) for names in {*weights.values()}}
     if len(set(modules.values())) < 2:
         return {}
     return {
         scope: f"for {', '.join(modules[names])}"
         for scope, names in weights.items()
-        if 0 < len(modules[names]) <= MOST
+        if 0 < len(modules[names]) <= MAX_MODULES
     }
 
 
 def _weights(recording: RecordedRun, step: Scope, prefix: str) -> frozenset[str]:
-    """The dotted names, without a *prefix*, of the parameters that *step* reads itself or the
-    gradients of."""
+    """The dotted names, without *prefix*, of the parameters whose values or gradients *step*
+    reads."""
     read = {
         slot.value
         for op in ops_inside(recording, [step.id])
@@ -135,8 +136,8 @@ def _weights(recording: RecordedRun, step: Scope, prefix: str) -> frozenset[str]
 
 
 def _modules(names: Set[str], every: Iterable[str]) -> tuple[str, ...]:
-    """The modules that have *names* of weights: one path if they have one in common, else those in
-    the root. A module around one without others of *every* weight stands for it.
+    """The modules with the weights *names*: their common path if there is one, else modules of the
+    root. A module stands for its submodules if all of its weights among *every* are included.
     """
     paths = [name.split(".")[:-1] for name in sorted(names)]
     if not all(paths):

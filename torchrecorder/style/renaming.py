@@ -13,7 +13,7 @@ from torchrecorder.graph.recording import RecordedRun
 
 
 class Renaming:
-    """Finds new names; None for names that are not in the mapping.
+    """Finds new names; None for names without one.
 
     Args:
         names: From a path, a name, a class, or a pattern for one of them, to the new text.
@@ -40,12 +40,12 @@ class Renaming:
         return op.name if found is None else found
 
     def check(self, *recordings: RecordedRun) -> None:
-        """Warn of names that match nothing in any of *recordings*."""
+        """Warn about names that match nothing in any of *recordings*."""
         known = (name for recording in recordings for name in called(recording))
         warn_unmatched("rename", self.names, known)
 
     def find(self, called: Iterable[str]) -> str | None:
-        """The text for something with these names, most specific first."""
+        """The text for a part with these names, most specific first."""
         if not self.names:
             return None
         ways = list(called)

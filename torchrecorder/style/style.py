@@ -1,4 +1,4 @@
-"""Style: rules from box to look, and which captions boxes and arrows have."""
+"""Style: rules that give boxes their look, and the captions of boxes and arrows."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from torchrecorder.style.figure import Figure, Look
 from torchrecorder.style.paper import PLACES, READABLE, Paper, place, points
 from torchrecorder.style.renaming import check_names
 from torchrecorder.style.themes import LIGHT, THEMES, Theme
-from torchrecorder.views.quiet_ops import is_pass
+from torchrecorder.views.quiet_ops import is_identity
 from torchrecorder.views.view import Box, BoxKind, View
 
 Rule = Callable[[Box, View, Theme], Optional[Look]]
@@ -51,7 +51,7 @@ def by_failure(box: Box, view: View, theme: Theme) -> Look | None:
 
 
 def by_idleness(box: Box, view: View, theme: Theme) -> Look | None:
-    """Boxes that did not take part in the backward pass, drawn as outlines."""
+    """Boxes that took no part in the backward pass: only outlines."""
     if not view.is_idle(box):
         return None
     look, quiet = by_kind(box, view, theme), theme.looks[BoxKind.GRAD.value]
@@ -79,7 +79,7 @@ def failed(node: str, view: View) -> bool:
 
 
 def family_of(box: Box, view: View) -> str:
-    """The family of an op, or of a module that has no other modules inside."""
+    """The family of an op, or of a module without submodules."""
     if box.kind is BoxKind.OP:
         op = view.recording.ops.get(OpId(box.id))
         return op_family(op.name) if op else ""
@@ -96,11 +96,11 @@ def family_of(box: Box, view: View) -> str:
 
 
 def _inside(recording: RecordedRun, scope: Scope) -> Iterator[Scope | Op]:
-    """The scopes and ops directly in a scope, those in regions such as ``no_grad`` included."""
+    """The scopes and ops directly in a scope, including those in regions such as ``no_grad``."""
     for item in recording.children[scope.id]:
         if isinstance(item, Scope) and item.kind in MODES:
             yield from _inside(recording, item)
-        elif isinstance(item, Scope) or not is_pass(item):
+        elif isinstance(item, Scope) or not is_identity(item):
             yield item
 
 
@@ -285,7 +285,7 @@ class Style(Checked):
         self.paper()
 
     def paper(self) -> Paper:
-        """The page that a figure is put on.
+        """The page on which a figure is printed.
 
         Raises:
             InvalidArgument: A length or size cannot be read.
@@ -300,7 +300,7 @@ class Style(Checked):
     def look(self, box: Box, view: View) -> Look:
         """The look of *box*: the answer of the first rule that has one.
 
-        Where a number colours the boxes, families have no looks of their own.
+        If a number colors the boxes, families have no looks.
         """
         for rule in (*self.rules, by_kind):
             if rule is by_family and self.color_by is not None:

@@ -1,6 +1,6 @@
-"""LIGHT, DARK, PRINT: the looks of each kind of box and line.
+"""Themes: LIGHT, DARK and PRINT, the looks of each kind of box and line.
 
-Kinds differ in outline as well as in colour. The hues are distinguishable for colour-blind readers
+Kinds differ in outline as well as in color. The hues are distinguishable for color-blind readers
 (Okabe and Ito), lightened for fills; PRINT has no hues.
 """
 
@@ -79,12 +79,12 @@ class Theme:
         return self._outlined[family, kind]
 
     def unfilled(self, look: Look) -> Look:
-        """*look* of a box without the number that colours others."""
+        """*look* for a box without a number, when numbers color the boxes."""
         return replace(look, fill=self.paper, stroke=mix(look.stroke, self.paper, 0.4))
 
     @cached_property
     def update(self) -> Look:
-        """Look of an arrow that carries updated weights, buffers or the state of an optimizer."""
+        """Look of an arrow with updated weights, buffers or optimizer state."""
         return replace(self.line, stroke=mix(self.paper, self.line.stroke, 0.45), width=0.8)
 
     @cached_property
@@ -195,15 +195,15 @@ GREYS = {
     **dict.fromkeys(("norm", "pooling"), "#bdbdbd"),
     **dict.fromkeys(("weights", "attention"), "#9c9c9c"),
 }
-"""White and three greys, as far apart as they can be if small print stays readable on the darkest:
-a photocopy shows no more than that."""
+"""White and three grays, as far apart as they can be with readable small text on the darkest: a
+photocopy shows no more."""
 
 _HEAVY = MappingProxyType({"width": 2.4})
 OUTLINES = MappingProxyType({
     **dict.fromkeys(("activation", "pooling", "attention"), _HEAVY),
     "shape": MappingProxyType({"stroke": "#9c9c9c"}),
 })
-"""What distinguishes two families, or a family and plain boxes, that have the same grey."""
+"""Outlines that distinguish two families, or a family and plain boxes, with the same gray."""
 
 PRINT = _theme(
     "print", "#ffffff", "#000000", "#333333", GREYS, fill=1.0, stroke=0.85,

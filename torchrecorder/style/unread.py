@@ -1,4 +1,4 @@
-"""Unread: inputs, operations and modules without outgoing lines, as no drawn box reads them."""
+"""Unread: inputs, operations and modules that no drawn box reads."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _MOST_NAMES = 3
 
 
 def unread(view: View) -> Mapping[str, str]:
-    """The captions of inputs, operations and modules without outgoing edges: ``"unused"``, or
-    which hidden operations read them, such as ``"read by item"``; the result of a hook is ``"kept
-    as weight.grad"``. Those that only lead to what is not read have `DEAD_END`.
+    """The captions of inputs, operations and modules without outgoing edges: ``"unused"``, or the
+    hidden operations that read them, such as ``"read by item"``. The result of a hook is ``"kept as
+    weight.grad"``. Boxes that lead only to unread boxes have `DEAD_END`.
 
-    What writes, fails, communicates or has no outputs has side effects, and is excluded; so is what
-    makes the new value of a buffer.
+    Ops with side effects (in-place writes, communication, no outputs, failures) are excluded, and
+    so are ops that compute the new value of a buffer.
     """
     if view.backward:
         return {}
@@ -50,7 +50,7 @@ def unread(view: View) -> Mapping[str, str]:
 
 
 def _may_be_idle(view: View, box: Box, lasting: frozenset[OpId]) -> bool:
-    """Whether *box* does nothing if no other reads its results; *lasting* ops do something."""
+    """Whether *box* has no effect if no other box reads its results; *lasting* ops have one."""
     if box.kind is BoxKind.INPUT:
         return True
     if box.kind not in (BoxKind.OP, BoxKind.MODULE):
@@ -60,7 +60,7 @@ def _may_be_idle(view: View, box: Box, lasting: frozenset[OpId]) -> bool:
 
 
 def _ops_of(view: View, box: Box) -> list[Op]:
-    """The operations of a box, which may stand for all rounds of a loop."""
+    """The operations of a box, which may stand for all iterations of a loop."""
     ops = view.recording.ops
     return [ops[OpId(member)] for member in box.members if member in ops]
 
@@ -68,7 +68,7 @@ def _ops_of(view: View, box: Box) -> list[Op]:
 def _readers(view: View, box: Box) -> str:
     """The hidden operations that read the results of an idle box, as a caption.
 
-    Other rounds of a loop are no hidden operations if the box stands for them too.
+    Other iterations of a loop are no hidden operations if the box stands for them too.
     """
     recording = view.recording
     results = (value for op in _ops_of(view, box) for value in op.outputs)
@@ -103,8 +103,8 @@ def _readers(view: View, box: Box) -> str:
 def with_readers(
     label: tuple[Text, ...], look: Look, readers: str
 ) -> tuple[tuple[Text, ...], Look]:
-    """The label and look of an idle box with a caption from `unread`; one that nothing reads is
-    small: its title, and a dotted outline, which those that lead to it have as well."""
+    """The label and look of an idle box with a caption from `unread`. A box that nothing reads is
+    small: its title, and a dotted outline. Boxes that lead only to it have the outline as well."""
     if readers == DEAD_END:
         return label, replace(look, dash="dotted")
     if readers != NOT_READ:

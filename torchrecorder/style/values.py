@@ -48,7 +48,7 @@ def _number(text: object) -> bool:
 
 
 def _words(*known: str, other: Check | None = None) -> Check:
-    """A check for one of a few texts, case-sensitive, or for *other*."""
+    """A check that accepts one of a few texts, case-sensitive, or *other*."""
     text = one_of(*known).expected + (f", or {other.expected}" if other is not None else "")
     return Check(
         text,

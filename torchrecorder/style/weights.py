@@ -1,4 +1,5 @@
-"""Captions of parameters: their number, the number of trained ones, the call of the module."""
+"""Weights: captions with the number of parameters, of trained ones, and of the call of the
+module."""
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ class Weights:
         self._texts: dict[ScopeId, str] = {}
 
     def lines(self, scope: Scope, box: Box, single: bool = True) -> Iterator[str]:
-        """Parameters, and which call this is if several boxes are calls of the same module;
-        *single*: the box stands for this call only, not for all rounds of a loop."""
+        """The parameters, and the number of the call if several boxes are calls of the same module.
+        *single*: the box stands for this call only, not for all iterations of a loop."""
         count = self._count(self.all, [scope.id])
         counts = [self._count(self.all, [instance]) for instance in box.instances]
         frozen = self._frozen(box.members, count) if count else ""
@@ -45,9 +46,9 @@ class Weights:
             yield ", ".join(filter(None, [times + labels.parameters(count) + frozen, call]))
 
     def open(self, scope: Scope, drawn: Set[str], single: bool = True) -> str:
-        """The same for a call that is open: the parameters that none of the *drawn* boxes has.
+        """The captions of an open call: the parameters that none of the *drawn* boxes has.
 
-        Those are all of an innermost call, unless they have boxes, and of others its own.
+        For an innermost call, those are all parameters without boxes; for others, its own.
         """
         call = self.call(scope) if single else ""
         module = self.recording.module_of(scope)
@@ -83,7 +84,7 @@ class Weights:
         return self._count(self.all, [scope.id])
 
     def _is_innermost(self, scope: Scope) -> bool:
-        """Whether nothing but operations and modes such as ``no_grad`` ran in it."""
+        """Whether only operations and modes such as ``no_grad`` ran in it."""
         waiting = [scope]
         for around in waiting:
             inside = self.recording.children[around.id]

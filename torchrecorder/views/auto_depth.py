@@ -10,19 +10,19 @@ from torchrecorder.events import FUNCTION, MODES, SUM, ScopeId, ScopeKind
 from torchrecorder.graph.differences import changed_inside
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.branches import Branches, kind_of, transparent
-from torchrecorder.views.collapse import Quiet
-from torchrecorder.views.quiet_ops import is_pass, is_query, is_reshape
+from torchrecorder.views.collapse import IsUndrawn
+from torchrecorder.views.quiet_ops import is_identity, is_reshape, returns_no_tensor
 from torchrecorder.views.view import Nesting
 from torchrecorder.views.training import training_steps
 
-ENOUGH = 40
+DEFAULT_MAX_BOXES = 40
 """The default for ``max_boxes``."""
 
 UNITS = frozenset(("torch.nn.modules.activation.MultiheadAttention",))
-"""Modules of PyTorch that consist of many ops and are known as one."""
+"""PyTorch modules that run many ops but are known as one operation."""
 
-FEW = 1 / 2
-"""The share of the maximum number of boxes above which one depth for all is good enough."""
+GOOD_SHARE = 1 / 2
+"""One depth for all modules is good enough if it draws at least this share of *max_boxes*."""
 
 
 def scope_depths(recording: RecordedRun) -> dict[str | None, int]:
@@ -42,9 +42,9 @@ def max_depth(recording: RecordedRun) -> int:
 
 
 def innermost(recording: RecordedRun) -> frozenset[ScopeId]:
-    """Modules and functions in which no other scope ran but sums.
+    """Innermost modules and functions: no other scope ran in them, except sums.
 
-    The outermost calls do not count, but for functions beside a module, such as a loss.
+    Outermost calls are left out, except functions beside a module, such as a loss.
     """
     composed = {scope.parent for scope in recording.scopes.values() if scope.cls != SUM}
     beside = any(
@@ -61,16 +61,16 @@ def innermost(recording: RecordedRun) -> frozenset[ScopeId]:
 
 
 def regions_beside(recording: RecordedRun) -> frozenset[ScopeId]:
-    """Outermost regions such as ``no_grad`` without scopes in them, if there are other outermost
-    scopes: the update of averaged weights, or a metric."""
+    """Outermost regions without scopes in them, such as ``no_grad``, if there are other outermost
+    scopes. An example is the update of averaged weights, or a metric."""
     composed = {scope.parent for scope in recording.scopes.values()}
     outermost = [scope for scope in recording.scopes.values() if scope.parent is None]
     found = [item.id for item in outermost if item.kind in MODES and item.id not in composed]
     return frozenset(found) if len(found) < len(outermost) else frozenset()
 
 
-def plain_modules(recording: RecordedRun, quiet: Quiet) -> frozenset[str]:
-    """Innermost modules that run one op or sum, such as a convolution or an activation.
+def plain_modules(recording: RecordedRun, quiet: IsUndrawn) -> frozenset[str]:
+    """Innermost modules that run a single op or sum, such as a convolution or an activation.
 
     Opening one shows nothing new, or internals of PyTorch. Ops that only reshape, return no tensor
     or update buffers do not count.
@@ -78,7 +78,8 @@ def plain_modules(recording: RecordedRun, quiet: Quiet) -> frozenset[str]:
     kept = recording.bookkeeping
     work = Counter(scope.parent for scope in recording.scopes.values() if scope.cls == SUM)
     for op in recording.ops.values():
-        if not (op.id in kept or quiet(op) or is_pass(op) or is_reshape(op) or is_query(op)):
+        idle = is_identity(op) or is_reshape(op) or returns_no_tensor(op)
+        if not (op.id in kept or quiet(op) or idle):
             work[op.scope] += 1
     return frozenset(
         scope for scope in innermost(recording) if work[scope] <= 1 or _is_unit(recording, scope)
@@ -92,12 +93,12 @@ def _is_unit(recording: RecordedRun, scope: ScopeId) -> bool:
 
 def boxes_at(
     recording: RecordedRun,
-    quiet: Quiet,
+    quiet: IsUndrawn,
     closed: frozenset[str],
     hidden: frozenset[str] = frozenset(),
 ) -> list[int]:
-    """The number of boxes of scopes and ops at depth 0, 1, 2 ...; *closed* scopes stay closed,
-    *hidden* scopes and ops and those that are *quiet* are not drawn."""
+    """The number of boxes of scopes and ops at each depth, from 0. *closed* scopes stay closed;
+    *hidden* scopes and ops, and ops that are *quiet*, are not drawn."""
     depths, through = scope_depths(recording), transparent(recording)
     unseen, skipped = recording.bookkeeping | hidden, closed | hidden
     ops = [
@@ -123,7 +124,7 @@ def boxes_at(
 
 
 ALMOST_ALL = 0.9
-"""The share of the ops from which on a box of a scope shows nothing of a run."""
+"""The box of a scope with at least this share of all ops shows nothing of the run."""
 
 
 def _first_shown(
@@ -131,9 +132,9 @@ def _first_shown(
 ) -> int:
     """The first depth with several boxes: a single box shows nothing of its contents.
 
-    Nor does the single box of a model in a training step: what is beside it does not count. A box
-    of almost all ops is opened, too, if that gives at most twice *enough* boxes. *counts* are those
-    of `boxes_at`; scopes in *shut* are not opened.
+    The box of the model in a training step is a single box, too: boxes beside it do not count. A
+    box of almost all ops is opened as well, if that gives at most twice *enough* boxes. *counts*
+    come from `boxes_at`; scopes in *shut* are not opened.
     """
     depths, through = scope_depths(recording), transparent(recording)
     opened = [
@@ -176,9 +177,9 @@ class DepthChoice:
 def choose(
     recording: RecordedRun,
     depth: int | None,
-    quiet: Quiet,
+    quiet: IsUndrawn,
     repeated: frozenset[str] = frozenset(),
-    enough: int = ENOUGH,
+    enough: int = DEFAULT_MAX_BOXES,
 ) -> DepthChoice:
     """The scopes to open for a *depth*; None chooses one.
 
@@ -210,7 +211,7 @@ def choose(
     fitting = [depth for depth, count in enumerate(counts) if count <= enough]
     base = max([_first_shown(recording, counts, closed | repeated, enough), *fitting])
     level = DepthChoice(base, closed)
-    if counts[base] > enough * FEW:
+    if counts[base] > enough * GOOD_SHARE:
         return level
 
     hidden = recording.bookkeeping | repeated

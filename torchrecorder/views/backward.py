@@ -11,21 +11,21 @@ from torchrecorder.graph.nodes import GradNode
 from torchrecorder.graph.relations import recomputed
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.collapse import Collapse
-from torchrecorder.views.auto_depth import ENOUGH
+from torchrecorder.views.auto_depth import DEFAULT_MAX_BOXES
 from torchrecorder.views.expand_ops import value_edges
 from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, View
 from torchrecorder.views.full_view import KIND_OF_ROLE
 
 
 def backward_view(
-    recording: RecordedRun, depth: int | None = None, max_boxes: int = ENOUGH
+    recording: RecordedRun, depth: int | None = None, max_boxes: int = DEFAULT_MAX_BOXES
 ) -> View:
-    """The autograd graph behind a run, grouped by the scopes whose forward made it.
+    """The autograd graph of a run, grouped by the scopes whose forward created the nodes.
 
     If backward ran, boxes are in the order in which they ran. Leaves, which accumulate gradients,
-    are drawn as parameters or inputs. *depth* is the number of levels of scopes that are open, as
-    in the forward view. One more than all also opens ops with several nodes, as groups. None
-    chooses the deepest with at most *max_boxes* boxes.
+    are drawn as parameters or inputs. *depth* is the number of levels of open scopes, as in the
+    forward view. One level more than the deepest also opens ops with several nodes, as groups. None
+    chooses the deepest depth with at most *max_boxes* boxes.
 
     Raises:
         InvalidArgument: There is no autograd graph.
@@ -44,7 +44,7 @@ def backward_view(
 
 
 def _weights_outside(view: View) -> View:
-    """Put weights around all boxes that add to their gradients: calls of a module share them."""
+    """Put each weight outside all boxes that add to its gradient: calls of a module share it."""
     boxes = dict(view.boxes)
     for arrow in view.arrows:
         box = boxes[arrow.head]
@@ -79,8 +79,8 @@ class _Backward:
         self.homes = self._homes()
 
     def _inside(self) -> dict[GradId, GradId]:
-        """Nodes of graphs that other nodes made again and ran, as reentrant checkpoints do: each
-        with the node that did, in whose box it is."""
+        """Nodes that another node created and ran, as in reentrant checkpointing, each with the
+        node in whose box it is drawn."""
         nodes, again = self.recording.grad_nodes, recomputed(self.recording)
         found = {
             grad.id: grad.made_by

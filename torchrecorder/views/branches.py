@@ -1,6 +1,6 @@
 """Branches: choose scopes to open below the automatic depth, within a number of boxes.
 
-A single depth for all is limited by the largest part of a network. Other large parts can be opened
+A single depth for the whole network is limited by its largest part. Other large parts can be opened
 further. All calls of modules of one class open together.
 """
 
@@ -13,8 +13,8 @@ from torchrecorder.events import FUNCTION, ScopeId, ScopeKind
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 
-LARGE = 1 / 3
-"""A part is opened only if it has at least this share of the ops in closed scopes."""
+MIN_SHARE = 1 / 3
+"""A part is opened only if it has at least this share of the ops in all closed scopes."""
 
 OpenedPart = tuple[str, ...]
 """Closed scopes that open together."""
@@ -95,16 +95,17 @@ class Branches:
             if scope not in self.closed and self._inside(scope) > 1:
                 parts.setdefault(kind_of(self.recording, scope), []).append(scope)
         counted = [(sum(self.ops[scope] for scope in part), part) for part in parts.values()]
-        least = LARGE * sum(self.ops[scope] for scope in closed)
+        least = MIN_SHARE * sum(self.ops[scope] for scope in closed)
         for ops, part in sorted(counted, key=lambda item: -item[0]):
             if ops >= least:
                 yield tuple(part)
 
 
 def transparent(recording: RecordedRun) -> frozenset[ScopeId]:
-    """Scopes that open with the scope around them: a checkpoint is not a level of a model.
+    """Scopes that open together with the scope around them, such as a checkpoint, which is no level
+    of a model.
 
-    The outermost do not count.
+    Outermost scopes are left out.
     """
     return frozenset(
         scope.id
@@ -128,6 +129,6 @@ def _children(recording: RecordedRun) -> Mapping[ScopeId | None, Sequence[Scope 
 
 
 def kind_of(recording: RecordedRun, scope: str) -> object:
-    """A key that is equal for scopes that open together: the class, or the name of a function."""
+    """A key that is equal for scopes that open together: their class or function name."""
     found = recording.scopes[ScopeId(scope)]
     return found.kind, found.cls, found.name if found.cls == FUNCTION else ""

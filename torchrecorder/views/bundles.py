@@ -1,9 +1,9 @@
-"""Bundles: the arrows of a view as they are drawn, several as one line.
+"""Bundles: several arrows of a view that are drawn as one line.
 
 A training step has an arrow for every gradient, weight and buffer that passes from one box to
-another. Between the same two boxes, more than three arrows are one line; updated weights,
-buffers and the state of optimizers are one line from the second arrow on, and so is one tensor
-that is query, key and value. No arrow is left out, and none is in two bundles.
+another. More than three arrows between the same two boxes are drawn as one line. Two or more are
+enough for updated weights, buffers and optimizer state, and for one tensor that is query, key and
+value. No arrow is left out, and none is in two bundles.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from torchrecorder.graph.nodes import Value
 from torchrecorder.views.full_view import KIND_OF_ROLE
 from torchrecorder.views.view import Arrow, BoxKind, View
 
-MOST = 3
+MAX_SINGLE_ARROWS = 3
 """Up to this number, arrows between two boxes are drawn separately."""
 
 
 ROLES = ("query", "key", "value")
-"""Arguments of attention: one tensor that is several of them is one line."""
+"""Arguments of attention; a tensor that is used as several of them is one line."""
 
 
 class FlowKind(str, Enum):
@@ -48,7 +48,7 @@ UPDATES = (FlowKind.WEIGHT, FlowKind.BUFFER, FlowKind.STATE)
 
 
 class Bundle(NamedTuple):
-    """Arrows with the same tail and head that are one line.
+    """Arrows with the same tail and head that are drawn as one line.
 
     Attributes:
         arrows: At least one.
@@ -81,7 +81,8 @@ class FlowClassifier:
         return [self.kind(arrow) for arrow in self.view.arrows]
 
     def kind(self, arrow: Arrow, *, is_between_rounds: bool = False) -> FlowKind:
-        """The kind of tensor on *arrow*, which may lead from one round of a loop to the next."""
+        """The kind of tensor on *arrow*, which may lead from one iteration of a loop to the
+        next."""
         if self.view.backward or arrow.value is None:
             return FlowKind.TENSOR
         if self.view.boxes[arrow.tail].kind in _MADE_BEFORE:
@@ -101,14 +102,15 @@ class FlowClassifier:
         return bool(self._steps) and self.kind(arrow) is FlowKind.STATE
 
     def _role(self, value: Value) -> Role | None:
-        """The role of a parameter or buffer, or of a value that was written into one; else None."""
+        """The role of a parameter or buffer, also for a value that was written into one; else
+        None."""
         producer = self.view.recording.ops.get(value.producer) if value.producer else None
         if producer is not None and value.id in producer.writes and value.storage in self._memory:
             return self._memory[value.storage]
         return self._stored.get(value.id)
 
     def step(self, box: str) -> ScopeId | None:
-        """The step of an optimizer or averaging that a box is, or is inside of."""
+        """The step of an optimizer or averaging at or around a box."""
         op = self.view.recording.ops.get(OpId(box))
         scope = ScopeId(box) if op is None else op.scope
         return None if scope is None else self._steps.get(scope)
@@ -123,8 +125,8 @@ _MADE_BEFORE = frozenset((*KIND_OF_ROLE.values(), BoxKind.OUTPUT))
 
 
 def bundles(view: View, flows: Sequence[FlowKind] | None = None) -> tuple[Bundle, ...]:
-    """The arrows of *view* as they are drawn, in the order of the first arrow of each; *flows* are
-    the kinds of tensors on them, if known."""
+    """The bundles of *view*, in the order of their first arrows. *flows* are the kinds of their
+    tensors, if known."""
     flows = FlowClassifier(view).all() if flows is None else flows
     together: dict[tuple[str, str, FlowKind, bool], list[int]] = {}
     attended: dict[Arrow, list[int]] = {}
@@ -142,7 +144,7 @@ def bundles(view: View, flows: Sequence[FlowKind] | None = None) -> tuple[Bundle
     for (_, _, flow, _), places in together.items():
         arrows = tuple(view.arrows[place] for place in places)
         shared = "" if flow is FlowKind.TENSOR else flow.value
-        if len(arrows) <= (1 if flow in UPDATES else MOST):
+        if len(arrows) <= (1 if flow in UPDATES else MAX_SINGLE_ARROWS):
             found += [(place, Bundle((view.arrows[place],), flow, shared)) for place in places]
             continue
         if not shared:

@@ -12,8 +12,8 @@ from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, Nesting, View
 from torchrecorder.views.full_view import scope_kind
 
-Quiet = Callable[[Op], bool]
-"""Returns whether an op is hidden if its scope is open."""
+IsUndrawn = Callable[[Op], bool]
+"""Returns whether an op is left out of the figure when its scope is open."""
 
 SOURCES = (BoxKind.INPUT, BoxKind.PARAMETER, BoxKind.BUFFER, BoxKind.CONSTANT)
 
@@ -31,7 +31,7 @@ class Collapse:
     """
 
     depth: int | None = None
-    quiet: Quiet = lambda op: False
+    quiet: IsUndrawn = lambda op: False
     only: frozenset[str] = frozenset()
 
     def __call__(self, view: View) -> View:
@@ -106,7 +106,7 @@ def _boxes(view: View, home: Mapping[str | None, str | None]) -> dict[str, Box]:
 
 
 def closed_box(view: View, cluster: Cluster, members: Iterable[str]) -> Box:
-    """The box that a cluster is when closed."""
+    """The box of a closed cluster."""
     found = view.recording.scopes.get(ScopeId(cluster.id))
     kind = BoxKind.REGION if is_block(cluster.id) else BoxKind.OP
     kind = kind if found is None else scope_kind(found)
@@ -114,7 +114,7 @@ def closed_box(view: View, cluster: Cluster, members: Iterable[str]) -> Box:
 
 
 def _rewired(view: View, home: Mapping[str | None, str | None]) -> Iterable[Arrow]:
-    """The arrows between different boxes; into a closed one, each value once."""
+    """The arrows between different boxes. A value enters a closed box only once."""
     place = {box.id: home[box.cluster] or box.id for box in view.boxes.values()}
     seen = set()
     for arrow in view.arrows:
@@ -129,8 +129,8 @@ def _rewired(view: View, home: Mapping[str | None, str | None]) -> Iterable[Arro
 
 
 def _adds_elsewhere(view: View, arrow: Arrow, tail: str, head: str) -> bool:
-    """Whether a gradient is only added to that of a weight which is drawn in *head*, another call
-    of the module: no gradient flows from call to call."""
+    """Whether *arrow* only accumulates the gradient of a weight that is drawn with another call of
+    the module, in *head*. No gradient flows from call to call."""
     if not view.backward or view.boxes[arrow.head].kind not in SOURCES:
         return False
     scopes = view.recording.scopes
@@ -143,7 +143,7 @@ def _adds_elsewhere(view: View, arrow: Arrow, tail: str, head: str) -> bool:
 
 
 def _slot(view: View, scope: str, arrow: Arrow) -> str:
-    """The argument of *scope* in which the arrow's value enters; empty if none has it."""
+    """The argument of *scope* that has the value of the arrow; empty if none has it."""
     found = view.recording.scopes.get(ScopeId(scope))
     if found is None:
         return arrow.slot

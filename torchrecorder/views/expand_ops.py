@@ -1,4 +1,4 @@
-"""Open ops to the grad nodes that autograd made for them."""
+"""Open ops: draw the grad nodes that autograd created for an op."""
 
 from __future__ import annotations
 

@@ -25,14 +25,14 @@ KIND_OF_ROLE = {
 """The kind of box of a value that no drawn op produced."""
 
 
-def whole(recording: RecordedRun) -> View:
+def full_view(recording: RecordedRun) -> View:
     """The whole run as a view, without the recomputation of checkpoints.
 
     Boxes are ops, scopes in which nothing ran, inputs and outputs of the run, and the
     parameters, buffers and constants that were read. A buffer or parameter that was
     written in place has a second box for its new value.
     """
-    return _Whole(recording).view()
+    return _FullView(recording).view()
 
 
 def scope_kind(scope: Scope) -> BoxKind:
@@ -41,7 +41,7 @@ def scope_kind(scope: Scope) -> BoxKind:
     return BoxKind.MODULE if called else BoxKind.REGION
 
 
-class _Whole:
+class _FullView:
     """Collects the boxes and arrows of one recording."""
 
     def __init__(self, recording: RecordedRun) -> None:
@@ -99,8 +99,8 @@ class _Whole:
                 self.readers.setdefault(value, {})[head] = cluster
 
     def _behind_aliases(self, value: ValueId, cluster: str | None) -> ValueId:
-        """*value*; for an alias without a name that was first used in a scope which *cluster* is
-        not in, and may be from before it, the value that it is an alias of."""
+        """The value that *value* is an alias of, if it is an unnamed alias whose first use is in
+        another scope than *cluster*; otherwise *value*."""
         while (op := self._aliases.get(value)) is not None:
             if op.scope in (None, *self.nesting.around(cluster)):
                 break
@@ -120,7 +120,8 @@ class _Whole:
             yield box
 
     def _sources(self) -> Iterator[Box]:
-        """Boxes of values that no drawn op made: inputs first, others in the order of reading."""
+        """Boxes of values that no drawn op computed: inputs first, others in the order in which
+        they are read."""
         first = dict.fromkeys(slot.value for slot in self.recording.inputs)
         for value in [*first, *(reader for reader in self.readers if reader not in first)]:
             if self.values[value].producer not in self.ops:
@@ -141,8 +142,8 @@ class _Whole:
 
     @cached_property
     def _rewritten(self) -> set[str | int]:
-        """The names and storages of weights and buffers, and of constants such as the sums of a
-        metric, that operations outside training steps write."""
+        """The names and storages of weights, buffers and constants (the sums of a metric) that
+        operations outside training steps write."""
         memory = dict(self.recording.stored_memory)
         for one in self.values.values():
             if one.role is Role.CONSTANT and one.storage != NO_STORAGE:
@@ -166,8 +167,8 @@ class _Whole:
 
     @cached_property
     def _readers_of_memory(self) -> dict[int, list[str | None]]:
-        """For each storage that is rewritten, the scopes that read one of its values: all calls
-        in which memory is used again have the same boxes."""
+        """For each rewritten storage, the scopes that read one of its values. All calls that use
+        the memory again get the same boxes."""
         found: dict[int, list[str | None]] = {}
         for op in self.ops.values():
             for slot in op.inputs:
@@ -177,17 +178,18 @@ class _Whole:
         return found
 
     def _outside_modes(self, scope: str | None) -> str | None:
-        """*scope*, or the scope around its modes: what a loop writes in one has a box before it."""
+        """*scope*, or the scope around its modes: a value that a loop writes in a mode has a box
+        before it."""
         while scope is not None and self.scopes[ScopeId(scope)].kind in MODES:
             scope = self.nesting.parents[scope]
         return scope
 
     def _reading(self, value: ValueId) -> list[str | None]:
-        """The scopes that determine the cluster of *value*: those that read it.
+        """The scopes that read *value* and so determine its cluster.
 
-        Readers that only a former run had do not count. A weight is in its module although the step
-        of an optimizer reads it as well. Outside of modules it is not, if something reads it again
-        after the step: all rounds of a loop have the same boxes.
+        Readers that only the first of two compared runs has do not count. A weight is in its
+        module, although an optimizer step reads it as well. Outside of modules it is not, if
+        something reads it again after the step: all iterations of a loop have the same boxes.
         """
         former = self.recording.former
         readers = self.readers[value]
@@ -203,7 +205,7 @@ class _Whole:
 
     @cached_property
     def _renewing(self) -> set[str | None]:
-        """The steps that write weights which are read after them, by other than steps."""
+        """The steps that write weights that something other than a step reads afterwards."""
         return {
             op.scope
             for op in self.ops.values()
@@ -219,10 +221,10 @@ class _Whole:
 
     @cached_property
     def _updated(self) -> dict[ValueId, str | None]:
-        """The weights that a step of an optimizer has written, each with the module that reads it.
+        """The weights that an optimizer step has written, each with the module that reads it.
 
-        There it has a box, as before the first step, unless the run has made the weight. What the
-        last step has written lies beside it.
+        It has a box there, as before the first step, unless the run created the weight. The weights
+        that the last step wrote are beside it.
         """
         found: dict[ValueId, str | None] = {}
         steps = self.recording.weight_updates
@@ -249,8 +251,8 @@ class _Whole:
     def _before(self, value: ValueId, scope: str | None) -> str | None:
         """*scope*, or the scope around the outermost one around it that is given *value*.
 
-        Between the two may be scopes that are given nothing, such as a checkpoint or ``no_grad``.
-        What functions read of weights does not count: before the first step, it is no input.
+        Between the two there may be scopes without inputs, such as a checkpoint or ``no_grad``.
+        Weights that functions read do not count: before the first step, a weight is no input.
         """
         home = scope
         for around in self.nesting.around(scope):
@@ -272,11 +274,11 @@ class _Whole:
                     self.arrows.append(Arrow(op.id, value, value, ""))
 
     def _inner(self, empty: Iterable[Scope]) -> list[Box]:
-        """Boxes of ops and empty scopes, in run order; batches, and what a scope looks up, right
-        before their first reader, and the state of gradient scalers before everything else in the
+        """Boxes of ops and empty scopes, in run order. Batches and looked-up tensors come right
+        before their first reader. The state of gradient scalers comes before everything else in the
         scope around all of their calls.
 
-        Many programs load a batch ahead. The rounds of their loops are equal in this order.
+        Many programs load a batch ahead. This order makes the iterations of their loops equal.
         """
         loaders, state = self.recording.data_loaders, scaler_state(self.recording)
         read_at = {call: self._first_reader(call, batch) for call, batch in loaders.batches.items()}
@@ -302,7 +304,7 @@ class _Whole:
     def _first_reader(self, call: ScopeId, batch: Iterable[ValueId]) -> int | None:
         """The position of the first sibling of a data loader's *call* that reads its *batch*.
 
-        None if something reads it that is no sibling, nor in one.
+        None if something outside all siblings reads it.
         """
         found: list[int] = []
         for value in batch:
@@ -328,11 +330,12 @@ class _Whole:
         return Box(op.id, kind, home, (op.id, *self._made_by(op)))
 
     def _looked_up(self, op: Op) -> tuple[str, int] | None:
-        """The module that alone reads what *op* made of numbers, and the position of its reader.
+        """The only module that reads the tensor that *op* created from numbers, and the position of
+        its reader.
 
-        None if it was given it. Each layer may look up a tensor in a cache of its own, which was
-        made before all layers: that is drawn in the layer, as a constant is. Regions, such as
-        ``no_grad``, are no place for what ran outside.
+        None if the tensor was passed to the module. Each layer may look up a tensor in its own
+        cache, which was created before all layers: that tensor is drawn in the layer, like a
+        constant. Regions, such as ``no_grad``, contain nothing that ran outside.
         """
         if op.inputs or len(op.outputs) != 1 or op.scope in self.steps:
             return None

@@ -13,7 +13,7 @@ from torchrecorder.events import (
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.views.quiet_ops import is_pass, is_query
+from torchrecorder.views.quiet_ops import is_identity, returns_no_tensor
 from torchrecorder.views.view import Arrow, Box, BoxKind, View
 from torchrecorder.views.training import is_in_module, training_steps
 
@@ -32,10 +32,10 @@ WEIGHTS = frozenset(
 
 @dataclass(frozen=True)
 class HideOps:
-    """Hide the op boxes for which *quiet* holds; arrows go through them.
+    """Hide the ops for which *quiet* holds, and connect their inputs to their readers.
 
-    A closed ``no_grad``, other mode, data loader or call of a Python function in which nothing else
-    ran is hidden as well, unless the cluster around it would be empty without it.
+    A closed region (``no_grad``, another mode, a data loader) or function in which nothing else ran
+    is hidden as well, unless the cluster around it would be empty without it.
     """
 
     quiet: Callable[[Op], bool]
@@ -79,7 +79,8 @@ def _filled(view: View, boxes: Iterable[str]) -> set[str | None]:
 
 @dataclass(frozen=True)
 class NamedScopes:
-    """Scopes by path, name or class, regions such as an optimizer's step by their kind as well.
+    """Scopes, selected by path, name or class. Regions such as an optimizer step are also selected
+    by kind.
 
     Attributes:
         patterns: Names such as ``"dropout"``, wherever it is, or patterns such as ``"encoder.*"``
@@ -97,8 +98,8 @@ class NamedScopes:
         )
 
     def check(self, option: str, run: RecordedRun, part: RecordedRun) -> None:
-        """Warn of patterns of an *option* that fit nothing in a *run*, nor in the *part* of it that
-        is drawn, which has inputs and outputs of its own."""
+        """Warn about patterns of an *option* that match nothing in *run*, nor in the *part* of it
+        that is drawn, which has inputs and outputs of its own."""
         names = [*self._names(run), *(self._names(part) if part is not run else ())]
         warn_unmatched(option, self.patterns, [*names, *filter(None, map(_own_name, names))])
 
@@ -113,7 +114,7 @@ class NamedScopes:
 
 
 def _own_name(path: str) -> str:
-    """The last part of a path; empty if it is a number, as of a layer in a list."""
+    """The last part of a path; empty if it is a number, as for a layer in a list."""
     name = path.rpartition(".")[2]
     return "" if name.isdigit() else name
 
@@ -126,7 +127,8 @@ def _called(scope: Scope) -> Iterator[str]:
 
 
 class HideNamed(NamedScopes):
-    """Hide ops and tensors at the ends by name, and scopes by path, name or class."""
+    """Hide ops, and tensors at the ends of the graph, by name; hide scopes by path, name or
+    class."""
 
     def __call__(self, view: View) -> View:
         recording = view.recording
@@ -156,7 +158,7 @@ def _ends(recording: RecordedRun) -> Iterator[tuple[str, str]]:
 
 
 def _without_idle_constants(before: View, view: View) -> View:
-    """Drop constants that only hidden ops had read, such as the gradient given to backward."""
+    """Drop constants that only hidden ops read, such as the gradient argument of backward."""
     constants = {box.id for box in view.boxes.values() if box.kind is BoxKind.CONSTANT}
     if not constants:
         return view
@@ -165,7 +167,7 @@ def _without_idle_constants(before: View, view: View) -> View:
     return without(view, [box for box in view.boxes if box in read])
 
 
-def hide_passes(view: View) -> View:
+def hide_identities(view: View) -> View:
     """Hide modules that return their input unchanged, such as an identity."""
     return without(view, [box.id for box in view.boxes.values() if _passes(view, box)])
 
@@ -175,7 +177,7 @@ def _passes(view: View, box: Box) -> bool:
         return False
     ops = view.recording.ops
     inside = [ops[OpId(member)] for member in box.members if member in ops]
-    return bool(inside) and all(is_pass(op) or is_query(op) for op in inside)
+    return bool(inside) and all(is_identity(op) or returns_no_tensor(op) for op in inside)
 
 
 @dataclass(frozen=True)
@@ -183,14 +185,13 @@ class HideStored:
     """Hide the boxes of parameters and buffers, and of constants of modules that are closed.
 
     Attributes:
-        everywhere: Hide all of them. Otherwise those stay that are read by an op directly in a
-            scope with other scopes in it, such as a class token, a position embedding or a running
-            average: no module box represents them there. A region such as ``no_grad`` does not
-            count as a scope here. The weights and biases of such ops are hidden too, as are the
-            inputs of an optimizer's step, whose box represents them, of ``torch.autograd.grad``,
-            and outside of modules those of lines that run for each weight, except what all of their
-            ops read.
-        folded: Whether such lines fold; if they do not, what they read stays.
+        everywhere: Hide all of them. Otherwise the inputs of an op directly in a scope with other
+            scopes stay, such as a class token, a position embedding or a running average: no module
+            box represents them there. A region such as ``no_grad`` is no scope here. Still hidden
+            are the weights and biases of such ops, the inputs of an optimizer step, whose box
+            represents them, those of ``torch.autograd.grad``, and, outside of modules, those of
+            loops over weights, except values that all iterations read.
+        folded: Whether loops over weights fold; if they do not, their inputs stay.
     """
 
     everywhere: bool = False
@@ -240,7 +241,7 @@ class HideStored:
 
 
 def _for_each_weight(recording: RecordedRun) -> Iterator[OpId]:
-    """The ops of lines that run for each weight, outside of modules."""
+    """The ops of loops over weights, outside of modules."""
     ops = recording.ops
     around = {ops[op].scope for op in recording.weight_loops}
     outside = {scope for scope in around if not is_in_module(recording, scope)}
@@ -248,8 +249,8 @@ def _for_each_weight(recording: RecordedRun) -> Iterator[OpId]:
 
 
 def _common_to_weights(recording: RecordedRun) -> frozenset[str]:
-    """What each op of a line reads that runs for each weight, such as a step size that is learned:
-    it is none of these weights."""
+    """The values that all iterations of a loop over weights read, such as a learned step size: they
+    are none of these weights."""
     lines: dict[object, list[set[str]]] = {}
     for op in map(recording.ops.__getitem__, recording.weight_loops):
         read: set[str] = {slot.value for slot in op.inputs}
@@ -258,9 +259,10 @@ def _common_to_weights(recording: RecordedRun) -> frozenset[str]:
 
 
 def _held_inside(view: View) -> list[str]:
-    """Constants that modules in closed boxes hold, as they hold buffers, and alone read.
+    """Constants that a module in a closed box holds, like buffers, and that nothing else reads.
 
-    Not those with which a chain of calls begins that hand on what they write to the same memory.
+    Constants are left out if an op writes to their memory, such as a cache that several calls
+    update.
     """
     heads: dict[str, list[str]] = {}
     written: set[int] = set()
@@ -279,7 +281,7 @@ def _held_inside(view: View) -> list[str]:
 
 
 def _holds(view: View, head: str, constant: str) -> bool:
-    """Whether what reads *constant* in the box *head* is inside of a module that holds it."""
+    """Whether all readers of *constant* in the box *head* are in the module that holds it."""
     recording, members = view.recording, {head, *view.boxes[head].members}
     names = recording.values[ValueId(constant)].names
     readers = [one for one in recording.consumers.get(ValueId(constant), ()) if one in members]
@@ -292,7 +294,7 @@ def _holds(view: View, head: str, constant: str) -> bool:
 
 
 def _without_reads(view: View, steps: Collection[str | None]) -> View:
-    """Drop the arrows on which *steps* of training read weights that nothing in the run wrote."""
+    """Drop the arrows by which training *steps* read weights that the run never wrote."""
     if not steps:
         return view
     values, stored = view.recording.values, view.recording.stored
@@ -315,7 +317,7 @@ def _holders(scopes: Iterable[Scope]) -> dict[str | None, str | None]:
 
 
 def _without_bookkeeping(view: View, hidden: set[str]) -> View:
-    """Drop ops that only update hidden buffers, such as the count of batches, call after call."""
+    """Drop ops that only update hidden buffers, such as the number of batches in batch norm."""
     keeps = view.recording.bookkeeping
     if not keeps:
         return view
@@ -331,10 +333,10 @@ def _without_bookkeeping(view: View, hidden: set[str]) -> View:
 
 
 def without(view: View, hidden: Iterable[str]) -> View:
-    """*view* without the boxes *hidden*: their readers are connected to their inputs.
+    """*view* without the *hidden* boxes; their inputs are connected to their readers.
 
-    An arrow through a hidden box carries the value that its reader sees; if hidden scopes only
-    returned their input, the value of that input, up to one that is a weight.
+    An arrow through a hidden box carries the value that its reader uses. If hidden scopes only
+    returned their input, it carries the value of that input, or of the weight before it.
     """
     removed = dict.fromkeys(hidden)
     if not removed:
@@ -364,14 +366,14 @@ def _origin(view: View, value: ValueId | None, removed: Mapping[str, None]) -> V
     while value is not None and value not in stored:
         producer = values[value].producer
         op = ops.get(producer) if producer in removed and producer is not None else None
-        if op is None or not is_pass(op) or len(op.inputs) != 1:
+        if op is None or not is_identity(op) or len(op.inputs) != 1:
             break
         value = op.inputs[0].value
     return value
 
 
 def _behind(view: View, removed: Mapping[str, None]) -> Mapping[str, Mapping[str, None]]:
-    """For each hidden box, the shown boxes that feed it, also through other hidden ones.
+    """For each hidden box, the visible boxes that feed it, directly or through other hidden boxes.
 
     A group of siblings may read what ran between them, in a box after its own.
     """

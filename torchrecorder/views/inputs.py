@@ -1,6 +1,6 @@
-"""Inputs: draw many tensors as one box: those of one argument that go to the same places, the
-constants of a line that runs for each weight, such as masks, the state of an optimizer that is
-of one kind, such as ``exp_avg``, and the items of a list, such as averages of weights.
+"""Inputs: draw many tensors as one box. Such tensors are the parts of one argument, constants that
+a loop over weights reads (masks), one kind of optimizer state (``exp_avg``), and the items of a
+list (averaged weights).
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from dataclasses import replace
 from torchrecorder.events import OpId, ValueId
 from torchrecorder.views.view import Arrow, Box, BoxKind, View
 
-LEAST = 6
-"""The minimum size of a group of inputs; fewer are better seen by their names."""
+MIN_GROUPED = 6
+"""The minimum number of grouped inputs; a few are clearer with their own names."""
 
 LEAST_CONSTANTS = 3
-"""The minimum size of a group of constants, as of a fold of the line that reads them."""
+"""The minimum number of grouped constants, equal to that of a folded loop over weights."""
 
 InputGroup = tuple[str, list[Box]]
 """The name of a group, and the boxes in it."""
 
 
 def group_inputs(view: View) -> View:
-    """Group the tensors of one argument, such as a ``BlockMask``, that the same boxes read, the
-    constants that one line reads, each for another weight, and those of several weights or of one
-    list that the same boxes read.
+    """Draw several tensors as one box if the same boxes read them: the parts of one argument (a
+    ``BlockMask``), items of a list, or optimizer state of several weights. Constants that a loop
+    over weights reads are one box, too.
     """
     groups = [
         *_read_together(view, BoxKind.INPUT, _by_argument),
@@ -51,8 +51,8 @@ def group_inputs(view: View) -> View:
 def _read_together(
     view: View, kind: BoxKind, groups_of: Callable[[str], Sequence[str]]
 ) -> Iterator[InputGroup]:
-    """The tensors of *kind* whose names are of one group, if they have one, and that the same boxes
-    read; each in the largest of its groups."""
+    """The tensors of *kind* that the same boxes read and whose names belong to one group. A tensor
+    is in the largest of its groups."""
     readers: dict[str, set[str]] = {
         box.id: set() for box in view.boxes.values() if box.kind is kind and box.count == 1
     }
@@ -68,7 +68,7 @@ def _read_together(
     done: set[str] = set()
     for (group, _), boxes in sorted(found.items(), key=lambda each: -len(each[1])):
         rest = [box for box in boxes if box.id not in done]
-        if len(rest) >= LEAST:
+        if len(rest) >= MIN_GROUPED:
             done.update(box.id for box in rest)
             yield group, rest
 
@@ -78,8 +78,8 @@ def _by_argument(name: str) -> Sequence[str]:
 
 
 def _by_place(name: str) -> Sequence[str]:
-    """*name* for whichever weight, ``*.exp_avg`` for ``fc.weight.exp_avg``, or for any item of each
-    list that it is in: ``batches.*.0`` for ``batches.3.0``."""
+    """*name* with a placeholder for the weight (``*.exp_avg`` for ``fc.weight.exp_avg``) or for the
+    index in a list (``batches.*.0`` for ``batches.3.0``)."""
     parts = name.split(".")
     if len(parts) > 1 and not parts[-1].isdigit():
         return (f"*.{parts[-1]}",)
@@ -93,13 +93,13 @@ def _any_item(parts: Sequence[str], place: int) -> str:
 
 
 def argument_of(name: str) -> str:
-    """The argument of which the tensor called *name* is a part."""
+    """The argument that contains the tensor called *name*."""
     argument, _, part = name.partition(".")
     return argument if part else ""
 
 
 def list_of(names: Sequence[str]) -> str:
-    """The list in which all of *names* are, at the same place of its items; empty if there is none.
+    """The list that contains all *names*, at the same place of its items; empty if there is none.
 
     ``batches.*.0`` for ``batches.0.0`` and ``batches.1.0``.
     """
@@ -113,7 +113,7 @@ def list_of(names: Sequence[str]) -> str:
 
 
 def _constants(view: View) -> Iterator[InputGroup]:
-    """The constants that only the same lines read, lines that run for each weight."""
+    """The constants that only the same loops over weights read."""
     loops, ops = view.recording.weight_loops, view.recording.ops
     lines: dict[str, set[Hashable]] = {
         box.id: set() for box in (view.boxes.values() if loops else ())

@@ -1,4 +1,4 @@
-"""Outputs: hide those that the program uses later, and group large numbers of them."""
+"""Outputs: hide outputs that the program uses later, and group large numbers of the others."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from torchrecorder.events import MODES, TRANSPARENT, FunctionId, ScopeId, ValueI
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.hide import without
-from torchrecorder.views.quiet_ops import is_pass, is_query
+from torchrecorder.views.quiet_ops import is_identity, returns_no_tensor
 from torchrecorder.views.training import drawn_backwards
 from torchrecorder.views.view import BoxKind, View
 
-LEAST = 4
-"""The minimum size of a group of outputs."""
+MIN_GROUPED = 4
+"""The minimum number of grouped outputs."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def _number(box: str) -> int:
 def read_later(
     recording: RecordedRun, quiet: Callable[[Op], bool] = lambda op: False
 ) -> set[ValueId]:
-    """Values returned by an outermost call that a later op reads, such as a backward call.
+    """Values that an outermost call returned and a later op reads, such as a backward call.
 
     Ops that are *quiet* do not count.
     """
@@ -62,9 +62,9 @@ def read_later(
             made_in.update((slot.value, (scope.id, scope.index)) for slot in scope.outputs)
     backwards, found = drawn_backwards(recording), set[ValueId]()
     for op in recording.ops.values():
-        if op.recompute or is_query(op) and op.id not in backwards:
+        if op.recompute or returns_no_tensor(op) and op.id not in backwards:
             continue
-        if quiet(op) and not is_pass(op):
+        if quiet(op) and not is_identity(op):
             continue
         for slot in op.inputs:
             root, index = made_in.get(slot.value, (None, 0))
@@ -74,16 +74,16 @@ def read_later(
 
 
 def group_outputs(view: View) -> View:
-    """Group outputs of one shape that come from the same box, such as those of a cache or of the
-    rounds of a loop."""
+    """Group outputs of one shape from the same box, such as those of a cache or of the iterations
+    of a loop."""
     return joined(view, {head: group[0] for group in large_groups(view) for head in group})
 
 
 def large_groups(
     view: View, origin: Mapping[str, str] = MappingProxyType({})
 ) -> list[list[str]]:
-    """Groups of at least `LEAST` outputs of one shape that come from the same box, or from boxes
-    that have the same *origin*.
+    """Groups of at least `MIN_GROUPED` outputs of one shape that come from the same box, or from
+    boxes that have the same *origin*.
 
     Two outputs of one name are enough if the box stands for several.
     """
@@ -98,7 +98,7 @@ def large_groups(
             if arrow.tail in origin or view.copies(view.boxes[arrow.tail]) > 1:
                 name = view.recording.outputs[_number(arrow.head)].name
                 rounds.setdefault((*key, name), []).append(arrow.head)
-    large = [group for group in groups.values() if len(group) >= LEAST]
+    large = [group for group in groups.values() if len(group) >= MIN_GROUPED]
     taken = {head for group in large for head in group}
     return large + [group for group in rounds.values() if len(group) > 1 and group[0] not in taken]
 

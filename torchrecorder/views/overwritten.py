@@ -1,7 +1,7 @@
-"""What operations overwrite without reading it: no arrows lead from there.
+"""Overwritten: arguments that operations overwrite without reading. They have no arrows.
 
-`copy_`, and any function with ``out=``, replace the contents of a tensor. A recording has the old
-tensor among the inputs, as it says which memory was written; its contents went nowhere.
+`copy_`, and any function with ``out=``, replace the contents of a tensor. A recording lists the old
+tensor among the inputs, to say which memory was written. But nothing used its contents.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OUT = "out"
 
 
 class Overwritten(NamedTuple):
-    """Arguments that are only overwritten, and the views that serve nothing else.
+    """Arguments that are only overwritten, and views that are used for nothing else.
 
     Attributes:
         inputs: Operations and the names of their arguments.
@@ -33,10 +33,10 @@ class Overwritten(NamedTuple):
 
 
 def hide_overwritten(view: View) -> View:
-    """Drop the arrows on which nothing is read, and constants that have no others.
+    """Drop the arrows of arguments that are only overwritten, and constants without other arrows.
 
-    The views that serve nothing else stay, as their time and memory belong to their module; they
-    are among the ops that are not shown.
+    Views that are used for nothing else stay, because their time and memory belong to their module.
+    They are among the ops that are not drawn.
     """
     inputs, views = overwritten(view.recording)
     if not inputs:
@@ -56,11 +56,10 @@ def hide_overwritten(view: View) -> View:
 
 
 def overwritten(recording: RecordedRun) -> Overwritten:
-    """What operations of *recording* overwrite without reading it.
+    """The arguments that operations of *recording* overwrite without reading.
 
-    Only tensors that are the whole of their memory as far as it is known: what is written to a part
-    stands together with the rest. Weights and buffers are left out; their values are versions of
-    one tensor.
+    Only tensors that fill their known memory count: a part that is written stays together with the
+    rest. Weights and buffers are left out; their values are versions of one tensor.
     """
     whole: dict[int, int] = {}
     for value in recording.values.values():

@@ -20,28 +20,34 @@ from torchrecorder.checks import (
     words,
 )
 from torchrecorder.events import OpId
-from torchrecorder.graph.gc_pause import uncollected
+from torchrecorder.graph.gc_pause import without_gc
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun, check_recording
 from torchrecorder.option_table import Checked, documented, option
 from torchrecorder.views.backward import backward_view
 from torchrecorder.views.fold.blocks import loose_unit, repeated, unit_of
-from torchrecorder.views.collapse import Collapse, Quiet
+from torchrecorder.views.collapse import Collapse, IsUndrawn
 from torchrecorder.views.quiet_ops import (
     comparisons,
     copies,
     idle_loads,
-    is_pass,
-    is_query,
+    is_identity,
     is_reshape,
+    returns_no_tensor,
 )
-from torchrecorder.views.auto_depth import ENOUGH, DepthChoice, choose, max_depth, plain_modules
+from torchrecorder.views.auto_depth import (
+    DEFAULT_MAX_BOXES,
+    DepthChoice,
+    choose,
+    max_depth,
+    plain_modules,
+)
 from torchrecorder.views.fold.micro_batches import micro_batches
 from torchrecorder.select.focus import Focus
 from torchrecorder.views.fold.fold import Fold, repeats
-from torchrecorder.select.functions import LOOSE, WithFunctions
+from torchrecorder.select.functions import MAX_DIRECT_OPS, WithFunctions
 from torchrecorder.select.group import GroupSiblings, patterns
-from torchrecorder.views.hide import HideNamed, HideOps, HideStored, NamedScopes, hide_passes
+from torchrecorder.views.hide import HideNamed, HideOps, HideStored, NamedScopes, hide_identities
 from torchrecorder.views.expand_ops import open_ops
 from torchrecorder.views.inputs import group_inputs
 from torchrecorder.views.outputs import HideReadOutputs, group_outputs
@@ -50,14 +56,15 @@ from torchrecorder.views.tensors import show_tensors
 from torchrecorder.views.training import drawn_backwards
 from torchrecorder.views.unfold import joined_outputs, members
 from torchrecorder.views.view import BoxKind, Step, Unfolded, View
-from torchrecorder.views.full_view import whole
+from torchrecorder.views.full_view import full_view
 
 
-STEPS = (BoxKind.MODULE, BoxKind.REGION, BoxKind.OP, BoxKind.HIDDEN)
+COUNTED_KINDS = (BoxKind.MODULE, BoxKind.REGION, BoxKind.OP, BoxKind.HIDDEN)
 """The kinds of boxes that *max_boxes* counts."""
 
-TOO_MANY = 1.5
-"""Above this multiple of *max_boxes*, the default depth is chosen again as if nothing folded."""
+REFOLD_FACTOR = 1.5
+"""With more than this multiple of *max_boxes*, the default depth is chosen again, as if nothing
+folded."""
 OPS: Literal["ops"] = "ops"
 """The depth that shows all operations."""
 
@@ -93,7 +100,7 @@ class ViewOptions(Checked):
     max_boxes: int = option(
         "Without a depth, open as many levels as give at most this number of boxes.",
         whole_number(1),
-        default=ENOUGH,
+        default=DEFAULT_MAX_BOXES,
         placeholder="NUMBER",
     )
     focus: str | None = option(
@@ -142,9 +149,9 @@ class ViewOptions(Checked):
     functions: bool | None = option(
         "Group the direct operations of a module by the Python functions that ran them. "
         "Each call of a function is then one more level for *depth*, like a call of a module. None "
-        f"does so in modules, functions and programs with more than {LOOSE} direct operations; "
-        "True in all, False in none. The additions of a sum such as ``sum(losses)`` are one box "
-        "unless False.",
+        f"does so in modules, functions and programs with more than {MAX_DIRECT_OPS} direct "
+        "operations; True in all, False in none. The additions of a sum such as ``sum(losses)`` "
+        "are one box unless False.",
         FLAG.or_none(),
         default=None,
     )
@@ -203,9 +210,9 @@ class ViewOptions(Checked):
         super().__post_init__()
 
 
-@uncollected()
+@without_gc()
 def make_view(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> View:
-    """The view of *recording* that *options* ask for.
+    """The view of *recording* for *options*.
 
     Raises:
         InvalidArgument: *recording* is not a recording, or an option does not fit it.
@@ -221,20 +228,20 @@ def make_view(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> V
         if options.fold:
             view = Fold(similar=options.fold == "similar")(view)
         return replace(view, unfolded=partial(_unfolded_backward, part, options))
-    start = whole(part)
+    start = full_view(part)
     return replace(_steps(start, options), unfolded=partial(_unfolded, start, options))
 
 
 def _steps(start: View, options: ViewOptions, *, fold: bool = True) -> View:
-    """The view for *options*; with fewer open scopes if unfolded repeats make too many boxes.
-    Without *fold*, what would fold is left as it is."""
+    """The view for *options*, with fewer open scopes if repeats that do not fold make too many
+    boxes. Without *fold*, repeats are not folded."""
     recording = start.recording
     quiet = find_quiet(recording, options)
     choice = choice_of(recording, options, quiet)
     view = _through(start, plan(recording, options, choice, quiet, fold=fold))
     if choice.plain is not None and _drawn(view) > options.max_boxes:
         view = _through(start, plan(recording, options, choice.plain, quiet, fold=fold))
-    if options.depth is None and _drawn(view) > options.max_boxes * TOO_MANY:
+    if options.depth is None and _drawn(view) > options.max_boxes * REFOLD_FACTOR:
         unfolded = choice_of(recording, replace(options, fold=False), quiet)
         choice = unfolded.plain or unfolded
         less = _through(start, plan(recording, options, choice, quiet, fold=fold))
@@ -250,7 +257,7 @@ def _through(view: View, steps: Sequence[Step]) -> View:
 
 def _drawn(view: View) -> int:
     """The number of boxes of modules, functions and operations."""
-    return sum(box.kind in STEPS for box in view.boxes.values())
+    return sum(box.kind in COUNTED_KINDS for box in view.boxes.values())
 
 
 def _unfolded_backward(part: RecordedRun, options: ViewOptions) -> Unfolded:
@@ -281,7 +288,7 @@ def plan(
     recording: RecordedRun,
     options: ViewOptions = ViewOptions(),
     choice: DepthChoice | None = None,
-    quiet: Quiet | None = None,
+    quiet: IsUndrawn | None = None,
     *,
     fold: bool = True,
 ) -> list[Step]:
@@ -305,7 +312,7 @@ def plan(
     if unwanted.patterns:
         steps.append(unwanted)
     if not options.passes:
-        steps.append(hide_passes)
+        steps.append(hide_identities)
     if not options.parameters:
         steps.append(HideStored(options.parameters is False, bool(options.fold)))
     if options.grad_nodes:
@@ -318,7 +325,7 @@ def plan(
 
 
 def choice_of(
-    recording: RecordedRun, options: ViewOptions, quiet: Quiet | None = None
+    recording: RecordedRun, options: ViewOptions, quiet: IsUndrawn | None = None
 ) -> DepthChoice:
     """The depth and closed scopes for *options*; *quiet* ops, if known, are not shown."""
     quiet = quiet or find_quiet(recording, options)
@@ -332,7 +339,7 @@ def choice_of(
     return choose(recording, options.depth, quiet, folding, options.max_boxes)
 
 
-def find_quiet(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> Quiet:
+def find_quiet(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> IsUndrawn:
     """The condition under which an op is not shown."""
     needed = {item.op for item in recording.graph_breaks} | {*drawn_backwards(recording)}
     decided = frozenset[OpId]()
@@ -341,10 +348,10 @@ def find_quiet(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> 
         decided |= copies(recording, needed, decided) | overwritten(recording).views
 
     def quiet(op: Op) -> bool:
-        if is_pass(op) or not options.reshapes and is_reshape(op):
+        if is_identity(op) or not options.reshapes and is_reshape(op):
             return True
         if options.queries:
             return False
-        return is_query(op) and op.id not in needed or op.id in decided
+        return returns_no_tensor(op) and op.id not in needed or op.id in decided
 
     return quiet

@@ -1,5 +1,5 @@
-"""Which operations a figure may leave out: queries, comparisons, reshapes, empty calls, and copies
-that only hand a tensor on to Python, or to nothing."""
+"""Quiet ops: operations that a figure may leave out, such as queries, comparisons, reshapes, empty
+calls, and copies that are used only by Python or not at all."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ DECISIONS = frozenset(("bool()", "is_nonzero"))
 """Ops whose result Python uses in a condition."""
 
 
-def is_pass(op: Op) -> bool:
-    """Whether nothing ran: a scope returned its input."""
+def is_identity(op: Op) -> bool:
+    """Whether it is an identity: a scope returned its input and ran nothing."""
     return op.kind is OpKind.PASS
 
 
-def is_query(op: Op) -> bool:
-    """Whether it returns no tensor: it reads a number, a flag or a shape."""
+def returns_no_tensor(op: Op) -> bool:
+    """Whether it returns no tensor, but a number, a flag or a shape."""
     return not op.outputs and not op.failed and not is_send(op)
 
 
 def comparisons(
     recording: RecordedRun, needed: Collection[OpId | None] = ()
 ) -> frozenset[OpId]:
-    """The ops whose results are flags that only an ``if`` of Python reads, and what they compare if
-    it is a part of a tensor. Those that are *needed* are drawn all the same.
+    """The comparisons that only a Python ``if`` reads, with the slices that only they read; not
+    those in *needed*.
 
-    Ops that are the only readers of an input of the run are not among them: without them, the input
+    An op that is the only reader of an input of the run is not among them: without it, the input
     would have no reader.
     """
     values, ops = recording.values, recording.ops
@@ -85,7 +85,7 @@ def is_send(op: Op) -> bool:
 
 
 def is_part(op: Op) -> bool:
-    """Whether it returns a part of a tensor, which no other tensor selects."""
+    """Whether it returns a part of a tensor, and no other tensor selects the part."""
     return op.name in PARTS and len(op.inputs) == 1
 
 
@@ -95,21 +95,21 @@ def is_reshape(op: Op) -> bool:
 
 
 KEPT = frozenset(("clone", "data", "detach"))
-"""Ops whose result is the same tensor, for later, or for what it says of its shape and device."""
+"""Ops that return the same data: kept for later, or used for its shape or device."""
 
 COPIES = frozenset(("bfloat16", "cpu", "double", "float", "half", "to", *KEPT))
-"""Ops that copy a tensor, to another device or type."""
+"""Ops that copy a tensor to another device or dtype."""
 
 
 def copies(
     recording: RecordedRun, needed: Collection[OpId | None] = (), hidden: Collection[OpId] = ()
 ) -> frozenset[OpId]:
-    """The ops that only copy a tensor or a part of it, if nothing then reads more than numbers.
+    """The ops that only copy a tensor, or a part of it, of which only numbers are read afterwards.
 
-    Such as ``loss.detach().cpu()`` before ``item``, losses that a program keeps in a list, and
-    ``x[0]`` in ``x[0].shape``. With them are tensors made of numbers that only an ``if`` of Python
-    compares. All ops of a line of the program are among them or none: in the last round of a loop,
-    nothing may read what the others pass on.
+    Examples are ``loss.detach().cpu()`` before ``item``, losses that a program keeps in a list, and
+    ``x[0]`` in ``x[0].shape``. Tensors created from numbers that only a Python ``if`` compares are
+    included. If one op of a line of code is drawn, all are: in the last iteration of a loop,
+    nothing may read what the other iterations pass on.
 
     *needed* ops return no tensor and are drawn all the same; *hidden* ops are not drawn.
     """
@@ -123,7 +123,7 @@ def copies(
     quiet = set(lines.values())
 
     def is_seen(op: Op) -> bool:
-        """Whether something that is drawn reads *op*, or nothing does."""
+        """Whether a drawn op reads *op*, or no op at all."""
         if not readers[op.id]:
             return op.name not in KEPT and not is_part(op)
         shown = (reader for reader in readers[op.id] if reader.id not in hidden)
@@ -142,7 +142,7 @@ def copies(
 
 
 def is_copy(op: Op) -> bool:
-    """Whether the result of *op* is what it was given, copied or in another shape."""
+    """Whether *op* returns its input, copied or in another shape."""
     return op.name in COPIES or op.name in RESHAPES
 
 
@@ -158,5 +158,5 @@ def _readers(recording: RecordedRun, op: Op) -> Sequence[Op]:
 
 
 def _is_quiet(op: Op, needed: Collection[OpId | None]) -> bool:
-    """Whether *op* returns what it is given, or a number."""
-    return is_pass(op) and not op.outputs or is_query(op) and op.id not in needed
+    """Whether *op* returns its input, or a number."""
+    return is_identity(op) and not op.outputs or returns_no_tensor(op) and op.id not in needed

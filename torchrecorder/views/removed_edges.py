@@ -1,4 +1,4 @@
-"""Removed edges: arrows of the first of two compared recordings that the second does not have."""
+"""Removed edges: arrows of the first of two compared recordings that the second one lacks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DrawnEdge = tuple[str, str]
 def with_former(
     view: View, instead: Mapping[DrawnEdge, ValueId]
 ) -> tuple[View, frozenset[DrawnEdge]]:
-    """*view* with an arrow for each value that was read *instead*, if another box made it.
+    """*view* with an arrow for each value that was read *instead*, if another box computed it.
 
     Returns:
         The view, and the reads for which an arrow was added.

@@ -11,10 +11,9 @@ from torchrecorder.views.view import Arrow, Box, BoxKind, View
 
 
 def show_tensors(view: View) -> View:
-    """Put a box for the tensor into each arrow between two boxes that compute.
+    """Draw the tensor on each arrow between two computing boxes as a box.
 
-    A value that is only an output gets no second box. A box in a fold stands for the tensor of each
-    repeat.
+    An output has a box already. A box in a fold stands for the tensor of each repeat.
     """
     flows = _flows(view)
     arrows = [arrow for arrow in view.arrows if arrow.value not in flows]
@@ -27,7 +26,7 @@ def show_tensors(view: View) -> View:
 
 
 def _flows(view: View) -> dict[ValueId, list[Arrow]]:
-    """The arrows of each value that is to get a box."""
+    """The arrows of each value that gets a box."""
     flows: dict[ValueId, list[Arrow]] = {}
     for arrow in view.arrows:
         if arrow.value is not None and arrow.value not in view.boxes:
@@ -79,7 +78,7 @@ def _of_repeats(view: View, tail: str, value: ValueId, repeats: int) -> tuple[Va
 def in_each(
     recording: RecordedRun, calls: Sequence[str], value: ValueId
 ) -> tuple[ValueId, ...]:
-    """The results of *calls* in the place of *value*; only *value* if it is not one of them."""
+    """The results of *calls* at the index of *value*; only *value* if it is no result of them."""
     rows = [results(recording, call) for call in calls]
     place = next((row.index(value) for row in rows if value in row), None)
     if place is None:

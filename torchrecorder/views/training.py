@@ -8,10 +8,11 @@ from torchrecorder.graph.recording import RecordedRun
 
 
 def training_steps(recording: RecordedRun) -> frozenset[str]:
-    """Calls of data loaders, steps of optimizers, clipping, zeroing, averaging, gradient scalers,
-    and regions that create, move, copy or load the weights of a model; with all scopes in them.
+    """Scopes of a training step outside the model: data loaders, optimizer steps, clipping, zeroing
+    gradients, averaging, gradient scaling, and regions that create, move, copy or load the weights
+    of a model; with all scopes inside them.
 
-    Others that run a module, such as steps of LBFGS, are left out.
+    Scopes that run a module, such as a step of LBFGS, are left out.
     """
     return frozenset(calls_of_kind(recording.scopes, *TRAINING))
 
@@ -25,8 +26,8 @@ def is_in_module(recording: RecordedRun, scope: ScopeId | None) -> bool:
 def drawn_backwards(recording: RecordedRun) -> frozenset[OpId]:
     """The calls of backward that are drawn.
 
-    A single one is hidden if it follows the run, begins at its outputs, and nothing reads its
-    gradients, as with ``backward=True``.
+    A single backward call is hidden if it follows the run, starts at its outputs, and nothing reads
+    its gradients, as with ``backward=True``.
     """
     given = {slot.value for slot in recording.outputs}
     runs = [run.op for run in recording.backward_runs if run.op in recording.ops]

@@ -14,13 +14,13 @@ from torchrecorder.views.fold.fold import names_of
 from torchrecorder.views.view import Box, BoxKind, Unfolded, View
 
 
-class Place(NamedTuple):
+class TreeNode(NamedTuple):
     """A node of the tree.
 
     Attributes:
-        id: The id of its box or cluster; for a fold, of the first in it.
-        parent: The number of the place around it; -1 at the top.
-        fold: The siblings that lie in it, if it only folds them; empty otherwise.
+        id: The id of its box or cluster; for a fold, that of its first sibling.
+        parent: The index of the node around it; -1 at the top.
+        fold: For a fold, its siblings; otherwise empty.
     """
 
     id: str
@@ -40,12 +40,12 @@ class Tree:
         return self.unfolded.view
 
     @cached_property
-    def places(self) -> tuple[Place, ...]:
-        """All places, in run order."""
+    def places(self) -> tuple[TreeNode, ...]:
+        """All nodes, in run order."""
         children = self._children
         fold_of = {item: group for group in self.unfolded.repeats for item in group}
         first = {group[0]: group for group in self.unfolded.repeats}
-        places: list[Place] = []
+        places: list[TreeNode] = []
         waiting: list[tuple[str, int, bool]] = [
             (child, -1, False) for child in children[None][::-1]
         ]
@@ -54,22 +54,22 @@ class Tree:
             number = len(places)
             if item in fold_of and not within:
                 if item in first:
-                    places.append(Place(item, parent, first[item]))
+                    places.append(TreeNode(item, parent, first[item]))
                     waiting.extend((entry, number, True) for entry in reversed(first[item]))
                 continue
-            places.append(Place(item, parent))
+            places.append(TreeNode(item, parent))
             waiting.extend((child, number, False) for child in reversed(children.get(item, ())))
         return tuple(places)
 
     @cached_property
     def leaf(self) -> Mapping[str, int]:
-        """The place of each box that has nothing in it."""
+        """The index of the node of each box without contents."""
         boxes = self.view.boxes
         return {place.id: number for number, place in enumerate(self.places) if place.id in boxes}
 
     @cached_property
     def ends(self) -> tuple[int, ...]:
-        """For each place, the index after the last place inside it."""
+        """For each node, the index after the last node inside it."""
         ends = [number + 1 for number in range(len(self.places))]
         for number, place in reversed([*enumerate(self.places)]):
             if place.parent >= 0:
@@ -78,7 +78,7 @@ class Tree:
 
     @cached_property
     def lines(self) -> Sequence[tuple[int, int]]:
-        """For each arrow of the view the places of its tail and its head."""
+        """For each arrow of the view, the nodes of its tail and head."""
         leaf = self.leaf
         return [(leaf[arrow.tail], leaf[arrow.head]) for arrow in self.view.arrows]
 
@@ -93,7 +93,7 @@ class Tree:
         ]
 
     def apart(self, place: int, other: int) -> Iterator[int]:
-        """*place* and the places around it, innermost first, that do not contain *other*."""
+        """*place* and the nodes around it, innermost first, that do not contain *other*."""
         while place >= 0 and not place < other < self.ends[place]:
             yield place
             place = self.places[place].parent

@@ -1,4 +1,4 @@
-"""Members of closed clusters, and groups of outputs, in a view with everything open."""
+"""Unfold: the members of closed clusters, and groups of outputs, in a view with everything open."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from torchrecorder.views.view import BoxKind, View
 def members(
     view: View, known: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 ) -> Mapping[str, tuple[str, ...]]:
-    """The recorded nodes inside each cluster; *known* are those of some clusters, for which boxes
-    of *view* may be hidden."""
+    """The recorded nodes inside each cluster. *known* has those of some clusters, whose boxes may
+    be hidden in *view*."""
     inside: dict[str, list[str]] = {
         cluster: [] if is_block(cluster) else [cluster]
         for cluster in view.clusters
@@ -32,7 +32,7 @@ def members(
 
 
 def joined_outputs(view: View, repeats: Sequence[Sequence[str]]) -> View:
-    """*view* with outputs grouped that come from the same box if it is folded."""
+    """*view* with outputs grouped if they come from the same box after folding."""
     groups = large_groups(view, _stand_ins(view, repeats))
     first = {head: group[0] for group in groups for head in group}
     arrows = dict.fromkeys(

@@ -14,9 +14,9 @@ from torchrecorder.graph.recording import RecordedRun
 
 
 class Nesting:
-    """A forest, given by the parent of each member.
+    """A forest, defined by the parent of each member.
 
-    Parents must come before their children, as they do in run order.
+    Parents come before their children, as in run order.
 
     Args:
         parents: The parent of each member; None at the top.
@@ -32,20 +32,20 @@ class Nesting:
             self.depth[member] = self.depth[parent] + (member not in flat)
 
     def around(self, member: str | None) -> Iterator[str]:
-        """*member* and everything around it, innermost first."""
+        """*member* and its ancestors, innermost first."""
         while member is not None:
             yield member
             member = self.parents[member]
 
     def common(self, members: Iterable[str | None]) -> str | None:
-        """The innermost member that has all *members* inside it; None for the top."""
+        """The innermost member that contains all *members*; None for the top."""
         distinct = list(dict.fromkeys(members))
         found = distinct[0] if distinct else None
         for item in distinct[1:]:
-            found = self._meet(found, item)
+            found = self._common_ancestor(found, item)
         return found
 
-    def _meet(self, first: str | None, second: str | None) -> str | None:
+    def _common_ancestor(self, first: str | None, second: str | None) -> str | None:
         while first != second:
             if first is not None and self.depth[first] >= self.depth[second]:
                 first = self.parents[first]
@@ -175,7 +175,7 @@ class View:
 
     @cached_property
     def box_of(self) -> Mapping[str, str]:
-        """The box that stands for each scope, op, value and grad node that is shown."""
+        """The box of each visible scope, op, value and grad node."""
         return {member: box.id for box in self.boxes.values() for member in box.members}
 
     @cached_property
@@ -184,7 +184,7 @@ class View:
         return Nesting({cluster.id: cluster.parent for cluster in self.clusters.values()})
 
     def is_idle(self, box: Box) -> bool:
-        """Whether *box* did not take part in the backward pass that is shown."""
+        """Whether *box* took no part in the backward pass that is shown."""
         return self.backward and bool(self._ran) and self._ran.isdisjoint(box.members)
 
     @cached_property
@@ -198,7 +198,8 @@ class View:
         return len(box.instances) if folded > 1 and box.instances else folded
 
     def given(self, arrow: Arrow) -> ValueId | None:
-        """The value that the tail of *arrow* itself returned, before any hidden ops on the way."""
+        """The value that the tail of *arrow* returned, before any hidden ops between tail and
+        head."""
         if arrow.value is None or arrow.value in self.box_of:
             return arrow.value
         key = arrow.tail, arrow.value
@@ -211,7 +212,7 @@ class View:
         return {}
 
     def _before_hidden(self, tail: str, value: ValueId) -> ValueId | None:
-        """The value of the box *tail* that *value* was computed from, by hidden ops alone."""
+        """The value of the box *tail* from which hidden ops computed *value*."""
         waiting, seen = [value], {value}
         while waiting:
             value = waiting.pop()
@@ -228,7 +229,7 @@ class View:
         return None
 
     def check(self) -> None:
-        """Check that the view is consistent with itself and its recording.
+        """Check that the view is consistent, also with its recording.
 
         Raises:
             AssertionError: An arrow or box has an invalid reference, or a node is in two boxes.

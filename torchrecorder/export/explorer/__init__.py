@@ -1,1 +1,1 @@
-"""The data of the page: all boxes, clusters and folds, as plain JSON in columns."""
+"""Explorer: the data of the interactive page, all boxes, clusters and folds as JSON columns."""

@@ -103,13 +103,13 @@ class TreeAppearance:
 
     @cached_property
     def _chosen(self) -> frozenset[str]:
-        """The ids of places that no earlier one is equal to."""
+        """The ids of places without an earlier equal place."""
         places = enumerate(self.tree.places)
         return frozenset(place.id for number, place in places if self.equal[number] == number)
 
     @cached_property
     def rounds(self) -> Mapping[int, str]:
-        """The caption of the values that each loop passes to its next round, by its fold."""
+        """The caption of the values that each loop passes to its next iteration, by its fold."""
         found: dict[int, list[Arrow]] = {}
         known: dict[tuple[int, str, bool], bool] = {}
         recording = self.tree.view.recording
@@ -161,7 +161,7 @@ class TreeAppearance:
         return self._both(replace(view, boxes=chosen, clusters=clusters, arrows=()))
 
     def appearances(self) -> Iterator[Appearance]:
-        """One for each place of the tree."""
+        """The appearance of each place of the tree."""
         output_line = self._output_lines()
         leaves, (light, dark) = _shapes(self.opened), self.opened
         groups = {group.id: (group, twin) for group, twin in zip(light.groups, dark.groups)}
@@ -185,7 +185,7 @@ class TreeAppearance:
             yield made[key]
 
     def _title(self, number: int) -> str:
-        """The title of a call, which equal places need not share; else empty."""
+        """The title of a call, which may differ between equal places; else empty."""
         view, place = self.tree.view, self.tree.places[number]
         scope = view.recording.scopes.get(ScopeId(place.id))
         if scope is None or place.fold:
@@ -212,8 +212,8 @@ class TreeAppearance:
     def _fold(
         self, shapes: tuple[Shape, Shape], output_line: str | None, next_: str | None
     ) -> Appearance:
-        """A fold has the title of its box in its corner, a wide frame, and no colour of its own;
-        *next_* is the caption of the values that a loop passes to its next round."""
+        """A fold has the title of its box in its corner, a wide frame, and no color. *next_* is the
+        caption of the values that a loop passes to its next iteration."""
         light, dark = (replace(theme.region, dash="solid", width=2.0) for theme in self.themes)
         drawn, caption = shapes[0], (Text(next_),) if next_ else ()
         title = tuple(item for item in drawn.label if item.part == "title")
@@ -283,12 +283,12 @@ def _line(outputs: tuple[_Output, ...]) -> str:
 
 
 def _called(group: Group, title: str) -> Group:
-    """*group* with another title; as it is if that is empty."""
+    """*group* with another title; unchanged if that is empty."""
     return replace(group, label=_titled(group.label, title)) if title else group
 
 
 def _titled(label: tuple[Text, ...], title: str) -> tuple[Text, ...]:
-    """*label* with another title; as it is if that is empty."""
+    """*label* with another title; unchanged if that is empty."""
     return (Text(title, "title"), *label[1:]) if title else label
 
 

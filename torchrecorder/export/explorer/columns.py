@@ -1,4 +1,4 @@
-"""Columns: one list per attribute of places; frequent values are stored once, in tables."""
+"""Columns: one list per attribute of all places; frequent values are stored once, in tables."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any, Generic, TypeVar
 
 from torchrecorder.events import OpId, ScopeId
 from torchrecorder.export.explorer.box_appearance import Appearance, Looks
-from torchrecorder.export.explorer.facts import Facts, FactRow
+from torchrecorder.export.explorer.facts import FactRow, Facts
 from torchrecorder.graph.failed_places import error_in
 from torchrecorder.graph.flat import printable
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.style import labels
 from torchrecorder.style.figure import LegendEntry, Look, Text
 from torchrecorder.views.fold.blocks import is_block
-from torchrecorder.views.tree import Place, Tree
+from torchrecorder.views.tree import Tree, TreeNode
 from torchrecorder.views.full_view import scope_kind
 
 RowKeyT = TypeVar("RowKeyT", bound=Hashable)
@@ -47,8 +47,8 @@ class IndexTable(Generic[RowKeyT]):
 
 
 class Columns:
-    """The columns for the places of a tree; shared values are in tables. *equal* is for each place
-    the first one that is equal to it."""
+    """The columns for the places of a tree; shared values are in tables. *equal* is the first equal
+    place of each place."""
 
     def __init__(self, tree: Tree, facts: Facts, equal: Sequence[int]) -> None:
         self.tree = tree
@@ -77,7 +77,7 @@ class Columns:
         return {**self._drawn(appearances), **self._recorded()}
 
     def _drawn(self, appearances: Sequence[Appearance]) -> dict[str, list[Any]]:
-        """The columns in which places that share an appearance have one entry."""
+        """The columns with one entry for all places that share an appearance."""
         known = {id(appearance): appearance for appearance in appearances}
         rows = {key: self._appearance(appearance) for key, appearance in known.items()}
         all_rows = [rows[id(appearance)] for appearance in appearances]
@@ -106,13 +106,13 @@ class Columns:
         }
 
     def _shared(self) -> dict[str, list[Any]]:
-        """The columns in which equal places have one entry."""
+        """The columns with one entry for all equal places."""
         chosen = dict.fromkeys(self.equal)
         rows = {number: self._row(self.tree.places[number]) for number in chosen}
         all_rows = [rows[number] for number in self.equal]
         return {name: list(column) for name, column in zip(SHARED, zip(*all_rows))}
 
-    def _row(self, place: Place) -> tuple[int, ...]:
+    def _row(self, place: TreeNode) -> tuple[int, ...]:
         """The values of a place in the columns `SHARED`."""
         thing, string = self._thing(place), self.strings
         return (
@@ -125,21 +125,22 @@ class Columns:
         )
 
     def _failed(self, thing: Scope | Op | None) -> int:
-        """0, or 1 for what failed with an error that the program caught, or 2 if the run ended."""
+        """0 for success, 1 for a failure with an error that the program caught, 2 if the run
+        ended."""
         if thing is None or not thing.failed:
             return 0
         return 1 if error_in(self.tree.view.recording, thing.id) is None else 2
 
-    def _source(self, place: Place) -> str:
+    def _source(self, place: TreeNode) -> str:
         thing = self._thing(place)
         return labels.source(thing.source) if thing is not None else ""
 
-    def _thing(self, place: Place) -> Scope | Op | None:
+    def _thing(self, place: TreeNode) -> Scope | Op | None:
         recording = self.tree.view.recording
         scope = recording.scopes.get(ScopeId(place.id))
         return scope if scope is not None else recording.ops.get(OpId(place.id))
 
-    def _kind(self, place: Place) -> str:
+    def _kind(self, place: TreeNode) -> str:
         if place.fold:
             return "fold"
         view = self.tree.view
@@ -151,7 +152,7 @@ class Columns:
         return scope_kind(scope).value if scope is not None else "op"
 
     def _paths(self) -> Iterator[str]:
-        """The dotted path of each scope; of all else, that of the scope around it."""
+        """The dotted path of each scope; for other places, that of the scope around it."""
         scopes = self.tree.view.recording.scopes
         paths: list[str] = []
         for place in self.tree.places:
@@ -170,7 +171,7 @@ class Columns:
         ]
 
     def tables(self) -> dict[str, Any]:
-        """The tables that the indices in the columns refer to; complete after all columns."""
+        """The tables for the indices in the columns; complete when all columns are made."""
         return {
             "labels": self.labels.rows,
             "looks": self.looks.rows,

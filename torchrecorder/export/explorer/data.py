@@ -24,7 +24,8 @@ FORMAT = 1
 """Version of the data."""
 
 THEMES = {LIGHT.name: "auto", DARK.name: "dark"}
-"""The initial theme of a page by that of the style; ``"auto"`` follows the system of the reader."""
+"""The initial theme of a page for each theme of a style; ``"auto"`` follows the system of the
+reader."""
 
 
 def page_data(
@@ -86,7 +87,7 @@ def page_data(
 
 
 def _members(drawn: TreeAppearance) -> Iterator[tuple[str, ...]]:
-    """The recorded nodes that each place stands for."""
+    """The recorded nodes of each place."""
     for place in drawn.tree.places:
         if place.fold:
             yield drawn.fold_boxes[place.id].members
@@ -97,7 +98,7 @@ def _members(drawn: TreeAppearance) -> Iterator[tuple[str, ...]]:
 
 
 def _page_colors(theme: Theme, style: Style) -> dict[str, Any]:
-    """The colours of paper, text and lines, and those of the scale from low to high."""
+    """The colors of paper, text and lines, and of the scale from low to high."""
     own = style.background if theme == style.theme else None
     return {
         "paper": own if own is not None and own.startswith("#") else theme.paper,
@@ -123,9 +124,9 @@ def _layout_items(tree: Tree, appearances: Sequence[Appearance]) -> list[Item]:
 
 
 def _opened(view: View, tree: Tree) -> list[int]:
-    """The places that are open at first: those that are open in *view*, except folds.
+    """The places that are open at first: those that are open in *view*, without folds.
 
-    The rounds of a training loop are open, too: all of the model is in them.
+    The iterations of a training loop are open, too, because the whole model is in them.
     """
     found: list[int] = []
     shown = {-1}

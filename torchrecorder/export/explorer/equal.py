@@ -1,8 +1,8 @@
 """Equal places: places of a tree with equal appearance and data, which share one entry.
 
-Two places are equal if their recorded data are equal, except ids, positions in the run, paths,
-source lines and the names of calls, and if everything inside them is equal, names included. A model
-of a hundred equal blocks has the texts, looks and facts of one of them, with other titles.
+Two places are equal if their recorded data are equal, and if everything inside them is equal, with
+names. Ids, positions in the run, paths, source lines and names of calls do not count. A model of a
+hundred equal blocks stores the texts, looks and facts of one of them, with other titles.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from torchrecorder.style.style import RULES, Style
 from torchrecorder.style.merge_captions import result
 from torchrecorder.views.bundles import FlowKind
 from torchrecorder.views.fold.blocks import is_block
-from torchrecorder.views.tree import Place, Tree
+from torchrecorder.views.tree import Tree, TreeNode
 
 
 def representatives(
     tree: Tree, style: Style, flows: Sequence[FlowKind], unread: Mapping[str, str]
 ) -> Sequence[int]:
-    """For each place of *tree* the first one that is equal to it, itself if there is none.
+    """For each place of *tree* the first equal place, which may be itself.
 
-    With a style that may treat each box differently, no two are equal. *flows* are the kinds of
-    tensors on the arrows, *unread* the captions of boxes whose results nothing drawn reads.
+    If the style can depend on the box, no two places are equal. *flows* are the kinds of tensors on
+    the arrows, *unread* the captions of boxes that no drawn box reads.
     """
     if not _is_uniform(tree, style):
         return range(len(tree.places))
@@ -44,7 +44,7 @@ def _is_uniform(tree: Tree, style: Style) -> bool:
 class _Keys:
     """Computes keys that are equal for equal places.
 
-    Keys of values and modules are small numbers, so that comparing two places is quick.
+    Keys of values and modules are small integers, so that two places are compared quickly.
     """
 
     def __init__(self, tree: Tree, flows: Sequence[FlowKind], unread: Mapping[str, str]) -> None:
@@ -80,7 +80,7 @@ class _Keys:
         """A small number for *key*: equal keys have equal numbers."""
         return self._numbers.setdefault(key, len(self._numbers))
 
-    def _place(self, number: int, place: Place) -> Hashable:
+    def _place(self, number: int, place: TreeNode) -> Hashable:
         """The recorded data of a place, without the places inside it."""
         if place.fold:
             return self._fold(place)
@@ -95,7 +95,7 @@ class _Keys:
             return cluster is None, self._scope(scope), self._leaving(place.id)
         return number
 
-    def _fold(self, place: Place) -> Hashable:
+    def _fold(self, place: TreeNode) -> Hashable:
         scopes = self.recording.scopes
         names = [scopes[ScopeId(item)].name for item in place.fold if item in scopes]
         return "fold", len(place.fold), tuple(names)
@@ -158,7 +158,7 @@ class _Keys:
 
     @cached_property
     def _uncalled(self) -> dict[ModuleId, tuple[ModuleId, ...]]:
-        """For each module those below it that were never called: their parameters count too."""
+        """The submodules of each module that were never called: their parameters count too."""
         modules = self.recording.modules.values()
         by_name = {name: module.id for module in modules for name in module.names}
         found: dict[ModuleId, tuple[ModuleId, ...]] = {}

@@ -1,4 +1,4 @@
-"""Facts: everything recorded about a place or tensor, as rows of a title and a text."""
+"""Facts: all recorded data of a place or tensor, as rows of a title and a text."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from torchrecorder.style import labels
 from torchrecorder.style.differences import Differences
 from torchrecorder.style.gradients import GradCaptions
 from torchrecorder.views.fold.blocks import is_block
-from torchrecorder.views.tree import Place
+from torchrecorder.views.tree import TreeNode
 from torchrecorder.views.view import BoxKind, View
 
 FactRow = tuple[str, str]
 
-LISTED = 200
-"""The maximum number of siblings of a fold with a row of their own in its panel."""
+MAX_LISTED = 200
+"""The maximum number of siblings of a fold that are listed in its panel."""
 
 
 class Facts:
     """The recorded data of the places of one view with everything open, without annotations.
 
-    *notes* are more lines about scopes, modules, ops and values, by id; *similar*: folded siblings
-    may differ.
+    *notes* are additional lines about scopes, modules, ops and values, by id; *similar*: folded
+    siblings may differ.
     """
 
     def __init__(
@@ -54,8 +54,8 @@ class Facts:
         self.kernels = kernels_of(view.recording)
         self.breaks = breaks_at(view.recording)
 
-    def rows(self, place: Place) -> tuple[FactRow, ...]:
-        """The rows of a place; those of a fold are about the first in it."""
+    def rows(self, place: TreeNode) -> tuple[FactRow, ...]:
+        """The rows of a place; for a fold, those of its first sibling."""
         noted = tuple(("note", text) for text in self._noted(place.id))
         return (*noted, *self._compiled(place.id), *self._rows(place))
 
@@ -82,7 +82,7 @@ class Facts:
         module = scope.module if scope is not None else None
         return (*self.notes.get(item, ()), *self.notes.get(module or "", ()))
 
-    def _rows(self, place: Place) -> tuple[FactRow, ...]:
+    def _rows(self, place: TreeNode) -> tuple[FactRow, ...]:
         scope = self.recording.scopes.get(ScopeId(place.id))
         op = self.recording.ops.get(OpId(place.id))
         if place.fold:
@@ -96,11 +96,11 @@ class Facts:
             return tuple(self._op(op))
         return tuple(self._other(place.id))
 
-    def _differing(self, place: Place) -> Iterator[FactRow]:
-        """The differences between the siblings of a fold, in short and for each of them."""
+    def _differing(self, place: TreeNode) -> Iterator[FactRow]:
+        """The differences between the siblings of a fold, as a summary and for each sibling."""
         if self.similar and place.fold[0] in self.recording.scopes:
             yield from (("differs", text) for text in self.differences.brief(place.fold))
-            yield from islice(self.differences.table(place.fold), LISTED)
+            yield from islice(self.differences.table(place.fold), MAX_LISTED)
 
     def run(self) -> tuple[FactRow, ...]:
         """The data of the run as a whole."""

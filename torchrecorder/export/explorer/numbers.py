@@ -28,7 +28,7 @@ FORMATS: Mapping[Callable[[float], str], str] = {
     number: "number",
     share: "share",
 }
-"""The names of our formats of numbers in the page."""
+"""The name of each number format in the page."""
 
 NumberColumn = list[Union[float, None]]
 
@@ -43,7 +43,7 @@ def columns(
     *,
     times: bool,
 ) -> list[dict[str, Any]]:
-    """One entry for each annotation that any of the places has.
+    """One entry for each annotation with a number for any place.
 
     Args:
         recording: The recording with the numbers.
@@ -83,7 +83,7 @@ def _text(text: str, strings: Callable[[str], int]) -> int:
 
 
 def _chosen(style: Style) -> Iterator[Annotation]:
-    """The annotations of this package, then those of the user."""
+    """The annotations of this package, then user-defined ones."""
     yield from ANNOTATIONS
     known = {annotation.name for annotation in ANNOTATIONS}
     for wanted in (style.color_by, *style.numbers):
@@ -94,7 +94,7 @@ def _chosen(style: Style) -> Iterator[Annotation]:
 
 
 class _Places:
-    """The places in which each scope, op, value and grad node counts."""
+    """Maps each scope, op, value and grad node to the places that count it."""
 
     def __init__(
         self,
@@ -182,7 +182,7 @@ class _Places:
         return found
 
     def _around(self, starts: Iterable[int]) -> dict[int, None]:
-        """*starts* and all places around them, each once."""
+        """*starts* and all places around them, without duplicates."""
         found: dict[int, None] = {}
         for place in starts:
             while place >= 0 and place not in found:
@@ -207,7 +207,8 @@ class _Places:
 def _counted_in(
     recording: RecordedRun, members: Sequence[Sequence[str]], parents: Sequence[int]
 ) -> Iterator[int]:
-    """The parent of each place; -1 where only the place itself is from the former run."""
+    """The parent of each place; -1 if only the place itself is from the first of two compared
+    runs."""
     former = [bool(inside) and recording.former.issuperset(inside) for inside in members]
     for place, parent in enumerate(parents):
         yield parent if former[place] <= former[parent] else -1

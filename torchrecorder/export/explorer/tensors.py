@@ -16,15 +16,15 @@ from torchrecorder.style.argument_marks import Mark, argument_marks, attends, ma
 from torchrecorder.style.draw import dashed, narrow
 from torchrecorder.style.figure import Look
 from torchrecorder.style.merge_captions import first_to_last
-from torchrecorder.views.bundles import MOST, ROLES, UPDATES, FlowKind, bundles
+from torchrecorder.views.bundles import MAX_SINGLE_ARROWS, ROLES, UPDATES, FlowKind, bundles
 from torchrecorder.views.tree import Tree
 
 
 class TensorColumns:
-    """The values on the arrows of an unfolded view, each once for each box it leaves.
+    """The values on the arrows of an unfolded view, once for each box that they leave.
 
-    After them, buffers that no arrow carries; and trunks: the tensors that leave a place side by
-    side, as one line outside of it.
+    Buffers without an arrow follow, and then trunks: tensors that leave a place side by side and
+    are drawn as one line outside of it.
 
     Attributes:
         number: The row of each pair of the place it leaves and the value, or of the place that
@@ -58,7 +58,8 @@ class TensorColumns:
             self.number[trunk.place, trunk.name] = len(self.number)
 
     def _marked(self) -> dict[int, Mark]:
-        """The mark of each arrow that may have one, by index; of a bundle, that of the first."""
+        """The mark of each arrow that may have one, by index; for a bundle, that of the first
+        arrow."""
         drawn = bundles(self.view, self.flows)
         place = {id(arrow): number for number, arrow in enumerate(self.view.arrows)}
         marks = argument_marks(self.view, drawn)
@@ -90,7 +91,7 @@ class TensorColumns:
         return [[*key, string(mark.text), mark.place] for key, mark in found.items()]
 
     def links(self) -> Iterator[Link]:
-        """For each arrow the places that it connects, its value, and the trunks that it is in.
+        """For each arrow, the places that it connects, its value, and its trunks.
 
         Arrows that share a trunk from the box that they leave are one link to each head.
         """
@@ -175,8 +176,8 @@ class TensorColumns:
         return [[self.number[item] for item in trunk.carried] for trunk in self.trunks]
 
     def _look(self, arrows: list[int]) -> int | list[int]:
-        """The index of the look of the lines of a tensor, or one for each of its readers if these
-        differ; -1 is the default look."""
+        """The index of the common look of all lines of a tensor, or one index for each of its
+        readers; -1 is the default look."""
         if self.flows[arrows[0]] in UPDATES:
             return self._light()
         if self.drawn.is_shared:
@@ -212,7 +213,7 @@ class TensorColumns:
 
 
 class TensorTrunk(NamedTuple):
-    """Tensors that leave a place side by side, to be drawn as one line.
+    """Tensors that leave a place side by side and are drawn as one line.
 
     Attributes:
         place: The box, scope or fold that they leave.
@@ -234,9 +235,9 @@ def trunks(
 ) -> list[TensorTrunk]:
     """The tensors that leave the places of a tree side by side.
 
-    Gradients, updated weights, buffers and state are one line wherever they go. Other tensors
-    are if they go to the same places: one from each of the siblings of a fold, or more than
-    three from one box. The siblings of another fold are one place for those of a fold.
+    Gradients, updated weights, buffers and state are one line wherever they go. Other tensors are
+    one line if they go to the same places: one from each sibling of a fold, or more than three from
+    one box. For the siblings of a fold, the siblings of another fold are one place.
     """
     heads: dict[tuple[int, FlowKind, int, str], dict[int, None]] = {}
     first: dict[str, str | None] = {}
@@ -285,7 +286,7 @@ def _is_trunk(
         return True
     if tree.places[place].fold:
         return _siblings(tree, place, carried) == len(carried)
-    return len(carried) > MOST
+    return len(carried) > MAX_SINGLE_ARROWS
 
 
 def _siblings(tree: Tree, fold: int, carried: Sequence[tuple[int, str]]) -> int:

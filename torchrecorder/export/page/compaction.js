@@ -4,15 +4,16 @@
 "use strict";
 
 const createCompaction = constants => {
-  const { ROUNDS, PUSHED, NEAR, LEAST, BEND, FEW, WIDER } = constants;
-  const { BOXES_APART, MIXED_APART, LINES_APART } = constants;
+  const { COMPACTION_PASSES, MAX_PUSHES, GROUP_DISTANCE, MIN_MOVE, MAX_WIDENING } = constants;
+  const { BEND_COST, MAX_BEND_EDGES } = constants;
+  const { BOX_SEPARATION, MIXED_SEPARATION, LINE_SEPARATION } = constants;
 
   // The cost of a move by a distance: the lengths and bends of lines.
   function costOf(requests, distance) {
     let cost = 0;
     for (const [wanted, weight] of requests) {
       const off = Math.abs(wanted - distance);
-      cost += weight * (off + (off >= LEAST ? BEND : 0));
+      cost += weight * (off + (off >= MIN_MOVE ? BEND_COST : 0));
     }
     return cost;
   }
@@ -22,7 +23,7 @@ const createCompaction = constants => {
     let best = 0, least = costOf(requests, 0);
     for (const [distance] of requests) {
       if (distance < low || distance > high) continue;
-      const cost = costOf(requests, distance) + LEAST;
+      const cost = costOf(requests, distance) + MIN_MOVE;
       if (cost < least) [best, least] = [distance, cost];
     }
     return best;
@@ -43,9 +44,9 @@ const createCompaction = constants => {
     return 0;
   }
 
-  // The positions of `bodies`, {first, last, left, right, box} each, with the ends of ties,
+  // The positions of `bodies`, {first, last, left, right, box} each, with the ends of segments,
   // [one, here, other, there, weight] each, in line if possible.
-  return (bodies, at, ties) => {
+  return (bodies, at, segments) => {
     const rightmost = [...at], leftmost = [...at];
     const all = bodies.map((_, body) => body);
     const order = [...all].sort((a, b) => at[a] - at[b] || a - b);
@@ -58,8 +59,8 @@ const createCompaction = constants => {
       }
       for (const other of overlapping) {
         const neighbour = bodies[other];
-        const mixed = neighbour.box || here.box ? MIXED_APART : LINES_APART;
-        const gap = neighbour.box && here.box ? BOXES_APART : mixed;
+        const mixed = neighbour.box || here.box ? MIXED_SEPARATION : LINE_SEPARATION;
+        const gap = neighbour.box && here.box ? BOX_SEPARATION : mixed;
         const apart = neighbour.right + gap + here.left;
         before[body].push([other, apart]);
         after[other].push([body, apart]);
@@ -72,10 +73,10 @@ const createCompaction = constants => {
       }
     }
     at = all.map(body => (leftmost[body] + rightmost[body]) / 2);
-    const tied = all.map(() => []);
-    for (const [one, here, other, there, weight] of ties) {
-      tied[one].push([other, there - here, weight]);
-      tied[other].push([one, here - there, weight]);
+    const attached = all.map(() => []);
+    for (const [one, here, other, there, weight] of segments) {
+      attached[one].push([other, there - here, weight]);
+      attached[other].push([one, here - there, weight]);
     }
 
     // The outer limits.
@@ -84,7 +85,7 @@ const createCompaction = constants => {
       low = Math.min(low, at[body] - bodies[body].left);
       high = Math.max(high, at[body] + bodies[body].right);
     }
-    const more = WIDER * (high - low);
+    const more = MAX_WIDENING * (high - low);
     low -= more;
     high += more;
 
@@ -93,11 +94,11 @@ const createCompaction = constants => {
       return sign < 0 ? at[body] - bodies[body].left - low : high - at[body] - bodies[body].right;
     }
 
-    // The moves that would put a group in line with its ties, with their weights.
+    // The moves that would put a group in line with its segments, with their weights.
     function requestsOf(moving) {
       const requests = [];
       for (const body of moving) {
-        for (const [other, offset, weight] of tied[body]) {
+        for (const [other, offset, weight] of attached[body]) {
           if (moving.size > 1 && moving.has(other)) continue;
           requests.push([at[other] + offset - at[body], weight]);
         }
@@ -109,16 +110,16 @@ const createCompaction = constants => {
     function bestMove(moving) {
       const requests = requestsOf(moving);
       if (requests.length === 1) return requests[0][0];
-      return requests.length > FEW ? median(requests) : cheapest(requests);
+      return requests.length > MAX_BEND_EDGES ? median(requests) : cheapest(requests);
     }
 
     // Move a group, and mark the bodies that may move next.
-    let unsettled = new Set(order);
+    let pending = new Set(order);
     function move(moving, distance) {
       for (const body of moving) {
         at[body] += distance;
-        for (const neighbour of [before[body], after[body], tied[body]]) {
-          for (const [other] of neighbour) unsettled.add(other);
+        for (const neighbour of [before[body], after[body], attached[body]]) {
+          for (const [other] of neighbour) pending.add(other);
         }
       }
     }
@@ -144,9 +145,9 @@ const createCompaction = constants => {
     // Move a group to one side, with blocking neighbours as long as all of them improve.
     function pull(group, beside, sign) {
       const moving = new Set(group);
-      for (let time = 0; time < PUSHED; time++) {
+      for (let time = 0; time < MAX_PUSHES; time++) {
         const wanted = sign * bestMove(moving);
-        if (!(wanted >= LEAST)) return;
+        if (!(wanted >= MIN_MOVE)) return;
         const [least, most, neighbours] = freeSpace(moving, beside, sign);
         const space = Math.max(most, 0);
         if (space > 0) move(moving, sign * Math.min(wanted, space));
@@ -164,15 +165,15 @@ const createCompaction = constants => {
     function straighten(groups) {
       for (const group of groups) {
         const moving = new Set(group), requests = requestsOf(moving);
-        if (requests.length < 2 || requests.length > FEW) continue;
+        if (requests.length < 2 || requests.length > MAX_BEND_EDGES) continue;
         const [, low] = freeSpace(moving, before, -1), [, high] = freeSpace(moving, after, 1);
         const distance = cheapest(requests, -low, high);
-        if (Math.abs(distance) >= LEAST) move(moving, distance);
+        if (Math.abs(distance) >= MIN_MOVE) move(moving, distance);
       }
     }
 
-    // The bodies in groups that some ties connect, each from left to right.
-    function tiedBy(some) {
+    // The bodies in groups that some segments connect, each from left to right.
+    function connectedBy(some) {
       const leader = [...all];
       const root = body => {
         while (leader[body] !== body) body = leader[body] = leader[leader[body]];
@@ -182,11 +183,11 @@ const createCompaction = constants => {
       return [...Map.groupBy(order, root).values()];
     }
 
-    // Two and more bodies that are tied and in line, but for at most some points.
+    // Two and more bodies that are attached and in line, but for at most some points.
     function joined(most) {
-      const level = ties.filter(([one, here, other, there, weight]) =>
+      const level = segments.filter(([one, here, other, there, weight]) =>
         weight >= 1 && Math.abs(at[one] + here - at[other] - there) <= most);
-      return tiedBy(level).filter(group => group.length > 1);
+      return connectedBy(level).filter(group => group.length > 1);
     }
 
     // Move a group to one side up to its neighbours, if it has any there.
@@ -195,9 +196,9 @@ const createCompaction = constants => {
       if (neighbours.length) move(moving, sign * space);
     }
 
-    // Move what no tie connects to the largest group next to it.
+    // Move each group that no segment connects to the largest group next to that group.
     function gather() {
-      const groups = tiedBy(ties);
+      const groups = connectedBy(segments);
       if (groups.length < 2) return;
       const main = groups.reduce((most, each) => each.length > most.length ? each : most);
       const mean = group => group.reduce((sum, body) => sum + at[body], 0) / group.length;
@@ -208,16 +209,16 @@ const createCompaction = constants => {
       for (const group of groups.slice(0, place).reverse()) close(group, after, 1);
     }
 
-    for (let round = 0; round < ROUNDS; round++) {
-      const start = [...at], single = order.filter(body => unsettled.has(body));
-      unsettled = new Set();
+    for (let round = 0; round < COMPACTION_PASSES; round++) {
+      const start = [...at], single = order.filter(body => pending.has(body));
+      pending = new Set();
       pullAll(single.map(body => [body]));
-      pullAll(joined(LEAST));
-      pullAll(joined(NEAR));
+      pullAll(joined(MIN_MOVE));
+      pullAll(joined(GROUP_DISTANCE));
       if (at.every((here, body) => here === start[body])) break;
     }
     straighten(order.map(body => [body]));
-    straighten(joined(LEAST));
+    straighten(joined(MIN_MOVE));
     gather();
     return at;
   };

@@ -7,16 +7,17 @@
 const OUTSIDE = -1;
 
 const createCoordinateAssignment = constants => {
-  const { STRAIGHT, LONG, TURN, SIDE, THROUGH } = constants;
-  const { PAD, ASIDE, CLOSE, INSET, PORTS, LANE, LANES } = constants;
+  const { STRAIGHT_WEIGHT, LONG_WEIGHT, BEND_WEIGHT, SIDE_WEIGHT, THROUGH_WEIGHT } = constants;
+  const { MAX_PORT_OFFSET, MIN_PORT_PITCH, PORT_PITCH, PORT_MARGIN } = constants;
+  const { PAD, LANE_PITCH, MAX_LANES_WIDTH } = constants;
   const compact = createCompaction(constants);
 
   // Whether all lines can be straight: around the middle of the side, and apart.
   function fits(wanted, center, width) {
     const first = wanted[0], last = wanted[wanted.length - 1];
-    return Math.abs((first + last) / 2 - center) <= ASIDE &&
-      Math.max(center - first, last - center) <= width / 2 - INSET &&
-      wanted.every((at, place) => !place || at - wanted[place - 1] >= CLOSE);
+    return Math.abs((first + last) / 2 - center) <= MAX_PORT_OFFSET &&
+      Math.max(center - first, last - center) <= width / 2 - PORT_MARGIN &&
+      wanted.every((at, place) => !place || at - wanted[place - 1] >= MIN_PORT_PITCH);
   }
 
   // The ports of lines on a side of a box, in the order of their positions `wanted`.
@@ -31,13 +32,13 @@ const createCoordinateAssignment = constants => {
       }
     });
     const before = nearest, after = order.length - 1 - nearest;
-    const room = Math.max(width / 2 - INSET, 1);
+    const room = Math.max(width / 2 - PORT_MARGIN, 1);
     const straight = wanted[order[nearest]];
-    let middle = Math.abs(straight - center) <= ASIDE ? straight : center;
+    let middle = Math.abs(straight - center) <= MAX_PORT_OFFSET ? straight : center;
     let apart = Math.min(
       (room + middle - center) / Math.max(before, 1), (room + center - middle) / Math.max(after, 1));
-    if (apart < CLOSE) apart = 2 * room / Math.max(order.length - 1, 1);
-    apart = Math.min(PORTS, apart);
+    if (apart < MIN_PORT_PITCH) apart = 2 * room / Math.max(order.length - 1, 1);
+    apart = Math.min(PORT_PITCH, apart);
     middle = Math.max(center + before * apart - room,
       Math.min(middle, center + room - after * apart));
     const found = [];
@@ -51,16 +52,16 @@ const createCoordinateAssignment = constants => {
   // The positions in a template with the children in `inner` (child -> composed scope) open;
   // `space` is that of the header.
   function assignCoordinates(template, inner, space) {
-    const { spots, trunks } = template, bodies = [];
-    const size = spots.map(([, , width, height]) => [width, height]);
-    const anchors = spots.map(([, , width]) => width / 2);
+    const { children, trunks } = template, bodies = [];
+    const size = children.map(([, , width, height]) => [width, height]);
+    const anchors = children.map(([, , width]) => width / 2);
     for (const [child, each] of inner) {
       size[child] = [each.width, each.height];
       anchors[child] = anchorOf(each);
     }
-    const hints = [...spots.map(spot => spot[0]), ...template.entries, ...template.exits];
+    const hints = [...children.map(closed => closed[0]), ...template.entries, ...template.exits];
     const line = (first, last) => ({ first, last, left: 0, right: 0, box: false });
-    spots.forEach(([, first, , , last], child) => {
+    children.forEach(([, first, , , last], child) => {
       const left = anchors[child];
       bodies.push({ first, last, left, right: size[child][0] - left, box: true });
     });
@@ -73,18 +74,18 @@ const createCoordinateAssignment = constants => {
     }));
     const fixedTo = ([child, port], exits) => {
       if (child === OUTSIDE) {
-        return [spots.length + (exits ? 0 : template.entries.length) + port, 0];
+        return [children.length + (exits ? 0 : template.entries.length) + port, 0];
       }
       const each = inner.get(child);
       return [child, each ? (exits ? each.exits : each.entries)[port] - anchors[child] : 0];
     };
-    const ties = weighed(
-      trunks.flatMap((trunk, net) => tiesOf(trunk, body[net], fixedTo)), trunks);
-    const entry = spots.length, leave = entry + template.entries.length;
+    const segments = weighed(
+      trunks.flatMap((trunk, net) => segmentsOf(trunk, body[net], fixedTo)), trunks);
+    const entry = children.length, leave = entry + template.entries.length;
     if (template.entries.length && template.exits.length) {
-      ties.unshift([entry + mainEntry(trunks), 0, leave, 0, THROUGH]);
+      segments.unshift([entry + mainEntry(trunks), 0, leave, 0, THROUGH_WEIGHT]);
     }
-    const found = compact(bodies, hints, ties);
+    const found = compact(bodies, hints, segments);
     let begin = Infinity, end = -Infinity;
     bodies.forEach((each, number) => {
       begin = Math.min(begin, found[number] - each.left);
@@ -95,10 +96,10 @@ const createCoordinateAssignment = constants => {
     const first = ports.length ? Math.min(...ports) : begin + space.clear;
     const shift = Math.max(PAD + space.beside - begin, space.clear - first);
     const moved = found.map(position => position + shift), middle = moved.slice(0, entry);
-    const lane = Math.min(LANE, LANES / Math.max(template.lanes, 1));
+    const lane = Math.min(LANE_PITCH, MAX_LANES_WIDTH / Math.max(template.lanes, 1));
     const stems = trunks.map(([, all], net) => all.map(([at], number) =>
-      at < 0 ? end + shift + LANE - lane * (at + 1) : moved[body[net][number]]));
-    const beside = template.lanes ? LANE + lane * template.lanes : 0;
+      at < 0 ? end + shift + LANE_PITCH - lane * (at + 1) : moved[body[net][number]]));
+    const beside = template.lanes ? LANE_PITCH + lane * template.lanes : 0;
     const across = {
       size, middle, stems,
       entries: moved.slice(entry, leave),
@@ -118,16 +119,16 @@ const createCoordinateAssignment = constants => {
     return branching.length ? Math.min(...branching) : 0;
   }
 
-  // `ties` with their weights: of several between two boxes, the first has the largest one. Boxes
-  // that read nothing, such as weights, do not pull what also reads others out of their line.
-  function weighed(ties, trunks) {
+  // `segments` with their weights: of several between two boxes, the first has the largest one.
+  // Sources, such as weights, do not pull a box that also reads other boxes out of line.
+  function weighed(segments, trunks) {
     const known = new Set(), aside = pairsAside(trunks);
-    return ties.map(tie => {
-      if (tie[4] !== STRAIGHT) return tie;
-      const key = `${tie[0]},${tie[2]}`;
-      const weight = known.has(key) ? TURN : aside.has(key) ? SIDE : STRAIGHT;
+    return segments.map(segment => {
+      if (segment[4] !== STRAIGHT_WEIGHT) return segment;
+      const key = `${segment[0]},${segment[2]}`;
+      const weight = known.has(key) ? BEND_WEIGHT : aside.has(key) ? SIDE_WEIGHT : STRAIGHT_WEIGHT;
       known.add(key);
-      return [...tie.slice(0, 4), weight];
+      return [...segment.slice(0, 4), weight];
     });
   }
 
@@ -146,28 +147,28 @@ const createCoordinateAssignment = constants => {
     return found;
   }
 
-  // The pieces of the lines of a trunk, without those in lanes and without duplicates.
-  function tiesOf([source, , branches], body, fixedTo) {
-    const ties = [], known = new Set();
-    const add = tie => {
-      const key = `${tie[0]},${tie[2]}`;
-      if (known.has(key) && tie[4] !== STRAIGHT) return;
+  // The segments of the edges of a trunk, without those in lanes and without duplicates.
+  function segmentsOf([source, , branches], body, fixedTo) {
+    const segments = [], known = new Set();
+    const add = segment => {
+      const key = `${segment[0]},${segment[2]}`;
+      if (known.has(key) && segment[4] !== STRAIGHT_WEIGHT) return;
       known.add(key);
-      ties.push(tie);
+      segments.push(segment);
     };
     for (const [sink, numbers] of branches) {
-      let [one, here] = fixedTo(source, true), weight = STRAIGHT, lane = false;
+      let [one, here] = fixedTo(source, true), weight = STRAIGHT_WEIGHT, lane = false;
       for (const number of numbers) {
         lane = body[number] < 0;
         if (lane) break;
-        weight = weight === STRAIGHT ? TURN : LONG;
+        weight = weight === STRAIGHT_WEIGHT ? BEND_WEIGHT : LONG_WEIGHT;
         add([one, here, body[number], 0, weight]);
         [one, here] = [body[number], 0];
       }
-      if (weight !== STRAIGHT) weight = TURN;
+      if (weight !== STRAIGHT_WEIGHT) weight = BEND_WEIGHT;
       if (!lane) add([one, here, ...fixedTo(sink, false), weight]);
     }
-    return ties;
+    return segments;
   }
 
   // Sets the positions at which lines leave and enter boxes.
@@ -198,7 +199,7 @@ const createCoordinateAssignment = constants => {
       }
       const next = branches.map(([sink, numbers]) =>
         numbers.length ? stems[net][numbers[0]] : fixed(sink, false) ?? middle[sink[0]]);
-      const straight = next.find(at => Math.abs(at - middle[source[0]]) <= ASIDE);
+      const straight = next.find(at => Math.abs(at - middle[source[0]]) <= MAX_PORT_OFFSET);
       request(out, source, straight ?? next.reduce((sum, each) => sum + each, 0) / next.length);
     });
     place(out, leaving);

@@ -12,13 +12,15 @@ function withLines(object, compute) {
 }
 
 const createLayout = (data, children = childrenOf(data.items.parent)) => {
-  const { PAD, BELOW, TRACK, BAND, BEFORE, ARROW, GAP, EDGE, LEVEL, CORNER } = data.layout;
-  const TURN = 12, assignCoordinates = createCoordinateAssignment(data.layout);
+  const { PAD, HEADER_GAP, BORDER_MARGIN, LAYER_GAP, CORNER_RADIUS } = data.layout;
+  const { TRACK_MARGIN, TRACK_PITCH, MAX_TRACKS_HEIGHT, ARROW_MARGIN } = data.layout;
+  const { STRAIGHT_TOLERANCE } = data.layout;
+  const LOOP_WIDTH = 12, assignCoordinates = createCoordinateAssignment(data.layout);
 
   // The track of each net that moves sideways in a gap, and the number of tracks. A run, the extent
   // of one net in the gap, is {net, origin, left, right}.
   function tracks(runs) {
-    const moving = [...runs.values()].filter(run => run.right - run.left >= LEVEL);
+    const moving = [...runs.values()].filter(run => run.right - run.left >= STRAIGHT_TOLERANCE);
     const leftwards = run => run.right - run.origin >= run.origin - run.left ? 0 : 1;
     moving.sort((a, b) => leftwards(a) - leftwards(b) ||
       (leftwards(a) ? a.origin - b.origin : b.origin - a.origin) || a.net - b.net);
@@ -34,10 +36,10 @@ const createLayout = (data, children = childrenOf(data.items.parent)) => {
     return { track, count: used.length };
   }
 
-  const pitch = count => Math.min(TRACK, BAND / Math.max(count, 1));
+  const pitch = count => Math.min(TRACK_PITCH, MAX_TRACKS_HEIGHT / Math.max(count, 1));
 
   const gapHeight = (count, straight) =>
-    count ? BEFORE + pitch(count) * (count - 1) + ARROW : straight;
+    count ? TRACK_MARGIN + pitch(count) * (count - 1) + ARROW_MARGIN : straight;
 
   // The sideways moves of a branch in gaps: [gap, begin, end] each.
   function movesOf(template, across, net, source, stems, [sink, numbers]) {
@@ -48,7 +50,7 @@ const createLayout = (data, children = childrenOf(data.items.parent)) => {
       moves.push([stems[number][1], at, position]);
       at = position;
     }
-    const gap = sink[0] === OUTSIDE ? template.rows : template.spots[sink[0]][1];
+    const gap = sink[0] === OUTSIDE ? template.rows : template.children[sink[0]][1];
     moves.push([gap, at, across.arriving.get(sink.join())]);
     return moves;
   }
@@ -70,7 +72,7 @@ const createLayout = (data, children = childrenOf(data.items.parent)) => {
     const gaps = runs.map(tracks);
     const rowHeights = new Array(template.rows).fill(0), closedHeights = [...rowHeights];
     const long = [];  // open children that fill several rows: [first, last, height] each
-    template.spots.forEach(([, row, , closed, last], child) => {
+    template.children.forEach(([, row, , closed, last], child) => {
       const high = across.size[child][1];
       if (!inner.has(child)) closedHeights[row] = Math.max(closedHeights[row], closed);
       if (high > closed && last > row) long.push([row, last, high]);
@@ -83,9 +85,9 @@ const createLayout = (data, children = childrenOf(data.items.parent)) => {
         if (last === row - 1) at = Math.max(at, rows[first] + high);
       }
       begins.push(at);
-      let straight = GAP;
-      if (row === 0) straight = template.entries.length ? EDGE : PAD;
-      else if (row === template.rows) straight = template.exits.length ? EDGE : PAD;
+      let straight = LAYER_GAP;
+      if (row === 0) straight = template.entries.length ? BORDER_MARGIN : PAD;
+      else if (row === template.rows) straight = template.exits.length ? BORDER_MARGIN : PAD;
       at += gapHeight(gaps[row].count, straight);
       rows.push(at);
       at += rowHeights[row] ?? 0;
@@ -93,7 +95,7 @@ const createLayout = (data, children = childrenOf(data.items.parent)) => {
     const length = Math.max(at, space.length);
     const withInputs = new Set(template.trunks.flatMap(([, , branches]) =>
       branches.map(([sink]) => sink[0])));
-    const frames = template.spots.map(([, row], child) => {
+    const frames = template.children.map(([, row], child) => {
       const [width, height] = across.size[child];
       const used = inner.has(child) ? height : closedHeights[row];
       const free = withInputs.has(child) ? 0 : Math.max(rowHeights[row] - used, 0);
@@ -108,7 +110,7 @@ const createLayout = (data, children = childrenOf(data.items.parent)) => {
         for (const [gap, begin, end] of moved) {
           const track = gaps[gap].track.get(net);
           if (track === undefined) continue;
-          const along = begins[gap] + BEFORE + pitch(gaps[gap].count) * track;
+          const along = begins[gap] + TRACK_MARGIN + pitch(gaps[gap].count) * track;
           points.push([begin, along], [end, along]);
         }
         points.push([moved.at(-1)[2], sink[0] === OUTSIDE ? length : frames[sink[0]][1]]);
@@ -151,7 +153,7 @@ const createLayout = (data, children = childrenOf(data.items.parent)) => {
     let path = `M${text(corners[0])}`;
     for (let number = 1; number < corners.length - 1; number++) {
       const [before, corner, after] = corners.slice(number - 1, number + 2);
-      const radius = Math.min(CORNER,
+      const radius = Math.min(CORNER_RADIUS,
         Math.hypot(corner[0] - before[0], corner[1] - before[1]) / 2,
         Math.hypot(after[0] - corner[0], after[1] - corner[1]) / 2);
       path += `L${text(toward(corner, before, radius))}` +
@@ -221,9 +223,9 @@ const createLayout = (data, children = childrenOf(data.items.parent)) => {
     if (item < 0) return { before: 0, beside: 0, least: 0, length: 0, clear: 0 };
     const [width, height] = header?.(item) ?? data.items.header_size[item];
     return isHorizontal(direction)
-      ? { before: 0, beside: height + BELOW - PAD / 2, least: 0,
+      ? { before: 0, beside: height + HEADER_GAP - PAD / 2, least: 0,
           length: width + 2 * PAD, clear: 0 }
-      : { before: height + BELOW, beside: 0, least: width + 2 * PAD,
+      : { before: height + HEADER_GAP, beside: 0, least: width + 2 * PAD,
           length: 0, clear: width + 2 * PAD };
   }
 
@@ -321,7 +323,7 @@ const createLayout = (data, children = childrenOf(data.items.parent)) => {
   // Its head points along the border: lines into the scope may pass right beside it.
   function loopLine(scope, here, { template: drawn }, move) {
     const margin = PAD / 2, right = here.width - margin, end = here.height - margin;
-    const left = right - TURN;
+    const left = right - LOOP_WIDTH;
     const points = [[left, end], [right, end], [right, margin]];
     const path = { trunk: drawn.trunks.length, branch: 0, points, area: areaOf(points) };
     const line = new Line(scope, path, data.carried[scope + 1][drawn.back], move, scope, scope);

@@ -66,7 +66,7 @@ const createVariants = (data, children) => {
   // The template of a fold with only the child `index` in it, whose own template is `inner`.
   function single(template, index, inner) {
     const into = connections(template, index, true), out = connections(template, index, false);
-    const [across, , width, height] = template.spots[index];
+    const [across, , width, height] = template.children[index];
     const groups = new Map();
     const add = (source, sink, trunk) => {
       const key = `${source} ${trunk}`;
@@ -77,7 +77,7 @@ const createVariants = (data, children) => {
     for (const { port, outer, trunk } of out.found) add([0, port], [OUTSIDE, outer], trunk);
     const all = [...groups.values()];
     return {
-      spots: [[across, 0, width, height, 0]], rows: 1, lanes: 0,
+      children: [[across, 0, width, height, 0]], rows: 1, lanes: 0,
       entries: inOrder(template.entries, into.found, inner?.entries, into.count, across),
       exits: inOrder(template.exits, out.found, inner?.exits, out.count, across),
       trunks: all.map(({ source, branches }) => [source, [], branches]),
@@ -96,14 +96,14 @@ const createVariants = (data, children) => {
   function resized(template, marks, { numbered, direction }) {
     const horizontal = isHorizontal(direction);
     const swap = horizontal !== isHorizontal(data.direction);
-    const spots = template.spots.map(([at, row, across, along, last], child) => {
+    const resizedChildren = template.children.map(([at, row, across, along, last], child) => {
       if (marks[child] === "h") return [at, row, DOT, DOT, row];
       const [width, height] = horizontal === swap ? [across, along] : [along, across];
       const [w, h] = marks[child] === "n"
         ? [Math.max(width, numbered.width), height + numbered.height] : [width, height];
       return [at, row, ...(horizontal ? [h, w] : [w, h]), last];
     });
-    return { ...template, spots };
+    return { ...template, children: resizedChildren };
   }
 
   // The template of `scope`, with the items shown in it and a key for each different variant.

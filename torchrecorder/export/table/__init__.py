@@ -1,1 +1,1 @@
-"""Tables for the terminal: rows by scope, folded, aligned."""
+"""Table: tables for the terminal, with rows by scope, folded and aligned."""

@@ -1,4 +1,4 @@
-"""Columns of text side by side, and the lines of a tree."""
+"""Alignment: columns of text side by side, and the lines of a tree."""
 
 from __future__ import annotations
 

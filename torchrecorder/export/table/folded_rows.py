@@ -14,9 +14,9 @@ from torchrecorder.style.differences import Differences
 from torchrecorder.style.merge_captions import times
 from torchrecorder.views.collapse import Collapse, close
 from torchrecorder.views.fold.blocks import is_block
-from torchrecorder.views.fold.fold import FoldTree, FoldNode
+from torchrecorder.views.fold.fold import FoldNode, FoldTree
 from torchrecorder.views.fold.siblings import SiblingRows
-from torchrecorder.views.full_view import whole
+from torchrecorder.views.full_view import full_view
 from torchrecorder.views.hide import without
 from torchrecorder.views.pipeline import find_quiet
 from torchrecorder.views.training import training_steps
@@ -26,7 +26,7 @@ from torchrecorder.views.view import View
 def folded(
     recording: RecordedRun, listed: Sequence[TableRow], *, similar: bool = False
 ) -> list[TableRow]:
-    """*listed*, all rows of a recording, with one row for each fold, as in figures; *similar*:
+    """*listed*, all rows of a recording, with one row for each fold, as in figures. *similar*:
     siblings of one class fold although they differ."""
     return _Folded(recording, listed, similar).rows()
 
@@ -51,8 +51,8 @@ class _Folded:
                 waiting.extend((child, False) for child in reversed(node.children))
 
     def _view(self) -> View:
-        """What figures show if everything is open that has rows."""
-        view, ops = whole(self.recording), self.recording.ops
+        """The view of a figure in which everything with rows is open."""
+        view, ops = full_view(self.recording), self.recording.ops
         if not ops.keys().isdisjoint(self.place):
             return close(view, self._plain_steps().__contains__)
         quiet = find_quiet(self.recording)
@@ -60,7 +60,8 @@ class _Folded:
         return without(view, [box for box in view.boxes if box in ops and quiet(ops[OpId(box)])])
 
     def _plain_steps(self) -> frozenset[str]:
-        """The parts of training steps without rows in them: the first may make state for others."""
+        """The parts of training steps without rows in them: the first step may create state for
+        others."""
         scopes, ops, holding = self.recording.scopes, self.recording.ops, set[str]()
         for item in self.place:
             if item in ops:
@@ -77,8 +78,8 @@ class _Folded:
         return [row for _, row in sorted(placed, key=lambda found: found[0])]
 
     def _places(self, listed: Sequence[TableRow]) -> list[tuple[int, int]]:
-        """The order of rows. An op of the program is listed where it ran, before the row after it,
-        although figures draw what a module looks up in this module.
+        """The order of rows. An op of the program is listed at its position in the run, before the
+        next row, although figures draw a tensor that a module looks up in that module.
         """
         found, ahead = [], len(self.order)
         for row in reversed(listed):
@@ -128,7 +129,7 @@ class _Folded:
         return replace(row, title=title, ids=tuple(node.instances), notes=notes, last=last)
 
     def _is_first_call(self, instance: str) -> bool:
-        """Whether it is no later call of a module: notes on its weights are those of the first."""
+        """Whether it is the first call of its module: notes on weights are only there."""
         scope = self.recording.scopes.get(ScopeId(instance))
         return scope is None or scope.call == 0
 

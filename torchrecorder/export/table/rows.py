@@ -24,7 +24,7 @@ from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style.region_captions import REGIONS, RegionCaptions, region_title
 from torchrecorder.style.weights import Weights
 
-ENOUGH = 400
+DEFAULT_MAX_ROWS = 400
 """The maximum number of rows for the default depth."""
 
 RowSource = Union[Scope, Op, Module]
@@ -58,8 +58,8 @@ class TableRow:
 def every_row(recording: RecordedRun, *, ops: bool = False) -> list[TableRow]:
     """The rows of a table of *recording*, at every depth, in run order.
 
-    Recomputation of checkpoints is left out. Modules that were never called follow the calls of
-    their parent module. Without *ops*, only ops outside of scopes are listed, on one line.
+    Recomputation in checkpoints is left out. Modules that were never called follow the calls of
+    their parent module. Without *ops*, only ops outside of scopes are listed, in one row.
     """
     return list(_TableRows(recording, ops).all())
 
@@ -70,7 +70,8 @@ def fitting(listed: Sequence[TableRow], depth: int | None) -> list[TableRow]:
         counts = Counter(row.depth for row in listed)
         levels = sorted(counts)
         totals = accumulate(counts[level] for level in levels)
-        depth = max([1, *(level for level, total in zip(levels, totals) if total <= ENOUGH)])
+        fitting = (level for level, total in zip(levels, totals) if total <= DEFAULT_MAX_ROWS)
+        depth = max([1, *fitting])
     return [row for row in listed if row.depth <= depth]
 
 
@@ -131,7 +132,8 @@ class _TableRows:
         )
 
     def _ran_before(self, scope: Scope) -> bool:
-        """Whether the module, or all modules with weights that a function calls, ran before."""
+        """Whether the module, or all modules with weights that a function calls, has been called
+        before."""
         if scope.module is not None:
             return scope.call > 0
         found, waiting = [], [scope]
@@ -185,7 +187,7 @@ class _TableRows:
             yield "no gradient" if all_left else f"no gradient for {_names(module, left)}"
 
     def _is_all(self, module: Module, number: int) -> bool:
-        """Whether *module* and its submodules have no more parameters than these."""
+        """Whether these are all parameters of *module* and its submodules."""
         owned = (self.recording.values[value].role for value in self.owned.by_module(module.id))
         return sum(role is Role.PARAMETER for role in owned) == number
 
@@ -226,7 +228,7 @@ class _TableRows:
 
 
 def _called(op: Op) -> str:
-    """The name of an op with parentheses, which that of ``bool()`` has already."""
+    """The name of an op with parentheses; ``bool()`` has them already."""
     return op.name if op.name.endswith("()") else f"{op.name}()"
 
 
@@ -245,14 +247,14 @@ def _names(module: Module, values: Iterable[ValueId]) -> str:
 
 
 def _below(path: str, around: str) -> str:
-    """*path* as seen from the path *around* it: ``"0.conv1"``."""
+    """*path* relative to the path *around* it: ``"0.conv1"``."""
     return path.removeprefix(f"{around}.") if around else path
 
 
 def _never_called(recording: RecordedRun) -> dict[ModuleId | None, list[Module]]:
-    """Modules that were not called, nor any inside them, by the called module around them.
+    """Modules without calls of themselves or of submodules, by the called module around them.
 
-    Of nested ones only the outermost is given.
+    Only the outermost of nested ones is listed.
     """
     modules = recording.modules.values()
     by_path = {name: module for module in modules for name in module.names[:1]}

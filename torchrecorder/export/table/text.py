@@ -1,4 +1,4 @@
-"""A table by scope for the terminal."""
+"""Text: a table by scope for the terminal."""
 
 from __future__ import annotations
 
@@ -18,17 +18,25 @@ from torchrecorder.annotations.memory import OUTPUT_BYTES
 from torchrecorder.annotations.parameters import (
     BUFFER_BYTES,
     OWNED,
-    PARAMETER_BYTES,
     PARAMETERS,
+    PARAMETER_BYTES,
     TRAINABLE,
 )
-from torchrecorder.checks import FLAG, LIST, advised, check_one, number_or, one_of, whole_number
+from torchrecorder.checks import (
+    FLAG,
+    LIST,
+    check_one,
+    number_or,
+    one_of,
+    suggests_names,
+    whole_number,
+)
 from torchrecorder.events import OF_WEIGHTS, OpId, ScopeId, ValueId
 from torchrecorder.export.table.folded_rows import folded
 from torchrecorder.export.table.rows import TableRow, every_row, fitting
 from torchrecorder.export.table.alignment import Column, table, tree
 from torchrecorder.graph.flat import printable
-from torchrecorder.graph.gc_pause import uncollected
+from torchrecorder.graph.gc_pause import without_gc
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.query.failed_backward import why_backward_failed
 from torchrecorder.select.functions import WithFunctions
@@ -76,8 +84,8 @@ def check_listing(depth: Any, *, ops: Any, fold: Any) -> None:
     check_one("fold", fold, one_of(*FOLDS))
 
 
-@advised
-@uncollected()
+@suggests_names
+@without_gc()
 def summary(
     recording: RecordedRun,
     depth: Union[int, Literal["ops"], None] = None,
@@ -193,7 +201,7 @@ class _Filler:
                 yield self._numbers(item)
 
     def _range(self, row: TableRow, tensors: Callable[[TableRow], Sequence[ValueId]]) -> str:
-        """The tensors of a row, and those of the last sibling that it stands for."""
+        """The tensors of a row, and those of its last sibling."""
         rows = [row] if row.last is None else [row, row.last]
         return first_to_last([self._tensors(tensors(row)) for row in rows])
 
@@ -247,7 +255,7 @@ def _totals(recording: RecordedRun) -> Iterator[str]:
 
 
 def _forward_bytes(recording: RecordedRun) -> float:
-    """Bytes of new tensors of ops, except recomputation of checkpoints and creation of weights."""
+    """Bytes of new tensors of ops, without recomputation in checkpoints and creation of weights."""
     apart = {
         scope
         for scope in recording.scopes

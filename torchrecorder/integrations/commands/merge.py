@@ -14,7 +14,7 @@ from torchrecorder.integrations.drawing_arguments import (
     add_output_argument,
     check,
     drawing_options,
-    tell,
+    report_written,
     write,
 )
 from torchrecorder.integrations.progress import Progress
@@ -71,7 +71,7 @@ def show(make: Callable[[], Ranks], options: argparse.Namespace, doing: str) -> 
     with Progress() as progress:
         progress.now(doing)
         run = make()
-        tell(write(run, options.output or [], chosen, progress), on_stderr=options.json)
+        report_written(write(run, options.output or [], chosen, progress), on_stderr=options.json)
     if options.json:
         print(json.dumps(_as_data(run), indent=2))
     elif not options.output:

@@ -16,7 +16,7 @@ from torchrecorder.integrations.drawing_arguments import (
     add_output_argument,
     check,
     outputs,
-    tell,
+    report_written,
     to_draw,
     write,
 )
@@ -61,7 +61,7 @@ class RenderCommand(Command):
                     _write_what_ran(error.recording, options, chosen, progress)
                 raise
             written, paths = _write(recording, options, chosen, progress)
-        tell(written, on_stderr=STDOUT in paths)
+        report_written(written, on_stderr=STDOUT in paths)
         return 0
 
 

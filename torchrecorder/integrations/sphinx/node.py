@@ -74,7 +74,7 @@ def cache_of(doctrees: str | PathLike[str]) -> Cache:
     return Cache(Path(doctrees) / "torchrecorder")
 
 
-_MOST = 3
+_MAX_NAMES = 3
 """The maximum number of inputs and outputs that are named."""
 
 
@@ -96,7 +96,7 @@ def described(recording: Recording) -> str:
 def _ends(recording: Recording, slots: Sequence[Slot]) -> str:
     text = [
         f"{slot.name} {labels.value(recording.values[slot.value])}".strip()
-        for slot in slots[:_MOST]
+        for slot in slots[:_MAX_NAMES]
         if slot.value in recording.values
     ]
-    return ", ".join([*text, "…"] if len(slots) > _MOST else text)
+    return ", ".join([*text, "…"] if len(slots) > _MAX_NAMES else text)

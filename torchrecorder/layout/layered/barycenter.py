@@ -1,4 +1,4 @@
-"""Order and coordinates of the nodes of a grid without Graphviz, where it is not installed.
+"""Barycenter: the order and coordinates of the nodes of a grid, where Graphviz is not installed.
 
 Layers are ordered by barycenters (Sugiyama, Tagawa and Toda, 1981): nodes are sorted by the mean
 position of their neighbours in the layer above or below, and the order with the fewest crossings is
@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 from torchrecorder.layout.layered.layering import members_of_rows
 
-SWEEPS = 8
+MAX_SWEEPS = 8
 """The number of sweeps over all layers, alternately downwards and upwards."""
 
 WeightedEdge = tuple[int, int, int]
 Layers = list[list[int]]
-Neighbours = Mapping[int, Sequence[tuple[int, int]]]
+WeightedNeighbors = Mapping[int, Sequence[tuple[int, int]]]
 
 
 class _Block(NamedTuple):
@@ -33,23 +33,23 @@ class _Block(NamedTuple):
 def coordinates(
     widths: Sequence[float], rows: Sequence[int], edges: Sequence[WeightedEdge], apart: float
 ) -> list[float]:
-    """The centre of each node across the flow.
+    """The center of each node across the flow.
 
-    *edges* are pairs of nodes in neighbouring rows, the upper first, with the weight of their
-    alignment; nodes of a row are at least so far *apart*.
+    *edges* are pairs of nodes in adjacent layers, the upper one first, with the weight of their
+    alignment. *apart* is the minimum distance between the nodes of a layer.
     """
     above, below = _neighbours(edges)
     layers = _ordered(members_of_rows(rows), above, below)
     across = [0.0] * len(rows)
-    for sweep in range(SWEEPS):
+    for sweep in range(MAX_SWEEPS):
         down = sweep % 2 == 0
         for layer in layers if down else reversed(layers):
-            _settle(layer, above if down else below, across, widths, apart)
+            _assign_positions(layer, above if down else below, across, widths, apart)
     return across
 
 
-def _neighbours(edges: Iterable[WeightedEdge]) -> tuple[Neighbours, Neighbours]:
-    """For each node those above it, and those below it, with the weights of the edges."""
+def _neighbours(edges: Iterable[WeightedEdge]) -> tuple[WeightedNeighbors, WeightedNeighbors]:
+    """The neighbors above and below each node, with the weights of the edges."""
     above: dict[int, list[tuple[int, int]]] = {}
     below: dict[int, list[tuple[int, int]]] = {}
     for upper, lower, weight in edges:
@@ -58,10 +58,10 @@ def _neighbours(edges: Iterable[WeightedEdge]) -> tuple[Neighbours, Neighbours]:
     return above, below
 
 
-def _ordered(layers: Layers, above: Neighbours, below: Neighbours) -> Layers:
+def _ordered(layers: Layers, above: WeightedNeighbors, below: WeightedNeighbors) -> Layers:
     """The layers in the best order found by the sweeps."""
     best, fewest = layers, _crossings(layers, below)
-    for sweep in range(SWEEPS):
+    for sweep in range(MAX_SWEEPS):
         if not fewest:
             break
         down = sweep % 2 == 0
@@ -72,7 +72,7 @@ def _ordered(layers: Layers, above: Neighbours, below: Neighbours) -> Layers:
     return best
 
 
-def _swept(layers: Layers, neighbours: Neighbours) -> Layers:
+def _swept(layers: Layers, neighbours: WeightedNeighbors) -> Layers:
     """Each layer in the order of the barycenters in the one before it."""
     place: dict[int, float] = {}
     found = []
@@ -88,7 +88,7 @@ def _mean(neighbours: Sequence[tuple[int, int]], place: Mapping[int, float], alo
     return sum(place[node] * weight for node, weight in neighbours) / total if total else alone
 
 
-def _crossings(layers: Layers, below: Neighbours) -> int:
+def _crossings(layers: Layers, below: WeightedNeighbors) -> int:
     """The number of crossings."""
     place = {node: at for layer in layers for at, node in enumerate(layer)}
     crossings = 0
@@ -102,14 +102,15 @@ def _crossings(layers: Layers, below: Neighbours) -> int:
     return crossings
 
 
-def _settle(
+def _assign_positions(
     layer: Sequence[int],
-    neighbours: Neighbours,
+    neighbours: WeightedNeighbors,
     across: list[float],
     widths: Sequence[float],
     apart: float,
 ) -> None:
-    """Move the nodes of a layer towards their neighbours, in their order and apart."""
+    """Move the nodes of a layer toward their neighbors; their order and minimum distances are
+    kept."""
     offset, offsets = 0.0, []
     for left, node in zip([None, *layer], layer):
         offset += 0.0 if left is None else (widths[left] + widths[node]) / 2 + apart

@@ -1,8 +1,8 @@
-"""Compaction: moves boxes and lines of a scope across the flow towards their neighbours.
+"""Compaction: moves boxes and edges of a scope across the flow, toward their neighbors.
 
-The order in each row is kept; only positions change. Bodies are moved towards their neighbours
-along lines, alone and in groups that are in line, as far as there is room. The page has the same
-code in ``compaction.js``.
+Only positions change; the order in each layer is kept. Bodies move toward their neighbors along
+edges, alone and in aligned groups, as far as there is free space. The page has the same code in
+``compaction.js``.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from torchrecorder.layout.layered.constants import (
-    APART,
-    BEND,
-    FEW,
-    LEAST,
-    NEAR,
-    PUSHED,
-    ROUNDS,
-    WIDER,
+    BEND_COST,
+    COMPACTION_PASSES,
+    GROUP_DISTANCE,
+    MAX_BEND_EDGES,
+    MAX_PUSHES,
+    MAX_WIDENING,
+    MIN_MOVE,
+    SEPARATION,
 )
 
 
 class Body(NamedTuple):
-    """A box, a line that passes rows, or a port at the edge of a scope.
+    """A box, an edge that passes layers, or a port at the border of a scope.
 
     Attributes:
-        first: The first row it is in.
-        last: The last one.
+        first: Its first layer.
+        last: Its last layer.
         left: Its extent to the left of its position.
         right: Its extent to the right.
         box: Whether it is a box.
@@ -41,10 +41,10 @@ class Body(NamedTuple):
     box: bool
 
 
-class Tie(NamedTuple):
-    """A piece of a line between two bodies: its offsets on both, and its weight.
+class Segment(NamedTuple):
+    """A segment of an edge between two bodies: its offset on each of them, and its weight.
 
-    With a weight below 1 it is not a line, and does not keep groups together.
+    With a weight below 1, it is no edge, and does not keep groups together.
     """
 
     one: int
@@ -54,62 +54,64 @@ class Tie(NamedTuple):
     weight: float
 
 
-Beside = list[list[tuple[int, float]]]
-"""For each body its neighbours on one side, with minimum distances."""
+Neighbors = list[list[tuple[int, float]]]
+"""For each body, its neighbors on one side, with the minimum distances."""
 
 
-def settle(bodies: Sequence[Body], at: Sequence[float], ties: Sequence[Tie]) -> list[float]:
-    """The position of each of *bodies* in the order of *at*, with ends of ties in line if
-    possible."""
-    settling = _Settling(bodies, at, ties)
-    settling.spread()
-    settling.fence()
-    for _ in range(ROUNDS):
-        before = list(settling.at)
-        settling.pull(settling.single())
-        settling.pull(settling.joined(LEAST))
-        settling.pull(settling.joined(NEAR))
-        if settling.at == before:
+def compact(
+    bodies: Sequence[Body], at: Sequence[float], segments: Sequence[Segment]
+) -> list[float]:
+    """The position of each body, in the order of the positions *at*. The ends of segments are
+    aligned if possible."""
+    compaction = _Compaction(bodies, at, segments)
+    compaction.spread()
+    compaction.find_limits()
+    for _ in range(COMPACTION_PASSES):
+        before = list(compaction.at)
+        compaction.pull(compaction.single())
+        compaction.pull(compaction.joined(MIN_MOVE))
+        compaction.pull(compaction.joined(GROUP_DISTANCE))
+        if compaction.at == before:
             break
-    settling.straighten([[item] for item in settling.order])
-    settling.straighten(settling.joined(LEAST))
-    settling.gather()
-    return settling.at
+    compaction.straighten([[item] for item in compaction.order])
+    compaction.straighten(compaction.joined(MIN_MOVE))
+    compaction.gather()
+    return compaction.at
 
 
-class _Settling:
+class _Compaction:
     def __init__(
-        self, bodies: Sequence[Body], at: Sequence[float], ties: Sequence[Tie]
+        self, bodies: Sequence[Body], at: Sequence[float], segments: Sequence[Segment]
     ) -> None:
         self.bodies = bodies
         self.at = list(at)
         self.low = self.high = 0.0
         self.order = sorted(range(len(bodies)), key=lambda body: (at[body], body))
-        self.before: Beside = [[] for _ in bodies]
-        self.after: Beside = [[] for _ in bodies]
-        self._meet(bodies)
-        self.unsettled = set(self.order)
-        self.ties = ties
-        self.tied: list[list[tuple[int, float, float]]] = [[] for _ in bodies]
-        for one, here, other, there, weight in ties:
-            self.tied[one].append((other, there - here, weight))
-            self.tied[other].append((one, here - there, weight))
+        self.before: Neighbors = [[] for _ in bodies]
+        self.after: Neighbors = [[] for _ in bodies]
+        self._find_neighbors(bodies)
+        self.pending = set(self.order)
+        self.segments = segments
+        self.attached: list[list[tuple[int, float, float]]] = [[] for _ in bodies]
+        for one, here, other, there, weight in segments:
+            self.attached[one].append((other, there - here, weight))
+            self.attached[other].append((one, here - there, weight))
 
-    def _meet(self, bodies: Sequence[Body]) -> None:
-        """Find the neighbours in each row."""
+    def _find_neighbors(self, bodies: Sequence[Body]) -> None:
+        """Find the neighbors in each layer."""
         latest: dict[int, int] = {}
         for number in self.order:
             body = bodies[number]
             rows = range(body.first, body.last + 1)
             for other in dict.fromkeys(latest[row] for row in rows if row in latest):
                 near = bodies[other]
-                room = near.right + APART[near.box, body.box] + body.left
+                room = near.right + SEPARATION[near.box, body.box] + body.left
                 self.before[number].append((other, room))
                 self.after[other].append((number, room))
             latest.update(dict.fromkeys(rows, number))
 
     def spread(self) -> None:
-        """Move bodies that overlap apart, to both sides alike."""
+        """Move overlapping bodies apart, equally to both sides."""
         right, left = list(self.at), list(self.at)
         for number in self.order:
             for other, room in self.before[number]:
@@ -119,25 +121,27 @@ class _Settling:
                 left[number] = min(left[number], left[other] - room)
         self.at = [(one + other) / 2 for one, other in zip(left, right)]
 
-    def fence(self) -> None:
-        """Find the outer limits."""
+    def find_limits(self) -> None:
+        """Find the outer limits of all positions."""
         low = min((at - body.left for at, body in zip(self.at, self.bodies)), default=0.0)
         high = max((at + body.right for at, body in zip(self.at, self.bodies)), default=0.0)
-        more = WIDER * (high - low)
+        more = MAX_WIDENING * (high - low)
         self.low, self.high = low - more, high + more
 
     def pull(self, groups: Sequence[Sequence[int]]) -> None:
-        """Move each group to where its lines are shortest, as far as there is room."""
+        """Move each group to the position with the shortest edges, as far as there is free
+        space."""
         for group in groups:
             self._pull(group, self.before, -1)
         for group in reversed(groups):
             self._pull(group, self.after, 1)
 
-    def _pull(self, group: Sequence[int], beside: Beside, sign: int) -> None:
-        """Move a group to one side, with blocking neighbours as long as all of them improve."""
-        for _ in range(PUSHED):
+    def _pull(self, group: Sequence[int], beside: Neighbors, sign: int) -> None:
+        """Move a group to one side, together with blocking neighbors as long as all of them
+        improve."""
+        for _ in range(MAX_PUSHES):
             wanted = sign * self.wish(group)
-            if wanted < LEAST:
+            if wanted < MIN_MOVE:
                 return
             room, blocking = self._free_space(group, beside)
             room = min(room, max(self._distance_to_limit(group, sign), 0.0))
@@ -152,10 +156,10 @@ class _Settling:
         for number in group:
             self.at[number] += distance
             for item in (self.before[number], self.after[number]):
-                self.unsettled.update(other for other, _ in item)
-            self.unsettled.update(other for other, _, _ in self.tied[number])
+                self.pending.update(other for other, _ in item)
+            self.pending.update(other for other, _, _ in self.attached[number])
 
-    def _free_space(self, group: Sequence[int], beside: Beside) -> tuple[float, list[int]]:
+    def _free_space(self, group: Sequence[int], beside: Neighbors) -> tuple[float, list[int]]:
         """The free space of a group on one side, and the neighbours that limit it."""
         mine = set(group)
         found = [
@@ -174,60 +178,61 @@ class _Settling:
         return self.high - max(self.at[item] + self.bodies[item].right for item in group)
 
     def straighten(self, groups: Sequence[Sequence[int]]) -> None:
-        """Move each group to the best of all reachable positions for its lines."""
+        """Move each group to the best position within reach for its edges."""
         for group in groups:
             requests = self._requests(group)
-            if 1 < len(requests) <= FEW:
+            if 1 < len(requests) <= MAX_BEND_EDGES:
                 before, after = (
                     self._free_space(group, beside)[0] for beside in (self.before, self.after)
                 )
                 low = min(before, self._distance_to_limit(group, -1))
                 high = min(after, self._distance_to_limit(group, 1))
                 distance = _cheapest(requests, -low, high)
-                if abs(distance) >= LEAST:
+                if abs(distance) >= MIN_MOVE:
                     self._move(group, distance)
 
     def _requests(self, group: Sequence[int]) -> list[tuple[float, float]]:
-        """The distances of a group to its ties, with weights."""
+        """The distances of a group to its segments, with weights."""
         mine = set(group) if len(group) > 1 else ()
         return [
             (self.at[other] + off - self.at[number], weight)
             for number in group
-            for other, off, weight in self.tied[number]
+            for other, off, weight in self.attached[number]
             if other not in mine
         ]
 
     def wish(self, group: Sequence[int]) -> float:
-        """The best move of a group, for short lines with few bends."""
+        """The best move of a group: short edges with few bends."""
         requests = self._requests(group)
         if len(requests) == 1:
             return requests[0][0]
-        if len(requests) > FEW:
+        if len(requests) > MAX_BEND_EDGES:
             return _median(requests)
         return _cheapest(requests)
 
     def single(self) -> list[list[int]]:
-        """Each body whose neighbours or ties have moved since it was visited."""
-        found = [[item] for item in self.order if item in self.unsettled]
-        self.unsettled = set()
+        """Each body whose neighbors or connected bodies have moved since the last visit."""
+        found = [[item] for item in self.order if item in self.pending]
+        self.pending = set()
         return found
 
     def joined(self, most: float) -> list[list[int]]:
-        """Two and more bodies that are tied and in line, but for at *most* some points."""
-        groups = self._tied_by(
-            tie
-            for tie in self.ties
-            if tie.weight >= 1
-            and abs(self.at[tie.one] + tie.here - self.at[tie.other] - tie.there) <= most
+        """Groups of two or more bodies whose segments are aligned within *most* points."""
+        groups = self._connected_by(
+            segment
+            for segment in self.segments
+            if segment.weight >= 1
+            and abs(self.at[segment.one] + segment.here - self.at[segment.other] - segment.there)
+            <= most
         )
         return [group for group in groups if len(group) > 1]
 
     def gather(self) -> None:
-        """Move groups that no tie connects to the largest group next to it.
+        """Move each group that no segment connects to the largest group next to that group.
 
-        They were moved away when other bodies needed space, and nothing pulled them back.
+        Other bodies pushed it away when they needed space, and nothing pulled it back.
         """
-        groups = self._tied_by(self.ties)
+        groups = self._connected_by(self.segments)
         if len(groups) < 2:
             return
         main = max(groups, key=len)
@@ -238,8 +243,8 @@ class _Settling:
         for group in reversed(groups[:place]):
             self._close(group, self.after, 1)
 
-    def _close(self, group: Sequence[int], beside: Beside, sign: int) -> None:
-        """Move a group to one side as far as its neighbours allow, if it has any there."""
+    def _close(self, group: Sequence[int], beside: Neighbors, sign: int) -> None:
+        """Move a group to one side up to its neighbors, if it has any there."""
         room, blocking = self._free_space(group, beside)
         if blocking:
             self._move(group, sign * room)
@@ -247,11 +252,11 @@ class _Settling:
     def _mean(self, group: Sequence[int]) -> float:
         return sum(self.at[number] for number in group) / len(group)
 
-    def _tied_by(self, ties: Iterable[Tie]) -> list[list[int]]:
-        """The bodies in groups that *ties* connect, each from left to right."""
+    def _connected_by(self, segments: Iterable[Segment]) -> list[list[int]]:
+        """The bodies in groups that *segments* connect, each from left to right."""
         leader = list(range(len(self.at)))
-        for tie in ties:
-            leader[_found(leader, tie.one)] = _found(leader, tie.other)
+        for segment in segments:
+            leader[_found(leader, segment.one)] = _found(leader, segment.other)
         members: dict[int, list[int]] = {}
         for number in self.order:
             members.setdefault(_found(leader, number), []).append(number)
@@ -266,7 +271,7 @@ def _cheapest(
     for distance, _ in requests:
         if not low <= distance <= high:
             continue
-        cost = _cost(requests, distance) + LEAST
+        cost = _cost(requests, distance) + MIN_MOVE
         if cost < least:
             best, least = distance, cost
     return best
@@ -277,7 +282,7 @@ def _cost(requests: Sequence[tuple[float, float]], distance: float) -> float:
     cost = 0.0
     for wanted, weight in requests:
         off = abs(wanted - distance)
-        cost += weight * (off if off < LEAST else off + BEND)
+        cost += weight * (off if off < MIN_MOVE else off + BEND_COST)
     return cost
 
 

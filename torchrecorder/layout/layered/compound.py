@@ -1,7 +1,7 @@
-"""Compose: positions in a template with some of its children open.
+"""Compound: positions in a template with some of its children open.
 
-Everything is measured across the flow and along it, from the corner where the scope begins.
-The page has the same code in ``layout.js``.
+Positions are measured across the flow and along it, from the corner where the scope begins. The
+page has the same code in ``layout.js``.
 """
 
 from __future__ import annotations
@@ -9,31 +9,33 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from torchrecorder.layout.layered.coordinate_assignment import Across
+from torchrecorder.layout.layered.coordinate_assignment import CrossCoordinates
 from torchrecorder.layout.layered.positions import (
     BranchPath,
-    Composed,
     Frame,
     HeaderSpace,
+    PlacedScope,
     PlanePoint,
 )
-from torchrecorder.layout.layered.constants import BEFORE, EDGE, PAD
+from torchrecorder.layout.layered.constants import BORDER_MARGIN, PAD, TRACK_MARGIN
 from torchrecorder.layout.layered.tracks import NetExtent, height, pitch, tracks
 from torchrecorder.layout.layered.ports import OUTSIDE
 from torchrecorder.layout.layered.template import Branch, Template, Trunk
 
 
-def compose(template: Template, inner: Mapping[int, Composed], space: HeaderSpace) -> Composed:
-    """Put the open children *inner* of a scope, by number, into its template."""
-    across = Across(template, inner, space)
+def compose(
+    template: Template, inner: Mapping[int, PlacedScope], space: HeaderSpace
+) -> PlacedScope:
+    """Put the open children *inner*, by their number, into the template of their scope."""
+    across = CrossCoordinates(template, inner, space)
     moves = tuple(_moves(trunk, number, across) for number, trunk in enumerate(template.trunks))
     gaps = [tracks(run) for run in _runs(template, moves)]
-    along = _Along(across, gaps, space)
+    along = _FlowCoordinates(across, gaps, space)
     frames = tuple(
         Frame(across.side[child], along.begin(child), *across.size[child])
-        for child in range(len(template.spots))
+        for child in range(len(template.children))
     )
-    return Composed(
+    return PlacedScope(
         across.width,
         along.length,
         tuple(across.entries),
@@ -48,8 +50,8 @@ def compose(template: Template, inner: Mapping[int, Composed], space: HeaderSpac
     )
 
 
-class Move(NamedTuple):
-    """A sideways segment of a line, in a gap."""
+class CrossSegment(NamedTuple):
+    """A segment of an edge across the flow, in a gap."""
 
     gap: int
     net: int
@@ -57,26 +59,30 @@ class Move(NamedTuple):
     end: float
 
 
-def _moves(trunk: Trunk, net: int, across: Across) -> tuple[tuple[Move, ...], ...]:
-    """For each branch, its sideways moves in gaps."""
+def _moves(
+    trunk: Trunk, net: int, across: CrossCoordinates
+) -> tuple[tuple[CrossSegment, ...], ...]:
+    """For each branch, its segments across the flow."""
     return tuple(tuple(_branch_moves(trunk, net, branch, across)) for branch in trunk.branches)
 
 
-def _branch_moves(trunk: Trunk, net: int, branch: Branch, across: Across) -> Iterator[Move]:
+def _branch_moves(
+    trunk: Trunk, net: int, branch: Branch, across: CrossCoordinates
+) -> Iterator[CrossSegment]:
     at = across.leaving[trunk.source]
     for number in branch.stems:
         beside = across.stems[net][number]
-        yield Move(trunk.stems[number].begin, net, at, beside)
+        yield CrossSegment(trunk.stems[number].begin, net, at, beside)
         at = beside
-    spots, sink = across.template.spots, branch.sink
-    gap = across.template.rows if sink.child == OUTSIDE else spots[sink.child].row
-    yield Move(gap, net, at, across.arriving[sink])
+    children, sink = across.template.children, branch.sink
+    gap = across.template.rows if sink.child == OUTSIDE else children[sink.child].row
+    yield CrossSegment(gap, net, at, across.arriving[sink])
 
 
 def _runs(
-    template: Template, moves: Sequence[Sequence[Sequence[Move]]]
+    template: Template, moves: Sequence[Sequence[Sequence[CrossSegment]]]
 ) -> list[dict[int, NetExtent]]:
-    """For each gap, the horizontal extent of each net there, over all its branches."""
+    """For each gap, the extent of each net across the flow, over all its branches."""
     found: list[dict[int, NetExtent]] = [{} for _ in range(template.rows + 1)]
     for branches in moves:
         for move in (item for branch in branches for item in branch):
@@ -89,21 +95,21 @@ def _runs(
     return found
 
 
-class _Along:
+class _FlowCoordinates:
     """Positions along the flow."""
 
     def __init__(
-        self, across: Across, gaps: Sequence[Mapping[int, int]], space: HeaderSpace
+        self, across: CrossCoordinates, gaps: Sequence[Mapping[int, int]], space: HeaderSpace
     ) -> None:
         template, size = across.template, across.size
         self.template, self.size, self.gaps = template, size, gaps
         self.pitch = [pitch(max(gap.values(), default=-1) + 1) for gap in gaps]
         tall, long = [0.0] * template.rows, []
-        for child, spot in enumerate(template.spots):
-            if size[child][1] > spot.height and spot.last > spot.row:
-                long.append((spot.last, spot.row, size[child][1]))
+        for child, closed in enumerate(template.children):
+            if size[child][1] > closed.height and closed.last > closed.row:
+                long.append((closed.last, closed.row, size[child][1]))
             else:
-                tall[spot.row] = max(tall[spot.row], size[child][1])
+                tall[closed.row] = max(tall[closed.row], size[child][1])
         at = space.before
         self.gap: list[float] = []
         self.row: list[float] = []
@@ -119,9 +125,9 @@ class _Along:
         self.length = max(at, space.length)
         self.inner = across.inner
         self.closed = [0.0] * template.rows
-        for child, spot in enumerate(template.spots):
+        for child, closed in enumerate(template.children):
             if child not in self.inner:
-                self.closed[spot.row] = max(self.closed[spot.row], spot.height)
+                self.closed[closed.row] = max(self.closed[closed.row], closed.height)
         self.reading = {
             branch.sink.child for trunk in template.trunks for branch in trunk.branches
         }
@@ -131,32 +137,32 @@ class _Along:
         if 0 < gap < self.template.rows:
             return height(self.gaps[gap])
         through = self.template.entries if gap == 0 else self.template.exits
-        return height(self.gaps[gap], EDGE if through else PAD)
+        return height(self.gaps[gap], BORDER_MARGIN if through else PAD)
 
     def begin(self, child: int) -> float:
         """The near side of a child along the flow.
 
-        A child is at the start of its row; one without inputs is at its end. Closed children are
+        A child is at the start of its layer; one without inputs is at its end. Closed children are
         centered on a common line.
         """
-        row, high = self.template.spots[child].row, self.size[child][1]
+        row, high = self.template.children[child].row, self.size[child][1]
         band = high if child in self.inner else self.closed[row]
         free = 0.0 if child in self.reading else max(self.tall[row] - band, 0.0)
         return self.row[row] + free + (band - high) / 2
 
-    def track(self, move: Move) -> float | None:
-        """The track of a sideways move; None if the line goes straight on."""
+    def track(self, move: CrossSegment) -> float | None:
+        """The track of a segment across the flow; None if the edge goes straight on."""
         track = self.gaps[move.gap].get(move.net)
         if track is None:
             return None
-        return self.gap[move.gap] + BEFORE + self.pitch[move.gap] * track
+        return self.gap[move.gap] + TRACK_MARGIN + self.pitch[move.gap] * track
 
 
 def _points(
     branch: Branch,
-    moves: Sequence[Move],
+    moves: Sequence[CrossSegment],
     frames: Sequence[Frame],
-    along: _Along,
+    along: _FlowCoordinates,
     trunk: Trunk,
 ) -> tuple[PlanePoint, ...]:
     """The corners of a branch from its source to its sink."""

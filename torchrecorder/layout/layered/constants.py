@@ -1,4 +1,5 @@
-"""Constants of the nested layout; a page is given them, so that it lays out in the same way.
+"""Constants: distances and weights of the nested layout. The page gets them too, so that its layout
+is the same.
 
 All distances are in points.
 """
@@ -6,86 +7,86 @@ All distances are in points.
 from __future__ import annotations
 
 PAD = 9.0
-"""Between the border of an open scope and its contents."""
+"""Distance between the border of an open scope and its contents."""
 
-BELOW = 4.0
-"""Between the header of an open scope and its contents."""
+HEADER_GAP = 4.0
+"""Distance between the header of an open scope and its contents."""
 
-APART = {(True, True): 16.0, (True, False): 12.0, (False, True): 12.0, (False, False): 9.0}
-"""Between two neighbours of a layer, each of which is a box or a line."""
+SEPARATION = {(True, True): 16.0, (True, False): 12.0, (False, True): 12.0, (False, False): 9.0}
+"""Minimum distance between two neighbors in a layer, by whether each of them is a box (else an
+edge)."""
 
-BEFORE = 8.0
-"""Between a layer and the first track below it."""
+TRACK_MARGIN = 8.0
+"""Distance between a layer and the first track below it."""
 
-TRACK = 5.0
-"""From one track to the next."""
+TRACK_PITCH = 5.0
+"""Distance between two tracks."""
 
-BAND = 80.0
-"""The maximum height of all tracks of a gap; many tracks are closer to each other."""
+MAX_TRACKS_HEIGHT = 80.0
+"""The maximum height of all tracks of a gap; if there are many, they are closer together."""
 
-ARROW = 10.0
-"""Between the last track and the layer below, where arrows have their heads."""
+ARROW_MARGIN = 10.0
+"""Distance between the last track and the layer below it, where the arrowheads are."""
 
-GAP = 18.0
-"""Between two layers with no track between them."""
+LAYER_GAP = 18.0
+"""Distance between two layers without a track between them."""
 
-EDGE = 10.0
-"""Between the border of a scope and a layer, with no track between them."""
+BORDER_MARGIN = 10.0
+"""Distance between the border of a scope and a layer, without a track between them."""
 
-LANE = 6.0
-"""From one lane to the next, and between the lanes and the rest of the scope."""
+LANE_PITCH = 6.0
+"""Distance between two lanes, and between the lanes and the rest of the scope."""
 
-LANES = 150.0
-"""The maximum width of all lanes; many lanes are closer to each other."""
+MAX_LANES_WIDTH = 150.0
+"""The maximum width of all lanes; if there are many, they are closer together."""
 
-PORTS = 12.0
-"""From one port of a box to the next, where lines cannot be straight."""
+PORT_PITCH = 12.0
+"""Distance between two ports of a box if its edges cannot be straight."""
 
-CLOSE = 8.0
-"""The minimum distance between two straight lines into a box."""
+MIN_PORT_PITCH = 8.0
+"""The minimum distance between two straight edges into a box."""
 
-ASIDE = 10.0
-"""The maximum offset of a straight line from the centre of a side."""
+MAX_PORT_OFFSET = 10.0
+"""The maximum offset of a straight edge from the center of a side."""
 
-INSET = 6.0
+PORT_MARGIN = 6.0
 """The minimum distance between the corner of a box and a port."""
 
-LEVEL = 1.0
-"""Lines with a smaller offset are drawn straight."""
+STRAIGHT_TOLERANCE = 1.0
+"""Edges with a smaller offset are drawn straight."""
 
-CORNER = 5.0
-"""Radius of the corners of a line."""
+CORNER_RADIUS = 5.0
+"""Radius of the rounded corners of an edge."""
 
-STRAIGHT, LONG, TURN, SIDE, THROUGH = 4, 2, 1, 0.5, 0.25
-"""Weights of line segments in the coordinate assignment: between boxes in neighbouring layers;
-between two dummy nodes; between a box and a dummy node; from a box that reads nothing to one that
-also reads others; and between the entry and the exit of a scope, so that chains of scopes are in
-line."""
+STRAIGHT_WEIGHT, LONG_WEIGHT, BEND_WEIGHT, SIDE_WEIGHT, THROUGH_WEIGHT = 4, 2, 1, 0.5, 0.25
+"""Weights of segments in the coordinate assignment: between boxes in adjacent layers; between two
+dummy nodes; between a box and a dummy node; from a source to a box that also reads other boxes; and
+between the entry and the exit of a scope, so that chains of scopes are aligned."""
 
-ROUNDS = 3
-"""The number of passes over all boxes and groups."""
+COMPACTION_PASSES = 3
+"""The maximum number of passes over all bodies and groups."""
 
-PUSHED = 4
-"""The maximum number of times that a moving group absorbs the neighbours that block it."""
+MAX_PUSHES = 4
+"""How many times a moving group may absorb the neighbors that block it."""
 
-NEAR = 80.0
-"""Distance between the ends of a line up to which both are moved as one group."""
+GROUP_DISTANCE = 80.0
+"""Bodies whose segments are aligned within this distance move as one group."""
 
-BEND = 20.0
-"""The extra length of a line that one bend less is worth."""
+BEND_COST = 20.0
+"""One bend costs as much as this additional length of an edge."""
 
-FEW = 6
-"""Number of lines up to which their bends count; of more, only the lengths do."""
+MAX_BEND_EDGES = 6
+"""With more edges than this, bends cost nothing; only lengths count."""
 
-WIDER = 0.25
-"""The share of its first width by which a scope may grow for straight lines."""
+MAX_WIDENING = 0.25
+"""A scope may grow by this share of its initial width, so that edges are straight."""
 
-LEAST = 0.01
-"""Shorter moves are not made."""
+MIN_MOVE = 0.01
+"""The minimum distance of a move."""
 
 
 def to_json() -> dict[str, float]:
-    """All of them by name, for the page."""
+    """All constants by name, for the page."""
     plain = {name: value for name, value in globals().items() if isinstance(value, (int, float))}
-    boxes, mixed, lines = APART[True, True], APART[True, False], APART[False, False]
-    return {**plain, "BOXES_APART": boxes, "MIXED_APART": mixed, "LINES_APART": lines}
+    boxes, mixed, lines = SEPARATION[True, True], SEPARATION[True, False], SEPARATION[False, False]
+    return {**plain, "BOX_SEPARATION": boxes, "MIXED_SEPARATION": mixed, "LINE_SEPARATION": lines}

@@ -7,56 +7,56 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from torchrecorder.layout.layered.positions import Composed, HeaderSpace
+from torchrecorder.layout.layered.positions import HeaderSpace, PlacedScope
 from torchrecorder.layout.layered.constants import (
-    ASIDE,
-    LANE,
-    LANES,
-    LONG,
+    BEND_WEIGHT,
+    LANE_PITCH,
+    LONG_WEIGHT,
+    MAX_LANES_WIDTH,
+    MAX_PORT_OFFSET,
     PAD,
-    SIDE,
-    STRAIGHT,
-    THROUGH,
-    TURN,
+    SIDE_WEIGHT,
+    STRAIGHT_WEIGHT,
+    THROUGH_WEIGHT,
 )
 from torchrecorder.layout.layered.tracks import slots
 from torchrecorder.layout.layered.ports import OUTSIDE, End
-from torchrecorder.layout.layered.compaction import Body, Tie, settle
+from torchrecorder.layout.layered.compaction import Body, Segment, compact
 from torchrecorder.layout.layered.template import Branch, Template, Trunk
 
 
-class Across:
+class CrossCoordinates:
     """Positions across the flow.
 
     Attributes:
         side: The near side of each child.
         size: Width across and height along of each child.
         entries: The positions at which tensors enter the scope.
-        exits: Those at which they leave it.
+        exits: The positions at which tensors leave the scope.
         stems: The position of each stem of each trunk.
         width: The width of the scope.
-        leaving: The positions at which lines leave boxes.
-        arriving: Those at which they enter them.
+        leaving: The positions at which edges leave boxes.
+        arriving: The positions at which edges enter boxes.
     """
 
     def __init__(
-        self, template: Template, inner: Mapping[int, Composed], space: HeaderSpace
+        self, template: Template, inner: Mapping[int, PlacedScope], space: HeaderSpace
     ) -> None:
         self.template, self.inner = template, inner
-        self.size = [(spot.width, spot.height) for spot in template.spots]
-        anchors = [spot.width / 2 for spot in template.spots]
+        self.size = [(closed.width, closed.height) for closed in template.children]
+        anchors = [closed.width / 2 for closed in template.children]
         for child, item in inner.items():
             self.size[child], anchors[child] = (item.width, item.height), item.anchor
-        self._settle(anchors, space)
+        self._compact(anchors, space)
         self.leaving: dict[End, float] = {}
         self.arriving: dict[End, float] = {}
         self._leave()
         self._arrive()
 
-    def _settle(self, anchors: list[float], space: HeaderSpace) -> None:
+    def _compact(self, anchors: list[float], space: HeaderSpace) -> None:
         """Find the positions of boxes, ports and stems."""
         template, bodies = self.template, list(self._bodies(anchors))
-        hints = [spot.across for spot in template.spots]
+        hints = [closed.across for closed in template.children]
         hints += [*template.entries, *template.exits]
         body: list[list[int]] = []
         for trunk in template.trunks:
@@ -68,8 +68,8 @@ class Across:
                 body[-1].append(len(bodies))
                 bodies.append(Body(stem.begin, stem.end - 1, 0.0, 0.0, False))
                 hints.append(stem.across)
-        at = settle(bodies, hints, list(self._ties(body)))
-        entry = len(template.spots)
+        at = compact(bodies, hints, list(self._segments(body)))
+        entry = len(template.children)
         leave = entry + len(template.entries)
         begin = min((here - body.left for here, body in zip(at, bodies)), default=0.0)
         core = max((here + body.right for here, body in zip(at, bodies)), default=0.0)
@@ -77,77 +77,85 @@ class Across:
         self.middle = [here + shift for here in at[:entry]]
         self.entries = [here + shift for here in at[entry:leave]]
         self.exits = [here + shift for here in at[leave : leave + len(template.exits)]]
-        lane = min(LANE, LANES / max(template.lanes, 1))
+        lane = min(LANE_PITCH, MAX_LANES_WIDTH / max(template.lanes, 1))
         self.stems = [
             [
-                core + shift + LANE - lane * (stem.across + 1) if item < 0 else at[item] + shift
+                (
+                    core + shift + LANE_PITCH - lane * (stem.across + 1)
+                    if item < 0
+                    else at[item] + shift
+                )
                 for item, stem in zip(here, trunk.stems)
             ]
             for here, trunk in zip(body, template.trunks)
         ]
         self.side = [here - anchor for here, anchor in zip(self.middle, anchors)]
-        beside = LANE + lane * template.lanes if template.lanes else 0.0
+        beside = LANE_PITCH + lane * template.lanes if template.lanes else 0.0
         self.width = max(core + shift + beside + PAD, space.least)
 
     def _bodies(self, anchors: list[float]) -> Iterator[Body]:
         """Boxes and ports."""
         template = self.template
-        for spot, (width, _), anchor in zip(template.spots, self.size, anchors):
-            yield Body(spot.row, spot.last, anchor, width - anchor, True)
+        for closed, (width, _), anchor in zip(template.children, self.size, anchors):
+            yield Body(closed.row, closed.last, anchor, width - anchor, True)
         for _ in template.entries:
             yield Body(-1, -1, 0.0, 0.0, False)
         for _ in template.exits:
             yield Body(template.rows, template.rows, 0.0, 0.0, False)
 
-    def _ties(self, body: list[list[int]]) -> Iterator[Tie]:
-        """The pieces of all lines without those in lanes, without duplicates.
+    def _segments(self, body: list[list[int]]) -> Iterator[Segment]:
+        """The segments of all edges, without those in lanes and without duplicates.
 
-        Of several between two boxes, the first has the largest weight. Boxes that read nothing,
-        such as weights, do not pull what also reads others out of their line.
+        Of several segments between two boxes, the first has the largest weight. Sources, such as
+        weights, do not pull a box that also reads other boxes out of line.
         """
         template = self.template
         aside = _beside(template)
         if template.entries and template.exits:
-            entry = len(template.spots)
+            entry = len(template.children)
             leave = entry + len(template.entries)
-            yield Tie(entry + _main_entry(template), 0.0, leave, 0.0, THROUGH)
+            yield Segment(entry + _main_entry(template), 0.0, leave, 0.0, THROUGH_WEIGHT)
         known: set[tuple[int, int]] = set()
         for trunk, stems in zip(template.trunks, body):
-            for tie in self._of(trunk, stems):
-                if tie.weight == STRAIGHT:
-                    pair = tie.one, tie.other
-                    weight = TURN if pair in known else SIDE if pair in aside else STRAIGHT
-                    tie = tie._replace(weight=weight)
+            for segment in self._net_segments(trunk, stems):
+                if segment.weight == STRAIGHT_WEIGHT:
+                    pair = segment.one, segment.other
+                    weight = (
+                        BEND_WEIGHT
+                        if pair in known
+                        else SIDE_WEIGHT if pair in aside else STRAIGHT_WEIGHT
+                    )
+                    segment = segment._replace(weight=weight)
                     known.add(pair)
-                yield tie
+                yield segment
 
-    def _of(self, trunk: Trunk, stems: list[int]) -> Iterator[Tie]:
-        """The pieces of one line."""
+    def _net_segments(self, trunk: Trunk, stems: list[int]) -> Iterator[Segment]:
+        """The segments of one net."""
         known: set[tuple[int, int]] = set()
         for branch in trunk.branches:
-            for tie in self._along(trunk, branch, stems):
-                if (tie.one, tie.other) not in known or tie.weight == STRAIGHT:
-                    known.add((tie.one, tie.other))
-                    yield tie
+            for segment in self._branch_segments(trunk, branch, stems):
+                if (segment.one, segment.other) not in known or segment.weight == STRAIGHT_WEIGHT:
+                    known.add((segment.one, segment.other))
+                    yield segment
 
-    def _along(self, trunk: Trunk, branch: Branch, stems: list[int]) -> Iterator[Tie]:
+    def _branch_segments(self, trunk: Trunk, branch: Branch, stems: list[int]) -> Iterator[Segment]:
         one, here = self._fixed_to(trunk.source, exits=True)
-        weight = STRAIGHT
+        weight = STRAIGHT_WEIGHT
         for number in branch.stems:
             if stems[number] < 0:
                 return
-            weight = TURN if weight == STRAIGHT else LONG
-            yield Tie(one, here, stems[number], 0.0, weight)
+            weight = BEND_WEIGHT if weight == STRAIGHT_WEIGHT else LONG_WEIGHT
+            yield Segment(one, here, stems[number], 0.0, weight)
             one, here = stems[number], 0.0
         other, there = self._fixed_to(branch.sink, exits=False)
-        if weight != STRAIGHT:
-            weight = TURN
-        yield Tie(one, here, other, there, weight)
+        if weight != STRAIGHT_WEIGHT:
+            weight = BEND_WEIGHT
+        yield Segment(one, here, other, there, weight)
 
     def _fixed_to(self, end: End, exits: bool) -> tuple[int, float]:
-        """The body at the end of a line, and the offset of the line on it."""
+        """The body at the end of an edge, and the offset of the edge on it."""
         if end.child == OUTSIDE:
-            ports = len(self.template.spots) + (0 if exits else len(self.template.entries))
+            ports = len(self.template.children) + (0 if exits else len(self.template.entries))
             return ports + end.port, 0.0
         each = self.inner.get(end.child)
         if each is None:
@@ -155,7 +163,7 @@ class Across:
         return end.child, (each.exits if exits else each.entries)[end.port] - each.anchor
 
     def _leave(self) -> None:
-        """Find the positions at which lines leave boxes."""
+        """Find the positions at which edges leave boxes."""
         wanted: dict[int, dict[End, float]] = {}
         for number, trunk in enumerate(self.template.trunks):
             fixed = self._fixed(trunk.source, exits=True)
@@ -164,10 +172,10 @@ class Across:
             else:
                 ends = wanted.setdefault(trunk.source.child, {})
                 ends[trunk.source] = self._next(number, trunk)
-        self._meet(wanted, self.leaving)
+        self._assign_slots(wanted, self.leaving)
 
     def _arrive(self) -> None:
-        """Find the positions at which lines enter boxes."""
+        """Find the positions at which edges enter boxes."""
         wanted: dict[int, dict[End, float]] = {}
         for number, trunk in enumerate(self.template.trunks):
             for branch in trunk.branches:
@@ -178,9 +186,11 @@ class Across:
                     last = branch.stems[-1:]
                     comes = self.stems[number][last[0]] if last else self.leaving[trunk.source]
                     wanted.setdefault(branch.sink.child, {})[branch.sink] = comes
-        self._meet(wanted, self.arriving)
+        self._assign_slots(wanted, self.arriving)
 
-    def _meet(self, wanted: Mapping[int, dict[End, float]], found: dict[End, float]) -> None:
+    def _assign_slots(
+        self, wanted: Mapping[int, dict[End, float]], found: dict[End, float]
+    ) -> None:
         for child, ends in wanted.items():
             places = slots(list(ends.values()), self.middle[child], self.size[child][0])
             found.update(zip(ends, places))
@@ -195,8 +205,8 @@ class Across:
         return self.side[end.child] + (each.exits if exits else each.entries)[end.port]
 
     def _next(self, number: int, trunk: Trunk) -> float:
-        """The preferred position of a trunk behind its source: straight on if possible, else the
-        mean of its branches."""
+        """The preferred position at which a trunk leaves its source: straight on if possible, else
+        the mean of its branches."""
         found = []
         for branch in trunk.branches:
             if branch.stems:
@@ -205,13 +215,13 @@ class Across:
                 fixed = self._fixed(branch.sink, exits=False)
                 found.append(self.middle[branch.sink.child] if fixed is None else fixed)
         middle = self.middle[trunk.source.child]
-        near = [at for at in found if abs(at - middle) <= ASIDE]
+        near = [at for at in found if abs(at - middle) <= MAX_PORT_OFFSET]
         return near[0] if near else sum(found) / len(found)
 
 
 def _beside(template: Template) -> set[tuple[int, int]]:
-    """The pairs of a child that reads nothing, and one that reads it and something else: a line
-    that comes from further, or the first of several such children."""
+    """Pairs of a source and a child that reads it together with something else: an edge from
+    further away, or the first of several sources."""
     pairs = dict.fromkeys(
         (trunk.source.child, branch.sink.child)
         for trunk in template.trunks for branch in trunk.branches
@@ -227,7 +237,7 @@ def _beside(template: Template) -> set[tuple[int, int]]:
 
 
 def _main_entry(template: Template) -> int:
-    """The first entry, if possible one with several branches."""
+    """The first entry with several branches; else the first entry."""
     fans = [
         trunk.source.port
         for trunk in template.trunks

@@ -1,5 +1,4 @@
-"""Cuts: positions between rows at which a long scope can be cut, and the lines that cross there or
-each other."""
+"""Cuts: positions between layers at which a long scope can be cut, and crossings of edges."""
 
 from __future__ import annotations
 
@@ -8,16 +7,16 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate, groupby
 from typing import NamedTuple
 
-from torchrecorder.layout.layered.positions import BranchPath, Composed, PlanePoint
+from torchrecorder.layout.layered.positions import BranchPath, PlacedScope, PlanePoint
 
-CROSSED = 12.0
-"""The extra length of a column, in points, that is preferred to one more crossing line."""
+CROSSING_COST = 12.0
+"""A column may be this much longer, in points, if one edge less crosses the cut."""
 
-SAME = 0.01
+TOLERANCE = 0.01
 
 
-def row_ends(scope: Composed) -> list[float]:
-    """The ends of rows at which no box and no line that runs back is cut."""
+def row_ends(scope: PlacedScope) -> list[float]:
+    """The ends of layers at which a cut goes through no box, and through no edge that runs back."""
     barriers = [(frame.along, frame.end) for frame in scope.frames]
     for path in scope.paths:
         for (_, here), (_, there) in zip(path.points, path.points[1:]):
@@ -32,8 +31,8 @@ def row_ends(scope: Composed) -> list[float]:
     return found
 
 
-def even_cuts(scope: Composed, levels: Sequence[float], columns: int) -> list[float]:
-    """The cuts for columns of similar length, with few lines across the cuts."""
+def even_cuts(scope: PlacedScope, levels: Sequence[float], columns: int) -> list[float]:
+    """Cuts that give columns of similar length, and that few edges cross."""
     crossed = dict(zip(levels, crossing(scope, levels)))
     found = [0.0]
     for left in range(columns, 1, -1):
@@ -41,30 +40,30 @@ def even_cuts(scope: Composed, levels: Sequence[float], columns: int) -> list[fl
         later = levels[bisect_right(levels, found[-1]) : -1]
         if not later:
             break
-        found.append(min(later, key=lambda cut: abs(cut - wish) + CROSSED * crossed[cut]))
+        found.append(min(later, key=lambda cut: abs(cut - wish) + CROSSING_COST * crossed[cut]))
     return found[1:]
 
 
-def crossing(scope: Composed, levels: Sequence[float]) -> Iterator[int]:
+def crossing(scope: PlacedScope, levels: Sequence[float]) -> Iterator[int]:
     """The number of trunks that cross each level."""
     change = [0] * (len(levels) + 1)
     for _, paths in by_trunk(scope):
         ends = [path.points[-1][1] for path in paths]
-        inside = [end for end in ends if end < scope.height - SAME]
+        inside = [end for end in ends if end < scope.height - TOLERANCE]
         begin = bisect_left(levels, paths[0].points[0][1])
         change[begin] += 1
         change[max(begin, bisect_left(levels, max(inside, default=0.0)))] -= 1
     return accumulate(change[:-1])
 
 
-def by_trunk(scope: Composed) -> Iterator[tuple[int, list[BranchPath]]]:
+def by_trunk(scope: PlacedScope) -> Iterator[tuple[int, list[BranchPath]]]:
     """The paths of each trunk."""
     for trunk, paths in groupby(scope.paths, key=lambda path: path.trunk):
         yield trunk, list(paths)
 
 
 def until(points: Sequence[PlanePoint], level: float) -> list[PlanePoint]:
-    """The part of a path before *level*, at which it runs along the flow."""
+    """The part of a path before *level*, where it runs along the flow."""
     found = [points[0]]
     for point in points[1:]:
         if point[1] > level:
@@ -74,13 +73,13 @@ def until(points: Sequence[PlanePoint], level: float) -> list[PlanePoint]:
 
 
 def since(points: Sequence[PlanePoint], level: float) -> list[PlanePoint]:
-    """The part of a path after *level*, at which it runs along the flow."""
+    """The part of a path after *level*, where it runs along the flow."""
     back = [(x, -y) for x, y in reversed(points)]
     return [(x, -y) for x, y in reversed(until(back, -level))]
 
 
 class _StraightSegment(NamedTuple):
-    """A straight segment of a line: its position, and its extent."""
+    """A straight segment of an edge: its position, and its extent."""
 
     at: float
     low: float
@@ -88,15 +87,16 @@ class _StraightSegment(NamedTuple):
     trunk: int
 
 
-def crossings(scope: Composed) -> int:
-    """The number of crossings of segments across the flow with those of other trunks along it.
+def crossings(scope: PlacedScope) -> int:
+    """The number of crossings between segments across the flow and segments of other trunks along
+    it.
 
-    The common segments of lines of one trunk count once.
+    Common segments of the edges of one trunk count once.
     """
-    upright = sorted(set(_pieces(scope, 0)))
+    upright = sorted(set(_straight_segments(scope, 0)))
     places = [piece.at for piece in upright]
     found = set()
-    for level in set(_pieces(scope, 1)):
+    for level in set(_straight_segments(scope, 1)):
         first, last = bisect_right(places, level.low), bisect_left(places, level.high)
         for other in upright[first:last]:
             if other.low < level.at < other.high and other.trunk != level.trunk:
@@ -104,10 +104,10 @@ def crossings(scope: Composed) -> int:
     return len(found)
 
 
-def _pieces(scope: Composed, axis: int) -> Iterator[_StraightSegment]:
+def _straight_segments(scope: PlacedScope, axis: int) -> Iterator[_StraightSegment]:
     """All segments that run along (0) or across (1) the flow."""
     for path in scope.paths:
         for one, other in zip(path.points, path.points[1:]):
-            if abs(one[axis] - other[axis]) < SAME:
+            if abs(one[axis] - other[axis]) < TOLERANCE:
                 low, high = sorted((one[1 - axis], other[1 - axis]))
                 yield _StraightSegment(round(one[axis], 2), low, high, path.trunk)

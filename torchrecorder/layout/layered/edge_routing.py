@@ -1,80 +1,88 @@
-"""Lines: join the pieces of a line in all scopes to one route from box to box."""
+"""Edge routing: join the sections of an edge in all scopes to one route from box to box."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
-from torchrecorder.layout.layered.constants import CORNER
-from torchrecorder.layout.layered.cuts import SAME
+from torchrecorder.layout.layered.constants import CORNER_RADIUS
+from torchrecorder.layout.layered.cuts import TOLERANCE
 from torchrecorder.layout.layered.items import Link
-from torchrecorder.layout.layered.place import Picture, Piece
+from torchrecorder.layout.layered.place import EdgeSection, Picture
 from torchrecorder.layout.layered.ports import Carried
 from torchrecorder.layout.layered.positions import PlanePoint
 
-BEND = 0.45
+CONTROL_SHARE = 0.45
 """The relative position of the control points of rounded corners."""
 
 
-def whole(picture: Picture, links: Iterable[Link]) -> Iterator[tuple[PlanePoint, ...]]:
-    """The corners of each of *links* from its tail to its head, both of which are drawn."""
-    into: dict[tuple[Carried, int], list[Piece]] = {}
-    out: dict[tuple[Carried, int], Piece] = {}
-    for piece in picture.pieces:
-        carried = (piece.maker, piece.value)
-        if piece.exits:
-            out[carried, piece.scope] = piece
+def edge_routes(picture: Picture, links: Iterable[Link]) -> Iterator[tuple[PlanePoint, ...]]:
+    """The corners of each of *links*, from its tail to its head; both are drawn."""
+    into: dict[tuple[Carried, int], list[EdgeSection]] = {}
+    out: dict[tuple[Carried, int], EdgeSection] = {}
+    for section in picture.sections:
+        carried = (section.maker, section.value)
+        if section.exits:
+            out[carried, section.scope] = section
         else:
-            into.setdefault((carried, piece.head), []).append(piece)
+            into.setdefault((carried, section.head), []).append(section)
     copies: dict[Link, int] = {}
     for link in links:
         copies[link] = copies.get(link, -1) + 1
         carried = (link.tail, link.value)
-        pieces = [into[carried, link.head][copies[link]]]
-        while pieces[-1].tail == pieces[-1].scope:
-            pieces.append(into[carried, pieces[-1].scope][0])
-        child = pieces[-1].tail
+        sections = [into[carried, link.head][copies[link]]]
+        while sections[-1].tail == sections[-1].scope:
+            sections.append(into[carried, sections[-1].scope][0])
+        child = sections[-1].tail
         while child != link.tail:
-            pieces.append(out[carried, child])
-            child = pieces[-1].tail
-        yield corners(point for piece in reversed(pieces) for point in piece.points)
+            sections.append(out[carried, child])
+            child = sections[-1].tail
+        yield corners(point for section in reversed(sections) for point in section.points)
 
 
 def corners(points: Iterable[PlanePoint]) -> tuple[PlanePoint, ...]:
-    """*points* without those that are not corners or ends of a line."""
+    """*points* reduced to the corners and the ends of an edge."""
     found: list[PlanePoint] = []
     for point in points:
         x, y = point
         if found:
             before_x, before_y = found[-1]
-            upright, level = abs(x - before_x) < SAME, abs(y - before_y) < SAME
+            upright, level = abs(x - before_x) < TOLERANCE, abs(y - before_y) < TOLERANCE
             if upright and level:
                 continue
             if len(found) > 1:
                 first_x, first_y = found[-2]
-                if upright and abs(x - first_x) < SAME and (before_y > first_y) == (y > before_y):
+                if (
+                    upright
+                    and abs(x - first_x) < TOLERANCE
+                    and (before_y > first_y) == (y > before_y)
+                ):
                     found.pop()
-                elif level and abs(y - first_y) < SAME and (before_x > first_x) == (x > before_x):
+                elif (
+                    level
+                    and abs(y - first_y) < TOLERANCE
+                    and (before_x > first_x) == (x > before_x)
+                ):
                     found.pop()
         found.append(point)
     return tuple(found)
 
 
 class Trunks:
-    """The segments already drawn, so that common segments of lines are drawn once."""
+    """The segments that are drawn already, so that common segments of edges are drawn once."""
 
     def __init__(self) -> None:
         self.drawn: dict[object, list[tuple[float, float]]] = {}
 
     def fresh(self, carried: object, points: Sequence[PlanePoint]) -> tuple[PlanePoint, ...]:
-        """The part of a route that is not drawn yet for this tensor, from shortly before the
+        """The part of a route that is not drawn yet for this tensor. It begins shortly before the
         branch."""
         start, at = 0, points[0]
         for number, (one, other) in enumerate(zip(points, points[1:])):
             reached = self._reached(carried, one, other)
             if reached <= 0:
                 break
-            start, at = number, toward(one, other, reached - CORNER)
+            start, at = number, toward(one, other, reached - CORNER_RADIUS)
             if reached < _length(one, other) - 0.01:
                 break
         for one, other in zip(points[start:], points[start + 1 :]):
@@ -82,7 +90,7 @@ class Trunks:
         return (at, *points[start + 1 :])
 
     def _reached(self, carried: object, one: PlanePoint, other: PlanePoint) -> float:
-        """The length of the part of a segment that is drawn already, from its start."""
+        """How much of a segment is drawn already, from its start."""
         axis, begin, end = _placed(one, other)
         for low, high in self.drawn.get((carried, axis), ()):
             if low - 0.01 <= begin <= high + 0.01:
@@ -110,19 +118,23 @@ def _placed(one: PlanePoint, other: PlanePoint) -> tuple[tuple[bool, int], float
 
 
 def rounded(points: Sequence[PlanePoint]) -> list[PlanePoint]:
-    """A cubic Bézier spline along *points* with round corners: a point, then three a piece."""
+    """A cubic Bézier spline along *points* with round corners: the first point, then three points
+    for each curve."""
     here = points[0]
     spline = [here]
     for before, corner, after in zip(points, points[1:], points[2:]):
         (x, y), back, ahead = corner, _step(corner, before), _step(corner, after)
         came, goes = math.hypot(*back) or 1.0, math.hypot(*ahead) or 1.0
-        radius = min(CORNER, came / 2, goes / 2)
+        radius = min(CORNER_RADIUS, came / 2, goes / 2)
         (ax, ay), (bx, by) = back, ahead
         ax, ay, bx, by = (
             ax * radius / came, ay * radius / came, bx * radius / goes, by * radius / goes
         )
         one, other = (x + ax, y + ay), (x + bx, y + by)
-        bend = (x + ax * BEND, y + ay * BEND), (x + bx * BEND, y + by * BEND)
+        bend = (x + ax * CONTROL_SHARE, y + ay * CONTROL_SHARE), (
+            x + bx * CONTROL_SHARE,
+            y + by * CONTROL_SHARE,
+        )
         spline += (here, one, one, *bend, other)
         here = other
     spline += (here, points[-1], points[-1])
@@ -138,6 +150,6 @@ def _length(one: PlanePoint, other: PlanePoint) -> float:
 
 
 def toward(one: PlanePoint, other: PlanePoint, far: float) -> PlanePoint:
-    """The point *far* from *one* on the way to *other*."""
+    """The point at distance *far* from *one*, toward *other*."""
     share = max(0.0, min(1.0, far / (_length(one, other) or 1.0)))
     return one[0] + (other[0] - one[0]) * share, one[1] + (other[1] - one[1]) * share

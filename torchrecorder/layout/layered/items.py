@@ -1,4 +1,4 @@
-"""Item, Link: the input of the nested layout."""
+"""Items: the boxes and edges that the nested layout places."""
 
 from __future__ import annotations
 

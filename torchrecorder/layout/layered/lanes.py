@@ -1,4 +1,4 @@
-"""Lanes: where long lines run side by side."""
+"""Lanes: long edges run side by side, beside all boxes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 
 def lanes(spans: Sequence[tuple[int, int]]) -> list[int]:
-    """The lane of each long line: first fit, shorter lines first, no two at once in one.
+    """The lane of each long edge: first fit, shorter edges first. Edges in one lane do not overlap.
 
     Args:
         spans: The first and last gap of each line, counted from 0. Lines that meet at one gap are
@@ -20,11 +20,11 @@ def lanes(spans: Sequence[tuple[int, int]]) -> list[int]:
 
 
 class _Taken:
-    """The lanes of lines that end in each gap, as the bits of an integer, in a segment tree.
+    """The lanes of the edges that end in each gap, as bits of an integer, in a segment tree.
 
-    A line that is no shorter than another and is somewhere beside it is beside an end of it. So the
-    ends are sufficient, if shorter lines come first. Thousands of lines may run along thousands of
-    gaps, as in the training steps of a model with many weights: too many to compare in pairs.
+    If an edge overlaps a shorter one, it overlaps one of its ends. So the ends are sufficient if
+    shorter edges come first. Comparing all pairs would be too slow: thousands of edges may run
+    along thousands of gaps, as in the training steps of a model with many weights.
     """
 
     def __init__(self, gaps: int) -> None:
@@ -45,7 +45,7 @@ class _Taken:
         return free.bit_length() - 1
 
     def _inside(self, first: int, last: int) -> Iterator[int]:
-        """The fewest nodes below which are exactly these gaps."""
+        """The smallest set of tree nodes that covers exactly these gaps."""
         left, right = first + self.leaves, last + self.leaves + 1
         while left < right:
             if left & 1:

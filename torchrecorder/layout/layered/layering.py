@@ -1,4 +1,4 @@
-"""Rows: layer assignment of the children of a scope, by longest paths."""
+"""Layering: assigns the children of a scope to layers, by longest paths."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import heapq
 from collections.abc import Collection, Sequence
 from math import ceil
 
-WIDEST = 24
-"""The maximum number of boxes in one row; the others are in the next."""
+MAX_LAYER_SIZE = 24
+"""The maximum number of boxes in one layer; further boxes are in the next one."""
 
-WIDEST_OF_ENDS = 6
-"""The same for a row of inputs or of outputs, whose names are long."""
+MAX_END_LAYER_SIZE = 6
+"""The same for a layer of inputs or outputs, whose names are long."""
 
 BoxPair = tuple[int, int]
 
@@ -21,12 +21,12 @@ def rows(
     anchored: Sequence[bool],
     ends: Collection[int] = frozenset(),
 ) -> list[int]:
-    """The row of each of *count* boxes, from 0.
+    """The layer of each of *count* boxes, from 0.
 
-    Each box is in the first row below all boxes that it reads. A box that depends on no input of
-    the scope, which *anchored* boxes read, is in the row directly above its first reader. A cycle
-    starts at its first box. *pairs* are the edges, by the numbers of their boxes: tail and head;
-    *ends* the boxes into which or out of which no edge goes, not even past the scope.
+    Each box is in the first layer below all boxes that it reads. A box that depends on no input of
+    the scope is in the layer directly above its first reader; *anchored* boxes read such inputs. A
+    cycle starts at its first box. *pairs* are the edges, as tail and head; *ends* are the boxes
+    that no edge enters, or that no edge leaves, not even to outside the scope.
     """
     ahead, after = _forward(count, pairs)
     row = [0] * count
@@ -44,7 +44,7 @@ def rows(
 def _forward(count: int, pairs: Sequence[BoxPair]) -> tuple[list[int], list[list[int]]]:
     """The boxes in topological order, and the readers of each box.
 
-    Pairs that would close a cycle are left out.
+    Edges that would close a cycle are left out.
     """
     after: list[list[int]] = [[] for _ in range(count)]
     before: list[list[int]] = [[] for _ in range(count)]
@@ -74,11 +74,11 @@ def _forward(count: int, pairs: Sequence[BoxPair]) -> tuple[list[int], list[list
 
 
 def _wrapped(row: Sequence[int], ends: Collection[int]) -> list[int]:
-    """Rows numbered from 0 without gaps; rows that are too long are cut into equal parts."""
+    """Layers numbered from 0 without gaps; layers that are too long are split into equal parts."""
     wrapped = [0] * len(row)
     at = 0
     for members in members_of_rows(row):
-        most = WIDEST_OF_ENDS if all(box in ends for box in members) else WIDEST
+        most = MAX_END_LAYER_SIZE if all(box in ends for box in members) else MAX_LAYER_SIZE
         parts = ceil(len(members) / most)
         for place, box in enumerate(members):
             wrapped[box] = at + place * parts // len(members)
@@ -87,7 +87,7 @@ def _wrapped(row: Sequence[int], ends: Collection[int]) -> list[int]:
 
 
 def members_of_rows(row: Sequence[int]) -> list[list[int]]:
-    """The boxes in each row that has some, in order; *row* is that of each box."""
+    """The boxes in each non-empty layer, in order; *row* is the layer of each box."""
     members: dict[int, list[int]] = {}
     for box, number in enumerate(row):
         members.setdefault(number, []).append(box)

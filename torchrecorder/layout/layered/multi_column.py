@@ -1,8 +1,9 @@
-"""A long open scope in columns, as text on a page.
+"""Multi-column: a long open scope in columns, like text on a page.
 
-The scope is cut between rows, and each part is placed beside the previous one. A trunk that is read
-in another column leaves its own column below the last row that reads it, runs up beside that column
-and above the others to its reader. So it never runs along a whole column that does not read it.
+The scope is cut between layers, and each part is placed beside the previous one. If another column
+reads a trunk, the trunk leaves its column below the last layer that reads it. It runs up beside
+this column, and above the others to its reader. So it never runs along a whole column that does not
+read it.
 """
 
 from __future__ import annotations
@@ -13,40 +14,43 @@ from itertools import accumulate, chain
 from math import inf
 from typing import NamedTuple
 
-from torchrecorder.layout.layered.constants import BEFORE, PAD, TRACK
-from torchrecorder.layout.layered.cuts import SAME, by_trunk, even_cuts, row_ends, since, until
+from torchrecorder.layout.layered.constants import PAD, TRACK_MARGIN, TRACK_PITCH
+from torchrecorder.layout.layered.cuts import TOLERANCE, by_trunk, even_cuts, row_ends, since, until
 from torchrecorder.layout.layered.positions import (
     BranchPath,
-    Composed,
     Frame,
     HeaderSpace,
+    PlacedScope,
     PlanePoint,
 )
 
-BESIDE = 12.0
+COLUMN_MARGIN = 12.0
 """The distance between a column and the edges beside it, in points."""
 
-SAVED = 0.4
-"""The minimum reduction of the longest column by one more column, as a share of a column."""
+MIN_REDUCTION = 0.4
+"""One more column must shorten the longest column at least by this share of a column."""
 
-CLEAR = 4.0
-"""The distance of a trunk that leaves its column beside a longer box from everything else, in
+EXIT_GAP = 4.0
+"""If a trunk leaves its column beside a longer box: its distance from everything else, in
 points."""
 
 
-def wrapped(scope: Composed, columns: int, space: HeaderSpace) -> Composed | None:
-    """*scope* in some columns; None if it cannot be cut so often, or the last cut saves little.
+def wrapped(scope: PlacedScope, columns: int, space: HeaderSpace) -> PlacedScope | None:
+    """*scope* in *columns* columns; None if it has too few cuts, or the last one saves little.
     *space* is that of its header."""
     levels = row_ends(scope)
     cuts, before = (even_cuts(scope, levels, count) for count in (columns, columns - 1))
     longest, without = (_longest([space.before, *item, scope.height]) for item in (cuts, before))
-    if len(cuts) < columns - 1 or longest > without * (1 - SAVED / columns):
+    if len(cuts) < columns - 1 or longest > without * (1 - MIN_REDUCTION / columns):
         return None
     return _MultiColumn(scope, cuts, [space.before, *levels], space).composed()
 
 
-def cut_before(scope: Composed, places: Sequence[float], space: HeaderSpace) -> Composed | None:
-    """*scope* with a new column before each of some places; None if one cannot be cut off."""
+def cut_before(
+    scope: PlacedScope, places: Sequence[float], space: HeaderSpace
+) -> PlacedScope | None:
+    """*scope* with a new column before each of *places*; None if there is no cut for one of
+    them."""
     levels = row_ends(scope)
     cuts = [levels[bisect_right(levels, place) - 1] for place in places if levels[0] <= place]
     if len(set(cuts)) < len(places):
@@ -89,11 +93,11 @@ class _ColumnExit(NamedTuple):
 class _MultiColumn:
     """Computes the positions of a scope in columns.
 
-    Trunks may leave at *levels*: the start of the first row, and the ends of rows.
+    Trunks may leave at *levels*: the start of the first layer, and the ends of layers.
     """
 
     def __init__(
-        self, scope: Composed, cuts: Sequence[float], levels: Sequence[float], space: HeaderSpace
+        self, scope: PlacedScope, cuts: Sequence[float], levels: Sequence[float], space: HeaderSpace
     ) -> None:
         self.scope, self.cuts, self.levels, self.space = scope, cuts, levels, space
         self.last: dict[int, int] = {}
@@ -111,14 +115,16 @@ class _MultiColumn:
         return bisect_left(self.cuts, level)
 
     def _leaves(self, path: BranchPath) -> bool:
-        return path.points[-1][1] > self.scope.height - SAME
+        return path.points[-1][1] > self.scope.height - TOLERANCE
 
     def _end(self, path: BranchPath) -> int:
-        """The column in which a path ends; for one that leaves the scope, the last of its trunk."""
+        """The column in which a path ends. For a path that leaves the scope, it is the last column
+        of its trunk."""
         return self.last[path.trunk] if self._leaves(path) else self._column(path.points[-1][1])
 
     def _follow(self, trunk: int, paths: Sequence[BranchPath]) -> None:
-        """Find the last column of a trunk, and where it leaves its own if other columns read it."""
+        """Find the last column of a trunk, and where it leaves its own column if other columns read
+        it."""
         start = paths[0].points[0][1]
         here = self._column(start)
         inside = [path.points[-1][1] for path in paths if not self._leaves(path)]
@@ -141,35 +147,35 @@ class _MultiColumn:
         self, trunk: int, needed: float, level: float, points: Sequence[PlanePoint]
     ) -> float | None:
         """The position before *level* at which a trunk can leave its column beside a longer box."""
-        at = needed + BEFORE
-        while at + BEFORE < level:
+        at = needed + TRACK_MARGIN
+        while at + TRACK_MARGIN < level:
             across, (x, y) = until(points, at)[-1][0], since(points, at)[1]
             if x == across and y > at and self._is_free(across, at):
                 return at
-            at += TRACK
+            at += TRACK_PITCH
         return None
 
     def _is_free(self, across: float, at: float) -> bool:
         """Whether a trunk can run from *across* to the side of its column without crossings."""
         for frame in self.scope.frames:
-            begin, end = frame.along - CLEAR, frame.end + CLEAR
-            if begin < at < end and frame.across + frame.width > across - CLEAR:
+            begin, end = frame.along - EXIT_GAP, frame.end + EXIT_GAP
+            if begin < at < end and frame.across + frame.width > across - EXIT_GAP:
                 return False
         for path in self.scope.paths:
             for (ax, ay), (bx, by) in zip(path.points, path.points[1:]):
-                if ay == by and abs(ay - at) < CLEAR and max(ax, bx) > across - CLEAR:
+                if ay == by and abs(ay - at) < EXIT_GAP and max(ax, bx) > across - EXIT_GAP:
                     return False
         return not any(
-            turn.aside is not None and abs(turn.aside - at) < CLEAR
+            turn.aside is not None and abs(turn.aside - at) < EXIT_GAP
             for turn in self.turns.values()
         )
 
     def _comes_in(self, turn: _ColumnExit) -> bool:
-        """Whether a trunk leaves its column before the first row, above all columns."""
+        """Whether a trunk leaves its column before the first layer, above all columns."""
         return turn.at <= self.levels[0]
 
     def _tracks(self) -> dict[int, int]:
-        """The track of each trunk that leaves its column at the end of a row."""
+        """The track of each trunk that leaves its column at the end of a layer."""
         found: dict[int, int] = {}
         used: dict[float, int] = {}
         turns = [turn for turn in self.turns.values() if turn.aside is None]
@@ -179,7 +185,7 @@ class _MultiColumn:
         self.grown = [
             level for level in sorted(used) if level > self.levels[0] and level not in self.cuts
         ]
-        self.growth = [0.0, *accumulate(TRACK * used[level] for level in self.grown)]
+        self.growth = [0.0, *accumulate(TRACK_PITCH * used[level] for level in self.grown)]
         return found
 
     def _channel(self, column: int) -> list[int]:
@@ -197,13 +203,13 @@ class _MultiColumn:
         reach = self._reach()
         # The other columns may have needed more space on the left than the first one does.
         first = min(self.space.offset(reach[0][0], self.scope.entries), 0.0)
-        self.across, self.channel = [first], [reach[0][1] + first + BESIDE]
+        self.across, self.channel = [first], [reach[0][1] + first + COLUMN_MARGIN]
         for column in range(1, len(self.cuts) + 1):
             low, high = reach[column]
             count = max(len(self.channels[column - 1]) - 1, 0)
-            self.across.append(self.channel[-1] + TRACK * count + BESIDE - low)
-            self.channel.append(high + self.across[-1] + BESIDE)
-        self.width = max(self.channel[-1] - BESIDE + PAD, self.space.least)
+            self.across.append(self.channel[-1] + TRACK_PITCH * count + COLUMN_MARGIN - low)
+            self.channel.append(high + self.across[-1] + COLUMN_MARGIN)
+        self.width = max(self.channel[-1] - COLUMN_MARGIN + PAD, self.space.least)
 
     def _reach(self) -> list[tuple[float, float]]:
         """The extent across the flow of the boxes and edges of each column."""
@@ -238,18 +244,18 @@ class _MultiColumn:
         """The corners from the start of a column to a box: straight down if that is free."""
         (_, begin), (across, end) = points[0], points[-1]
         for frame in self.scope.frames:
-            if begin < frame.end and frame.along < end - SAME:
-                if frame.across - CLEAR < across < frame.across + frame.width + CLEAR:
+            if begin < frame.end and frame.along < end - TOLERANCE:
+                if frame.across - EXIT_GAP < across < frame.across + frame.width + EXIT_GAP:
                     return points
-        first = bisect_right(self.downward, (across - CLEAR, inf))
-        last = bisect_left(self.downward, (across + CLEAR,))
+        first = bisect_right(self.downward, (across - EXIT_GAP, inf))
+        last = bisect_left(self.downward, (across + EXIT_GAP,))
         for _, low, high, other in self.downward[first:last]:
             if other != trunk and max(low, begin) < min(high, end):
                 return points
         return [(across, begin), (across, end)]
 
     def _above(self) -> None:
-        """Assign tracks above the columns; trunks from earlier columns are above those from later
+        """Assign tracks above the columns. Trunks from earlier columns are above trunks from later
         ones."""
         order = [turn for turn in self.turns.values() if self._comes_in(turn)]
         order.sort(key=lambda turn: (-turn.across, turn.trunk))
@@ -266,9 +272,9 @@ class _MultiColumn:
             height[turn.trunk] = max(over, default=-1) + 1
             placed.append((self._beside(turn), height[turn.trunk]))
         most = max(height.values(), default=0)
-        top = self.space.before + BEFORE
-        self.bar = {trunk: top + TRACK * (most - at) for trunk, at in height.items()}
-        first = top + TRACK * most + BEFORE
+        top = self.space.before + TRACK_MARGIN
+        self.bar = {trunk: top + TRACK_PITCH * (most - at) for trunk, at in height.items()}
+        first = top + TRACK_PITCH * most + TRACK_MARGIN
         self.along = [first - begin for begin in (self.space.before, *self.cuts)]
         below = [
             self._below(column, max(map(self.track.__getitem__, here), default=0)) + PAD
@@ -280,13 +286,15 @@ class _MultiColumn:
 
     def _below(self, column: int, track: int) -> float:
         """The position of a track below the end of a column."""
-        return self._moved(column, self.cuts[column]) + BEFORE + TRACK * track
+        return self._moved(column, self.cuts[column]) + TRACK_MARGIN + TRACK_PITCH * track
 
     def _beside(self, turn: _ColumnExit) -> float:
         """The position across the flow at which a trunk runs up to the tracks above the columns."""
         if self._comes_in(turn):
             return turn.across + self.across[0]
-        return self.channel[turn.column] + TRACK * self.channels[turn.column].index(turn.trunk)
+        return self.channel[turn.column] + TRACK_PITCH * self.channels[turn.column].index(
+            turn.trunk
+        )
 
     def _moved(self, column: int, level: float) -> float:
         """The new position along the flow of *level* in a column."""
@@ -295,7 +303,7 @@ class _MultiColumn:
         last = max(first, bisect_left(self.grown, level))
         return level + self.along[column] + (self.growth[last] - self.growth[first])
 
-    def composed(self) -> Composed:
+    def composed(self) -> PlacedScope:
         """The scope in its columns."""
         scope, leaving = self.scope, {}
         paths = []
@@ -335,7 +343,7 @@ class _MultiColumn:
             else:
                 track = self._moved(here, turn.at)
                 if turn.aside is None:
-                    track += BEFORE + TRACK * self.track[path.trunk]
+                    track += TRACK_MARGIN + TRACK_PITCH * self.track[path.trunk]
                 found += [(found[-1][0], track), (beside, track), (beside, bar)]
             placed = list(self._placed(column, points))
             found += [(placed[0][0], bar), *placed]

@@ -1,7 +1,7 @@
-"""Columns: the order and approximate positions of boxes and passing lines in each row.
+"""Ordering: the order and approximate positions of boxes and dummy nodes in each layer.
 
-Graphviz computes them from the rows, with a dummy node for each line in each row that it passes.
-Lines that pass many rows are left out; they run beside everything, in lanes.
+Graphviz computes them from the layers. An edge has a dummy node in each layer that it passes. Edges
+that pass many layers are left out; they run beside everything, in lanes.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from torchrecorder.layout import engine
 from torchrecorder.layout.layered.barycenter import coordinates
 from torchrecorder.layout.layered.layering import members_of_rows
 
-APART = 16.0
-"""The minimum distance between two boxes of a row, in points."""
+NODE_GAP = 16.0
+"""The minimum distance between two boxes of a layer, in points."""
 
-PASSING = 7.0
-"""The width of the dummy node of a passing line, in points."""
+DUMMY_WIDTH = 7.0
+"""The width of a dummy node, in points."""
 
-PER_JOB = 260
-"""The maximum number of nodes in one run of Graphviz; larger scopes are cut between rows."""
+MAX_NODES_PER_JOB = 260
+"""The maximum number of nodes in one run of Graphviz; larger scopes are cut between layers."""
 
 
 @dataclass
 class Grid:
-    """Rows of nodes to be placed: boxes, and passing lines.
+    """Layers of nodes without positions: boxes, and dummy nodes of edges.
 
     Attributes:
         widths: Width of each node.
@@ -82,7 +82,7 @@ def columns(grids: Sequence[Grid], *, timeout: float) -> list[list[float]]:
 
 def _without_graphviz(grid: Grid) -> list[float]:
     """Centres of all nodes, the leftmost beginning at 0: Graphviz is missing, or takes too long."""
-    across = coordinates(grid.widths, grid.row, grid.edges, APART)
+    across = coordinates(grid.widths, grid.row, grid.edges, NODE_GAP)
     start = min((at - width / 2 for at, width in zip(across, grid.widths)), default=0.0)
     return [round(at - start, 2) for at in across]
 
@@ -91,7 +91,7 @@ def _cut(grid: Grid) -> list[list[int]]:
     """The nodes in pieces of whole rows."""
     pieces: list[list[int]] = []
     for members in members_of_rows(grid.row):
-        if not pieces or len(pieces[-1]) + len(members) > PER_JOB:
+        if not pieces or len(pieces[-1]) + len(members) > MAX_NODES_PER_JOB:
             pieces.append([])
         pieces[-1].extend(members)
     return pieces
@@ -101,7 +101,7 @@ def _dot_lines(grid: Grid, nodes: Sequence[int]) -> Iterator[str]:
     """Some nodes of a grid in DOT; the first nodes of each component are below a common top."""
     here = set(nodes)
     edges = [edge for edge in grid.edges if edge[0] in here and edge[1] in here]
-    yield f'digraph {{ graph [nodesep="{APART / 72:.4f}", ranksep="0.1"{_effort(nodes, edges)}]'
+    yield f'digraph {{ graph [nodesep="{NODE_GAP / 72:.4f}", ranksep="0.1"{_effort(nodes, edges)}]'
     yield 'node [shape="box", fixedsize="true", height="0.1", label=""]'
     yield 'edge [arrowhead="none"]'
     yield 'top [width="0.01"]'

@@ -1,4 +1,4 @@
-"""Place: positions of every box and line, for a plan and a choice of open items."""
+"""Place: the positions of all boxes and edges, for a plan and a choice of open items."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from torchrecorder.layout.layered.compound import compose
 from torchrecorder.layout.layered.cuts import crossings
-from torchrecorder.layout.layered.positions import Composed, HeaderSpace, PlanePoint
-from torchrecorder.layout.layered.constants import BELOW, PAD
+from torchrecorder.layout.layered.positions import HeaderSpace, PlacedScope, PlanePoint
+from torchrecorder.layout.layered.constants import HEADER_GAP, PAD
 from torchrecorder.layout.layered.ports import OUTSIDE, End
 from torchrecorder.layout.layered.plan import Plan
 from torchrecorder.layout.layered.multi_column import cut_before, wrapped
@@ -19,30 +19,30 @@ from torchrecorder.layout.layered.side_by_side import beginnings, find_u_shape
 from torchrecorder.layout.layered.turned import mirrored, reader_above, risen, upside_down
 from torchrecorder.layout.layered.u_shape import comes_from_right, right_side, u_shape
 
-COLUMNS = 12
+MAX_COLUMNS = 12
 """The maximum number of columns of a scope."""
 
-SHORTER = 0.87
-"""Each length of columns that is tried, as a share of the previous one."""
+LENGTH_FACTOR = 0.87
+"""Each column length that is tried, as a share of the previous one."""
 
-TRIED = 22
-"""The number of lengths of columns that are tried; they do not depend on the size of the sheet."""
+MAX_TRIES = 22
+"""How many column lengths are tried; they do not depend on the size of the sheet."""
 
-FEWEST, WORK = 6, 20_000
+MIN_TRIES, MAX_WORK = 6, 20_000
 """For large pictures: the minimum number of tries, and the maximum of tries times items."""
 
-BESIDE = 0.75
+STACK_HEIGHT = 0.75
 """The maximum height of stacks that are side by side, as a share of that of one long stack."""
 
-GAIN = 1.04
-"""The minimum gain in scale for more columns."""
+MIN_GAIN = 1.04
+"""The minimum gain in scale that justifies more columns."""
 
 
 ToPaper = Callable[[float, float, float, float], tuple[float, float, float, float]]
 """Maps a corner and a size, across and along the flow, to a corner and a size on the paper."""
 
 
-class Drawn(NamedTuple):
+class PlacedBox(NamedTuple):
     """A box on the paper: its upper left corner, its size, whether it is open, and whether the flow
     in it runs up."""
 
@@ -70,8 +70,8 @@ class Sheet(NamedTuple):
     open_ended: bool = False
 
 
-class Piece(NamedTuple):
-    """A piece of a line, inside one scope.
+class EdgeSection(NamedTuple):
+    """The section of an edge inside one scope.
 
     Attributes:
         scope: The item it is in; -1 for the paper.
@@ -97,8 +97,8 @@ class Picture(NamedTuple):
 
     width: float
     height: float
-    boxes: tuple[Drawn, ...]
-    pieces: tuple[Piece, ...]
+    boxes: tuple[PlacedBox, ...]
+    sections: tuple[EdgeSection, ...]
 
 
 def place(
@@ -124,8 +124,8 @@ class _Placing:
         can = [number for number, item in enumerate(plan.items) if item.header is not None]
         wanted = set(can if opened is None else opened)
         self.open = [number for number in can if number in wanted]
-        self.known: dict[object, Composed] = {}
-        self.in_columns: dict[tuple[int, int], Composed] = {}
+        self.known: dict[object, PlacedScope] = {}
+        self.in_columns: dict[tuple[int, int], PlacedScope] = {}
         self.risen: dict[int, int] = {}
 
     def picture(self, sheet: Sheet | None, side_by_side: bool) -> Picture:
@@ -133,9 +133,9 @@ class _Placing:
         tall = self._all(side_by_side=side_by_side)
         return self._spread(tall if sheet is None else self._fitted(tall, sheet))
 
-    def _all(self, limit: float = inf, side_by_side: bool = False) -> dict[int, Composed]:
+    def _all(self, limit: float = inf, side_by_side: bool = False) -> dict[int, PlacedScope]:
         """All open scopes; those that are longer than a limit in columns."""
-        composed: dict[int, Composed] = {}
+        composed: dict[int, PlacedScope] = {}
         for scope in (*reversed(self.open), -1):
             inner = self._inner(scope, composed)
             header = self._header(scope)
@@ -151,9 +151,9 @@ class _Placing:
         return composed
 
     def _side_by_side(
-        self, scope: int, whole: Composed, space: HeaderSpace, composed: dict[int, Composed]
-    ) -> Composed:
-        """A scope with its stacks beside each other, or as a U."""
+        self, scope: int, whole: PlacedScope, space: HeaderSpace, composed: dict[int, PlacedScope]
+    ) -> PlacedScope:
+        """A scope with its stacks side by side, or as a U."""
         template = self.plan.templates[self.plan.template[scope + 1]]
         for place, child in enumerate(self.children[scope + 1]):
             if child in self.risen:
@@ -161,7 +161,7 @@ class _Placing:
         inputs = self._inputs(scope)
         places = beginnings(template, whole, inputs)
         beside = cut_before(whole, places, space) if places else None
-        if beside is not None and beside.width <= beside.height <= BESIDE * whole.height:
+        if beside is not None and beside.width <= beside.height <= STACK_HEIGHT * whole.height:
             return with_shortcuts(beside)
         made = self._as_u(scope, whole, space, composed) if self.plan.direction == "TB" else None
         return made or whole
@@ -172,8 +172,8 @@ class _Placing:
         return {place for place, child in inside if self.plan.items[child].first}
 
     def _as_u(
-        self, scope: int, whole: Composed, space: HeaderSpace, composed: dict[int, Composed]
-    ) -> Composed | None:
+        self, scope: int, whole: PlacedScope, space: HeaderSpace, composed: dict[int, PlacedScope]
+    ) -> PlacedScope | None:
         """A scope as a U, if possible; open children on its right side are turned over."""
         inside = enumerate(self.children[scope + 1])
         modules = {place for place, child in inside if self.plan.items[child].module}
@@ -215,28 +215,30 @@ class _Placing:
                 waiting += self.children[item + 1]
         return found
 
-    def _turned_over(self, item: int, composed: Composed, mirror: bool) -> Composed | None:
-        """An open item upside down; None if a line would leave it through its header."""
+    def _turned_over(self, item: int, composed: PlacedScope, mirror: bool) -> PlacedScope | None:
+        """An open item upside down; None if an edge would leave it through its header."""
         space = self._header_space(self.plan.items[item].header)
         found = mirrored(composed) if mirror else composed
         free = all(at >= space.clear for at in found.exits)
         return upside_down(found, space) if free else None
 
-    def _inner(self, scope: int, composed: Mapping[int, Composed]) -> dict[int, Composed]:
+    def _inner(self, scope: int, composed: Mapping[int, PlacedScope]) -> dict[int, PlacedScope]:
         """The open children of a scope, by their index in it."""
         children = enumerate(self.children[scope + 1])
         return {place: composed[child] for place, child in children if child in composed}
 
-    def _composed(self, scope: int, inner: Mapping[int, Composed]) -> Composed:
+    def _composed(self, scope: int, inner: Mapping[int, PlacedScope]) -> PlacedScope:
         template = self.plan.templates[self.plan.template[scope + 1]]
         return compose(template, inner, self._header_space(self._header(scope)))
 
     def _header(self, scope: int) -> tuple[float, float] | None:
         return self.plan.items[scope].header if scope >= 0 else None
 
-    def _limited(self, scope: Composed, limit: float, space: HeaderSpace) -> Composed:
-        """A scope in as many columns as it needs to have none that is much longer than *limit*."""
-        columns = min(ceil((scope.height - space.before) / max(limit - space.before, 1)), COLUMNS)
+    def _limited(self, scope: PlacedScope, limit: float, space: HeaderSpace) -> PlacedScope:
+        """A scope in so many columns that none is much longer than *limit*."""
+        columns = min(
+            ceil((scope.height - space.before) / max(limit - space.before, 1)), MAX_COLUMNS
+        )
         while columns > 1:
             key = (id(scope), columns)
             if key not in self.in_columns:
@@ -247,28 +249,28 @@ class _Placing:
             columns -= 1
         return scope
 
-    def _fitted(self, tall: dict[int, Composed], sheet: Sheet) -> dict[int, Composed]:
+    def _fitted(self, tall: dict[int, PlacedScope], sheet: Sheet) -> dict[int, PlacedScope]:
         """All open scopes, in columns if that gives a sufficiently larger scale on a sheet."""
         found = [(self._scale(tall[-1], sheet), tall)]
         limit = tall[-1].height
-        tries = max(FEWEST, min(TRIED, WORK // max(len(self.plan.items), 1)))
+        tries = max(MIN_TRIES, min(MAX_TRIES, MAX_WORK // max(len(self.plan.items), 1)))
         full = sheet.enough if sheet.open_ended else 1.0
         for _ in range(tries):
             if found[-1][0] >= full:
                 break
-            limit *= SHORTER ** (TRIED / tries)
+            limit *= LENGTH_FACTOR ** (MAX_TRIES / tries)
             tried = self._all(limit)
             found.append((self._scale(tried[-1], sheet), tried))
         best = max(scale for scale, _ in found)
         least = min(best, sheet.enough)
         if not sheet.open_ended:
-            least = max(best / GAIN, least)
+            least = max(best / MIN_GAIN, least)
         return next(composed for scale, composed in found if scale >= least)
 
-    def _scale(self, root: Composed, sheet: Sheet) -> float:
+    def _scale(self, root: PlacedScope, sheet: Sheet) -> float:
         return sheet.scale(*self._size(root))
 
-    def _size(self, root: Composed) -> tuple[float, float]:
+    def _size(self, root: PlacedScope) -> tuple[float, float]:
         """Width and height on the paper."""
         return (root.height, root.width) if self.turned else (root.width, root.height)
 
@@ -277,32 +279,34 @@ class _Placing:
             return HeaderSpace()
         width, height = header
         if self.turned:
-            return HeaderSpace(beside=height + BELOW - PAD / 2, length=width + 2 * PAD)
-        return HeaderSpace(before=height + BELOW, least=width + 2 * PAD, clear=width + 2 * PAD)
+            return HeaderSpace(beside=height + HEADER_GAP - PAD / 2, length=width + 2 * PAD)
+        return HeaderSpace(before=height + HEADER_GAP, least=width + 2 * PAD, clear=width + 2 * PAD)
 
-    def _spread(self, composed: dict[int, Composed]) -> Picture:
+    def _spread(self, composed: dict[int, PlacedScope]) -> Picture:
         root = composed[-1]
         to_paper = self._to_paper(root)
-        boxes: list[Drawn] = []
-        pieces: list[Piece] = []
+        boxes: list[PlacedBox] = []
+        sections: list[EdgeSection] = []
         waiting = [(-1, 0.0, 0.0)]
         while waiting:
             scope, across, along = waiting.pop()
             here = composed[scope]
-            pieces += self._pieces(scope, here, partial(_moved, to_paper, across, along))
+            sections += self._sections(scope, here, partial(_moved, to_paper, across, along))
             inside = []
             for place, child in enumerate(self.children[scope + 1]):
                 frame = here.frames[place]
                 at = (frame.across + across, frame.along + along)
                 opened = place in here.inner
                 up = opened and composed[child].up
-                boxes.append(Drawn(child, *to_paper(*at, frame.width, frame.height), opened, up))
+                boxes.append(
+                    PlacedBox(child, *to_paper(*at, frame.width, frame.height), opened, up)
+                )
                 if opened:
                     inside.append((child, *at))
             waiting.extend(reversed(inside))
-        return Picture(*self._size(root), tuple(boxes), tuple(pieces))
+        return Picture(*self._size(root), tuple(boxes), tuple(sections))
 
-    def _to_paper(self, root: Composed) -> ToPaper:
+    def _to_paper(self, root: PlacedScope) -> ToPaper:
         back, length, turned = self.plan.direction in ("BT", "RL"), root.height, self.turned
 
         def to_paper(
@@ -313,9 +317,9 @@ class _Placing:
 
         return to_paper
 
-    def _pieces(
-        self, scope: int, here: Composed, moved: Callable[[PlanePoint], PlanePoint]
-    ) -> list[Piece]:
+    def _sections(
+        self, scope: int, here: PlacedScope, moved: Callable[[PlanePoint], PlanePoint]
+    ) -> list[EdgeSection]:
         plan, template = self.plan, self.plan.templates[self.plan.template[scope + 1]]
         children = self.children[scope + 1]
         found = []
@@ -323,7 +327,7 @@ class _Placing:
             trunk = template.trunks[path.trunk]
             sink = trunk.branches[path.branch].sink
             found.append(
-                Piece(
+                EdgeSection(
                     scope,
                     *plan.carried[scope + 1][path.trunk],
                     _item(trunk.source, scope, children),

@@ -8,10 +8,10 @@ from typing import Literal
 
 from torchrecorder.layout import engine
 from torchrecorder.layout.layered.ordering import columns
-from torchrecorder.layout.layered.scope_layout import Draft
+from torchrecorder.layout.layered.scope_layout import ScopeLayout
 from torchrecorder.layout.layered.items import Item, Link
 from torchrecorder.layout.layered.port_order import in_order
-from torchrecorder.layout.layered.ports import Carried, Level, levels
+from torchrecorder.layout.layered.ports import Carried, ScopeNets, scope_nets
 from torchrecorder.layout.layered.sifting import sifted
 from torchrecorder.layout.layered.template import Template
 
@@ -20,7 +20,7 @@ Direction = Literal["TB", "LR", "BT", "RL"]
 
 @dataclass(frozen=True)
 class Plan:
-    """Scopes laid out with everything in them closed.
+    """Scopes that are laid out with their children closed.
 
     Attributes:
         items: The items.
@@ -62,8 +62,8 @@ def plan(
             ordered without Graphviz.
     """
     turned = direction in ("LR", "RL")
-    found = levels(items, links)
-    drafts: list[Draft] = []
+    found = scope_nets(items, links)
+    layouts: list[ScopeLayout] = []
     numbers: dict[object, int] = {}
     sizes: dict[object, int] = {}
     size = [sizes.setdefault((i.width, i.height, i.first), len(sizes)) for i in items]
@@ -71,11 +71,11 @@ def plan(
     for scope, level in found.items():
         key = tuple([size[child] for child in level.children]), level.key()
         if key not in numbers:
-            numbers[key] = len(drafts)
-            drafts.append(Draft(level, items, turned))
+            numbers[key] = len(layouts)
+            layouts.append(ScopeLayout(level, items, turned))
         template[scope + 1] = numbers[key]
-    places = columns([draft.grid for draft in drafts], timeout=timeout)
-    templates = _templates(found, template, drafts, places)
+    places = columns([layout.grid for layout in layouts], timeout=timeout)
+    templates = _templates(found, template, layouts, places)
     return Plan(
         tuple(items),
         direction,
@@ -88,18 +88,18 @@ def plan(
 
 
 def _templates(
-    scopes: Mapping[int, Level],
+    scopes: Mapping[int, ScopeNets],
     number: list[int],
-    drafts: Sequence[Draft],
+    layouts: Sequence[ScopeLayout],
     places: Sequence[Sequence[float]],
 ) -> tuple[Template, ...]:
-    """The templates of all scopes, inner ones first. Numbers of drafts in *number* are replaced by
-    those of templates."""
+    """The templates of all scopes, inner ones first. *number* has indices of layouts at first, and
+    of templates at the end."""
     known: dict[object, int] = {}
     moved: dict[object, list[float]] = {}
     templates: list[Template] = []
     for scope in sorted(scopes, reverse=True):
-        draft = drafts[number[scope + 1]]
+        layout = layouts[number[scope + 1]]
         inside = [number[child + 1] for child in scopes[scope].children]
         orders = {
             child: (_order(templates[inner].exits), _order(templates[inner].entries))
@@ -107,9 +107,9 @@ def _templates(
         }
         key: list[object] = [number[scope + 1], tuple(orders.items())]
         if tuple(key) not in moved:
-            moved[tuple(key)] = sifted(draft.grid, places[number[scope + 1]], orders)
+            moved[tuple(key)] = sifted(layout.grid, places[number[scope + 1]], orders)
         across = moved[tuple(key)]
-        for item in draft.loose:
+        for item in layout.port_groups:
             inner = inside[item.child]
             if inner >= 0:
                 ports = templates[inner].exits if item.exits else templates[inner].entries
@@ -117,12 +117,12 @@ def _templates(
                 key += [across[box] for _, box in item.ends]
         seat = known.setdefault(tuple(key), len(templates))
         if seat == len(templates):
-            templates.append(draft.template(across))
+            templates.append(layout.template(across))
         number[scope + 1] = seat
     return tuple(templates)
 
 
 def _order(places: Sequence[float]) -> tuple[int, ...]:
-    """For each of some ports, its number from left to right."""
+    """The rank of each port, from left to right."""
     found = sorted(range(len(places)), key=places.__getitem__)
     return tuple(sorted(range(len(places)), key=found.__getitem__))

@@ -1,8 +1,8 @@
-"""Loose: order boxes that are connected to only one module like the ports of that module.
+"""Port order: order boxes that are connected to a single child like the ports of that child.
 
-Each scope is laid out with its children closed, when the positions of lines at an open module are
-unknown. Boxes without other connections, mostly inputs and outputs, are reordered when they are
-known, and so are the ports of a scope from which lines lead to one module inside, or come from it.
+Each scope is laid out with its children closed, before the positions of ports at an open child are
+known. When they are known, boxes without other connections, mostly inputs and outputs, are
+reordered. So are the ports of a scope that are connected to a single child inside.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import NamedTuple
 from torchrecorder.layout.layered.ports import OUTSIDE, End, Net
 
 
-class Loose(NamedTuple):
-    """Boxes, or ports of the scope, that are connected to one child only, in a neighbouring row.
+class PortGroup(NamedTuple):
+    """Boxes, or ports of the scope, that are connected to one child only, in an adjacent layer.
 
     Attributes:
         child: The child.
@@ -28,12 +28,12 @@ class Loose(NamedTuple):
     ends: tuple[tuple[int, int], ...]
 
 
-def loose(
+def port_groups(
     nets: Sequence[Net], row: Sequence[int], entry: Sequence[int], exit: Sequence[int]
-) -> list[Loose]:
-    """The loose boxes of a scope, if there are several at one child.
+) -> list[PortGroup]:
+    """The port groups of a scope: at least two boxes at one child.
 
-    *row* is the row of each child; *entry* and *exit* are the nodes of the ports of the scope.
+    *row* is the layer of each child; *entry* and *exit* are the nodes of the ports of the scope.
     """
     read: Counter[int] = Counter()
     made: Counter[int] = Counter()
@@ -62,14 +62,14 @@ def loose(
             node = entry[source.port] if enters else source.child
             found.setdefault((sink.child, False), []).append((sink.port, node))
     return [
-        Loose(child, exits, tuple(ends))
+        PortGroup(child, exits, tuple(ends))
         for (child, exits), ends in found.items()
         if len(ends) > 1
     ]
 
 
-def in_order(across: Sequence[float], each: Loose, ports: Sequence[float]) -> list[float]:
-    """*across* with loose boxes in the order of the *ports* that they are connected to."""
+def in_order(across: Sequence[float], each: PortGroup, ports: Sequence[float]) -> list[float]:
+    """*across* with the boxes of a group in the order of the *ports* that they are connected to."""
     found = list(across)
     boxes = [box for _, box in sorted(each.ends, key=lambda end: (ports[end[0]], end[0]))]
     for box, place in zip(boxes, sorted(across[box] for box in boxes)):

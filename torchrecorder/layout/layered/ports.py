@@ -1,8 +1,8 @@
-"""Items and links -> for each scope its children, and the nets that join them there.
+"""Ports: the children of each scope, and the nets between them.
 
-A net is one tensor inside one scope: from the child that makes it, or the entry by which it
-comes in, to the children that use it and the exit by which it leaves. A line from deep in
-one scope to deep in another belongs to one net in every scope on its way.
+A net is one tensor inside one scope. It leads from the child that computes the tensor, or from an
+entry of the scope, to the children that use it and to an exit. An edge between children of
+different scopes belongs to one net in every scope on its way.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import NamedTuple, TypeVar
 from torchrecorder.layout.layered.items import Item, Link
 
 OUTSIDE = -1
-"""Stands for the entries or exits of the scope instead of a child."""
+"""The number that stands for the entries or exits of a scope in place of a child."""
 
 Carried = tuple[int, str]
-"""The item that made a tensor, and the tensor."""
+"""The item that computed a tensor, and the tensor."""
 
 _KeyT = TypeVar("_KeyT", bound=Hashable)
 
@@ -40,8 +40,8 @@ class Net(NamedTuple):
     sinks: list[End]
 
 
-class Level:
-    """The children of one scope, and the nets between them, in numbers that are fast to compare:
+class ScopeNets:
+    """The children of one scope, and the nets between them, as numbers that are fast to compare:
     most scopes equal a known one.
 
     Attributes:
@@ -73,19 +73,19 @@ class Level:
         return tuple(map(tuple, self.nets.values())), len(self.entries), len(self.exits)
 
     def joined(self) -> list[Net]:
-        """The nets, with objects in place of numbers."""
+        """The nets, as objects instead of numbers."""
         return [
             Net(End(*ends[:2]), [End(*ends[at:at + 2]) for at in range(2, len(ends), 2)])
             for ends in self.nets.values()
         ]
 
 
-def levels(items: Sequence[Item], links: Iterable[Link]) -> dict[int, Level]:
-    """The level of each scope, by the number of the scope; -1 is the paper."""
-    return _Levels(items).joined(links)
+def scope_nets(items: Sequence[Item], links: Iterable[Link]) -> dict[int, ScopeNets]:
+    """The nets of each scope, by the number of the scope; -1 is the paper."""
+    return _NetBuilder(items).joined(links)
 
 
-class _Levels:
+class _NetBuilder:
     def __init__(self, items: Sequence[Item]) -> None:
         self.parent = [item.parent for item in items]
         self.depth: list[int] = []
@@ -95,7 +95,7 @@ class _Levels:
         self.gathered: set[tuple[int, int]] = set()
         self.entry: list[dict[Hashable, int]] = [{} for _ in items]
         self.exit: list[dict[int, int]] = [{} for _ in items]
-        self.found: dict[int, Level] = {-1: Level(self.carried)}
+        self.found: dict[int, ScopeNets] = {-1: ScopeNets(self.carried)}
         for number, item in enumerate(items):
             self.depth.append(0 if item.parent < 0 else self.depth[item.parent] + 1)
             siblings = self.found[item.parent].children
@@ -103,9 +103,9 @@ class _Levels:
             siblings.append(number)
             if item.header is not None:
                 ports = self.entry[number], self.exit[number]
-                self.found[number] = Level(self.carried, *ports)
+                self.found[number] = ScopeNets(self.carried, *ports)
 
-    def joined(self, links: Iterable[Link]) -> dict[int, Level]:
+    def joined(self, links: Iterable[Link]) -> dict[int, ScopeNets]:
         copies: dict[Link, int] = {}
         for link in links:
             copy = copies[link] = copies.get(link, -1) + 1
@@ -115,7 +115,7 @@ class _Levels:
     def _join(self, link: Link, copy: int) -> None:
         """Add a link to a net in every scope on its way: up to the common one, and down.
 
-        A scope that already has a port for the tensor already has the sink too.
+        A scope that already has a port for the tensor also has the sink.
         """
         parent, depth, downs = self.parent, self.depth, []
         one, other, carried = link.tail, link.head, self._number((link.tail, link.value))
@@ -136,7 +136,7 @@ class _Levels:
             source = OUTSIDE, entries[key]
 
     def _leave(self, item: int, carried: int, bundles: Mapping[int, str]) -> int:
-        """Lead a tensor from an item out of the scope around it; return its tensor or bundle
+        """Add an exit for a tensor from an item to the scope around it; return its tensor or bundle
         outside."""
         around = self.parent[item]
         ends = self._ends(around, carried, (self.place[item], _port(self.exit[item], carried)))

@@ -1,6 +1,6 @@
-"""Composed: an open scope with everything in it in its place.
+"""Positions: the positions of an open scope and of everything in it.
 
-Everything is measured across the flow and along it, from the corner where the scope begins.
+Positions are measured across the flow and along it, from the corner where the scope begins.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ class BranchPath(NamedTuple):
     points: tuple[PlanePoint, ...]
 
 
-class Composed(NamedTuple):
+class PlacedScope(NamedTuple):
     """An open scope.
 
     Attributes:
         width: Its size across the flow.
         height: Its size along the flow.
         entries: The positions across the flow at which tensors enter.
-        exits: Those at which they leave.
+        exits: The positions at which tensors leave.
         frames: The positions of its children.
         paths: The edges between them.
         inner: The composed scopes of the open children, by the child's number.
@@ -62,7 +62,7 @@ class Composed(NamedTuple):
     exits: tuple[float, ...]
     frames: tuple[Frame, ...]
     paths: tuple[BranchPath, ...]
-    inner: Mapping[int, Composed]
+    inner: Mapping[int, PlacedScope]
     up: bool = False
 
     @property
@@ -89,7 +89,7 @@ class HeaderSpace(NamedTuple):
     clear: float = 0.0
 
     def offset(self, begin: float, entries: Sequence[float]) -> float:
-        """The shift across the flow after which nothing overlaps the header, entries included.
+        """The shift across the flow that moves everything, entries included, out of the header.
 
         Args:
             begin: The smallest position of boxes and edges.

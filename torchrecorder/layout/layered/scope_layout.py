@@ -1,4 +1,4 @@
-"""Draft: one scope with known rows, from which a template is made."""
+"""Scope layout: the grid of one scope, and the template that is made from it."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from torchrecorder.layout.layered.items import Item
 from torchrecorder.layout.layered.lanes import lanes
 from torchrecorder.layout.layered.layering import rows
-from torchrecorder.layout.layered.ordering import PASSING, Grid
-from torchrecorder.layout.layered.port_order import loose
-from torchrecorder.layout.layered.ports import OUTSIDE, End, Level, Net
-from torchrecorder.layout.layered.template import Branch, Spot, Stem, Template, Trunk
+from torchrecorder.layout.layered.ordering import DUMMY_WIDTH, Grid
+from torchrecorder.layout.layered.port_order import port_groups
+from torchrecorder.layout.layered.ports import OUTSIDE, End, Net, ScopeNets
+from torchrecorder.layout.layered.template import Branch, ClosedChild, Stem, Template, Trunk
 
-BESIDE = 3
-"""The number of rows per box of a scope that lines may pass before the longest use lanes."""
+LAYERS_PER_BOX = 3
+"""Edges of a scope may pass this many layers per box; the longest edges beyond that use lanes."""
 
-PASSED = 24
-"""The maximum number of rows that a line passes without a lane."""
+MAX_PASSED = 24
+"""The maximum number of layers that an edge passes without a lane."""
 
-STEP, PASS, TURN = 20, 4, 1
-"""Weights of alignment: of a box and its only reader in the next row, of two nodes of one passing
-line, and of the ends of such a line."""
+BOX_WEIGHT, DUMMY_WEIGHT, END_WEIGHT = 20, 4, 1
+"""Weights of alignment: of a box and its only reader in the next layer, of two dummy nodes of an
+edge, and of a dummy node and a box."""
 
 
-class Draft:
-    """A scope whose boxes have rows, and the grid in which their columns are to be found; *turned*:
-    the flow runs to a side."""
+class ScopeLayout:
+    """A scope whose boxes have layers, and the grid for their order. *turned*: the flow is
+    horizontal."""
 
-    def __init__(self, level: Level, items: Sequence[Item], turned: bool) -> None:
+    def __init__(self, level: ScopeNets, items: Sequence[Item], turned: bool) -> None:
         sizes = [(items[child].width, items[child].height) for child in level.children]
         self.sizes = [(tall, wide) if turned else (wide, tall) for wide, tall in sizes]
         nets = level.joined()
@@ -37,11 +37,11 @@ class Draft:
         self.grid = Grid()
         for (width, _), row in zip(self.sizes, self.row):
             self.grid.add(width, row)
-        self.entry = [self.grid.add(PASSING, -1) for _ in level.entries]
-        self.exit = [self.grid.add(PASSING, self.rows) for _ in level.exits]
+        self.entry = [self.grid.add(DUMMY_WIDTH, -1) for _ in level.entries]
+        self.exit = [self.grid.add(DUMMY_WIDTH, self.rows) for _ in level.exits]
         inputs = (child for child, is_first in enumerate(first) if is_first)
         self.grid.inputs = [*inputs, *self.entry]
-        self.loose = loose(nets, self.row, self.entry, self.exit)
+        self.port_groups = port_groups(nets, self.row, self.entry, self.exit)
         self.lanes: list[tuple[int, int]] = []
         self.longest = self._longest(nets)
         can_open = [items[child].header is not None for child in level.children]
@@ -51,28 +51,28 @@ class Draft:
         self.grid.detours += (each for route in self.routes for each in route.detours())
 
     def begin(self, source: End) -> int:
-        """The row of the source of a net; -1 for an entry."""
+        """The layer of the source of a net; -1 for an entry."""
         return -1 if source.child == OUTSIDE else self.row[source.child]
 
     def end(self, sink: End) -> int:
-        """The row of a sink of a net; the one after the last for an exit."""
+        """The layer of a sink of a net; for an exit, the one after the last."""
         return self.rows if sink.child == OUTSIDE else self.row[sink.child]
 
     def _longest(self, nets: Sequence[Net]) -> int:
-        """The number of rows that a line of these nets may pass without a lane."""
+        """The number of layers that an edge of these nets may pass without a lane."""
         spans = sorted(
             max(self.end(sink) for sink in net.sinks) - self.begin(net.source) - 1
             for net in nets
         )
-        room = max(60, BESIDE * len(self.row))
+        room = max(60, LAYERS_PER_BOX * len(self.row))
         for span in spans:
             room -= max(span, 0)
             if room < 0:
-                return min(max(span - 1, 2), PASSED)
-        return PASSED
+                return min(max(span - 1, 2), MAX_PASSED)
+        return MAX_PASSED
 
     def _reach(self, nets: Sequence[Net], can_open: Sequence[bool]) -> list[int]:
-        """For each child that can open, the row before its first reader; else its own row."""
+        """For each child that can open, the layer before its first reader; else its own layer."""
         found = [self.rows] * len(self.row)
         for net in nets:
             if net.source.child != OUTSIDE:
@@ -84,11 +84,11 @@ class Draft:
         ]
 
     def passing(self, child: int, row: int) -> int:
-        """A new dummy node in a row for a line from *child*."""
-        width = PASSING
+        """A new dummy node in layer *row* for an edge from *child*."""
+        width = DUMMY_WIDTH
         if child != OUTSIDE and row <= self.reach[child]:
             rows = self.below.setdefault(child, {})
-            width = PASSING if row in rows else max(self.sizes[child][0], PASSING)
+            width = DUMMY_WIDTH if row in rows else max(self.sizes[child][0], DUMMY_WIDTH)
             rows.setdefault(row, []).append(len(self.grid.row))
         return self.grid.add(width, row)
 
@@ -98,7 +98,7 @@ class Draft:
         last = self._last(across)
         return Template(
             tuple(
-                Spot(at, row, *size, end)
+                ClosedChild(at, row, *size, end)
                 for at, row, size, end in zip(across, self.row, self.sizes, last)
             ),
             self.rows,
@@ -109,7 +109,7 @@ class Draft:
         )
 
     def _last(self, across: Sequence[float]) -> list[int]:
-        """The last row that each child may fill."""
+        """The last layer that each child may fill."""
         if self.reach == self.row:
             return list(self.row)
         spans = Spans(self.grid, across)
@@ -137,52 +137,52 @@ def _rows(nets: Sequence[Net], first: Sequence[bool]) -> list[int]:
 
 
 class _NetRoute:
-    """The route of a net: past rows, with a dummy node in each, or over a lane.
+    """The route of a net: through layers, with a dummy node in each, or over a lane.
 
     A stem is a node, or the bitwise complement of a lane, with the gaps in which it begins and
     ends. A branch is a sink with the stems that lead to it.
     """
 
-    def __init__(self, draft: Draft, net: Net) -> None:
-        self.draft, self.net = draft, net
-        self.row = draft.begin(net.source)
+    def __init__(self, layout: ScopeLayout, net: Net) -> None:
+        self.layout, self.net = layout, net
+        self.row = layout.begin(net.source)
         self.stems: list[tuple[int, int, int]] = []
         self.passed: dict[int, int] = {}
         self.lane: dict[int, int] = {}
-        ends = [draft.end(sink) for sink in net.sinks]
+        ends = [layout.end(sink) for sink in net.sinks]
         self.near = ends.count(self.row + 1)
         self.farthest = max(ends)
         self.branches = [
-            (sink, self._to(sink, draft.end(sink))) for sink in sorted(net.sinks, key=draft.end)
+            (sink, self._to(sink, layout.end(sink))) for sink in sorted(net.sinks, key=layout.end)
         ]
 
     def _to(self, sink: End, end: int) -> tuple[int, ...]:
-        """The stems that lead to a sink in row *end*."""
+        """The stems that lead to a sink in layer *end*."""
         if end <= self.row:
             return (self._by_lane(end, (end, self.row + 1)),)
-        if self.farthest - self.row - 1 > self.draft.longest and end > self.row + 1:
+        if self.farthest - self.row - 1 > self.layout.longest and end > self.row + 1:
             return (self._by_lane(self.farthest, (self.row + 1, self.farthest)),)
         return self._past_rows(sink, end)
 
     def _by_lane(self, end: int, span: tuple[int, int]) -> int:
         if end not in self.lane:
-            self.lane[end] = self._stem(~len(self.draft.lanes), self.row + 1, end)
-            self.draft.lanes.append(span)
+            self.lane[end] = self._stem(~len(self.layout.lanes), self.row + 1, end)
+            self.layout.lanes.append(span)
         return self.lane[end]
 
     def _past_rows(self, sink: End, row_end: int) -> tuple[int, ...]:
-        grid, source = self.draft.grid, self.net.source
-        last = begin = self._node(source, self.draft.entry)
+        grid, source = self.layout.grid, self.net.source
+        last = begin = self._node(source, self.layout.entry)
         route: list[int] = []
         for row in range(self.row + 1, row_end):
             if row not in self.passed:
-                node = self.draft.passing(self.net.source.child, row)
+                node = self.layout.passing(self.net.source.child, row)
                 self.passed[row] = self._stem(node, row, row + 1)
-                grid.edges.append((last, node, PASS if route else TURN))
+                grid.edges.append((last, node, DUMMY_WEIGHT if route else END_WEIGHT))
             route.append(self.passed[row])
             last = self.stems[self.passed[row]][0]
-        weight = TURN if route else STEP if self.near == 1 else PASS
-        end = self._node(sink, self.draft.exit)
+        weight = END_WEIGHT if route else BOX_WEIGHT if self.near == 1 else DUMMY_WEIGHT
+        end = self._node(sink, self.layout.exit)
         grid.edges.append((last, end, weight))
         grid.entering.setdefault((last, end), sink.port)
         first = self.stems[route[0]][0] if route else end
@@ -197,16 +197,16 @@ class _NetRoute:
         return len(self.stems) - 1
 
     def detours(self) -> Iterator[tuple[int, int]]:
-        """The gaps in which it runs to and from a lane, each with the node at the other end."""
+        """The gaps in which it runs to and from a lane, with the node at the other end."""
         for sink, route in self.branches:
             if self.stems[route[0]][0] < 0 if route else False:
-                yield self.row + 1, self._node(self.net.source, self.draft.entry)
-                yield self.draft.end(sink), self._node(sink, self.draft.exit)
+                yield self.row + 1, self._node(self.net.source, self.layout.entry)
+                yield self.layout.end(sink), self._node(sink, self.layout.exit)
 
     def trunk(
         self, across: Sequence[float], lane: Sequence[int], last: Sequence[int]
     ) -> Trunk:
-        """The net with positions, from the last row that its source fills; aligned stems are
+        """The net with positions, from the last layer that its source fills; aligned stems are
         joined."""
         child = self.net.source.child
         start = self.row + 1 if child == OUTSIDE else last[child] + 1
@@ -236,16 +236,16 @@ class _NetRoute:
         return Trunk(self.net.source, tuple(stems), branches)
 
 
-Own = Mapping[int, Sequence[int]]
-"""For each row, the dummy nodes of the lines from one box."""
+OwnDummies = Mapping[int, Sequence[int]]
+"""For each layer, the dummy nodes of the edges from one box."""
 
 
 class Spans:
-    """Finds how many rows each box of a grid may fill when it is open.
+    """Finds how many layers each box of a grid may fill when it is open.
 
-    A line from a box that is first read some rows later keeps the space below the box free. If no
-    other box is there, and no other line crosses it, an open box may fill that space. Then the
-    boxes beside it need not be placed after its end.
+    If the first reader of a box is several layers below it, the edge keeps the space below the box
+    free. If no other box is there, and no other edge crosses it, an open box may fill that space.
+    Then the boxes beside it need not be placed after its end.
     """
 
     def __init__(self, grid: Grid, across: Sequence[float]) -> None:
@@ -260,15 +260,15 @@ class Spans:
         for gap, node in grid.detours:
             self.detours.setdefault(gap, []).append(node)
 
-    def last(self, box: int, row: int, reach: int, own: Own) -> int:
-        """The last row, up to *reach*, that a box in *row* can fill."""
+    def last(self, box: int, row: int, reach: int, own: OwnDummies) -> int:
+        """The last layer, up to *reach*, that a box in layer *row* can fill."""
         mine = {box, *(node for nodes in own.values() for node in nodes)}
         while row < reach and row + 1 in own and self._is_free(box, row + 1, own[row + 1], mine):
             row += 1
         return row
 
     def _is_free(self, box: int, row: int, own: Sequence[int], mine: set[int]) -> bool:
-        """Whether nothing else is, in a row and in the gap before it, on both sides of a box."""
+        """Whether a layer, and the gap before it, has nothing else on both sides of a box."""
         middle = self.across[box]
         places = [middle, *(self.across[node] for node in own)]
         low, high = min(places), max(places)

@@ -1,24 +1,24 @@
-"""Shortcuts: lines that cross straight from their column to one beside it.
+"""Shortcuts: edges that run straight from one column to the next.
 
-A line to another column runs up, above the columns, and down to its reader. If the reader is below
-the level at which the line leaves its column, and nothing is in the way, it crosses at that level
-instead, without the way up and down again.
+An edge to another column runs up, above the columns, and down to its reader. If the reader is below
+the level at which the edge leaves its column, and nothing is in the way, it crosses at that level
+instead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from torchrecorder.layout.layered.constants import ARROW
-from torchrecorder.layout.layered.positions import Composed, Frame, PlanePoint
+from torchrecorder.layout.layered.constants import ARROW_MARGIN
+from torchrecorder.layout.layered.positions import Frame, PlacedScope, PlanePoint
 
-CLEAR = 4.0
-"""The distance of such a line from everything beside it, in points."""
+CLEARANCE = 4.0
+"""The distance of such an edge from everything beside it, in points."""
 
 
-def with_shortcuts(scope: Composed) -> Composed:
-    """*scope*, which is in columns, with all shortcuts; lines that leave their column last, which
-    fewest others cross, come first."""
+def with_shortcuts(scope: PlacedScope) -> PlacedScope:
+    """*scope*, which is in columns, with all shortcuts. Edges that leave their column last come
+    first, because the fewest edges cross them."""
     paths = list(scope.paths)
     climbs = {number: climb for number, path in enumerate(paths) if (climb := _climb(path.points))}
     for number in sorted(climbs, key=lambda number: (-climbs[number][0], number)):
@@ -27,7 +27,7 @@ def with_shortcuts(scope: Composed) -> Composed:
         (begin, _), (end, _) = points[corner], points[down]
         left, right = min(begin, end), max(begin, end)
         if not _holds(scope.frames, left, right, level) and not any(
-            _meets(path.points, left, right, level)
+            _crosses(path.points, left, right, level)
             for path in paths if path.trunk != paths[number].trunk
         ):
             way = (*points[:corner], (end, level), *points[down + 1 :])
@@ -36,8 +36,8 @@ def with_shortcuts(scope: Composed) -> Composed:
 
 
 def _climb(points: Sequence[PlanePoint]) -> tuple[float, int, int] | None:
-    """The level from which a line runs up, if it passes that level again on the way down; the
-    corner at which it begins to, and the one from which it comes down. None if it does not."""
+    """The level from which an edge runs up, if it passes that level again on the way down, with the
+    corner where it starts to run up and the one where it comes down. None otherwise."""
     for corner, ((_, level), (_, top)) in enumerate(zip(points, points[1:])):
         if top < level:
             break
@@ -45,7 +45,7 @@ def _climb(points: Sequence[PlanePoint]) -> tuple[float, int, int] | None:
         return None
     for down in range(corner + 2, len(points) - 1):
         (x, begin), (across, end) = points[down : down + 2]
-        if x == across and begin < level < end - ARROW:
+        if x == across and begin < level < end - ARROW_MARGIN:
             return level, corner, down
     return None
 
@@ -53,19 +53,19 @@ def _climb(points: Sequence[PlanePoint]) -> tuple[float, int, int] | None:
 def _holds(frames: Sequence[Frame], left: float, right: float, level: float) -> bool:
     """Whether a box is at a level between two positions."""
     return any(
-        frame.along - CLEAR < level < frame.end + CLEAR
-        and frame.across - CLEAR < right
-        and left < frame.across + frame.width + CLEAR
+        frame.along - CLEARANCE < level < frame.end + CLEARANCE
+        and frame.across - CLEARANCE < right
+        and left < frame.across + frame.width + CLEARANCE
         for frame in frames
     )
 
 
-def _meets(points: Sequence[PlanePoint], left: float, right: float, level: float) -> bool:
-    """Whether a line crosses a level between two positions, or runs along it there."""
+def _crosses(points: Sequence[PlanePoint], left: float, right: float, level: float) -> bool:
+    """Whether an edge crosses a level between two positions, or runs along it there."""
     for (ax, ay), (bx, by) in zip(points, points[1:]):
         low, high = (ay, by) if ay < by else (by, ay)
-        if low - CLEAR < level < high + CLEAR:
+        if low - CLEARANCE < level < high + CLEARANCE:
             low, high = (ax, bx) if ax < bx else (bx, ax)
-            if low - CLEAR < right and left < high + CLEAR:
+            if low - CLEARANCE < right and left < high + CLEARANCE:
                 return True
     return False

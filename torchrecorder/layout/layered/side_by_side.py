@@ -1,7 +1,7 @@
-"""The positions at which a scope is cut, so that its parts can be side by side.
+"""Side by side: the positions at which a scope is cut, so that its parts can be side by side.
 
-Such cuts are between stacks that only skip connections join, such as an encoder and a decoder, and
-at the bottom of a U, whose levels are joined in reverse order.
+Cuts are between stacks that only skip connections join, such as an encoder and a decoder, and at
+the bottom of a U, whose levels are joined in reverse order.
 """
 
 from __future__ import annotations
@@ -11,45 +11,45 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from torchrecorder.layout.layered.cuts import SAME, crossing, row_ends
+from torchrecorder.layout.layered.cuts import TOLERANCE, crossing, row_ends
 from torchrecorder.layout.layered.ports import OUTSIDE
-from torchrecorder.layout.layered.positions import Composed, HeaderSpace
+from torchrecorder.layout.layered.positions import HeaderSpace, PlacedScope
 from torchrecorder.layout.layered.template import Template
 
-STACK = 250.0
+MIN_STACK_LENGTH = 250.0
 """The minimum length of an open module that counts as a stack, in points."""
 
-ALIKE = 0.4
-"""The minimum length of a stack, as a share of the length of the other one."""
+MIN_RATIO = 0.4
+"""The minimum length of the shorter of two stacks, as a share of the longer one."""
 
-LEVELS = 2
-"""The minimum number of levels of a U above its bottom, without those of inputs, which the later
-steps of a loop read too."""
+MIN_U_LEVELS = 2
+"""The minimum number of levels of a U above its bottom. Levels of inputs do not count: the later
+steps of a loop read them too."""
 
-STRAYS = 2
+MAX_STRAYS = 2
 """The maximum number of other tensors that cross the bottom, per level."""
 
-LONG = 120.0
+MIN_LENGTH = 120.0
 """The minimum length of the longer side, in points."""
 
-TRIED = 8
+MAX_BOTTOMS = 8
 """The number of rows that are tried as the bottom of a U."""
 
 
-def beginnings(template: Template, scope: Composed, inputs: Collection[int]) -> list[float]:
-    """The beginnings, along the flow, of stacks that are placed beside the previous stack.
+def beginnings(template: Template, scope: PlacedScope, inputs: Collection[int]) -> list[float]:
+    """The starts, along the flow, of stacks that are placed beside the previous stack.
 
     Such a stack reads the output of the previous one, but also its own input, on which the previous
     one does not depend: an entry of the scope, or one of its children *inputs*.
     """
-    long = [child for child in scope.inner if scope.frames[child].height >= STACK]
+    long = [child for child in scope.inner if scope.frames[child].height >= MIN_STACK_LENGTH]
     long.sort(key=lambda child: scope.frames[child].along)
     depends = _sources(template, inputs) if len(long) > 1 else {}
     found = []
     for one, other in zip(long, long[1:]):
         before, after = scope.frames[one], scope.frames[other]
         follows = after.along >= before.end
-        alike = min(before.height, after.height) >= ALIKE * max(before.height, after.height)
+        alike = min(before.height, after.height) >= MIN_RATIO * max(before.height, after.height)
         own = depends[other] - depends[one]
         if follows and alike and own and depends[one] & depends[other]:
             found.append(after.along)
@@ -63,7 +63,9 @@ def _sources(template: Template, inputs: Collection[int]) -> dict[int, set[tuple
         for branch in trunk.branches:
             reads.setdefault(branch.sink.child, []).append(trunk.source)
     found: dict[int, set[tuple[str, int]]] = {}
-    for child in sorted(range(len(template.spots)), key=lambda index: template.spots[index].row):
+    for child in sorted(
+        range(len(template.children)), key=lambda index: template.children[index].row
+    ):
         found[child] = {("input", child)} if child in inputs else set()
         for source, port in reads.get(child, ()):
             found[child] |= {("entry", port)} if source == OUTSIDE else found.get(source, set())
@@ -92,7 +94,7 @@ class CutEdge(NamedTuple):
 
 
 class UShape(NamedTuple):
-    """The levels of a scope that can be drawn as a U, as a U-Net is.
+    """The levels of a scope that can be drawn as a U, like a U-Net.
 
     Attributes:
         bottom: The position along the flow at which the scope is cut.
@@ -117,12 +119,12 @@ class UShape(NamedTuple):
 
 def find_u_shape(
     template: Template,
-    scope: Composed,
+    scope: PlacedScope,
     inputs: Collection[int],
     modules: Collection[int],
     space: HeaderSpace,
 ) -> UShape | None:
-    """The U that a scope can be drawn as; None if there is none.
+    """The U-shape of a scope; None if it cannot be drawn as a U.
 
     The skip connections of a level all join the same two children. Each level lies inside the
     previous one, with one of the *modules* between them on both sides; at least two do not come
@@ -139,23 +141,23 @@ def find_u_shape(
 
 
 def _worth(shape: UShape) -> tuple[int, int, float]:
-    """A key that is largest for many levels, few other edges, and a bottom in the middle."""
+    """A sort key: it is largest for many levels, few other edges, and a bottom in the middle."""
     inner = shape.skips[-1][0]
     rest = max(shape.bottom - inner.leaves, inner.arrives - shape.bottom)
     return len(shape.skips), -len(shape.others), -rest
 
 
-def _bottoms(scope: Composed, levels: Sequence[float]) -> list[float]:
+def _bottoms(scope: PlacedScope, levels: Sequence[float]) -> list[float]:
     """The positions with two long sides, those that most edges cross first."""
     crossed = dict(zip(levels, crossing(scope, levels)))
     sides = {level: (level - levels[0], scope.height - level) for level in levels}
     long = [
         level
         for level, both in sides.items()
-        if max(both) >= LONG and min(both) >= ALIKE * max(both)
+        if max(both) >= MIN_LENGTH and min(both) >= MIN_RATIO * max(both)
     ]
     long.sort(key=lambda level: (-crossed[level], abs(sides[level][0] - sides[level][1])))
-    return long[:TRIED]
+    return long[:MAX_BOTTOMS]
 
 
 def _u_shape(depends: _ChildDependencies, lines: Sequence[CutEdge], bottom: float) -> UShape | None:
@@ -164,17 +166,17 @@ def _u_shape(depends: _ChildDependencies, lines: Sequence[CutEdge], bottom: floa
         return None
     skips = _skips((line for line in lines if line.source != OUTSIDE), depends)
     own = [level for level in skips if level[0].source not in depends.inputs]
-    if len(own) < LEVELS or skips[-1][0].leaves >= bottom:
+    if len(own) < MIN_U_LEVELS or skips[-1][0].leaves >= bottom:
         return None
     nested = {line.path for level in skips for line in level}
     shape = UShape(bottom, skips, tuple(line for line in lines if line.path not in nested))
     ends = (line.source for line in shape.through if line.source != OUTSIDE)
     runs = any(depends.reaches(skips[-1][0].source, end) for end in ends)
-    return shape if runs and shape.strays <= STRAYS * len(skips) else None
+    return shape if runs and shape.strays <= MAX_STRAYS * len(skips) else None
 
 
 def _cut_edges(
-    template: Template, scope: Composed, levels: Sequence[float], bottom: float
+    template: Template, scope: PlacedScope, levels: Sequence[float], bottom: float
 ) -> Iterator[CutEdge]:
     """The edges that cross a position along the flow."""
     for number, path in enumerate(scope.paths):
@@ -182,7 +184,7 @@ def _cut_edges(
         source, sink = trunk.source.child, trunk.branches[path.branch].sink.child
         leaves, arrives = levels[0], scope.height
         if source != OUTSIDE:
-            leaves = levels[bisect_left(levels, scope.frames[source].end - SAME)]
+            leaves = levels[bisect_left(levels, scope.frames[source].end - TOLERANCE)]
         if sink != OUTSIDE:
             arrives = levels[bisect_right(levels, scope.frames[sink].along) - 1]
         if leaves <= bottom <= arrives:
@@ -195,13 +197,13 @@ class _ChildDependencies:
     def __init__(
         self,
         template: Template,
-        scope: Composed,
+        scope: PlacedScope,
         inputs: Collection[int],
         modules: Collection[int],
     ) -> None:
         self.inputs = inputs
         self.modules = [scope.frames[module].along for module in sorted(modules)]
-        self.row = [spot.row for spot in template.spots]
+        self.row = [closed.row for closed in template.children]
         self.readers: dict[int, list[int]] = {}
         for trunk in template.trunks:
             heads = (branch.sink.child for branch in trunk.branches)
@@ -218,13 +220,13 @@ class _ChildDependencies:
         return other in seen
 
     def encloses(self, outer: CutEdge, inner: CutEdge) -> bool:
-        """Whether the level of *inner* lies inside that of *outer*: there is a path between them,
-        and a module, on both sides."""
+        """Whether the level of *inner* is inside the level of *outer*: a path between them, with a
+        module, on both sides."""
         if outer.leaves >= inner.leaves or inner.arrives >= outer.arrives:
             return False
-        if not any(outer.leaves - SAME <= begin < inner.leaves for begin in self.modules):
+        if not any(outer.leaves - TOLERANCE <= begin < inner.leaves for begin in self.modules):
             return False
-        if not any(inner.arrives - SAME <= begin < outer.arrives for begin in self.modules):
+        if not any(inner.arrives - TOLERANCE <= begin < outer.arrives for begin in self.modules):
             return False
         return self.reaches(outer.source, inner.source) and self.reaches(inner.sink, outer.sink)
 

@@ -1,7 +1,7 @@
 """Side entries: edges from the side enter a circle at its side.
 
-The layout lets all edges enter a node from the previous layer. An edge around a residual block then
-has four bends, and moves the edge through the block away from the centre. If the path is free, the
+In the layout, all edges enter a node from the previous layer. An edge around a residual block then
+has four bends, and moves the edge through the block away from the center. If the path is free, the
 edge around gets two bends instead, and the other edge becomes straight.
 """
 
@@ -10,25 +10,25 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import NamedTuple
 
-from torchrecorder.layout.layered.place import Drawn
+from torchrecorder.layout.layered.place import PlacedBox
 from torchrecorder.layout.layered.positions import PlanePoint
 
 Route = tuple[PlanePoint, ...]
 
-FREE = 12.0
+MIN_FREE = 12.0
 """The minimum length of the last segment of an edge before the circle, in points."""
 
-CLEAR = 3.0
+CLEARANCE = 3.0
 """The minimum distance of such an edge from everything else, in points."""
 
-NEAR = 0.45
-"""The maximum offset of an edge from the centre of a circle, as a share of its radius."""
+MAX_SHARE = 0.45
+"""The maximum offset of an edge from the center of a circle, as a share of its radius."""
 
-CELL = 60.0
+CELL_SIZE = 60.0
 """The size of the cells of the spatial index along the flow, in points."""
 
 
-class Segment(NamedTuple):
+class Extent(NamedTuple):
     """A straight segment of an edge, or a box: its extent across the flow and along it."""
 
     line: Hashable
@@ -37,25 +37,24 @@ class Segment(NamedTuple):
     top: float
     end: float
 
-    def overlaps(self, other: Segment) -> bool:
-        """Whether the distance to *other* is smaller than `CLEAR`."""
+    def overlaps(self, other: Extent) -> bool:
+        """Whether the distance to *other* is smaller than `CLEARANCE`."""
         return (
-            self.left - CLEAR < other.right
-            and other.left - CLEAR < self.right
-            and self.top - CLEAR < other.end
-            and other.top - CLEAR < self.end
+            self.left - CLEARANCE < other.right
+            and other.left - CLEARANCE < self.right
+            and self.top - CLEARANCE < other.end
+            and other.top - CLEARANCE < self.end
         )
 
 
 def side_entries(
     ways: Sequence[Route],
     carried: Sequence[Hashable],
-    circles: Mapping[int, Drawn],
-    boxes: Sequence[Drawn],
+    circles: Mapping[int, PlacedBox],
+    boxes: Sequence[PlacedBox],
     upright: bool,
 ) -> list[Route]:
-    """*ways*, the corners of each edge, changed so that edges from the side enter circles at their
-    sides.
+    """*ways*, the corners of each edge, with edges from the side into the side of circles.
 
     Edges that have *carried* the same tensor may touch. *circles* are those that edges enter, by
     the index of the edge; *boxes* are all boxes and frames; *upright*: the flow is vertical.
@@ -85,16 +84,16 @@ class _Routes:
     """The paths of all edges, with a spatial index of their segments and of all boxes."""
 
     def __init__(
-        self, ways: list[Route], carried: Sequence[Hashable], boxes: Sequence[Segment]
+        self, ways: list[Route], carried: Sequence[Hashable], boxes: Sequence[Extent]
     ) -> None:
         self.ways, self.carried = ways, carried
-        self.cells: dict[int, list[Segment]] = {}
+        self.cells: dict[int, list[Extent]] = {}
         for box in boxes:
             self._note(box)
         for number in range(len(ways)):
             self._note_way(number)
 
-    def from_side(self, number: int, circle: Segment) -> Route | None:
+    def from_side(self, number: int, circle: Extent) -> Route | None:
         """The path of an edge into the side of its circle; None if it cannot change."""
         way = self.ways[number]
         if len(way) < 4 or way[-3][1] != way[-2][1] or way[-4][0] != way[-3][0]:
@@ -102,7 +101,7 @@ class _Routes:
         across, middle = (circle.left + circle.right) / 2, (circle.top + circle.end) / 2
         at, track = way[-3]
         side = circle.right if at > across else circle.left
-        if max(at - circle.right, circle.left - at) < FREE:
+        if max(at - circle.right, circle.left - at) < MIN_FREE:
             return None
         segments = self._segments(number, ((at, track), (at, middle), (side, middle)))
         if any(self._is_blocked(segment, circle) for segment in segments):
@@ -114,7 +113,7 @@ class _Routes:
         self.ways[number] = way
         self._note_way(number)
 
-    def _is_blocked(self, segment: Segment, circle: Segment) -> bool:
+    def _is_blocked(self, segment: Extent, circle: Extent) -> bool:
         return any(
             segment.overlaps(other)
             for cell in _cells(segment)
@@ -126,29 +125,29 @@ class _Routes:
         for segment in self._segments(number, self.ways[number]):
             self._note(segment)
 
-    def _segments(self, number: int, way: Route) -> list[Segment]:
+    def _segments(self, number: int, way: Route) -> list[Extent]:
         """The segments of the path of an edge."""
         return [
-            Segment(self.carried[number], min(x, to_x), max(x, to_x), min(y, to_y), max(y, to_y))
+            Extent(self.carried[number], min(x, to_x), max(x, to_x), min(y, to_y), max(y, to_y))
             for (x, y), (to_x, to_y) in zip(way, way[1:])
         ]
 
-    def _note(self, segment: Segment) -> None:
+    def _note(self, segment: Extent) -> None:
         for cell in _cells(segment):
             self.cells.setdefault(cell, []).append(segment)
 
 
-def _straight(way: Route, circle: Segment) -> Route:
+def _straight(way: Route, circle: Extent) -> Route:
     """The only edge from the previous layer: straight if possible, else to the centre."""
     if len(way) < 4 or way[-3][1] != way[-2][1]:
         return way
     across = (circle.left + circle.right) / 2
-    if abs(way[-3][0] - across) <= NEAR * (circle.right - across):
+    if abs(way[-3][0] - across) <= MAX_SHARE * (circle.right - across):
         return (*way[:-3], (way[-3][0], way[-1][1]))
     return (*way[:-2], (across, way[-2][1]), (across, way[-1][1]))
 
 
-def _holds(box: Segment, circle: Segment) -> bool:
+def _holds(box: Extent, circle: Extent) -> bool:
     """Whether *box* is a box or frame that is or contains the circle."""
     return (
         box.left <= circle.left and circle.right <= box.right
@@ -156,14 +155,16 @@ def _holds(box: Segment, circle: Segment) -> bool:
     )
 
 
-def _cells(segment: Segment) -> range:
-    return range(int((segment.top - CLEAR) // CELL), int((segment.end + CLEAR) // CELL) + 1)
+def _cells(segment: Extent) -> range:
+    return range(
+        int((segment.top - CLEARANCE) // CELL_SIZE), int((segment.end + CLEARANCE) // CELL_SIZE) + 1
+    )
 
 
-def _area(box: Drawn, turn: Callable[[PlanePoint], PlanePoint]) -> Segment:
+def _area(box: PlacedBox, turn: Callable[[PlanePoint], PlanePoint]) -> Extent:
     if turn is _transposed:
-        return Segment(None, box.y, box.y + box.height, box.x, box.x + box.width)
-    return Segment(None, box.x, box.x + box.width, box.y, box.y + box.height)
+        return Extent(None, box.y, box.y + box.height, box.x, box.x + box.width)
+    return Extent(None, box.x, box.x + box.width, box.y, box.y + box.height)
 
 
 def _unchanged(point: PlanePoint) -> PlanePoint:

@@ -1,11 +1,11 @@
-"""Sifting: lines and boxes on the other side of what they run beside.
+"""Sifting: moves edges and boxes to the other side of their neighbors, for fewer crossings.
 
-Graphviz orders the nodes of each row for few crossings. It moves single nodes, so a line that
-passes many rows stays on the side on which it was first; and it does not know where lines enter and
-leave open modules. Here such a line, or a box with one reader, moves as a whole to the other side
-of what joins it at its reader, if fewer lines cross then. It also does if no more cross, and the
-arguments of an operation are in their order then: so equal parts of a scope look equal. Two inputs
-that change places count as a crossing, because the modules that read them may be side by side.
+Graphviz orders the nodes of each layer for few crossings. But it moves single nodes, so an edge
+that passes many layers stays on one side. And it does not know where edges enter and leave open
+modules. Here such an edge, or a box with one reader, moves as a whole to the other side of the next
+input of its reader, if fewer edges cross then. It also moves if as many cross, and the arguments of
+an operation are in order then: so equal parts of a scope look equal. Two inputs that change places
+count as a crossing, because the modules that read them may be side by side.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from torchrecorder.layout.layered.layering import members_of_rows
-from torchrecorder.layout.layered.ordering import APART, Grid
+from torchrecorder.layout.layered.ordering import NODE_GAP, Grid
 
-PASSES = 3
+MAX_PASSES = 3
 """The maximum number of passes over all readers."""
 
-WORK = 1_000_000
-"""The maximum number of pairs of lines that are compared in one grid."""
+MAX_COMPARISONS = 1_000_000
+"""The maximum number of pairs of edges that are compared in one grid."""
 
-BESIDE = 1e-4
-"""From one port of a node to the next, in points: the order counts, not the distance."""
+PORT_SPACING = 1e-4
+"""Distance between two ports of a node, in points; only their order matters."""
 
 PortOrder = Mapping[int, tuple[Sequence[int], Sequence[int]]]
-"""For each node that can open the places of its exits and entries, from left to right."""
+"""For each node that can open, the ranks of its exits and entries, from left to right."""
 
 
 def sifted(
     grid: Grid, across: Sequence[float], ports: PortOrder = MappingProxyType({})
 ) -> list[float]:
-    """The approximate centres of the nodes of *grid* after all moves; *across* are those before."""
+    """The approximate centers of the nodes of *grid* after all moves; *across* are those before."""
     sifting = _Sifting(grid, across, ports)
-    for _ in range(PASSES):
+    for _ in range(MAX_PASSES):
         if not sifting.sweep():
             break
     start = min((at - wide / 2 for at, wide in zip(sifting.across, grid.widths)), default=0.0)
@@ -59,7 +59,7 @@ class _Sifting:
         self.members: dict[int, list[int]] = {}
         for node, row in enumerate(grid.row):
             self.members.setdefault(row, []).append(node)
-        self.work = WORK
+        self.work = MAX_COMPARISONS
 
     def _edge(self, one: int, other: int) -> _GapEdge:
         """An edge with the offsets of its ports."""
@@ -68,15 +68,15 @@ class _Sifting:
             begin = self.ports[one][0][self.grid.leaving[one, other]]
         if other in self.ports:
             end = self.ports[other][1][self.grid.entering[one, other]]
-        return one, begin * BESIDE, other, end * BESIDE
+        return one, begin * PORT_SPACING, other, end * PORT_SPACING
 
     def sweep(self) -> bool:
-        """Try all moves at all readers; whether there were some."""
+        """Try all moves at all readers; return whether there were any."""
         found = [self._arrange(node) for node in self.readers if len(self.above[node]) > 1]
         return any(found)
 
     def _arrange(self, reader: int) -> bool:
-        """Try to move what joins at a reader, two neighbours at a time."""
+        """Try to move the inputs of a reader, two adjacent ones at a time."""
         changed, entering = False, self.grid.entering
         joining = sorted(self.above[reader], key=self.across.__getitem__)
         for place in range(len(joining) - 1):
@@ -90,8 +90,8 @@ class _Sifting:
         return changed
 
     def _swap(self, node: int, other: int, side: int, wrong: bool) -> bool:
-        """Put a node, with what leads to it alone, to the other side of another one, if fewer
-        lines cross then; or as many, if they are in the wrong order."""
+        """Move a node, and the nodes that lead only to it, to the other side of *other*, if fewer
+        edges cross then; or as many, if the two are in the wrong order."""
         strand = self._strand(node) if self.work > 0 else []
         for count in sorted({min(1, len(strand)), len(strand)} - {0}):
             moves = self._beyond(strand[:count], other, side)
@@ -114,7 +114,7 @@ class _Sifting:
         return change
 
     def _strand(self, node: int) -> list[int]:
-        """A node with one reader, and what leads to it alone, from row to row."""
+        """A node with one reader, and the nodes that lead only to it, from layer to layer."""
         found: list[int] = []
         while len(self.below[node]) == 1:
             found.append(node)
@@ -124,7 +124,7 @@ class _Sifting:
         return found
 
     def _beyond(self, strand: Sequence[int], other: int, side: int) -> dict[int, float]:
-        """The new positions of a strand to one side of another node and of all above that."""
+        """The new positions of a strand beside another node and all nodes above that one."""
         found, beside = {}, {other}
         for node in strand:
             here = side * self.across[node]
@@ -135,16 +135,16 @@ class _Sifting:
         return found
 
     def _next_to(self, node: int, at: float, side: int) -> float:
-        """A position beside that of another node, before the one that comes next."""
+        """A position beside another node, before the next one."""
         row = self.members[self.grid.row[node]]
         after = [side * self.across[each] for each in row if side * self.across[each] > side * at]
         if after:
             return (at + side * min(after)) / 2
         width = max(self.grid.widths[each] for each in row if self.across[each] == at)
-        return at + side * ((width + self.grid.widths[node]) / 2 + APART)
+        return at + side * ((width + self.grid.widths[node]) / 2 + NODE_GAP)
 
     def _change(self, moves: Mapping[int, float]) -> int:
-        """How many more lines cross after some moves."""
+        """How many more edges cross after these moves."""
         change = 0
         for row in {self.grid.row[node] + more for node in moves for more in (0, 1)}:
             edges = self.gap.get(row, ())
@@ -165,4 +165,4 @@ class _Sifting:
 
 
 _GapEdge = tuple[int, float, int, float]
-"""An edge between two rows: each end with the offset of its port."""
+"""An edge between two layers: each end, and the offset of its port."""

@@ -7,15 +7,15 @@ from typing import Any, NamedTuple
 from torchrecorder.layout.layered.ports import End
 
 
-class Spot(NamedTuple):
+class ClosedChild(NamedTuple):
     """A closed child.
 
     Attributes:
-        across: The position of its centre, across the flow.
-        row: Its row.
+        across: The position of its center, across the flow.
+        row: Its layer.
         width: Its size across the flow.
         height: Its size along the flow.
-        last: The last row that it may fill when it is open.
+        last: The last layer that it may fill when it is open.
     """
 
     across: float
@@ -26,9 +26,9 @@ class Spot(NamedTuple):
 
 
 class Stem(NamedTuple):
-    """A piece of a line that runs along the flow, through rows and beside the boxes.
+    """A segment of an edge along the flow, through layers and beside the boxes.
 
-    Gap *n* is the space before row *n*; the last gap follows the last row.
+    Gap *n* is the space before layer *n*; the last gap follows the last layer.
 
     Attributes:
         across: Its position across the flow; -1 and less are lanes beside everything.
@@ -60,15 +60,15 @@ class Template(NamedTuple):
     """One distinct scope.
 
     Attributes:
-        spots: Its children.
-        rows: The number of rows.
+        children: Its children.
+        rows: The number of layers.
         entries: The positions across the flow at which tensors enter.
-        exits: Those at which they leave.
+        exits: The positions across the flow at which tensors leave.
         trunks: The nets that join the children.
         lanes: The number of lanes.
     """
 
-    spots: tuple[Spot, ...]
+    children: tuple[ClosedChild, ...]
     rows: int
     entries: tuple[float, ...]
     exits: tuple[float, ...]
@@ -78,7 +78,7 @@ class Template(NamedTuple):
     def to_json(self) -> dict[str, Any]:
         """As lists, for the page."""
         return {
-            "spots": [list(spot) for spot in self.spots],
+            "children": [list(closed) for closed in self.children],
             "rows": self.rows,
             "entries": list(self.entries),
             "exits": list(self.exits),

@@ -1,4 +1,4 @@
-"""Gaps: the space between two rows, where lines run sideways, each on a track of its own."""
+"""Tracks: where edges run horizontally between two layers, each on its own track."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from torchrecorder.layout.layered.constants import (
-    ARROW,
-    ASIDE,
-    BAND,
-    BEFORE,
-    CLOSE,
-    GAP,
-    INSET,
-    LEVEL,
-    PORTS,
-    TRACK,
+    ARROW_MARGIN,
+    LAYER_GAP,
+    MAX_PORT_OFFSET,
+    MAX_TRACKS_HEIGHT,
+    MIN_PORT_PITCH,
+    PORT_MARGIN,
+    PORT_PITCH,
+    STRAIGHT_TOLERANCE,
+    TRACK_MARGIN,
+    TRACK_PITCH,
 )
 
 
@@ -28,18 +28,18 @@ class NetExtent(NamedTuple):
 
 
 def tracks(runs: Mapping[int, NetExtent]) -> dict[int, int]:
-    """The track of each net that moves sideways; nets whose ways overlap have different ones.
+    """The track of each net that is not straight; nets that overlap have different tracks.
 
-    The order keeps lines that run to the same side from crossing each other.
+    The order prevents crossings of edges that run to the same side.
     """
-    moving = [net for net, run in runs.items() if run.right - run.left >= LEVEL]
+    moving = [net for net, run in runs.items() if run.right - run.left >= STRAIGHT_TOLERANCE]
     moving.sort(key=lambda net: _order(runs[net], net))
     track: dict[int, int] = {}
     used: list[list[NetExtent]] = []
     for net in moving:
         run = runs[net]
         below = len(used)
-        while below and not _meet(run, used[below - 1]):
+        while below and not _overlaps(run, used[below - 1]):
             below -= 1
         if below == len(used):
             used.append([])
@@ -48,36 +48,36 @@ def tracks(runs: Mapping[int, NetExtent]) -> dict[int, int]:
     return track
 
 
-def _meet(run: NetExtent, others: Iterable[NetExtent]) -> bool:
+def _overlaps(run: NetExtent, others: Iterable[NetExtent]) -> bool:
     """Whether *run* overlaps one of *others*, so that they cannot share a track."""
     left, right = run.left - 2, run.right + 2
     return any(other.right >= left and other.left <= right for other in others)
 
 
 def _order(run: NetExtent, net: int) -> tuple[float, ...]:
-    """The sort key: lines to the right first, the rightmost before others; then lines to the left,
-    the leftmost before others."""
+    """The sort key: first edges to the right, from the rightmost; then edges to the left, from the
+    leftmost."""
     rightwards = run.right - run.origin >= run.origin - run.left
     return (0, -run.origin, net) if rightwards else (1, run.origin, net)
 
 
-def height(track: Mapping[int, int], straight: float = GAP) -> float:
+def height(track: Mapping[int, int], straight: float = LAYER_GAP) -> float:
     """The height of a gap with these tracks; *straight* if there are none."""
     count = max(track.values(), default=-1) + 1
-    return BEFORE + pitch(count) * (count - 1) + ARROW if count else straight
+    return TRACK_MARGIN + pitch(count) * (count - 1) + ARROW_MARGIN if count else straight
 
 
 def pitch(count: int) -> float:
-    """The distance between neighbours of *count* tracks, in points."""
-    return min(TRACK, BAND / max(count, 1))
+    """The distance between adjacent tracks if there are *count* of them, in points."""
+    return min(TRACK_PITCH, MAX_TRACKS_HEIGHT / max(count, 1))
 
 
 def slots(wanted: Sequence[float], center: float, width: float) -> list[float]:
-    """The ports of lines on a side of a box, in the order of their positions *wanted*.
+    """The ports of edges on a side of a box, in the order of their positions *wanted*.
 
-    If possible, all lines are straight. Otherwise the line nearest to the middle gets the middle,
-    or a position near it at which it is straight, and the others are beside it, closer together if
-    that keeps it there.
+    If possible, all edges are straight. Otherwise the edge nearest to the middle gets the middle,
+    or a position near it where it is straight. The others are beside it, closer together if it can
+    stay there then.
     """
     if not wanted:
         return []
@@ -86,23 +86,23 @@ def slots(wanted: Sequence[float], center: float, width: float) -> list[float]:
         return list(wanted)
     nearest = min(range(len(order)), key=lambda seat: (abs(wanted[order[seat]] - center), seat))
     before, after = nearest, len(order) - 1 - nearest
-    room = max(width / 2 - INSET, 1.0)
+    room = max(width / 2 - PORT_MARGIN, 1.0)
     straight = wanted[order[nearest]]
-    middle = straight if abs(straight - center) <= ASIDE else center
+    middle = straight if abs(straight - center) <= MAX_PORT_OFFSET else center
     apart = min((room + middle - center) / max(before, 1), (room + center - middle) / max(after, 1))
-    if apart < CLOSE:
+    if apart < MIN_PORT_PITCH:
         apart = 2 * room / max(len(order) - 1, 1)
-    apart = min(PORTS, apart)
+    apart = min(PORT_PITCH, apart)
     middle = max(center + before * apart - room, min(middle, center + room - after * apart))
     places = {number: middle + (seat - nearest) * apart for seat, number in enumerate(order)}
     return [places[number] for number in range(len(order))]
 
 
 def _fits(wanted: Sequence[float], center: float, width: float) -> bool:
-    """Whether all lines can be straight: around the middle of the side, and apart."""
+    """Whether all edges can be straight: around the middle of the side, at sufficient distances."""
     middle = (wanted[0] + wanted[-1]) / 2
     return (
-        abs(middle - center) <= ASIDE
-        and max(center - wanted[0], wanted[-1] - center) <= width / 2 - INSET
-        and all(after - before >= CLOSE for before, after in zip(wanted, wanted[1:]))
+        abs(middle - center) <= MAX_PORT_OFFSET
+        and max(center - wanted[0], wanted[-1] - center) <= width / 2 - PORT_MARGIN
+        and all(after - before >= MIN_PORT_PITCH for before, after in zip(wanted, wanted[1:]))
     )

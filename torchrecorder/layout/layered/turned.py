@@ -1,14 +1,14 @@
-"""Open scopes turned over: mirrored, upside down, or with their reader above them."""
+"""Turned: open scopes that are mirrored, upside down, or have their reader above them."""
 
 from __future__ import annotations
 
-from torchrecorder.layout.layered.constants import APART, ARROW, PAD
-from torchrecorder.layout.layered.cuts import SAME
-from torchrecorder.layout.layered.positions import Composed, HeaderSpace, PlanePoint
+from torchrecorder.layout.layered.constants import ARROW_MARGIN, PAD, SEPARATION
+from torchrecorder.layout.layered.cuts import TOLERANCE
+from torchrecorder.layout.layered.positions import HeaderSpace, PlacedScope, PlanePoint
 from torchrecorder.layout.layered.template import Template
 
 
-def mirrored(scope: Composed) -> Composed:
+def mirrored(scope: PlacedScope) -> PlacedScope:
     """*scope* with left and right exchanged."""
     wide = scope.width
     return scope._replace(
@@ -24,15 +24,15 @@ def mirrored(scope: Composed) -> Composed:
     )
 
 
-def upside_down(scope: Composed, space: HeaderSpace) -> Composed:
+def upside_down(scope: PlacedScope, space: HeaderSpace) -> PlacedScope:
     """*scope* with its flow running up; its header stays at the top."""
     high = scope.height
 
     def turned(point: PlanePoint) -> PlanePoint:
         x, y = point
-        if y <= SAME:
+        if y <= TOLERANCE:
             return x, high
-        return (x, 0.0) if y >= high - SAME else (x, high - y + space.before)
+        return (x, 0.0) if y >= high - TOLERANCE else (x, high - y + space.before)
 
     return scope._replace(
         frames=tuple(
@@ -45,10 +45,10 @@ def upside_down(scope: Composed, space: HeaderSpace) -> Composed:
 
 
 def reader_above(template: Template, child: int) -> int | None:
-    """The child that may be placed above another one: the only one after it, if the only tensor
-    between them is its only input. None without one."""
-    row = template.spots[child].row
-    after = [place for place, spot in enumerate(template.spots) if spot.row > row]
+    """The child that may be placed above another child: the only one after it, if the only tensor
+    between them is its only input. Otherwise None."""
+    row = template.children[child].row
+    after = [place for place, closed in enumerate(template.children) if closed.row > row]
     if len(after) != 1 or row == 0:
         return None
     trunks = [(trunk.source.child, trunk.branches) for trunk in template.trunks]
@@ -62,7 +62,7 @@ def reader_above(template: Template, child: int) -> int | None:
     return after[0] if alone and reads[0][0] == child else None
 
 
-def risen(scope: Composed, template: Template, child: int, reader: int) -> Composed:
+def risen(scope: PlacedScope, template: Template, child: int, reader: int) -> PlacedScope:
     """*scope* with a reader above the child that it reads, beside the boxes there."""
     here, frames, paths = scope.frames[child], list(scope.frames), list(scope.paths)
     trunks = [template.trunks[path.trunk].source.child for path in paths]
@@ -70,11 +70,11 @@ def risen(scope: Composed, template: Template, child: int, reader: int) -> Compo
     above = [frame for frame in frames if frame.end <= here.along]
     row = max(frame.end for frame in above)
     x, port = paths[number].points[0][0], paths[number].points[-1][0] - frames[reader].across
-    free = max(frame.across + frame.width for frame in above) + APART[True, True]
+    free = max(frame.across + frame.width for frame in above) + SEPARATION[True, True]
     there = frames[reader]._replace(
         across=max(x - port, free), along=row - frames[reader].height
     )
-    frames[reader], level, to = there, here.along - ARROW / 2, there.across + port
+    frames[reader], level, to = there, here.along - ARROW_MARGIN / 2, there.across + port
     way = ((x, here.along), (x, level), (to, level), (to, row))
     paths[number] = paths[number]._replace(points=way)
     return scope._replace(

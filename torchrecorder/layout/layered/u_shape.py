@@ -1,8 +1,8 @@
-"""A scope as a U: down on the left, back up on the right, with horizontal skip connections.
+"""U-shape: a scope as a U, down on the left, up on the right, with horizontal skip connections.
 
-The scope is cut at its bottom. The part before the cut stays as it is; the part after it is placed
-beside it, upside down, so that its flow runs up. Both sides are stretched until the ends of each
-skip connection are at the same height.
+The scope is cut at its bottom. The part before the cut is unchanged; the part after it is placed
+beside it, upside down. Both sides are stretched until the ends of each skip connection are at the
+same height.
 """
 
 from __future__ import annotations
@@ -11,32 +11,32 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from torchrecorder.layout.layered.constants import BEFORE, PAD, TRACK
-from torchrecorder.layout.layered.cuts import SAME
+from torchrecorder.layout.layered.constants import PAD, TRACK_MARGIN, TRACK_PITCH
+from torchrecorder.layout.layered.cuts import TOLERANCE
 from torchrecorder.layout.layered.ports import OUTSIDE
 from torchrecorder.layout.layered.positions import (
     BranchPath,
-    Composed,
     Frame,
     HeaderSpace,
+    PlacedScope,
     PlanePoint,
 )
 from torchrecorder.layout.layered.side_by_side import CutEdge, UShape
 
-BETWEEN = 44.0
+MIN_SIDE_DISTANCE = 44.0
 """The minimum distance between the two sides, in points."""
 
-BESIDE = 12.0
+SIDE_MARGIN = 12.0
 """The distance between a side and the edges beside it, in points."""
 
-MARGIN = 8.0
+CORNER_MARGIN = 8.0
 """The minimum distance of an edge that enters the side of a box from its corners, in points."""
 
 
 def u_shape(
-    scope: Composed, shape: UShape, space: HeaderSpace, *, risen: bool, mirror: bool
-) -> Composed | None:
-    """*scope* as a U; None if a line would run through a box.
+    scope: PlacedScope, shape: UShape, space: HeaderSpace, *, risen: bool, mirror: bool
+) -> PlacedScope | None:
+    """*scope* as a U; None if an edge would run through a box.
 
     *risen*: edges leave the scope at the top, where the right side ends, and not at the bottom.
     *mirror*: left and right are exchanged on the right side.
@@ -44,7 +44,7 @@ def u_shape(
     return _UShapeLayout(scope, shape, space, risen, mirror).composed()
 
 
-def comes_from_right(scope: Composed, shape: UShape) -> bool:
+def comes_from_right(scope: PlacedScope, shape: UShape) -> bool:
     """Whether skip connections enter most children to the right of their other inputs."""
     votes = 0
     for pair in shape.skips:
@@ -59,12 +59,14 @@ def comes_from_right(scope: Composed, shape: UShape) -> bool:
 
 def _enters(path: BranchPath, frame: Frame) -> bool:
     x, y = path.points[-1]
-    return abs(y - frame.along) < SAME and 0 < x - frame.across < frame.width
+    return abs(y - frame.along) < TOLERANCE and 0 < x - frame.across < frame.width
 
 
-def right_side(scope: Composed, shape: UShape) -> list[int]:
+def right_side(scope: PlacedScope, shape: UShape) -> list[int]:
     """The children after the cut."""
-    return [child for child, frame in enumerate(scope.frames) if frame.along > shape.bottom - SAME]
+    return [
+        child for child, frame in enumerate(scope.frames) if frame.along > shape.bottom - TOLERANCE
+    ]
 
 
 class _UShapeSide:
@@ -82,7 +84,9 @@ class _UShapeSide:
     def grown(self, level: float) -> float:
         """The space inserted at a level."""
         count = self.tracks.get(level, 0)
-        return self.more.get(level, 0.0) + (BEFORE + TRACK * (count - 1) if count else 0.0)
+        return self.more.get(level, 0.0) + (
+            TRACK_MARGIN + TRACK_PITCH * (count - 1) if count else 0.0
+        )
 
     def at(self, y: float) -> float:
         """The new position of *y*."""
@@ -105,7 +109,7 @@ class _UShapeLayout:
     """Computes the positions of a scope as a U."""
 
     def __init__(
-        self, scope: Composed, shape: UShape, space: HeaderSpace, risen: bool, mirror: bool
+        self, scope: PlacedScope, shape: UShape, space: HeaderSpace, risen: bool, mirror: bool
     ) -> None:
         self.scope, self.space, self.risen = scope, space, risen
         self.sign = -1 if mirror else 1
@@ -132,7 +136,7 @@ class _UShapeLayout:
         """The ends of the skip connections of a level: at the sides of boxes where that is free."""
         frames, first = self.scope.frames, pair[0]
         source, sink = frames[first.source], frames[first.sink]
-        wide = TRACK * (len(pair) - 1) + 2 * MARGIN
+        wide = TRACK_PITCH * (len(pair) - 1) + 2 * CORNER_MARGIN
         plain = [child not in self.scope.inner for child in (first.source, first.sink)]
         return _SkipEnds(
             plain[0] and wide <= source.height and not self._beside(first.source, False),
@@ -186,7 +190,9 @@ class _UShapeLayout:
                 left.more[line.leaves] = more
             else:
                 right.more[line.arrives] = -more
-        self.top = self.space.before + (0.0 if self.risen else BEFORE + TRACK * len(self._exits()))
+        self.top = self.space.before + (
+            0.0 if self.risen else TRACK_MARGIN + TRACK_PITCH * len(self._exits())
+        )
         here, there = self._anchors(self.shape.skips[0], self.ends[0])
         self.down = max(0.0, self.top + right.at(self.scope.height) - there - here)
         self.turn = here + self.down + there
@@ -197,7 +203,7 @@ class _UShapeLayout:
         """The positions at which the first skip connection of a level leaves the left side, and
         enters the right one."""
         line, frames = pair[0], self.scope.frames
-        spread = TRACK * (len(pair) - 1) / 2
+        spread = TRACK_PITCH * (len(pair) - 1) / 2
         if ends.beside:
             source = frames[line.source]
             leaves = self.left_side.at(source.along) + source.height / 2 - spread
@@ -213,7 +219,7 @@ class _UShapeLayout:
     def _track(self, side: _UShapeSide, level: float, track: int, last: bool = False) -> float:
         """The position of a track; the *last* ones are at the end of the inserted space."""
         begin = side.at(level) + (side.more.get(level, 0.0) if last else 0.0)
-        return begin + BEFORE + TRACK * track
+        return begin + TRACK_MARGIN + TRACK_PITCH * track
 
     def _on_left(self, y: float) -> float:
         return self.left_side.at(y) + (self.down if y > self.space.before else 0.0)
@@ -233,13 +239,13 @@ class _UShapeLayout:
         left, right = self._extent(False), self._extent(True)
         self.here = space.offset(left[0], self.scope.entries)
         begin = left[1] + self.here
-        between = max(BETWEEN, 2 * BESIDE + TRACK * (len(self.lanes) - 1))
-        self.lane = begin + BESIDE
+        between = max(MIN_SIDE_DISTANCE, 2 * SIDE_MARGIN + TRACK_PITCH * (len(self.lanes) - 1))
+        self.lane = begin + SIDE_MARGIN
         self.there = begin + between - right[0]
         self.outer = right[1] + self.there
         self.width = self.outer + PAD
         if self._exits() and not self.risen:
-            self.width += BESIDE + TRACK * (len(self._exits()) - 1)
+            self.width += SIDE_MARGIN + TRACK_PITCH * (len(self._exits()) - 1)
 
     def _extent(self, right: bool) -> tuple[float, float]:
         """The minimum and maximum position across the flow, of boxes and edges of one side."""
@@ -259,13 +265,13 @@ class _UShapeLayout:
 
     def _exits(self) -> list[float]:
         """The positions at which edges leave the scope, across the flow."""
-        high = self.scope.height - SAME
+        high = self.scope.height - TOLERANCE
         ends = [path.points[-1] for path in self.scope.paths]
         return sorted({round(x, 2) for x, y in ends if y >= high})
 
     # Together
 
-    def composed(self) -> Composed | None:
+    def composed(self) -> PlacedScope | None:
         """The scope as a U; None if an edge would run through a box."""
         scope = self.scope
         frames = tuple(self._frame(*item) for item in enumerate(scope.frames))
@@ -306,7 +312,7 @@ class _UShapeLayout:
     ) -> list[PlanePoint]:
         """The corners of a skip connection."""
         pair = next(each for each in self.shape.skips if line in each)
-        level = self._anchors(pair, ends)[0] + self.down + TRACK * pair.index(line)
+        level = self._anchors(pair, ends)[0] + self.down + TRACK_PITCH * pair.index(line)
         points = self.scope.paths[line.path].points
         source, sink = frames[line.source], frames[line.sink]
         begin, end = points[0][0] + self.here, self._over(points[-1][0])
@@ -327,7 +333,7 @@ class _UShapeLayout:
         away += self.down if line.leaves > self.space.before else 0.0
         if line.leaves == line.arrives:
             return [begin, (begin[0], away), (end[0], away), end]
-        lane = self.lane + TRACK * self.lanes[line.trunk]
+        lane = self.lane + TRACK_PITCH * self.lanes[line.trunk]
         track = self.into[line.path]
         into = self.turn - self._track(self.right_side, line.arrives, track, True)
         return [begin, (begin[0], away), (lane, away), (lane, into), (end[0], into), end]
@@ -336,9 +342,9 @@ class _UShapeLayout:
         """A path on one side."""
         if not self._is_right(path):
             return [
-                (x + self.here, 0.0 if y <= SAME else self._on_left(y)) for x, y in path.points
+                (x + self.here, 0.0 if y <= TOLERANCE else self._on_left(y)) for x, y in path.points
             ]
-        high = self.scope.height - SAME
+        high = self.scope.height - TOLERANCE
         found = [(self._over(x), self._on_right(y)) for x, y in path.points]
         if path.points[-1][1] < high:
             return found
@@ -347,7 +353,7 @@ class _UShapeLayout:
             return [*found[:-1], (x, 0.0)]
         at = round(path.points[-1][0], 2)
         order = self._exits().index(at)
-        level = self.space.before + BEFORE + TRACK * order
+        level = self.space.before + TRACK_MARGIN + TRACK_PITCH * order
         lane = self._leaving()[at]
         return [*found[:-1], (x, level), (lane, level), (lane, self.height)]
 
@@ -356,17 +362,17 @@ class _UShapeLayout:
         exits = self._exits()
         if self.risen:
             return {at: self._over(at) for at in exits}
-        last = self.outer + BESIDE + TRACK * (len(exits) - 1)
-        return {at: last - TRACK * order for order, at in enumerate(exits)}
+        last = self.outer + SIDE_MARGIN + TRACK_PITCH * (len(exits) - 1)
+        return {at: last - TRACK_PITCH * order for order, at in enumerate(exits)}
 
 
 def _hits(points: Sequence[PlanePoint], frames: Sequence[Frame]) -> bool:
     """Whether an edge runs through a box."""
     return any(
-        max(ax, bx) > frame.across + SAME
-        and min(ax, bx) < frame.across + frame.width - SAME
-        and max(ay, by) > frame.along + SAME
-        and min(ay, by) < frame.end - SAME
+        max(ax, bx) > frame.across + TOLERANCE
+        and min(ax, bx) < frame.across + frame.width - TOLERANCE
+        and max(ay, by) > frame.along + TOLERANCE
+        and min(ay, by) < frame.end - TOLERANCE
         for (ax, ay), (bx, by) in zip(points, points[1:])
         for frame in frames
     )

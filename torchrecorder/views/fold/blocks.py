@@ -1,6 +1,6 @@
 """Blocks: siblings that repeat as a group, such as alternating layers, or the ops of a loop.
 
-Neighbouring siblings differ, but the blocks are equal. Blocks are found by the fold keys of their
+Adjacent siblings differ, but the blocks are equal. Blocks are found by the fold keys of their
 members; their connections are compared when they fold (see `equal`).
 """
 
@@ -24,10 +24,10 @@ from torchrecorder.views.fold.periods import Repetition, runs
 from torchrecorder.views.fold.rounds import Rounds
 
 PREFIX = "block:"
-"""The ids of blocks start with it."""
+"""The prefix of the ids of blocks."""
 
-SAVED = 6
-"""Minimum number of boxes that a fold of plain siblings must save."""
+MIN_BOXES_SAVED = 6
+"""The minimum number of boxes that a fold of plain siblings must save."""
 
 CONTAINERS = ("Sequential", "ModuleList", "ModuleDict")
 
@@ -48,7 +48,7 @@ def block_id(items: Sequence[str]) -> str:
 
 
 def fold_key(recording: RecordedRun, item: str) -> tuple[str, str] | None:
-    """The common facts of equal repeats: structure, and names without their numbers.
+    """A key that is equal for equal repeats: their structure, and names without numbers.
 
     None if *item* is not a scope. ``fc1`` and ``fc2`` may fold, ``query`` and ``key`` may not.
     """
@@ -59,10 +59,10 @@ def fold_key(recording: RecordedRun, item: str) -> tuple[str, str] | None:
 
 
 def loose_fold_key(recording: RecordedRun, item: str) -> tuple[object, ...] | None:
-    """The common facts of similar repeats: class, and names without their numbers.
+    """A key that is equal for similar repeats: their class, and names without numbers.
 
-    Sizes, wiring and optional parts may differ, but of two compared runs not what changed. None if
-    *item* is not a scope.
+    Sizes, connections and optional parts may differ, but not the changes between two compared runs.
+    None if *item* is not a scope.
     """
     scope = recording.scopes.get(ScopeId(item))
     if scope is None:
@@ -72,13 +72,13 @@ def loose_fold_key(recording: RecordedRun, item: str) -> tuple[object, ...] | No
     return scope.kind, scope.cls, name, scope.failed, scope.recompute, differences
 
 
-def enough(recording: RecordedRun, item: str) -> int:
+def min_repeats(recording: RecordedRun, item: str) -> int:
     """The minimum number of repeats that fold: two, or three if no scopes are inside."""
     children = recording.children[ScopeId(item)]
     return 2 if any(isinstance(child, Scope) for child in children) else 3
 
 
-class Unit(NamedTuple):
+class FoldItem(NamedTuple):
     """One sibling, or a run of blocks that counts as one.
 
     Attributes:
@@ -102,12 +102,12 @@ class Unit(NamedTuple):
     given: frozenset[ValueId] = frozenset()
 
 
-BlockRun = tuple[tuple[Unit, ...], ...]
+BlockRun = tuple[tuple[FoldItem, ...], ...]
 """The blocks of a run; their units are pairwise equal."""
 
 
-def unit_of(recording: RecordedRun, item: str) -> Unit:
-    """The unit of a scope or op."""
+def unit_of(recording: RecordedRun, item: str) -> FoldItem:
+    """The fold item of a scope or op."""
     scope = recording.scopes.get(ScopeId(item))
     if scope is not None:
         children = recording.children[scope.id]
@@ -117,17 +117,17 @@ def unit_of(recording: RecordedRun, item: str) -> Unit:
         pools = plain and _pools(
             recording, scope.inputs, [output.value for output in scope.outputs]
         )
-        return Unit(
+        return FoldItem(
             fold_key(recording, item), (item,), composed, True, scope.source, pools,
             scope.kind is ScopeKind.DATA_LOADER,
         )
     op = recording.ops.get(OpId(item))
     if op is None:
-        return Unit(None, (item,))
+        return FoldItem(None, (item,))
     pools = _pools(recording, op.inputs, op.outputs)
     values = [recording.values[slot.value] for slot in op.inputs]
     given = frozenset(value.id for value in values if value.role in _GIVEN)
-    return Unit(op_key(recording, op), (item,), source=op.source, pools=pools, given=given)
+    return FoldItem(op_key(recording, op), (item,), source=op.source, pools=pools, given=given)
 
 
 def _pools(recording: RecordedRun, given: Sequence[Slot], made: Sequence[ValueId]) -> bool:
@@ -138,10 +138,10 @@ def _pools(recording: RecordedRun, given: Sequence[Slot], made: Sequence[ValueId
     return prod(values[made[0]].shape) < prod(values[given[0].value].shape)
 
 
-def loose_unit(recording: RecordedRun, item: str) -> Unit:
-    """The unit of a scope or op if sizes and settings may differ.
+def loose_unit(recording: RecordedRun, item: str) -> FoldItem:
+    """The fold item of a scope or op if sizes and settings may differ.
 
-    Then ops are equal if the same line of the program called them.
+    Then ops are equal if the same line of code called them.
     """
     unit, op = unit_of(recording, item), recording.ops.get(OpId(item))
     if op is not None:
@@ -152,7 +152,7 @@ def loose_unit(recording: RecordedRun, item: str) -> Unit:
 
 
 def _contents(recording: RecordedRun, item: str) -> Hashable:
-    """The first scope in a container, whose class does not describe its contents."""
+    """The first scope in a container, whose own class says nothing about its contents."""
     scope = recording.scopes.get(ScopeId(item))
     if scope is None or scope.cls not in CONTAINERS:
         return None
@@ -164,9 +164,9 @@ def op_key(recording: RecordedRun, op: Op) -> Hashable:
     """The fold key of an op.
 
     Numbers in its arguments do not count: in a loop, an argument may be the index. Nor do the
-    gradients to which a backward pass adds, of which the first of several has none, nor those that
-    it leaves. In a line that runs for each weight, or with other sizes each time, shapes and
-    settings do not count; in one that adds to a sum, whether there is one yet.
+    gradients that a backward pass accumulates into, which the first of several lacks, nor its
+    results. In a loop over weights, or with varying sizes, shapes and settings do not count. In an
+    op that adds to a sum, it does not matter whether the sum exists yet.
     """
     values, differences = recording.values, recording.differences.get(op.id)
     if op.id in recording.weight_loops or op.id in recording.varying_sizes:
@@ -195,7 +195,7 @@ def _form(value: Value) -> tuple[Hashable, ...]:
     return value.shape, value.dtype
 
 
-def items_of(part: Sequence[Unit]) -> tuple[str, ...]:
+def items_of(part: Sequence[FoldItem]) -> tuple[str, ...]:
     """The siblings of a block."""
     return tuple(item for unit in part for item in unit.items)
 
@@ -204,12 +204,13 @@ Readers = Mapping[str, Sequence[str]]
 """For each sibling, the siblings that read one of its outputs."""
 
 
-def blocks(units: Sequence[Unit], readers: Callable[[], Readers] = dict) -> Iterator[BlockRun]:
-    """The runs of blocks among siblings; nested runs come before those that contain them.
+def blocks(units: Sequence[FoldItem], readers: Callable[[], Readers] = dict) -> Iterator[BlockRun]:
+    """The sequences of equal blocks among siblings; nested ones come before those that contain
+    them.
 
-    If a run can be cut into blocks in several ways, the cut is chosen that the fewest edges cross.
-    A batch is in the block of the sibling after it. *readers* returns for each sibling those that
-    read it; it is only called if there are runs.
+    If a sequence can be cut into blocks in several ways, the cut is chosen that the fewest edges
+    cross. A batch is in the block of the sibling after it. *readers* returns, for each sibling, the
+    siblings that read it; it is called only if there are sequences.
     """
     row = _with_batches(units)
     for _ in range(_LEVELS):
@@ -220,22 +221,24 @@ def blocks(units: Sequence[Unit], readers: Callable[[], Readers] = dict) -> Iter
         row = list(_collapsed(row, found))
 
 
-def _with_batches(units: Sequence[Unit]) -> list[Unit]:
-    """*units*, in which calls of data loaders are one unit with the sibling after them."""
-    row: list[Unit] = []
+def _with_batches(units: Sequence[FoldItem]) -> list[FoldItem]:
+    """*units*, with each call of a data loader joined to the sibling after it."""
+    row: list[FoldItem] = []
     for unit in reversed(units):
         if unit.loads and row and row[-1].key is not None:
             after = row.pop()
             key, items = ("batch", unit.key, after.key), unit.items + after.items
-            unit = Unit(key, items, after.composed, source=unit.source, pools=after.pools)
+            unit = FoldItem(key, items, after.composed, source=unit.source, pools=after.pools)
         row.append(unit)
     return row[::-1]
 
 
-def _runs(row: Sequence[Unit], readers: Callable[[], Readers]) -> Iterator[tuple[int, BlockRun]]:
-    """The start of each run, and its blocks; runs of single scopes need no blocks.
+def _runs(
+    row: Sequence[FoldItem], readers: Callable[[], Readers]
+) -> Iterator[tuple[int, BlockRun]]:
+    """The start and the blocks of each sequence; sequences of single scopes need no blocks.
 
-    Of a run with other runs in its blocks, those are given.
+    If the blocks of a sequence contain sequences themselves, only the inner ones are yielded.
     """
 
     def wanted(run: Repetition) -> bool:
@@ -255,8 +258,8 @@ def _runs(row: Sequence[Unit], readers: Callable[[], Readers]) -> Iterator[tuple
             yield run.start, _blocks(row, run.start, run.period, run.times)
 
 
-def _best_cut(row: Sequence[Unit], run: Repetition, readers: Readers) -> Repetition:
-    """*run* from its best start on, in blocks of several rounds if these belong together."""
+def _best_cut(row: Sequence[FoldItem], run: Repetition, readers: Readers) -> Repetition:
+    """*run* from its best start, in blocks of several iterations if these belong together."""
     start = _beginning(row, run, readers)
     cut = run._replace(start=start, spare=run.spare - (start - run.start))
     rounds = Rounds([unit.items for unit in row[start : cut.end]], run.period, readers)
@@ -268,17 +271,17 @@ def _best_cut(row: Sequence[Unit], run: Repetition, readers: Readers) -> Repetit
     return longer._replace(start=_beginning(row, longer, readers))
 
 
-def _blocks(row: Sequence[Unit], start: int, length: int, times: int) -> BlockRun:
-    """So many blocks of one length, from *start* on."""
+def _blocks(row: Sequence[FoldItem], start: int, length: int, times: int) -> BlockRun:
+    """*times* blocks of equal *length*, from *start*."""
     ends = range(start, start + length * times, length)
     return tuple(tuple(row[at : at + length]) for at in ends)
 
 
-def _beginning(row: Sequence[Unit], run: Repetition, readers: Readers) -> int:
-    """The start of the first block, chosen so that the fewest values pass to the second block.
+def _beginning(row: Sequence[FoldItem], run: Repetition, readers: Readers) -> int:
+    """The start of the first block, so that the fewest values pass to the second block.
 
-    No value should pass a whole block. Ties are broken by a jump back to an earlier source line,
-    then by a pooling at the end of the first block.
+    No value should skip a block. Ties are broken by a jump back to an earlier line of code, then by
+    a pooling at the end of the first block.
     """
     part = row[run.start : run.start + 2 * run.period + run.spare]
     place = {item: number for number, unit in enumerate(part) for item in unit.items}
@@ -302,7 +305,7 @@ def _beginning(row: Sequence[Unit], run: Repetition, readers: Readers) -> int:
     return run.start + min(starts, key=worth)
 
 
-def _goes_back(units: Sequence[Unit]) -> bool:
+def _goes_back(units: Sequence[FoldItem]) -> bool:
     """Whether the second of two units was called from a line above the line of the first."""
     one, other = (unit.source for unit in units)
     if one is None or other is None or one[::2] != other[::2]:
@@ -310,42 +313,42 @@ def _goes_back(units: Sequence[Unit]) -> bool:
     return other.line < one.line
 
 
-def _is_alone(row: Sequence[Unit], run: Repetition) -> bool:
+def _is_alone(row: Sequence[FoldItem], run: Repetition) -> bool:
     return run.period == 1 and row[run.start].alone
 
 
-def _is_worth(row: Sequence[Unit], run: Repetition) -> bool:
+def _is_worth(row: Sequence[FoldItem], run: Repetition) -> bool:
     part = row[run.start : run.start + run.period]
     if any(unit.composed for unit in part):
         return True
     following = row[run.start + run.period : run.start + 2 * run.period]
     own = _given(part) - _given(following)
     saved = (run.times - 1) * (sum(len(unit.items) for unit in part) + len(own))
-    return run.times > 2 and saved >= SAVED
+    return run.times > 2 and saved >= MIN_BOXES_SAVED
 
 
-def _given(units: Sequence[Unit]) -> frozenset[ValueId]:
+def _given(units: Sequence[FoldItem]) -> frozenset[ValueId]:
     return frozenset[ValueId]().union(*(unit.given for unit in units))
 
 
-def _collapsed(row: Sequence[Unit], found: Mapping[int, BlockRun]) -> Iterator[Unit]:
+def _collapsed(row: Sequence[FoldItem], found: Mapping[int, BlockRun]) -> Iterator[FoldItem]:
     """*row* with each run as one unit."""
     place = 0
     for start, parts in found.items():
         yield from row[place:start]
         key = ("run", tuple(unit.key for unit in parts[0]), len(parts))
         composed = any(unit.composed for unit in parts[0])
-        yield Unit(key, tuple(block_id(items_of(part)) for part in parts), composed)
+        yield FoldItem(key, tuple(block_id(items_of(part)) for part in parts), composed)
         place = start + sum(map(len, parts))
     yield from row[place:]
 
 
 def repeated(
     recording: RecordedRun,
-    unit: Callable[[RecordedRun, str], Unit] = unit_of,
+    unit: Callable[[RecordedRun, str], FoldItem] = unit_of,
     micro_batches: Mapping[ScopeId | None, Sequence[Sequence[str]]] = {},
 ) -> frozenset[str]:
-    """The scopes and ops that are not drawn if all repeats fold; *micro_batches* are siblings that
+    """The scopes and ops that are not drawn if all repeats fold. *micro_batches* are siblings that
     repeat, adjacent or not."""
     again = {item for row in micro_batches.values() for group in row for item in group[1:]}
     undrawn: set[str | None] = {*again}
@@ -366,9 +369,9 @@ def repeated(
     return frozenset(item for item in undrawn if item is not None)
 
 
-def _later(recording: RecordedRun, units: Sequence[Unit]) -> Iterator[str]:
-    """Scopes in rows that are long enough to fold, without the first of each."""
+def _later(recording: RecordedRun, units: Sequence[FoldItem]) -> Iterator[str]:
+    """All but the first scope of each row that is long enough to fold."""
     for _, group in groupby((unit for unit in units if unit.alone), key=lambda unit: unit.key):
         row = [unit.items[0] for unit in group]
-        if len(row) >= enough(recording, row[0]):
+        if len(row) >= min_repeats(recording, row[0]):
             yield from row[1:]

@@ -51,17 +51,17 @@ class ChainLink:
         self.pattern = (self.joins, self.beside, leaves)
 
     def _starts(self, arrow: Arrow, item: str, place: int) -> set[Any]:
-        """The origin of an arrow to a place in *item*, with each argument that it enters."""
+        """The origin of each arrow into a position in *item*, with the arguments that it enters."""
         shared = (arrow.tail, place) in self._read_by_both
         start = self.connections.start(arrow, item, shared)
         return {(*start, place, name) for name in self.connections.slots(arrow)}
 
     def begins_at(self, first: str) -> bool:
-        """Whether *first* has an input for each value that the others read from the previous one.
+        """Whether *first* has an input for each value that the other siblings read from the
+        previous one.
 
-        Values that the previous sibling has updated are excepted: weights, which a module or an
-        optimizer has from the beginning, gradients, the state that the first step creates, or a sum
-        that begins with 0.
+        Updated values need none: weights, which exist from the beginning, gradients, optimizer
+        state that the first step creates, or a sum that starts at 0.
         """
         entries: set[tuple[int, str]] = set()
         for arrow in self.connections.read(first):

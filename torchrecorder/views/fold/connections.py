@@ -10,7 +10,7 @@ from torchrecorder.events import GradId, OpId, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.relations import ops_inside
 from torchrecorder.graph.running_sums import sum_sign
-from torchrecorder.views.bundles import FlowKind, FlowClassifier
+from torchrecorder.views.bundles import FlowClassifier, FlowKind
 from torchrecorder.views.hide import STORED_KINDS
 from torchrecorder.views.fold.own_sources import OwnSources
 from torchrecorder.views.fold.parallel import Parallel
@@ -52,14 +52,14 @@ class Connections:
         return self._out_of[item]
 
     def read(self, item: str) -> Iterator[Arrow]:
-        """The arrows that enter an item, except for state: a step of an optimizer has as much of
-        it as there were steps before, up to a limit in LBFGS.
+        """The arrows that enter an item, except for optimizer state, whose amount grows with the
+        steps before it, up to a limit in LBFGS.
         """
         return (arrow for arrow in self.into(item) if not self.flows.is_state(arrow))
 
     def feeding(self, item: str) -> Iterator[Arrow]:
-        """The arrows that leave an item, except for state and those from lines that run for each
-        weight: each weight has readers of its own.
+        """The arrows that leave an item, except for state and arrows out of loops over weights,
+        where each weight has its own readers.
         """
         return (
             arrow for arrow in self.out_of(item)
@@ -77,7 +77,7 @@ class Connections:
 
     @cached_property
     def sorts(self) -> Sequence[int]:
-        """A small number for each item in order, equal for items of equal appearance."""
+        """An integer for each item in order, equal for items that look the same."""
         numbers: dict[object, int] = {}
         return [numbers.setdefault(self._sort(item), len(numbers)) for item in self.items.order]
 
@@ -101,7 +101,7 @@ class Connections:
         """The origin of an arrow into *item*; each repeat may read its own parameter.
 
         It may also read a parameter that an optimizer step has updated, an input of its own unless
-        it is *shared* with the one before, or an output of its counterpart in a parallel row.
+        it is *shared* with the previous repeat, or an output of its counterpart in a parallel row.
         """
         stored = self.stored(arrow)
         if arrow.head in self.any_weight:
@@ -115,7 +115,7 @@ class Connections:
         return (arrow.tail, arrow.value) if spot is None else (spot, self.result(arrow))
 
     def _made_of_weight(self, arrow: Arrow) -> tuple[object, ...]:
-        """The origin of what a line that runs for each weight reads, whichever weight it is of."""
+        """The origin of an arrow into a loop over weights, the same for every weight."""
         if self.view.boxes[arrow.tail].kind is BoxKind.CONSTANT:
             return ("constant",)
         maker = self.view.recording.ops.get(OpId(arrow.tail))
@@ -135,11 +135,11 @@ class Connections:
         return self._indices[op.id]
 
     def function_result(self, arrow: Arrow) -> int | None:
-        """The place of what *arrow* carries among all that ran in a function.
+        """The position of the value on *arrow* among all results in a function.
 
-        Functions of equal structure may have other readers for each result: the last round of a
-        loop is not read by a next one. None if no function made it, or if it is a weight, gradient
-        or state, of which the first round may make more than others.
+        Functions of equal structure may have different readers: no next iteration reads the last
+        one. None if no function computed the value, or if it is a weight, a gradient or state, of
+        which the first iteration may create more than others.
         """
         scope = self.view.recording.scopes.get(ScopeId(arrow.tail))
         if scope is None or scope.kind is not ScopeKind.FUNCTION or arrow.value is None:
@@ -170,7 +170,7 @@ class Connections:
         return role.value, self.view.recording.values[value].shape
 
     def slots(self, arrow: Arrow) -> set[str]:
-        """All arguments of its head that have the value of an arrow; the first of them is drawn."""
+        """All arguments of the head that have the value of an arrow; the first one is drawn."""
         recording, head = self.view.recording, arrow.head
         step = recording.ops.get(OpId(head)) or recording.scopes.get(ScopeId(head))
         inputs = step.inputs if step is not None else ()
@@ -179,8 +179,8 @@ class Connections:
     def step(self, first: Arrow, second: Arrow) -> int:
         """The distance between *first* and *second* among the results of one op.
 
-        0 if they carry the same value, or values of different forms or origins, or in a line that
-        runs for each weight.
+        0 if they carry the same value, values of different kinds or origins, or values in a loop
+        over weights.
         """
         if second.head in self.any_weight:
             return 0
@@ -198,7 +198,7 @@ class Connections:
 
 
 def counted(things: Iterable[Any]) -> dict[Any, int]:
-    """The number of equal *things*; a plain dict, because thousands of these are compared."""
+    """The count of each of *things*, as a plain dict, because thousands of these are compared."""
     found: dict[Any, int] = {}
     for thing in things:
         found[thing] = found.get(thing, 0) + 1

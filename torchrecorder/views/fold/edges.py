@@ -1,8 +1,8 @@
-"""The arrows of a view in which siblings are folded.
+"""Edges: the arrows of a view with folded siblings.
 
-All arrows of all siblings are kept, without duplicates; those from one sibling to the next are
-implied by the count. If siblings differ, an edge between consecutive siblings may have no drawn
-counterpart that leaves or enters the fold. Then it is drawn parallel to that of other siblings.
+All arrows of all siblings are kept, without duplicates. Arrows from one sibling to the next are
+implied by the count. If siblings differ, such an arrow may have no drawn counterpart into or out of
+the fold. It is then drawn parallel to those of other siblings.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ BoxInput = tuple[str, str]
 
 
 FoldedArrows = tuple[Iterable[Arrow], Mapping[str, tuple[Arrow, ...]]]
-"""The arrows of a view, and for each representative of a fold those from sibling to sibling."""
+"""The arrows of a view, and for the first sibling of each fold the arrows from sibling to
+sibling."""
 
 
 class FoldedItems(Protocol):
@@ -43,7 +44,7 @@ class FoldedItems(Protocol):
         """*item* and the clusters around it after all folds, innermost first."""
 
     def part(self, item: str) -> str | None:
-        """The innermost item that only some repeats have, among *item* and those around it."""
+        """The innermost of *item* and the items around it that only some repeats have."""
 
 
 @dataclass
@@ -77,10 +78,10 @@ class _Gate:
 
 
 def folded_arrows(tree: FoldedItems) -> FoldedArrows:
-    """The arrows of the view in which the siblings of *tree* are joined.
+    """The arrows of the view after joining the siblings of *tree*.
 
-    If siblings may differ, arrows that all repeats have come first: if several arrows share a
-    trunk, the first of them determines its look.
+    If siblings may differ, arrows that all repeats have come first: the first of several arrows
+    with one trunk determines its look.
     """
     found = _Arrows(tree)
     if not tree.rows.similar:
@@ -140,7 +141,7 @@ class _Arrows:
         return next((n for n, place in heads.items() if tails.get(n, place) != place), None)
 
     def _moved(self, arrow: Arrow) -> Arrow:
-        """*arrow* between the representatives of its ends; itself if both remain."""
+        """*arrow* between the representatives of its ends; unchanged if both remain."""
         tail, head = self.tree.representative(arrow.tail), self.tree.representative(arrow.head)
         if (tail, head) == (arrow.tail, arrow.head):
             return arrow

@@ -1,4 +1,5 @@
-"""Equal siblings fold if their connections are equal: in a chain, or side by side.
+"""Equal: siblings of equal structure fold if their connections are equal, in a chain or side by
+side.
 
 In a chain, each sibling feeds the next; side by side, all have the same boxes before and after
 them. Their other inputs and readers must be the same for all of them, or their counterparts in a
@@ -21,8 +22,8 @@ from torchrecorder.views.fold.sibling_index import SiblingIndex
 class Equal:
     """Finds siblings of equal structure with equal connections.
 
-    *keys* are the fold keys of scopes and blocks, None if one cannot be folded; *worth* tells
-    whether a group of siblings is worth a fold.
+    *keys* are the fold keys of scopes and blocks, None for an item that cannot fold; *worth*
+    returns whether a group of siblings is worth folding.
     """
 
     def __init__(
@@ -41,7 +42,7 @@ class Equal:
         return self.connections.alike(first, second)
 
     def key(self, item: str) -> None:
-        """Counterparts in equal siblings are found by their positions, not by keys."""
+        """None: counterparts in equal siblings are found by position, not by key."""
 
     def groups(self, around: str | None) -> Iterator[tuple[str, ...]]:
         """The groups of siblings in a cluster that may be drawn as one."""
@@ -54,11 +55,12 @@ class Equal:
 
     @cached_property
     def has_parallel_rows(self) -> bool:
-        """Whether there are parallel rows; only searched if a row does not fold as a whole."""
+        """Whether there are parallel rows. They are searched only if a row does not fold as a
+        whole."""
         clusters = (None, *self.items.view.clusters)
         rows = [row for around in clusters for row in _rows(self.items, around, self.keys)]
         self.connections.parallel.find(rows, self.connections.stored)
-        self.connections.parallel.settle(self._worth_folding)
+        self.connections.parallel.prune(self._worth_folding)
         return bool(self.connections.parallel.pairs)
 
     def _worth_folding(self, row: Sequence[str]) -> list[tuple[int, int]]:
@@ -130,7 +132,8 @@ def _side_by_side(connections: Connections, row: Sequence[str], start: int) -> i
 
 
 def _surroundings(connections: Connections, item: str) -> Any:
-    """What *item* reads and feeds, except for the readers of weights that it makes or updates."""
+    """The inputs and readers of *item*, except for readers of weights that it creates or
+    updates."""
     at, start = connections.items.at, connections.items.at[item]
     before = counted(
         (connections.start(arrow, item)[0], at[arrow.head] - start)

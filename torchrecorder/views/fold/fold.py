@@ -1,4 +1,4 @@
-"""Fold: repeated siblings into one box or cluster with a count.
+"""Fold: draw repeated siblings as one box or cluster with a count.
 
 A rule defines which siblings repeat: those of equal structure with equal connections (`equal`), or
 those of one class, whatever else differs (`similar`). The first of them represents the others, and
@@ -49,8 +49,8 @@ class Fold:
 def repeats(view: View, similar: bool = False) -> tuple[View, tuple[tuple[str, ...], ...]]:
     """*view* with its blocks as clusters, and the groups of siblings that fold.
 
-    Groups inside siblings that fold are among them. What runs in the steps of an optimizer or the
-    calls of a data loader may differ between siblings: the first step makes state.
+    Groups inside siblings that fold are included. Contents of optimizer steps and data loaders may
+    differ between siblings: the first step creates state.
     """
     rows = SiblingRows(view, similar)
     groups = tuple(FoldTree(rows).groups if similar else rows.every_group())
@@ -124,7 +124,8 @@ def _scopes_in(
 
 
 def _names(steps: Sequence[Scope | Op]) -> tuple[str, ...]:
-    """The names of steps; among others, a module that is only numbered has that of its class."""
+    """The names of training steps; for other scopes, a module that is only numbered gets the name
+    of its class."""
     names = [step.name for step in steps]
     if not all(map(str.isdigit, names)):
         for place, step in enumerate(steps):
@@ -136,8 +137,8 @@ def _names(steps: Sequence[Scope | Op]) -> tuple[str, ...]:
 def _names_inside(recording: RecordedRun, instances: Iterable[str]) -> tuple[str, ...]:
     """The names of counterparts in siblings, if they are scopes or values with different names.
 
-    In a region or a loop, modules are named by their position in the module around it; and each
-    call of a module may use another one of a list.
+    In a region or a loop, modules are named by their position in the module around it. Each call of
+    a module may use a different item of a list.
     """
     names: dict[str, None] = {}
     for item in instances:
@@ -281,9 +282,9 @@ class FoldTree:
         return fields
 
     def _has_any_shape(self, node: FoldNode) -> bool:
-        """Whether it is an op that runs for each of several weights, or tensors that such ops read.
+        """Whether it is an op in a loop over weights, or a tensor that such ops read.
 
-        The shapes of these tensors may differ.
+        Their shapes may differ.
         """
         recording = self.rows.recording
         value = recording.values.get(ValueId(node.id))
@@ -319,9 +320,9 @@ class FoldTree:
             row[:] = [node for node in row if node.id not in self.counterparts]
 
     def _name_contents(self, item: str) -> None:
-        """Name what is in *item* and has other names in its siblings.
+        """Name the contents of *item* that have other names in its siblings.
 
-        Modules have equal weights, which are named by their own places.
+        Parameters and buffers of a module are left out: they have names of their own.
         """
         recording = self.rows.recording
         scope = recording.scopes.get(ScopeId(item))
@@ -337,7 +338,7 @@ class FoldTree:
         return self.roots if parent is None else parent.children
 
     def _join(self, first: FoldNode, sibling: FoldNode) -> None:
-        """Let *first* represent *sibling*, and its contents those of *sibling*."""
+        """Let *first* represent *sibling*, and its contents represent the contents of *sibling*."""
         self._unite(first, sibling)
         waiting = [(first, sibling)]
         while waiting:

@@ -1,7 +1,7 @@
 """Micro-batches: the module calls, messages and backward passes that a pipeline stage repeats.
 
-A schedule interleaves forward and backward of different micro-batches, so repetitions need not be
-adjacent. They are recognised by their operations, and by the steps that they are connected with.
+A schedule interleaves the forward and backward of different micro-batches, so repetitions need not
+be adjacent. They are recognized by their operations and their connections.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Own sources: inputs, constants, parts of them, and what operations make of nothing, of which
-each of several siblings reads its own.
+"""Own sources: inputs, constants, slices of them, and creation ops (``zeros``), if each of several
+siblings has its own.
 
-Each call in ``for x in batches: model(x)`` has an input of its own, as each table of embeddings of
-a recommender has. If the siblings fold, so do these. In the next epoch, others read them again.
+Each call in ``for x in batches: model(x)`` has its own input, and so does each embedding table of a
+recommender model. If the siblings fold, so do these sources. Other siblings read them again in the
+next epoch.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from torchrecorder.views.view import Arrow, BoxKind
 
 GIVEN = (BoxKind.INPUT, BoxKind.CONSTANT)
 
-FEWEST = 3
-"""Of so many siblings inputs of their own fold: both branches of a Siamese network are drawn."""
+MIN_SIBLINGS = 3
+"""The minimum number of siblings whose own inputs fold, so that both branches of a Siamese network
+are drawn."""
 
 
 class OwnSources:
@@ -31,8 +33,8 @@ class OwnSources:
         self._known: dict[str, Mapping[str, Hashable]] = {}
 
     def of(self, item: str) -> Mapping[str, Hashable]:
-        """The boxes of sources outside of *item* that it reads, each with what its counterparts of
-        other siblings have in common with it."""
+        """The sources outside *item* that it reads, each with a key that is equal for its
+        counterparts in other siblings."""
         if item not in self._known:
             items, start = self.items, self.items.at[item]
             heads: dict[str, list[tuple[int, str]]] = {}
@@ -46,8 +48,8 @@ class OwnSources:
         return self._known[item]
 
     def _is_source(self, box: str) -> bool:
-        """Whether nothing leads to *box*: an input, a constant, or what an op makes of nothing; or
-        only a tensor of which it is a part, such as a batch of the data."""
+        """Whether *box* has no arrows into it (an input, a constant, a creation op), or only one
+        from a tensor of which it is a slice, such as a batch of the data."""
         view = self.items.view
         if view.boxes[box].kind is not BoxKind.OP:
             return view.boxes[box].kind in GIVEN
@@ -57,7 +59,7 @@ class OwnSources:
         )
 
     def _form(self, box: str) -> Hashable:
-        """What is said of the operation or the tensors of *box*, with names without numbers."""
+        """The description of the operation or the tensors of *box*, with names without numbers."""
         drawn, recording = self.items.view.boxes[box], self.items.view.recording
         op = recording.ops.get(OpId(box))
         if op is not None:
@@ -73,7 +75,7 @@ class OwnSources:
         )
 
     def groups(self, siblings: Sequence[str]) -> Iterator[tuple[str, ...]]:
-        """The own sources that each of *siblings* has in the same place, if they are several."""
+        """The sources that each of *siblings* has in the same position, if there are several."""
         own = [{common: box for box, common in self.of(item).items()} for item in siblings]
         for common in own[0]:
             if all(common in each for each in own):
@@ -82,13 +84,13 @@ class OwnSources:
                     yield tuple(group)
 
     def read_alike(self, siblings: Sequence[str]) -> Iterator[tuple[str, ...]]:
-        """Those of the groups whose boxes each have as many readers of each kind."""
+        """The groups whose boxes all have the same number of readers of each kind."""
         for group in self.groups(siblings):
             if len({tuple(sorted(self._readers(box))) for box in group}) == 1:
                 yield group
 
     def _readers(self, box: str) -> Iterator[tuple[str, str, str]]:
-        """The kind and operation of each box that reads one, and the argument."""
+        """The kind, operation and argument of each reader of a box."""
         view = self.items.view
         for arrow in self.items.leaving[box]:
             op = view.recording.ops.get(OpId(arrow.head))

@@ -1,4 +1,4 @@
-"""Parallel rows: rows of siblings in which each is connected to its counterpart in the other row.
+"""Parallel rows: two rows in which each sibling is connected to its counterpart in the other row.
 
 When a language model generates tokens, each layer reads the keys and values that the same layer
 cached in the previous step: layer 3 reads those of layer 3. If both rows fold in the same way, one
@@ -55,11 +55,11 @@ class Parallel:
             item = parent[item]
 
     def _found(self, stored: Callable[[Arrow], object]) -> set[RowPair]:
-        """The rows of equal length with arrows only between counterparts, and from the end of one
-        to the start of the other.
+        """Pairs of rows of equal length with arrows only between counterparts, and from the end of
+        one row to the start of the other.
 
-        Rows that only *stored* values connect are one of them too: each call of a layer with
-        batch norm updates buffers that the next call of the same layer reads.
+        Rows that only *stored* values connect are a pair too: each call of a layer with batch norm
+        updates buffers that its next call reads.
         """
         own, parent = self._own, self.items.parent
         innermost: dict[str | None, int] = {None: -1}
@@ -88,9 +88,9 @@ class Parallel:
             for head_row, head, _ in heads:
                 yield tail_row, head_row, tail, head
 
-    def settle(self, groups: Callable[[Sequence[str]], object]) -> None:
-        """Remove pairs whose rows fold differently, then those whose rows do not fold, until no
-        more are removed: without its pair a row may fold alone.
+    def prune(self, groups: Callable[[Sequence[str]], object]) -> None:
+        """Remove pairs whose rows fold differently, then pairs whose rows do not fold, until none
+        is left to remove: without its pair, a row may fold alone.
 
         Args:
             groups: Returns the folded positions of a row.

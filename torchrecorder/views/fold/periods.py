@@ -6,11 +6,11 @@ from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import NamedTuple
 
-LONGEST = 256
+MAX_PERIOD = 256
 """The maximum number of elements in a block."""
 
 _TRIES = 12
-"""The number of periods that are tried at each position: distances to the next equal elements."""
+"""The number of periods tried at each position: the distances to the next equal elements."""
 
 
 class Repetition(NamedTuple):
@@ -40,9 +40,9 @@ def runs(
 ) -> Iterator[Repetition]:
     """The runs of equal blocks in *keys*, in order and without overlap.
 
-    At each position the longest run is taken; of several, the one with the shortest period. Of
-    single elements before a run, it takes those with which it has one block more. None equals no
-    other element. Runs that are not *wanted* are skipped.
+    At each position the longest run is taken, and of equally long ones that with the shortest
+    period. It includes single elements before it that give one more block. None equals no other
+    element. Runs that are not *wanted* are skipped.
 
     Example:
         >>> [tuple(run) for run in runs("xababab")]
@@ -116,7 +116,7 @@ class _Sequence:
         following = bisect_right(places, start)
         for place in places[following : following + _TRIES]:
             period = place - start
-            if period > LONGEST or place + period > len(self.codes):
+            if period > MAX_PERIOD or place + period > len(self.codes):
                 return
             yield period
 

@@ -9,7 +9,7 @@ from functools import cache, partial
 from torchrecorder.events import NO_STORAGE, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.fold.blocks import (
-    Readers, Unit, block_id, blocks, is_block, items_of, unit_of,
+    FoldItem, Readers, block_id, blocks, is_block, items_of, unit_of,
 )  # fmt: skip
 from torchrecorder.views.bundles import FlowClassifier
 from torchrecorder.views.collapse import SOURCES
@@ -18,7 +18,7 @@ from torchrecorder.views.view import Box, BoxKind, Cluster, View
 
 
 def with_block_clusters(
-    view: View, unit: Callable[[RecordedRun, str], Unit] = unit_of
+    view: View, unit: Callable[[RecordedRun, str], FoldItem] = unit_of
 ) -> tuple[SiblingIndex, Mapping[str, object]]:
     """The items of *view*, with a cluster around each block of siblings that repeat together, and
     the fold keys of scopes and blocks."""
@@ -44,8 +44,8 @@ def with_block_clusters(
 
 
 def _readers(items: SiblingIndex, row: Sequence[str]) -> Readers:
-    """The siblings that read each one, except where they only set what it made to zero, or read
-    what a step of an optimizer has left for later steps."""
+    """The readers of each sibling, except those that only zero its result or read what an optimizer
+    step leaves for later steps."""
     is_state = FlowClassifier(items.view).is_state
     scopes, readers = items.view.recording.scopes, items.readers(row, is_state)
     zeroing = {
@@ -124,11 +124,11 @@ def in_order(
 
 
 def _own_sources(view: View, keys: Mapping[str, object]) -> Mapping[str, Box]:
-    """The boxes of inputs and constants that move into a block: constants that only it reads, and
-    inputs if each of the equal blocks, which have equal *keys*, reads its own.
+    """The inputs and constants that move into a block: constants that only it reads, and inputs if
+    each block with an equal key (*keys*) reads its own.
 
-    A constant that only the first of equal blocks reads is the beginning of what they pass on; so
-    is one in whose memory an operation writes what others read.
+    A constant that only the first of equal blocks reads is the initial value of what they pass on.
+    So is a constant whose memory an operation writes and others read.
     """
     readers: dict[str, list[str | None]] = {}
     memory = _written_constants(view)

@@ -1,19 +1,20 @@
-"""Rounds: how many rounds of a loop are one block, because they read what was made several rounds
-before, as in reversible networks and multistep methods, or take turns in what they read."""
+"""Rounds: how many iterations of a loop form one block. It is more than one if an iteration reads
+results from several iterations before, as in reversible networks and multistep methods, or if
+iterations take turns in what they read."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-MOST = 4
-"""The maximum number of rounds in a block."""
+MAX_ROUNDS = 4
+"""The maximum number of iterations in a block."""
 
 
 class Rounds:
-    """The rounds of a loop, and the siblings that read each other in them.
+    """The iterations of a loop, and the readers of each sibling in them.
 
-    *units* are the siblings of each unit of the loop, of which *length* are a round; *readers* are
-    the siblings that read each one.
+    *units* are the siblings of each fold item of the loop, *length* of which form an iteration;
+    *readers* has the readers of each sibling.
     """
 
     def __init__(
@@ -26,13 +27,14 @@ class Rounds:
         self.readers = readers
 
     def in_block(self) -> int:
-        """The number of rounds whose blocks are equal and pass values only to the next one."""
+        """The number of iterations per block, so that blocks are equal and pass values only to the
+        next block."""
         far, turns = self._reach(), self._turns()
         together = max(far, turns)
-        return together if together <= MOST and min(far, turns) in (1, together) else 1
+        return together if together <= MAX_ROUNDS and min(far, turns) in (1, together) else 1
 
     def _reach(self) -> int:
-        """How many rounds later the results of each round are read; 1 if it is not the same."""
+        """How many iterations later each result is read; 1 if that varies."""
         reach = [1] * self.times
         for item, (number, _) in self.place.items():
             for later, _ in self._read_at(item):
@@ -41,7 +43,8 @@ class Rounds:
         return most if {*reach[:-most]} == {most} else 1
 
     def _turns(self) -> int:
-        """After how many rounds the same is read from outside again; 1 if there is no order."""
+        """After how many iterations the same outside value is read again; 1 if there is no
+        order."""
         found = {1}
         for item in self.readers:
             if item not in self.place:
@@ -52,12 +55,12 @@ class Rounds:
         return max(found) if len(found) < 3 and 0 not in found else 1
 
     def _turn(self, numbers: Sequence[int]) -> int:
-        """The distance of the rounds with these *numbers*; 0 if they are not all that follow."""
+        """The distance between the iterations with these *numbers*; 0 if some are missing."""
         if len(numbers) == 1:
             return 1
         step = numbers[1] - numbers[0]
         return step if [*range(numbers[0] % step, self.times, step)] == [*numbers] else 0
 
     def _read_at(self, item: str) -> Iterator[tuple[int, int]]:
-        """The round, and the position in it, of each sibling that reads *item*."""
+        """The iteration, and the position in it, of each sibling that reads *item*."""
         return (self.place[reader] for reader in self.readers.get(item, ()) if reader in self.place)

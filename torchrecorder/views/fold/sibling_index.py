@@ -36,7 +36,8 @@ class SiblingIndex:
             children[around][item] = None
 
     def children(self, cluster: str | None) -> Iterator[str]:
-        """The items directly in a cluster, in run order; values that are only read come last."""
+        """The items directly in a cluster, in run order; parameters, buffers, inputs and constants
+        come last."""
         return iter(self._children.get(cluster, ()))
 
     def siblings(self, cluster: str | None) -> list[str]:

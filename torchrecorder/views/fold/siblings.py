@@ -11,11 +11,11 @@ from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.fold.repeat_groups import with_block_clusters
 from torchrecorder.views.fold.blocks import (
-    SAVED, Unit, enough, is_block, loose_fold_key, loose_unit, unit_of,
+    MIN_BOXES_SAVED, FoldItem, is_block, loose_fold_key, loose_unit, min_repeats, unit_of,
 )  # fmt: skip
 from torchrecorder.views.fold.equal import Equal
 from torchrecorder.views.fold.micro_batches import micro_batches
-from torchrecorder.views.fold.own_sources import FEWEST, OwnSources
+from torchrecorder.views.fold.own_sources import MIN_SIBLINGS, OwnSources
 from torchrecorder.views.fold.sibling_index import SiblingIndex
 from torchrecorder.views.view import View
 
@@ -52,7 +52,7 @@ class SiblingRows:
     def with_sources(
         self, groups: Iterable[tuple[str, ...]], grouped: set[str]
     ) -> Iterator[tuple[str, ...]]:
-        """Each group of siblings, and the groups of sources that each of them has of its own.
+        """Each group of siblings, and the groups of their own sources.
 
         *grouped* is what is in a group; that of later groups is added.
         """
@@ -74,11 +74,11 @@ class SiblingRows:
             yield from (item for item in nesting.around(parent[source]) if item not in outside)
 
     def _own_sources(self) -> OwnSources | None:
-        """The inputs that equal siblings have of their own; similar ones have none."""
+        """The own inputs of equal siblings; similar ones have none."""
         return self.rule.connections.own_sources if isinstance(self.rule, Equal) else None
 
     def every_group(self) -> Iterator[tuple[str, ...]]:
-        """The siblings that fold in any cluster, with the inputs of their own."""
+        """The siblings that fold in any cluster, with their own inputs."""
         found = map(self.groups, (None, *self.view.clusters))
         return self.with_sources(chain.from_iterable(found), set())
 
@@ -91,10 +91,10 @@ class SiblingRows:
             if len(alike) > 1:
                 yield tuple(alike)
 
-    def _unit(self, recording: RecordedRun, item: str) -> Unit:
-        """The unit of an item; without a key if it repeats with each micro-batch."""
+    def _unit(self, recording: RecordedRun, item: str) -> FoldItem:
+        """The fold item of *item*; without a key if it repeats with each micro-batch."""
         unit = (loose_unit if self.similar else unit_of)(recording, item)
-        return unit if self._parts.isdisjoint(unit.items) else Unit(None, unit.items)
+        return unit if self._parts.isdisjoint(unit.items) else FoldItem(None, unit.items)
 
     def _folds(self, group: Sequence[str]) -> bool:
         """Whether there are enough siblings, or blocks of siblings, to fold."""
@@ -102,14 +102,14 @@ class SiblingRows:
             return False
         first = group[0]
         if not is_block(first):
-            own = self._own_sources() if len(group) < FEWEST else None
+            own = self._own_sources() if len(group) < MIN_SIBLINGS else None
             if own and any(own.groups(group)):
                 return False
-            return len(group) >= enough(self.recording, first)
+            return len(group) >= min_repeats(self.recording, first)
         if self._is_composed(first):
             return True
         inside = [*self.items.children(first)]
-        return len(group) > 2 and (len(group) - 1) * len(inside) >= SAVED
+        return len(group) > 2 and (len(group) - 1) * len(inside) >= MIN_BOXES_SAVED
 
     def _is_composed(self, item: str) -> bool:
         """Whether *item* is a scope that contains scopes, or a block with one."""
@@ -122,7 +122,7 @@ class Similar:
     """Finds adjacent siblings of one class with mostly the same operations, although sizes,
     connections or optional parts differ; *keys* are the fold keys of blocks.
 
-    Siblings that differ only in their connections fold too: an arrow into or out of one of them is
+    Siblings that differ only in their connections fold too: an arrow into or out of one sibling is
     drawn at the box of all.
     """
 
