@@ -11,6 +11,7 @@ from torch.utils.checkpoint import checkpoint
 import torchrecorder as tr
 from tests.capture.test_saved import packed_bytes
 from torchrecorder.capture.internals.table import SAVED_TENSORS
+from torchrecorder.testing.inert import assert_inert
 
 pytestmark = pytest.mark.skipif(
     not SAVED_TENSORS.present, reason="PyTorch does not show saved tensors"
@@ -301,3 +302,14 @@ def test_a_workspace_that_fake_tensors_lack_is_noted():
         assert note not in tr.record(nn.LSTM(4, 5), x, backward=True).run.notes
     gru = tr.record(nn.GRU(4, 5), x, fake=True, backward=True)
     assert not any("workspace" in note for note in gru.run.notes)
+
+
+def test_what_is_called_again_to_count_leaves_nothing_alive():
+    """A node that saves its own result, on small tensors, with hooks that hold this result."""
+    class InPlace(nn.Module):
+        def forward(self, x):
+            y = x * 2
+            y.view(-1).sigmoid_()
+            return y
+
+    assert_inert(lambda: (InPlace(), (torch.rand(3, 4, requires_grad=True),), {}))

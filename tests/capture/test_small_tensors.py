@@ -306,10 +306,10 @@ def test_operations_that_cannot_be_counted_are_lost(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("compiled", [True, False, "inductor"])
 def test_what_compiled_may_be(compiled: Any) -> None:
     """Nothing else."""
-    assert probes.Extras(compiled=compiled).compiled == compiled
+    assert probes.Probes(compiled=compiled).compiled == compiled
     for other in (1, "aot"):
         with pytest.raises(InvalidArgument):
-            probes.Extras(compiled=other)  # type: ignore[arg-type]
+            probes.Probes(compiled=other)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("keep", [(), ["Net: sin"], True])
@@ -377,7 +377,7 @@ def test_a_pass_that_is_over_has_told_of_what_was_done(monkeypatch: pytest.Monke
 
 def test_the_end_of_what_did_not_begin_ends_nothing() -> None:
     """What is open goes on."""
-    made, ended = profiled.Ranges(), list[str]()
+    made, ended = profiled.ProfilerRanges(), list[str]()
     made._open = [("o1", SimpleNamespace(__exit__=lambda *error: ended.append("o1")))]
     made.op_ended("o9")  # type: ignore[arg-type]
     assert not ended and len(made._open) == 1

@@ -303,7 +303,11 @@ def saved_in_call(
         return Saves([], 0)  # it copies, which needs nothing, and the numbers may not fit
     small, saved = _SmallTensors(needed_gradient), list[Tensor]()
     hooks = saved_tensors_hooks(lambda tensor: saved.append(tensor), lambda packed: packed)
-    with DisableTorchFunction(), without_dispatch_modes(), torch.random.fork_rng(devices=[]):
+    with (
+        DisableTorchFunction(), without_dispatch_modes(), torch.random.fork_rng(devices=[]),
+        contextlib.ExitStack() as done,
+    ):
+        done.callback(saved.clear)  # a result in it would keep its node alive, and that the hooks
         try:
             args, kwargs = pytree.tree_map(small.instead_of, (args, kwargs))
             with hooks:
