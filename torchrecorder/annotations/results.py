@@ -12,7 +12,7 @@ from torchrecorder.annotations.annotation import Annotation, Numbers, is_unmeasu
 from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.annotations.places import op_name, scope_name
 from torchrecorder.annotations.registry import annotation, by_name, numbers_of, unmeasured
-from torchrecorder.checks import LIST, suggests_names, check_one, one_of, whole_number
+from torchrecorder.checks import LIST, check_one, one_of, suggests_names, whole_number
 from torchrecorder.errors import UnknownAnnotation
 from torchrecorder.events import OpId, ScopeId
 from torchrecorder.graph.recording import RecordedRun

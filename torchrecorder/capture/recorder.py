@@ -30,7 +30,7 @@ from torchrecorder.capture.probes.profiled import is_done, slices_of
 from torchrecorder.capture.probes.statistics import Choice
 from torchrecorder.capture.running import Running
 from torchrecorder.capture.tape import OTHER_TASKS, Tape
-from torchrecorder.checks import FLAG, TEXT, Check, suggests_names, check_one, warn
+from torchrecorder.checks import FLAG, TEXT, Check, check_one, suggests_names, warn
 from torchrecorder.errors import InvalidArgument, Notice, RecorderInUse
 from torchrecorder.events import Lost
 from torchrecorder.graph.recording import RunDone, RunFacts

@@ -7,7 +7,6 @@ by name, then by structure.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -123,7 +122,7 @@ counts that matches the most steps: insertions shift the indices in a container.
 
 def _unnumbered(scope: Scope) -> str:
     """The name without the indices in containers: `layers.` of `layers.3`."""
-    return "".join(part for part in re.split(r"(\.)", scope.name) if not part.isdigit())
+    return ".".join("" if part.isdigit() else part for part in scope.name.split("."))
 
 
 class _OneToOne:

@@ -63,6 +63,13 @@ def ops_inside(recording: Relations, scopes: Iterable[ScopeId]) -> Iterator[OpId
         yield from (child.id for child in recording.children[scope] if isinstance(child, Op))
 
 
+def readers_of(recording: Relations, op: Op) -> list[Op]:
+    """The ops that read results of *op*, result by result; one that reads two of them is there
+    twice."""
+    readers = (reader for value in op.outputs for reader in recording.consumers.get(value, ()))
+    return [recording.ops[reader] for reader in readers]
+
+
 def recomputed(recording: Relations) -> frozenset[OpId]:
     """The ops that a checkpoint or custom function ran again in backward."""
     return frozenset(op.id for op in recording.ops.values() if op.recompute)

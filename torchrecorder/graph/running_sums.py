@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from torchrecorder.events import OpId, SourceLine
 from torchrecorder.graph.nodes import Op
-from torchrecorder.graph.relations import Relations
+from torchrecorder.graph.relations import Relations, readers_of
 
 ADDS = frozenset(("add", "add_"))
 SUBTRACTS = frozenset(("rsub", "sub", "sub_"))
@@ -63,9 +63,9 @@ def sums_at_once(recording: Relations) -> Iterator[list[Op]]:
 def _next(recording: Relations, op: Op) -> Op | None:
     """The op that adds to the result of *op* directly after it, if no other op reads that
     result."""
-    readers = [reader for made in op.outputs for reader in recording.consumers.get(made, ())]
+    readers = readers_of(recording, op)
     if len(readers) != 1:
         return None
-    later = recording.ops[readers[0]]
+    (later,) = readers
     same = later.source == op.source and later.scope == op.scope and later.index == op.index + 1
     return later if same and later.name in ADDS and not begins_sum(later) else None

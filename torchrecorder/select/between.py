@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from torchrecorder.events import OpId, ScopeId
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.graph.relations import ops_inside
+from torchrecorder.graph.relations import ops_inside, readers_of
 
 
 def between(
@@ -30,17 +30,11 @@ def between(
     ]
     ahead = set[OpId]()
     for op in reversed(ops):
-        readers = _readers(recording, op)
-        if readers and all(reader in inside or reader in ahead for reader in readers):
+        readers = {reader.id for reader in readers_of(recording, op) if not reader.recompute}
+        if readers and readers <= inside | ahead:
             ahead.add(op.id)
     for op in ops:
         before = {recording.values[slot.value].producer for slot in op.inputs}
         if op.id in ahead and not inside.isdisjoint(before):
             inside.add(op.id)
             yield op
-
-
-def _readers(recording: RecordedRun, op: Op) -> list[OpId]:
-    """The ops that read results of an op, without recomputations."""
-    found = (reader for value in op.outputs for reader in recording.consumers.get(value, ()))
-    return [reader for reader in found if not recording.ops[reader].recompute]

@@ -3,11 +3,12 @@ calls, and copies that are used only by Python or not at all."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence, Set
+from collections.abc import Collection, Set
 
 from torchrecorder.events import OpId, OpKind, ValueId
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.relations import readers_of
 
 RESHAPES = frozenset(
     """
@@ -57,7 +58,7 @@ def comparisons(
         part = is_reshape(op) and len(op.inputs) == 1 or is_part(op)
         if any(not part and values[item].dtype != "bool" or item in given for item in op.outputs):
             continue
-        readers = {read for item in op.outputs for read in recording.consumers.get(item, ())}
+        readers = {reader.id for reader in readers_of(recording, op)}
         if readers <= found | decisions.keys():
             found.add(op.id)
             waiting.extend(slot.value for slot in op.inputs)
@@ -118,7 +119,7 @@ def copies(
         op for op in recording.ops.values()
         if (is_copy(op) or is_part(op) or not op.inputs) and _may_hide(op, given)
     ]
-    readers = {op.id: _readers(recording, op) for op in able}
+    readers = {op.id: readers_of(recording, op) for op in able}
     lines = {op.id: (op.source, op.name) for op in able}
     quiet = set(lines.values())
 
@@ -150,11 +151,6 @@ def _may_hide(op: Op, given: Set[ValueId]) -> bool:
     if op.source is None or op.failed or op.writes or op.kind is not OpKind.CALLED:
         return False
     return bool(op.outputs) and given.isdisjoint(op.outputs)
-
-
-def _readers(recording: RecordedRun, op: Op) -> Sequence[Op]:
-    readers = (reader for value in op.outputs for reader in recording.consumers.get(value, ()))
-    return [recording.ops[reader] for reader in readers]
 
 
 def _is_quiet(op: Op, needed: Collection[OpId | None]) -> bool:

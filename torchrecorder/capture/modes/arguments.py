@@ -17,7 +17,7 @@ from torchrecorder.capture.tensors.describe import tensors_in
 
 _PLAIN = (bool, int, float, complex, str, torch.dtype, torch.device, slice, range, type(Ellipsis))
 _NUMBERS = frozenset((int, bool, float, type(None)))
-_MAX_LENGTH, _MOST = 60, 16
+_MAX_LENGTH, _MAX_ITEMS = 60, 16
 
 
 def sort_arguments(
@@ -86,7 +86,7 @@ def _of_numpy(value: Any) -> str:
         return repr(value.item())
     if not isinstance(value, arrays):
         return ""
-    is_short = value.size <= _MOST and value.dtype.kind in "iub"
+    is_short = value.size <= _MAX_ITEMS and value.dtype.kind in "iub"
     return repr(value.tolist()) if is_short else _ARRAY
 
 
@@ -94,7 +94,7 @@ def _is_plain(value: Any) -> bool:
     """Whether *value* is short and has no other objects; tensors only if it is an index of several
     dimensions, such as ``x[:, mask]``."""
     items = tuple(value.values() if isinstance(value, dict) else value)
-    if len(items) > _MOST:
+    if len(items) > _MAX_ITEMS:
         return False
     is_index = any(isinstance(item, (slice, type(Ellipsis))) for item in items)
     return all(
