@@ -12,6 +12,7 @@ from torch import nn
 
 from tests.page.test_data import Page, data_of
 from torchrecorder import Recorder
+from torchrecorder.annotations.limits import exceeded
 from torchrecorder.capture.record import record
 from torchrecorder.select.focus import Focus
 
@@ -160,6 +161,12 @@ def test_a_module_with_weights_outside_of_the_chosen_places_has_no_joint_norm() 
     rows = recording.table(["parameter_gradient_norm"], by="module")
     norms = {row["name"]: row["parameter_gradient_norm"] for row in rows}
     assert norms["0"] > 0 and norms["Sequential"] is norms["1"] is None
+    limit = {"parameter_gradient_norm": 1e6}
+    unknown = "parameter_gradient_norm: unknown, because a part of it has no number"
+    assert exceeded(recording, {"0": limit}) == []
+    assert exceeded(recording, {"1": limit, "": limit}) == [
+        f"1: {unknown}", f"the whole run: {unknown}"
+    ]
 
 
 def test_a_row_of_siblings_has_their_mean() -> None:

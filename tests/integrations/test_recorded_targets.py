@@ -58,9 +58,13 @@ def test_a_function_that_returns_a_recording(folder, capsys):
     ("target", "asked", "named"),
     [
         ("recorded_steps:step", ["--set", "size=6", "--stats"], "--stats has"),
-        ("recorded_steps:step", ["--shape", "1,4", "--backward"], "--shape, --backward has"),
-        ("run.json", ["--set", "size=6", "--shape", "1,4"], "--set, --shape has"),
-        ("run.json", ["--backward", "--repeat", "3"], "--backward, --repeat has"),
+        ("recorded_steps:step", ["--shape", "1,4", "--backward"], "--shape, --backward have"),
+        ("recorded_steps:step", ["--seed", "0", "--no-grad"], "--no-grad has"),
+        ("run.json", ["--set", "size=6", "--shape", "1,4"], "--set, --shape have"),
+        ("run.json", ["--backward", "--repeat", "3"], "--backward, --repeat have"),
+        ("run.json", ["--as-is", "--seed", "0"], "--as-is, --seed have"),
+        ("run.json", ["--eval"], "--eval has"),
+        ("run.json", ["--train", "--no-grad"], "--train, --no-grad have"),
     ],
 )
 def test_flags_without_effect(capsys, target, asked, named):

@@ -118,13 +118,17 @@ class Numbers:
         scope has the number of its output: of the first one that has a number.
         """
         members = [*members]
-        if self.unknown and not self.unknown.isdisjoint(self.owned.within(members)):
+        if self.is_unknown(members):
             return None
         found = self.all_of(members)
         if len(found) == 1:
             return found[0]
         merge = self.annotation.merge
         return merge(found) if found and merge is not None else None
+
+    def is_unknown(self, members: Iterable[str]) -> bool:
+        """Whether one of *members* has an unknown number."""
+        return bool(self.unknown) and not self.unknown.isdisjoint(self.owned.within(members))
 
     def all_of(self, members: Iterable[str]) -> list[float]:
         """The numbers of *members*, one by one; of outputs, if numbers cannot be combined."""

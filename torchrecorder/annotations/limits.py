@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
 
+from torchrecorder.annotations.annotation import Numbers
 from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.annotations.parameters import OWNED
 from torchrecorder.annotations.registry import by_name
@@ -28,7 +30,8 @@ BUDGETS = Check(
 
 
 def exceeded(recording: RecordedRun, budgets: Budgets) -> list[str]:
-    """A line for each budget that is exceeded.
+    """A line for each budget that is exceeded, or that cannot be checked because the number of a
+    part is unknown.
 
     Args:
         recording: A run in which the annotations of the budgets were measured.
@@ -53,14 +56,21 @@ def exceeded(recording: RecordedRun, budgets: Budgets) -> list[str]:
                 raise InvalidArgument(f"this run has no numbers of {name!r} to check")
             if annotation.merge is None:
                 raise InvalidArgument(f"{name!r} cannot be added up and has no budget")
-            amounts = {place: numbers.of(ids) or 0 for place, ids in members.items()}
+            amounts = {place: _amount(numbers, ids) for place, ids in members.items()}
             if path == "":
                 amounts["the whole run"] = numbers.total()
             for place, needed in amounts.items():
-                if needed > limit:
+                if math.isnan(needed):
+                    found.append(f"{place}: {name}: unknown, because a part of it has no number")
+                elif needed > limit:
                     shown = f"{annotation.show(needed)} of {annotation.show(limit)}"
                     found.append(f"{place}: {name}: {shown}")
     return found
+
+
+def _amount(numbers: Numbers, members: Collection[str]) -> float:
+    """The number of *members*: 0 without any, NaN if one is unknown."""
+    return math.nan if numbers.is_unknown(members) else numbers.of(members) or 0
 
 
 def _matching(path: str, named: Mapping[str, Module]) -> list[str]:

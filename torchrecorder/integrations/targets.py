@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -131,7 +131,7 @@ class Target:
         """
         if self.is_saved:
             progress.now("reading the recording")
-            return self._as_it_is(load(self.path), ("arg", "set", *INPUTS, *RECORDED))
+            return self._as_it_is(load(self.path), effective=())
         return self.record(lambda: find(self.path), progress)
 
     @property
@@ -139,11 +139,22 @@ class Target:
         """Whether it is a saved recording."""
         return self.path.lower().endswith(SUFFIXES)
 
-    def _as_it_is(self, recording: Recording, ignored: Iterable[str]) -> Recording:
-        """*recording*; warns about flags that only apply to a model."""
-        unused = [f"--{name}" for name in ignored if getattr(self, name)]
+    def _as_it_is(self, recording: Recording, effective: Collection[str]) -> Recording:
+        """*recording*; warns about flags that only apply to a model.
+
+        Args:
+            effective: The names of the options that had an effect when it was made.
+        """
+        values = {name: getattr(self, name) for name in TARGET_OPTIONS if name not in effective}
+        options = {name: TARGET_OPTIONS[name] for name in values}
+        unused = [
+            option.negated[0] if values[name] is False else f"--{option.spelled}"
+            for name, option in options.items()
+            if values[name] != option.default
+        ]
         if unused:
-            warn(f"{self.path} is a recording: {', '.join(unused)} has no effect on it")
+            have = "has" if len(unused) == 1 else "have"
+            warn(f"{self.path} is a recording: {', '.join(unused)} {have} no effect on it")
         return recording
 
     def record(self, finding: Callable[[], Any], progress: Progress) -> Recording:
@@ -164,7 +175,7 @@ class Target:
             progress.now(f"making {self.path}")
             model, inputs = _model_and_inputs(self, finding())
             if isinstance(model, Recording):
-                return self._as_it_is(model, (*INPUTS, *RECORDED))
+                return self._as_it_is(model, effective=MADE_BY_FACTORY)
             stack.enter_context(torch.set_grad_enabled(self.grad))
             progress.now("running the model")
             given = {name: getattr(self, name) for name in RECORDED if getattr(self, name)}
@@ -175,12 +186,13 @@ TARGET_OPTIONS = options_of(Target)
 """Every option of a target, by name."""
 
 MADE = ("arg", "set", "as_is", "device", "seed", "train")
-INPUTS = ("shape", "inputs", "device")
+MADE_BY_FACTORY = ("arg", "set", "device", "seed")
 RECORDED = (
     "backward", "autograd", "fake", "flops", "compiled", "profile", "stats", "saved", "memory",
     "repeat", "name",
 )
-"""Names of the options for creating a model, and of those of `record`."""
+"""Names of the options for creating a model, of those with an effect on a function that returns a
+recording, and of those of `record`."""
 
 
 def add_target_arguments(parser: argparse.ArgumentParser) -> None:

@@ -79,7 +79,6 @@ FALSE = {
     "onesided": "two-sided",
     "periodic": "not periodic",
     "left": "from the right",
-    "upper": "lower",
     "log_input": "no log input",
 }
 """The texts for False of arguments that are True by default; others that are False are not
@@ -88,6 +87,7 @@ shown."""
 FLAGS = {
     **{(name, "False"): text for name, text in FALSE.items()},
     ("bias", "False"): "no bias",
+    ("upper", "False"): "lower",  # of a triangular matrix; there is no common default
     ("affine", "False"): "not affine",
     ("elementwise_affine", "False"): "not affine",
     ("bidirectional", "True"): "bidirectional",
@@ -250,7 +250,7 @@ def _short_text(cls: str, name: str, text: str, kernel: str) -> str:
         return FLAGS[name, text]
     sized = name in SIDES or name.endswith(("_size", "_shape"))
     usual, plain = DEFAULTS.get(name, ""), unify(text, "×" if sized else ", ")
-    usual = "True" if name in FALSE and name != "upper" else usual
+    usual = "True" if name in FALSE else usual
     if name in NEVER or plain in (*usual.split(), "None", "False"):
         return ""
     if name in PIECES:
