@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from torchrecorder.annotations.registry import by_name
 from torchrecorder.integrations import targets
 from torchrecorder.integrations.cli import main
 from torchrecorder.integrations.progress import Progress
+from torchrecorder.integrations.sphinx import options as directive_options
 
 STEPS = """
 import torch, torchrecorder
@@ -87,3 +89,13 @@ def test_numbers_leave_what_was_given(monkeypatch, given, taken):
     target = targets.Target("the layer", as_is=True, compiled=given)
     targets.measuring(target, [by_name("breaks")]).record(lambda: nn.ReLU(), Progress())
     assert options == [{"compiled": taken}]
+
+
+@pytest.mark.parametrize(("given", "named"), [({}, ""), ({"train": "yes"}, "--train has")])
+def test_defaults_of_documents_are_not_told(given, named):
+    """A directive without options has nothing that is without an effect."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        directive_options.target("run.json", given).recording(Progress())
+    told = [str(warning.message) for warning in found]
+    assert told == ([f"run.json is a recording: {named} no effect on it"] if named else [])

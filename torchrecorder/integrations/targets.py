@@ -10,7 +10,7 @@ import argparse
 import contextlib
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torchrecorder.annotations.annotation import Annotation
@@ -47,6 +47,7 @@ class Target:
 
     path: str
     measured: tuple[str, ...] = ()  # flags of `record` that were not given, but are needed
+    defaults: Mapping[str, Any] = field(default_factory=dict)  # other than those of the options
     arg: tuple[Any, ...] = option(
         "Argument of the function that creates the model.",
         LITERALS,
@@ -150,7 +151,7 @@ class Target:
         unused = [
             option.negated[0] if values[name] is False else f"--{option.spelled}"
             for name, option in options.items()
-            if values[name] != option.default
+            if values[name] != self.defaults.get(name, option.default)
         ]
         if unused:
             have = "has" if len(unused) == 1 else "have"

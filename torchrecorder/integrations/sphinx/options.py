@@ -83,6 +83,9 @@ ALL: Mapping[str, Reader] = Known({
 """Every option of the directive."""
 
 
+_DEFAULTS: Mapping[str, Any] = {"train": False, "seed": 0}
+
+
 def target(path: str, given: Mapping[str, Any]) -> Target:
     """The target for *given* options; by default in evaluation mode and with seed 0.
 
@@ -90,7 +93,7 @@ def target(path: str, given: Mapping[str, Any]) -> Target:
         InvalidArgument: One cannot be read.
     """
     settings = {_RENAMED.get(name, name): value for name, value in _values(given, RECORDED).items()}
-    return Target(path, **{"train": False, "seed": 0, **settings})
+    return Target(path, defaults=_DEFAULTS, **{**_DEFAULTS, **settings})
 
 
 def drawing(given: Mapping[str, Any]) -> dict[str, Any]:
