@@ -12,7 +12,7 @@ from torch.optim import swa_utils
 
 import torchrecorder
 from torchrecorder.events import ScopeId
-from torchrecorder.graph.structural_hash import own_outputs
+from torchrecorder.graph.relations import own_outputs
 from torchrecorder.recording import Recording
 from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import BoxKind

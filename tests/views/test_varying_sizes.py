@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 import torchrecorder
 from tests.page.test_data import data_of
+from torchrecorder.events import ScopeId
 from torchrecorder.recording import Recording
 from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import View
@@ -159,3 +160,115 @@ def test_what_a_round_passes_on_is_named_once() -> None:
     strings = data_of(generated(6))["strings"]
     carried = [text for text in strings if "carried over:" in text]
     assert carried == ["carried over: token, keys, [2] int64"]
+
+
+# Sizes that depend on data --------------------------------------------------------------
+
+
+class Expert(nn.Module):
+    """Part of a mixture."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(4, 8), nn.Linear(8, 4)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """As many tokens, scaled by their position."""
+        positions = torch.arange(len(tokens)).unsqueeze(1)
+        return self.down(self.up(tokens).view(len(tokens), 2, 4).flatten(1).relu()) * positions
+
+
+class Mixture(nn.Module):
+    """Each token goes to one expert; the counts are those of *choices*."""
+
+    def __init__(self, choices: list[int]) -> None:
+        super().__init__()
+        self.choice = torch.tensor(choices)
+        self.experts = nn.ModuleList(Expert() for _ in range(max(choices) + 1))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """The tokens after their experts."""
+        found = torch.zeros_like(tokens)
+        for number, expert in enumerate(self.experts):
+            (mine,) = torch.where(self.choice == number)
+            found.index_add_(0, mine, expert(tokens[mine]))
+        return found
+
+
+ROUTED = [0, 1, 1, 1, 2, 2, 3, 1, 0, 1]
+EXPERTS = "experts.0", "experts.1", "experts.2", "experts.3"
+
+
+def names_inside(view: View) -> dict[str, tuple[str, ...]]:
+    """The names in the titles of folded scopes, by class."""
+    scopes = view.recording.scopes
+    return {scopes[ScopeId(item.id)].cls: item.names
+            for item in (*view.boxes.values(), *view.clusters.values())
+            if item.id in scopes and item.names}
+
+
+def test_experts_fold_whatever_the_number_of_their_tokens() -> None:
+    """With what is made and cut for that number, at each depth."""
+    recording = torchrecorder.record(Mixture(ROUTED), torch.rand(10, 4))
+    for depth in (1, 2):
+        view = view_of(recording, depth)
+        assert folds(view) == [4]
+        assert names_inside(view) == {"Expert": EXPERTS}
+    text = torchrecorder.make_dot(recording, depth=2).source
+    assert "→ 2×4 … 1×4" in text and "→ [2] int64 … [1] int64" in text
+    assert "experts.0 … experts.3 (Expert)  ×4" in str(recording.summary())
+    assert len(folds(make_view(recording, ViewOptions(view="backward")))) == 1
+
+
+def test_layers_fold_around_experts() -> None:
+    """Each routes the tokens in another way; the names are those of one layer."""
+    other = [3, 2, 1, 2, 1, 0, 0, 0, 3, 3]
+    layers = nn.Sequential(Mixture(ROUTED), Mixture(other), Mixture(ROUTED[::-1]))
+    view = view_of(torchrecorder.record(layers, torch.rand(10, 4)), depth=2)
+    assert folds(view) == [3, 4]
+    assert names_inside(view)["Expert"] == EXPERTS
+
+
+def test_groups_of_points_fold() -> None:
+    """In each iteration of k-means, and in the loop around them."""
+    points = torch.tensor([[0.0], [1.0], [2.0], [6.0], [9.0], [20.0], [30.0]])
+
+    def means(points: Tensor) -> Tensor:
+        centers = points[:3]
+        for _ in range(3):
+            nearest = torch.cdist(points, centers).argmin(1)
+            centers = torch.stack([points[nearest == number].mean(0) for number in range(3)])
+        return centers
+
+    recording = torchrecorder.record(means, points)
+    sizes = {recording.values[op.outputs[0]].shape for op in recording.ops.values()
+             if op.name == "getitem" and op.id in recording.varying_sizes}
+    assert len(sizes) > 1
+    assert folds(view_of(recording)) == [3, 3]
+
+
+def test_sizes_that_the_code_chooses_count() -> None:
+    """Beside sizes that depend on data they do not, if the argument is the size."""
+    def cut(x: Tensor) -> Tensor:
+        return torch.stack([x[:size].sigmoid().sum() for size in (1, 2, 3, 4)])
+
+    recording = torchrecorder.record(cut, torch.rand(6))
+    assert not recording.varying_sizes and folds(view_of(recording)) == []
+
+    def masked(x: Tensor) -> Tensor:
+        found = []
+        for low in (0, 1, 3, 4):
+            rest = x[x > low]
+            found.append((rest * x[:len(rest)]).sum())
+        return torch.stack(found)
+
+    recording = torchrecorder.record(masked, torch.arange(6.0))
+    assert folds(view_of(recording)) == [4]
+
+
+def test_other_settings_of_experts_are_drawn() -> None:
+    """Only sizes do not count."""
+    mixture = Mixture(ROUTED)
+    mixture.experts[2].up = nn.Sequential(nn.Linear(4, 8), nn.ReLU())
+    view = view_of(torchrecorder.record(mixture, torch.rand(10, 4)), depth=1)
+    assert folds(view) == [2]

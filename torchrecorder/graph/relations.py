@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from torchrecorder.events import STORED, OpId, Role, ScopeId, Slot, ValueId
+from torchrecorder.events import NO_STORAGE, STORED, OpId, Role, ScopeId, Slot, ValueId
 from torchrecorder.graph.nodes import BackwardRun, Module, Op, Scope, Value
 
 
@@ -68,6 +68,38 @@ def readers_of(recording: Relations, op: Op) -> list[Op]:
     twice."""
     readers = (reader for value in op.outputs for reader in recording.consumers.get(value, ()))
     return [recording.ops[reader] for reader in readers]
+
+
+def own_outputs(values: Mapping[ValueId, Value], op: Op) -> Sequence[ValueId]:
+    """The outputs of *op* without further views of memory that it wrote.
+
+    Such views are outputs only if something reads them later.
+    """
+    if len(op.writes) < 2:
+        return op.outputs
+    writes, written = frozenset(op.writes), set[int]()
+    found = []
+    for value in op.outputs:
+        if value in writes:
+            storage = values[value].storage
+            if storage in written:
+                continue
+            written |= {storage} - {NO_STORAGE}
+        found.append(value)
+    return found
+
+
+def first_in_memory(recording: Relations, value: ValueId) -> ValueId:
+    """The first result of the op in the memory of *value*. It is *value*, unless that is an unnamed
+    further view of memory that its op wrote, such as the local part of a `DTensor`."""
+    values, producer = recording.values, recording.values[value].producer
+    op = recording.ops.get(producer) if producer is not None else None
+    if op is None or value not in op.writes or values[value].names:
+        return value
+    if values[value].storage == NO_STORAGE:
+        return value
+    storage, writes = values[value].storage, frozenset(op.writes)
+    return next(item for item in op.outputs if item in writes and values[item].storage == storage)
 
 
 def recomputed(recording: Relations) -> frozenset[OpId]:

@@ -9,7 +9,7 @@ module around it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from hashlib import blake2b
 from operator import attrgetter
@@ -20,41 +20,9 @@ from torchrecorder.events import (
 )  # fmt: skip
 from torchrecorder.graph.data_loaders import DataLoaders
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
-from torchrecorder.graph.relations import Relations, ops_inside
+from torchrecorder.graph.relations import Relations, ops_inside, own_outputs
 
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+(?:e[+-]?\d+)?|e[+-]?\d+)|\d+")
-
-
-def own_outputs(values: Mapping[ValueId, Value], op: Op) -> Sequence[ValueId]:
-    """The outputs of *op* without further views of memory that it wrote.
-
-    Such views are outputs only if something reads them later.
-    """
-    if len(op.writes) < 2:
-        return op.outputs
-    writes, written = frozenset(op.writes), set[int]()
-    found = []
-    for value in op.outputs:
-        if value in writes:
-            storage = values[value].storage
-            if storage in written:
-                continue
-            written |= {storage} - {NO_STORAGE}
-        found.append(value)
-    return found
-
-
-def first_in_memory(recording: Relations, value: ValueId) -> ValueId:
-    """The first result of the op in the memory of *value*. It is *value*, unless that is an unnamed
-    further view of memory that its op wrote, such as the local part of a `DTensor`."""
-    values, producer = recording.values, recording.values[value].producer
-    op = recording.ops.get(producer) if producer is not None else None
-    if op is None or value not in op.writes or values[value].names:
-        return value
-    if values[value].storage == NO_STORAGE:
-        return value
-    storage, writes = values[value].storage, frozenset(op.writes)
-    return next(item for item in op.outputs if item in writes and values[item].storage == storage)
 
 
 def is_alias(op: Op) -> bool:
@@ -95,6 +63,10 @@ def without_values(text: str) -> str:
     The sign of a whole one counts: ``x[1:]`` and ``x[-1:]`` are different parts.
     """
     return _NUMBER.sub("0", text)
+
+
+def _without_values(arguments: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    return tuple([(name, without_values(text)) for name, text in arguments])
 
 
 UNRANKED = 0, -1
@@ -312,6 +284,8 @@ class _Forms:
             if isinstance(step, Op):
                 yield from self._op(step, form)
                 arguments = () if off else step.arguments
+                if step.id in self.varying:
+                    arguments = _without_values(arguments)
             else:
                 inner = self.found[step.id]
                 named = self.exact and module is not None
@@ -320,7 +294,7 @@ class _Forms:
                 arguments = tuple(inner.settings)
             if apart:
                 form.settings += arguments
-                arguments = tuple([(name, without_values(text)) for name, text in arguments])
+                arguments = _without_values(arguments)
             yield arguments
         if self.exact or scope.kind is not ScopeKind.FUNCTION:  # else: what ran later read them
             yield tuple([(slot.name, self._place(slot.value, form)) for slot in scope.outputs])

@@ -2,19 +2,21 @@
 
 A language model that generates text reads one more key and value in each step, and each batch of
 sentences may have another length. Such calls of a module, and such ops beside them, are iterations
-of a loop, although no two have the same shapes.
+of a loop, although no two have the same shapes. So are the experts of a mixture, each of which is
+given the tokens that are routed to it: there, sizes depend on data.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Optional
 
-from torchrecorder.events import ScopeId
+from torchrecorder.events import OpId, OpKind, ScopeId, ValueId
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.relations import Relations
+from torchrecorder.graph.structural_hash import without_values
 
 MIN_RUNS = 3
 """The minimum number of runs; most of them must differ from all others."""
@@ -32,7 +34,8 @@ def varying_sizes(recording: Relations) -> frozenset[str]:
     """The ops that run again with other sizes, and the calls that contain such ops.
 
     In a module, these are the first, second ... ops of one function in several of its calls. Beside
-    such calls, in the module around them or outside of modules, they are those of one line.
+    such calls, in the module around them or outside of modules, they are those of one line. See
+    also `_sized_by_data`.
     """
     frames = _frames(recording)
     found = {op.id for row in _in_calls(recording, frames) if _vary(row) for op, _ in row}
@@ -49,7 +52,7 @@ def varying_sizes(recording: Relations) -> frozenset[str]:
         for op, _ in row if _vary(row) else ():
             inner = takewhile(lambda scope: scope != frame, recording.within(op.scope))
             beside.update((op.id, *inner))
-    return frozenset(found | scopes | beside)
+    return frozenset(found | scopes | beside | _sized_by_data(recording))
 
 
 def _in_calls(recording: Relations, frames: _Frames) -> Iterable[_SizedOps]:
@@ -79,6 +82,91 @@ def _on_lines(
             shapes, form = _sized(recording, op)
             rows.setdefault((frame, (op.source, form)), []).append((op, shapes))
     return ((frame, row) for (frame, _), row in rows.items())
+
+
+def _sized_by_data(recording: Relations) -> set[str]:
+    """The ops whose sizes depend on data, such as those of ``x[mask]`` or ``nonzero``, what reads
+    results of such sizes, and the scopes that are given such results.
+
+    Sizes depend on data if ops of one line of code, reached by the same calls, read equal sizes
+    with equal arguments, and return different ones. In the same scopes, numbers among the arguments
+    may be such sizes, as in ``arange(len(x[mask]))``.
+    """
+    rows = _repeated(recording)
+    found = {op.id for row in rows if _depends_on_data(recording, row) for op in row}
+    if not found:
+        return set()
+    differing = [row for row in rows if _differ(recording, row)]
+    beside = {recording.ops[op].scope for op in _reached(recording, found, differing)[0]}
+    found |= {
+        op.id for row in differing if _depends_on_data(recording, row, numbers=True)
+        for op in row if op.scope in beside
+    }
+    ops, scopes = _reached(recording, found, differing)
+    return ops | scopes
+
+
+def _repeated(recording: Relations) -> list[list[Op]]:
+    """The ops that one line of code, reached by the same calls, ran several times."""
+    paths, rows = _call_paths(recording), dict[Hashable, list[Op]]()
+    for op in recording.ops.values():
+        if op.source is not None and op.kind is OpKind.CALLED:
+            rows.setdefault((paths[op.scope], op.source, op.qualname), []).append(op)
+    return [row for row in rows.values() if len(row) > 1]
+
+
+def _reached(
+    recording: Relations, start: Container[OpId], rows: Iterable[Sequence[Op]]
+) -> tuple[set[OpId], set[ScopeId]]:
+    """The ops of *start* and those that read results of varying sizes, and the scopes that are
+    given such results; *rows* are the ops that return results of different sizes."""
+    differing = {op.id for row in rows for op in row}
+    found, scopes = set[OpId](), set[ScopeId]()
+    sized: dict[ValueId, tuple[ScopeId, ...]] = {}  # and the scopes around its producer
+    for op in recording.ops.values():
+        within = recording.within(op.scope)
+        outside = [sized[slot.value] for slot in op.inputs if slot.value in sized]
+        for around in outside:
+            scopes.update(scope for scope in within if scope not in around)
+        if outside or op.id in start:
+            found.add(op.id)
+            if op.id in differing:
+                sized.update(dict.fromkeys(op.outputs, within))
+    return found, scopes
+
+
+def _call_paths(recording: Relations) -> Mapping[ScopeId | None, int]:
+    """For each scope a number that is equal for scopes reached by calls from the same lines."""
+    found: dict[ScopeId | None, int] = {None: 0}
+    numbers: dict[Hashable, int] = {}
+    for scope in recording.scopes.values():
+        path = found[scope.parent], scope.source, scope.cls
+        found[scope.id] = numbers.setdefault(path, len(numbers) + 1)
+    return found
+
+
+def _depends_on_data(recording: Relations, row: Sequence[Op], *, numbers: bool = False) -> bool:
+    """Whether two ops of a row read equal sizes, with equal arguments, and return different ones.
+
+    With *numbers*, the numbers among the arguments may differ.
+    """
+    alike: dict[Hashable, list[Op]] = {}
+    for op in row:
+        if op.inputs or numbers:
+            read = tuple([(slot.name, recording.values[slot.value].shape) for slot in op.inputs])
+            given = tuple([(name, without_values(text)) for name, text in op.arguments])
+            alike.setdefault((read, given if numbers else op.arguments), []).append(op)
+    return any(_differ(recording, ops) for ops in alike.values())
+
+
+def _differ(recording: Relations, ops: Sequence[Op]) -> bool:
+    """Whether the shapes of the results of *ops* differ.
+
+    Their number does not count: it depends on which views something reads later.
+    """
+    values = recording.values
+    made = zip(*(op.outputs for op in ops))
+    return any(len({values[value].shape for value in row}) > 1 for row in made)
 
 
 def _sized(recording: Relations, op: Op) -> tuple[_OpShapes, Hashable]:

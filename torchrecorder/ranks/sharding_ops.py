@@ -15,7 +15,7 @@ from torchrecorder.events import (
     CALLED, MODES, OpId, OpKind, Role, ScopeId, ScopeKind, Slot, ValueId,
 )
 from torchrecorder.graph.nodes import Op
-from torchrecorder.graph.structural_hash import first_in_memory
+from torchrecorder.graph.relations import first_in_memory
 from torchrecorder.recording import Recording
 
 CONVERSIONS = ("_FromTorchTensor", "_ToTorchTensor", "Redistribute", "RegisterPostBackwardFunction")

@@ -10,7 +10,7 @@ from functools import partial
 from torchrecorder.annotations.amounts import of_bytes
 from torchrecorder.events import GRADIENT_MESSAGE, MESSAGE, NO_STORAGE, OpId, ValueId
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.graph.structural_hash import first_in_memory
+from torchrecorder.graph.relations import first_in_memory
 from torchrecorder.style import labels
 from torchrecorder.style.captions import Captions
 from torchrecorder.style.figure import Look, Text

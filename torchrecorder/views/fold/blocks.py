@@ -12,7 +12,7 @@ from math import prod
 from typing import NamedTuple
 
 from torchrecorder.events import (
-    OpId, Role, ScopeId, ScopeKind, Slot, SourceLine, ValueId, names_gradient,
+    GradId, OpId, Role, ScopeId, ScopeKind, Slot, SourceLine, ValueId, names_gradient,
 )  # fmt: skip
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
@@ -121,6 +121,10 @@ def unit_of(recording: RecordedRun, item: str) -> FoldItem:
             fold_key(recording, item), (item,), composed, True, scope.source, pools,
             scope.kind is ScopeKind.DATA_LOADER,
         )
+    grad = recording.grad_nodes.get(GradId(item))
+    if grad is not None and grad.owner is not None:
+        owner = recording.ops[grad.owner]
+        return FoldItem((grad.name, op_key(recording, owner)), (item,), source=owner.source)
     op = recording.ops.get(OpId(item))
     if op is None:
         return FoldItem(None, (item,))

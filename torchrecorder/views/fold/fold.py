@@ -330,7 +330,7 @@ class FoldTree:
         for inside in self.rows.items.inside(item):
             if values or inside in recording.scopes:
                 names = _names_inside(recording, self.nodes[inside].instances)
-                self._names.setdefault(inside, names)
+                self._names[inside] = self._names.get(inside) or names
 
     def _row(self, item: str) -> list[FoldNode]:
         """The nodes beside the one of *item*, and itself."""
