@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 
 import torchrecorder
 from tests.figures import arrows, boxes, linear, view_of
@@ -257,14 +258,22 @@ def test_depth_is_chosen_for_what_is_drawn() -> None:
     assert len(view.boxes) == 6
 
 
-def test_backward_is_untouched() -> None:
-    """The view of the autograd graph does not fold."""
+def test_loops_fold_in_the_backward_view() -> None:
+    """From the first node of the pass, which no other precedes; not if the functions differ."""
     run = Builder("Loop")
     with run.scope("Loop"):
         h = run.input("x")
         for _ in range(20):
             h = run.op("tanh", run.op("relu", h, grads=("R",)), grads=("T",))
-    assert folds(view_of(run.recording(), view="backward")) == []
+    assert [count for count, _ in folds(view_of(run.recording(), view="backward"))] == [20]
+    run = Builder("Loop")
+    with run.scope("Loop"):
+        h = run.input("x")
+        for number in range(12):
+            name = "relu" if number % 3 else "selu"
+            h = run.op(name, h, grads=(f"{name}Backward0",))
+    folded = folds(view_of(run.recording(), view="backward"))
+    assert [count for count, _ in folded] == [4]
 
 
 class Drops(torch.nn.Module):
@@ -341,3 +350,29 @@ def test_a_loop_that_begins_with_a_loop(rounds: int) -> None:
             h = run.op("relu", h)
     view = view_of(run.recording())
     assert sorted(count for count, _ in folds(view)) == [rounds, 4]
+
+
+def test_stages_of_a_solver_are_one_iteration() -> None:
+    """Midpoint, Runge-Kutta of order 4: all stages have the same operations, and only what they
+    read tells them apart. Forward and backward."""
+    field = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh())
+
+    def midpoint(x: Tensor) -> Tensor:
+        for _ in range(6):
+            half = x + field(x) / 20
+            x = x + field(half) / 10
+        return x
+
+    def order_4(x: Tensor) -> Tensor:
+        for _ in range(6):
+            k_1 = field(x)
+            k_2 = field(x + k_1 / 20)
+            k_3 = field(x + k_2 / 20)
+            k_4 = field(x + k_3 / 10)
+            x = x + (k_1 + 2 * k_2 + 2 * k_3 + k_4) / 60
+        return x
+
+    for solve in (midpoint, order_4):
+        recording = torchrecorder.record(solve, torch.ones(2, 4, requires_grad=True))
+        for kind in ("forward", "backward"):
+            assert max(folds(view_of(recording, view=kind)))[0] == 6

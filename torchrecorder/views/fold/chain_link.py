@@ -81,4 +81,6 @@ class ChainLink:
             begins = counterpart is not None and begins_sum(counterpart)
             if begins or flows.kind(join) is not FlowKind.TENSOR:
                 updated |= ends
+        if self.connections.view.backward:
+            return entries <= joined  # no arrow leads into the first node of a pass
         return entries <= joined <= entries | updated

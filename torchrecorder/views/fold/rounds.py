@@ -1,6 +1,6 @@
 """Rounds: how many iterations of a loop form one block. It is more than one if an iteration reads
 results from several iterations before, as in reversible networks and multistep methods, or if
-iterations take turns in what they read."""
+iterations take turns in what they read, as the stages of a Runge-Kutta method."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Rounds:
     def in_block(self) -> int:
         """The number of iterations per block, so that blocks are equal and pass values only to the
         next block."""
-        far, turns = self._reach(), self._turns()
-        together = max(far, turns)
-        return together if together <= MAX_ROUNDS and min(far, turns) in (1, together) else 1
+        found = {self._reach(), self._turns(), self._stages()} - {1}
+        together = found.pop() if len(found) == 1 else 1
+        return together if together <= MAX_ROUNDS else 1
 
     def _reach(self) -> int:
         """How many iterations later each result is read; 1 if that varies."""
@@ -41,6 +41,21 @@ class Rounds:
                 reach[number] = max(reach[number], later - number)
         most = max(reach)
         return most if {*reach[:-most]} == {most} else 1
+
+    def _stages(self) -> int:
+        """After how many iterations the results are read in the same way again; 1 if there is no
+        order."""
+        reads: list[set[tuple[int, int, int]]] = [set() for _ in range(self.times)]
+        for item, (number, position) in self.place.items():
+            reads[number].update(
+                (position, later - number, reader) for later, reader in self._read_at(item)
+            )
+        far = max((later for each in reads for _, later, _ in each), default=0)
+        inner = reads[: self.times - far]  # later results have fewer readers
+        for stages in range(1, min(MAX_ROUNDS, len(inner) // 2) + 1):
+            if inner[stages:] == inner[:-stages]:
+                return stages
+        return 1
 
     def _turns(self) -> int:
         """After how many iterations the same outside value is read again; 1 if there is no
