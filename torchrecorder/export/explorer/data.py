@@ -15,9 +15,9 @@ from torchrecorder.layout import engine
 from torchrecorder.layout.layered import Item, constants, plan
 from torchrecorder.style.style import Style
 from torchrecorder.style.themes import DARK, LIGHT, Theme
+from torchrecorder.views.collapse import members
 from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.tree import Tree
-from torchrecorder.views.unfold import members
 from torchrecorder.views.view import BoxKind, Unfolded, View
 
 FORMAT = 1
