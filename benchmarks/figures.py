@@ -28,7 +28,8 @@ from typing import NamedTuple
 import torchrecorder
 from benchmarks import check_names
 from torchrecorder.drawing import chosen_view
-from torchrecorder.export.graphviz import Svg, smallest
+from torchrecorder.export.graphviz import Svg
+from torchrecorder.export.nested import smallest
 from torchrecorder.options import drawing
 from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw

@@ -24,7 +24,7 @@ from typing import Any
 import torch
 
 import torchrecorder
-from benchmarks import check_names
+from benchmarks import check_names, resident
 from torchrecorder.export.html import Html
 from torchrecorder.style.style import Style
 from torchrecorder.views.pipeline import ViewOptions, make_view
@@ -244,20 +244,15 @@ def long_chain() -> torchrecorder.Recording:
         return torchrecorder.record(model, torch.rand(1, 4))
 
 
-def memory() -> float:
-    """Megabytes that this process has in use."""
-    pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
-
-
 def stages(name: str, make: Callable[[], torchrecorder.Recording]) -> float:
     """Print what each thing that is done with a run costs; the seconds of work in total.
 
     What it takes in memory shows where nothing larger was measured before.
     """
-    before = memory()
+    before = resident()
     total, recording = work_of(make)
-    print(f"{name}, {len(recording.ops):,} ops, {memory() - before:.0f} MB more in memory")
+    more = (resident() - before) / 1e6
+    print(f"{name}, {len(recording.ops):,} ops, {more:.0f} MB more in memory")
     print(f"  {'recorded':9} {total:7.2f} s of work")
     with tempfile.TemporaryDirectory() as folder:
         saved, page, figure = (Path(folder) / file for file in ("r.json", "r.html", "r.svg"))

@@ -11,7 +11,6 @@ from __future__ import annotations
 import gc
 import json
 import random
-import resource
 import sys
 import tempfile
 import time
@@ -21,6 +20,7 @@ import torch
 import torch.distributed as dist
 
 import torchrecorder
+from benchmarks import resident
 from torchrecorder import Recording
 from torchrecorder.events import Rank, RankGroup
 from torchrecorder.graph.codec import encode
@@ -73,12 +73,6 @@ def _moved(group: RankGroup, rank: int, world: int) -> RankGroup:
         "mesh_tp": range(rank - rank % TENSOR, rank - rank % TENSOR + TENSOR),
     }
     return group._replace(ranks=tuple(members.get(group.purpose, range(world))))
-
-
-def resident() -> int:
-    """The bytes of memory that this process has now, where the system tells."""
-    pages = Path("/proc/self/statm").read_text().split()[1]
-    return int(pages) * resource.getpagesize()
 
 
 def main() -> int:

@@ -16,7 +16,8 @@ from tests.figures import linear, network
 from tests.views.test_fold import stack
 from torchrecorder.errors import DoesNotFit, InvalidArgument, LargerThanAPage, SmallText
 from torchrecorder.export import by_suffix
-from torchrecorder.export.graphviz import Pdf, Svg, smallest
+from torchrecorder.export.graphviz import Pdf, Svg
+from torchrecorder.export.nested import smallest
 from torchrecorder.export.readable import SHARES, readable_view
 from torchrecorder.integrations.cli import main
 from torchrecorder.layout import layered as layout

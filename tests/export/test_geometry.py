@@ -40,7 +40,7 @@ def alone(outline: Any = "box", count: int = 1, **facts: Any) -> Figure:
 
 def parts(figure: Figure, kind: str) -> list[xml.etree.ElementTree.Element]:
     """Its boxes, lines or open modules, as they are written without Graphviz."""
-    text = plain_svg(figure, legend_below=False, sheet=None, timeout=5)
+    text = plain_svg(figure, timeout=5)
     groups = xml.etree.ElementTree.fromstring(text).iter(f"{SVG}g")
     return [group for group in groups if group.get("class") == kind]
 
@@ -251,7 +251,7 @@ def test_items_and_lines_that_are_placed() -> None:
     shapes = Shape("a", "g", (Text("a", "title"),), LOOK), Shape("b", None, WIDE, LOOK)
     line = Line("a", "b", "", LOOK, value="v7")
     figure = Figure("f", shapes, (long,), (line, replace(line, value=None)))
-    placed = Placed.lay_out(figure, None, 5.0)
+    placed = Placed.lay_out(figure, 5.0)
     boxes = placed.boxes()
     around = boxes["g"].width - header_size(long, figure)[0]
     assert 15 < around < 25
@@ -259,7 +259,7 @@ def test_items_and_lines_that_are_placed() -> None:
     assert placed.outlines() == [
         (box.x, box.y, box.x + box.width, box.y + box.height) for box in boxes.values()
     ]
-    assert placed.upright and not Placed.lay_out(replace(figure, direction="LR"), None, 5).upright
+    assert placed.upright and not Placed.lay_out(replace(figure, direction="LR"), 5).upright
 
 
 @pytest.mark.parametrize("direction", ["LR", "RL"])
@@ -272,7 +272,7 @@ def test_lines_begin_at_the_slanted_side_of_an_input(direction: Any) -> None:
     (outline,) = (spots(part) for part in parts(figure, "node")[0].iter(f"{SVG}polygon"))
     upper_left, upper_right, lower_right, lower_left = outline
     side = (upper_right, lower_right) if direction == "LR" else (upper_left, lower_left)
-    placed = Placed.lay_out(figure, None, 5)
+    placed = Placed.lay_out(figure, 5)
     begins = [points[0] for points in placed.routes()]
     assert len({*begins}) == 2
     for x, y in begins:
@@ -317,7 +317,7 @@ def test_the_line_back_in_a_loop(direction: Any, up: bool, ends: tuple[str, str]
 def test_frames_of_open_modules_are_pinned() -> None:
     """For Graphviz, by two corners, around all boxes in them; y points up there."""
     figure = draw(make_view(figures.network(), ViewOptions(depth=5)))
-    placed, text = Placed.lay_out(figure, None, 5.0), nested_text(figure)
+    placed, text = Placed.lay_out(figure, 5.0), nested_text(figure)
     found = {tuple(map(float, each.split(","))) for each in re.findall(r'bb="([-\d.,]+)"', text)}
     high, boxes = placed.picture.height, placed.boxes()
     drawn = [boxes[group.id] for group in figure.groups]

@@ -51,7 +51,7 @@ def test_lines_enter_in_order_or_are_named(direction: Any) -> None:
     recording = recorded()
     view = make_view(recording, ViewOptions())
     figure = draw(view, Style(direction=direction))
-    ways = list(Placed.lay_out(figure, None, 60.0).routes())
+    ways = list(Placed.lay_out(figure, 60.0).routes())
     marks, named, ordered = head_marks(figure, ways), 0, 0
     axis = 0 if direction in ("TB", "BT") else 1
     for op in recording.ops.values():
@@ -81,7 +81,7 @@ def test_marks_stand_in_the_picture(tmp_path: Path, no_graphviz: None) -> None:
     written = recording.render(tmp_path / "plain.svg")
     texts = "".join(fromstring(written.read_bytes()).itertext())
     figure = draw(make_view(recording, ViewOptions()))
-    ways = list(Placed.lay_out(figure, None, 60.0).routes())
+    ways = list(Placed.lay_out(figure, 60.0).routes())
     found = head_marks(figure, ways)
     assert found
     for number, mark in found.items():
@@ -131,7 +131,7 @@ def test_a_name_stands_clear_of_other_lines() -> None:
     attention = torch.nn.MultiheadAttention(8, 2)
     x, y = torch.ones(5, 2, 8), torch.ones(5, 2, 8)
     figure = draw(make_view(torchrecorder.record(attention, (x, y, y)), ViewOptions(depth=0)))
-    ways = list(Placed.lay_out(figure, None, 60.0).routes())
+    ways = list(Placed.lay_out(figure, 60.0).routes())
     ((number, mark),) = head_marks(figure, ways).items()
     own, other = ways[number][-1][0], ways[1 - number][-1][0]
     assert mark.text == "key = value" and (mark.at[0] < own) == (own < other)

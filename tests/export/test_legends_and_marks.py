@@ -127,10 +127,10 @@ def test_a_figure_fits_its_place_with_its_legend(wide: float, high: float, size:
     papers = Paper(place=(80.0, 30.0)), Paper(width=80.0, height=30.0)
     for below, paper in enumerate(papers):
         figure = replace(alone(), legend=legend, paper=paper)
-        sheet = sheet_of(figure, 8.0)
+        sheet = sheet_of(figure)
         assert sheet is not None
         picture = Picture(wide, high, (), ())
-        left, _, (legend_wide, legend_high, _) = legend_at(figure, picture, bool(below))
+        left, _, (legend_wide, legend_high, _) = legend_at(figure, picture)
         if left == wide + legend_module.LEGEND_GAP:
             whole = left + legend_wide, max(high, legend_high)
         else:
@@ -138,12 +138,12 @@ def test_a_figure_fits_its_place_with_its_legend(wide: float, high: float, size:
         whole = whole[0] + 2 * PAD, whole[1] + 2 * PAD
         assert sheet.scale(wide, high) == pytest.approx(figure.paper.scale(*whole))
         assert (left > wide) == (size == "beside" and not below)
-    bare = sheet_of(replace(figure, legend=()), 8.0)
+    bare = sheet_of(replace(figure, legend=()))
     assert bare is not None
     assert bare.scale(wide, high) == figure.paper.scale(wide + 2 * PAD, high + 2 * PAD)
-    assert sheet_of(replace(figure, paper=Paper()), 8.0) is None
+    assert sheet_of(replace(figure, paper=Paper())) is None
     for least, scale in ((4.0, 0.5), (8.0, 1.0), (12.0, 1.0), (0.0, 0.0)):
-        read = sheet_of(replace(figure, paper=replace(paper, min_fontsize=least)), 8.0)
+        read = sheet_of(replace(figure, paper=replace(paper, min_fontsize=least)))
         assert read is not None and read.enough == scale
 
 
@@ -228,7 +228,7 @@ def test_marks_are_written_where_they_stand() -> None:
     shapes = tuple(Shape(name, None, (Text(name, "title"),), LOOK) for name in "abc")
     lines = (line("a", "c", "always"), line("b", "c", "never", 0))
     figure = Figure("f", shapes, (), lines)
-    marks = head_marks(figure, [*Placed.lay_out(figure, None, 5.0).routes()])
+    marks = head_marks(figure, [*Placed.lay_out(figure, 5.0).routes()])
     assert [mark.text for mark in marks.values()] == ["always"]
     for number, edge in enumerate(parts(figure, "edge")):
         texts = [*edge.iter(f"{SVG}text")]
@@ -245,10 +245,10 @@ def test_marks_are_written_where_they_stand() -> None:
 def test_a_legend_stands_where_it_needs_less_space(wide: float, high: float, beside: bool) -> None:
     """Beside a flat picture, below a tall one or where that is asked for; never in it."""
     figure, picture = legend_of("one two three"), Picture(wide, high, (), ())
-    found = legend_at(figure, picture, False)
+    found = legend_at(figure, picture)
     if beside:
         assert found == (wide + legend_module.LEGEND_GAP, high, legend_module.laid_out(figure))
-    left, top, frame = legend_at(figure, picture, True)
+    left, top, frame = legend_at(replace(figure, paper=Paper(width=80.0)), picture)
     assert top == -legend_module.LEGEND_GAP and frame == legend_module.laid_out(figure, wide)
     assert left == pytest.approx((wide - frame.width) / 2)
     assert beside or found == (left, top, frame)
@@ -256,7 +256,7 @@ def test_a_legend_stands_where_it_needs_less_space(wide: float, high: float, bes
 
 def test_a_layer_that_would_be_empty_is_left_out() -> None:
     """A picture of boxes alone has one."""
-    svg = plain_svg(alone(), legend_below=False, sheet=None, timeout=5)
+    svg = plain_svg(alone(), timeout=5)
     (graph,) = xml.etree.ElementTree.fromstring(layered(svg, {"a": "A"}))
     assert [part.get("class") for part in graph if part.tag == f"{SVG}g"] == ["layer"]
 

@@ -208,7 +208,7 @@ def placed_in_order(*shapes: tuple[str, str | None, str]) -> list[str]:
     )
     groups = Group("outer", None, (), look), Group("inner", "outer", (), look)
     used = [group for group in groups if group.id == "outer" or "inner" in {s.group for s in found}]
-    placed = Placed.lay_out(Figure("f", found, tuple(used), ()), None, 60.0)
+    placed = Placed.lay_out(Figure("f", found, tuple(used), ()), 60.0)
     return [item.id for item in placed.items]
 
 

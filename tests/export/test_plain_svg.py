@@ -143,7 +143,7 @@ def test_every_outline(outline: Any) -> None:
     shape = figure.shapes[0]
     alone = replace(shape, look=replace(shape.look, outline=outline), group=None)
     figure = replace(figure, shapes=(alone,), groups=(), lines=())
-    text = plain_svg(figure, legend_below=False, sheet=None, timeout=1)
+    text = plain_svg(figure, timeout=1)
     (node,) = (part for part in fromstring(text).iter(f"{SVG}g") if part.get("class") == "node")
     drawn = [part for part in node.iter() if part.tag not in (f"{SVG}g", *NO_FORMS)]
     assert [part.tag[len(SVG):] for part in drawn] == FORMS[outline]

@@ -16,6 +16,7 @@ from torchrecorder.export.plain_svg import plain_svg
 from torchrecorder.export.svg import centred
 from torchrecorder.layout import engine
 from torchrecorder.style.figure import Figure, Group, LegendEntry, Line, Look, Outline, Shape, Text
+from torchrecorder.style.paper import Paper
 
 LOOK = Look("#ffeedd", "#112233", "#445566")
 LABEL = (Text("title", "title"), Text("small", "detail"))
@@ -110,8 +111,9 @@ def _spots(form: Element) -> Iterator[tuple[float, float]]:
 
 def both(shown: Figure, below: bool = False) -> tuple[str, str]:
     """The picture as our code and as Graphviz write it."""
-    plain = plain_svg(shown, legend_below=below, sheet=None, timeout=5)
-    painted = engine.run(nested_text(shown, legend_below=below), "svg", program=PAINTER)
+    shown = replace(shown, paper=Paper(width=1e5)) if below else shown
+    plain = plain_svg(shown, timeout=5)
+    painted = engine.run(nested_text(shown), "svg", program=PAINTER)
     return plain, centred(painted.decode())
 
 

@@ -28,7 +28,7 @@ from torchrecorder.integrations.commands import render, serve
 from torchrecorder.integrations.flags import add_flags
 from torchrecorder.integrations.import_target import find
 from torchrecorder.integrations.progress import Progress
-from torchrecorder.integrations.pytest_plugin import AssertArchitecture, AssertBudgets, portable
+from torchrecorder.integrations.pytest_plugin import AssertArchitecture, check_budgets, portable
 from torchrecorder.integrations.sphinx import sources
 from torchrecorder.integrations.targets import Target, target_of
 from torchrecorder.option_table import option, options_of
@@ -170,7 +170,7 @@ def test_names_of_snapshots(tmp_path: Path, test: str, snapshot: str | None, nam
 )
 def test_a_budget_measures_what_it_is_about(asked: str) -> None:
     """Also without a backward pass; and nothing else."""
-    recording = AssertBudgets()(
+    recording = check_budgets(
         nn.Linear(4, 2), torch.zeros(1, 4, requires_grad=True), budgets={"": {asked: 1e9}}
     )
     assert ("saved_bytes" in recording.annotations) == (asked == "saved_bytes")

@@ -165,7 +165,7 @@ def test_a_residual_has_two_bends(direction: str) -> None:
     """In every direction; the line through the block has none at the sum."""
     view = make_view(torchrecorder.record(Residual(), torch.ones(1, 4)), ViewOptions())
     figure = draw(view, Style(direction=direction))  # type: ignore[arg-type]
-    placed = Placed.lay_out(figure, None, 60.0)
+    placed = Placed.lay_out(figure, 60.0)
     (circle,) = (shape.id for shape in figure.shapes if shape.look.outline == "circle")
     box = placed.boxes()[circle]
     ways = [way for line, way in zip(figure.lines, placed.routes()) if line.head == circle]

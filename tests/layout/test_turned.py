@@ -114,7 +114,7 @@ def test_modules_that_are_turned_over_keep_their_titles_free(depth: int) -> None
     """Everything in them runs up, also in what is open inside; no line runs through a title."""
     recording = torchrecorder.record(UNet().eval(), torch.ones(1, 1, 16, 16))
     figure = draw(make_view(recording, ViewOptions(depth=depth)))
-    placed = Placed.lay_out(figure, None, 60.0)
+    placed = Placed.lay_out(figure, 60.0)
     boxes, ways = placed.boxes(), list(placed.routes())
     for group in figure.groups:
         box, (width, height) = boxes[group.id], header_size(group, figure)

@@ -289,7 +289,7 @@ def test_a_u_net(depth: int) -> None:
     """Each cat stands at the height at which the line from its level arrives."""
     recording = torchrecorder.record(UNet().eval(), torch.ones(1, 1, 32, 32))
     figure = draw(make_view(recording, ViewOptions(depth=depth, fold=False)))
-    placed = Placed.lay_out(figure, None, 60.0)
+    placed = Placed.lay_out(figure, 60.0)
     boxes = placed.boxes()
     cats = [shape.id for shape in figure.shapes if shape.label[0].text == "cat"]
     level = []
@@ -322,6 +322,6 @@ def test_other_models_run_down(name: str, depth: int | None) -> None:
     """Residual and dense blocks, encoder and decoder: in no module the flow runs up."""
     run = real_models.make(name)
     recording = torchrecorder.record(run.model, run.args, run.kwargs or {})
-    placed = Placed.lay_out(draw(make_view(recording, ViewOptions(depth=depth))), None, 60.0)
+    placed = Placed.lay_out(draw(make_view(recording, ViewOptions(depth=depth))), 60.0)
     for link, way in zip(placed.links, edge_routes(placed.picture, placed.links)):
         assert way[-2][1] <= way[-1][1], placed.items[link.head].id

@@ -205,7 +205,7 @@ def test_the_line_back_stays_inside_the_border(
     recording = torchrecorder.record(Greedy(), torch.tensor([1, 2]))
     figure = figure_of(recording, direction=direction)
     (group,) = (each for each in figure.groups if each.loop is not None)
-    box = Placed.lay_out(figure, None, 60.0).boxes()[group.id]
+    box = Placed.lay_out(figure, 60.0).boxes()[group.id]
     points = loop_route(box, figure)
     for x, y in points:
         assert box.x < x < box.x + box.width and box.y < y < box.y + box.height

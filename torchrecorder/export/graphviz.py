@@ -14,8 +14,7 @@ from torchrecorder.checks import ABOVE_0, Check, one_of, warn
 from torchrecorder.errors import LayoutFailed, Notice
 from torchrecorder.export import paper_pdf
 from torchrecorder.export.dot import dot_text
-from torchrecorder.export.legend import SMALL_TEXT
-from torchrecorder.export.nested import PAINTER, legend_below, nested_text, sheet_of
+from torchrecorder.export.nested import PAINTER, nested_text, smallest
 from torchrecorder.export.plain_svg import plain_svg
 from torchrecorder.export.svg import centred, finished, names_of, on_page, size_of
 from torchrecorder.export.exporter import timeout_option
@@ -82,20 +81,17 @@ class Painted(Checked):
 
     def _painted(self, figure: Figure, attributes: Mapping[str, str] | None = None) -> bytes:
         """The contents of the file; *attributes* of the graph are passed to Graphviz."""
-        format, natural = self.suffix[1:], replace(figure, paper=Paper())
-        nested, below = is_nested(figure, self.layout), legend_below(figure)
-        sheet = sheet_of(figure, smallest(figure))
+        format, nested = self.suffix[1:], is_nested(figure, self.layout)
         for_graphviz = any(_given(figure)) and engine.available()
         if nested and format == "svg" and not for_graphviz:
-            svg = plain_svg(natural, legend_below=below, sheet=sheet, timeout=self.timeout)
-            return _on_paper(finished(svg, names_of(figure)), figure)
+            return _on_paper(finished(plain_svg(figure, self.timeout), names_of(figure)), figure)
         engine.require()
         if format != "svg":
             _warn_if_replaced(figure.fontname)
         if nested:
-            text = nested_text(natural, legend_below=below, sheet=sheet, timeout=self.timeout)
+            text = nested_text(figure, self.timeout)
         else:
-            text = dot_text(natural)
+            text = dot_text(replace(figure, paper=Paper()))
         paint = partial(
             rendered,
             text,
@@ -196,14 +192,6 @@ def _on_paper(svg: bytes, figure: Figure) -> bytes:
         return svg
     fit = figure.paper.fit(*size_of(svg), smallest(figure))
     return on_page(svg, fit, figure.background)
-
-
-def smallest(figure: Figure) -> float:
-    """The smallest size of text in a figure, in points."""
-    labels = [shape.label for shape in figure.shapes] + [group.label for group in figure.groups]
-    small = any(text.part != "title" for label in labels for text in label)
-    small = small or bool(figure.legend) or any(line.label for line in figure.lines)
-    return figure.fontsize * (SMALL_TEXT if small else 1.0)
 
 
 def rendered(

@@ -52,18 +52,17 @@ def head_marks(
     obstacles = _Obstacles(routes, outlines)
     marked = {line.head for line in figure.lines if line.mark}
     entering: dict[str, list[int]] = {}
-    for number, line in enumerate(figure.lines):
-        if line.head in marked:
-            entering.setdefault(line.head, []).append(number)
     leaving: dict[str, list[int]] = {}
     for number, line in enumerate(figure.lines):
         leaving.setdefault(line.tail, []).append(number)
+        if line.head in marked:
+            entering.setdefault(line.head, []).append(number)
     upright = figure.direction in ("TB", "BT")
     found: dict[int, HeadMark] = {}
     for numbers in entering.values():
-        numbers.sort(key=lambda number: routes[number][-1][0 if upright else 1])
-        shown = [figure.lines[number] for number in numbers]
-        tips = [routes[number][-1][0 if upright else 1] for number in numbers]
+        tip = {number: routes[number][-1][0 if upright else 1] for number in numbers}
+        numbers.sort(key=tip.__getitem__)
+        shown, tips = [figure.lines[number] for number in numbers], sorted(tip.values())
         if not _in_order(shown):
             texts = list(_texts(figure, shown, tips, upright))
         else:

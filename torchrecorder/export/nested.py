@@ -21,6 +21,7 @@ from torchrecorder.layout.layered.side_entry import side_entries
 from torchrecorder.layout.layered.positions import PlanePoint
 from torchrecorder.layout.layered.edge_routing import Trunks, edge_routes, rounded, toward
 from torchrecorder.style.figure import Figure, Group, Shape, Text
+from torchrecorder.style.paper import Paper
 from torchrecorder.views.collapse import SOURCES
 from torchrecorder.views.view import BoxKind
 
@@ -66,23 +67,11 @@ wide one has flat sides."""
 
 
 @without_gc()
-def nested_text(
-    figure: Figure,
-    *,
-    legend_below: bool = False,
-    sheet: Sheet | None = None,
-    timeout: float = engine.TIMEOUT,
-) -> str:
-    """*figure* in DOT with all positions, for `PAINTER`.
-
-    Args:
-        figure: The figure to lay out.
-        legend_below: Put the legend below the figure, even if beside it needs less space.
-        sheet: The space that the figure must fit, in several columns if necessary.
-        timeout: Time limit of the layout of scopes, in seconds.
-    """
-    placed = Placed.lay_out(figure, sheet, timeout)
-    return dot_text(figure, _pins(figure, placed, legend_below))
+def nested_text(figure: Figure, timeout: float = engine.TIMEOUT) -> str:
+    """*figure* in DOT at full size with all positions, for `PAINTER`; *timeout* limits the seconds
+    of the layout."""
+    placed = Placed.lay_out(figure, timeout)
+    return dot_text(replace(figure, paper=Paper()), _pins(figure, placed))
 
 
 class Placed(NamedTuple):
@@ -103,15 +92,15 @@ class Placed(NamedTuple):
     outline_of: Mapping[str, str]
 
     @classmethod
-    def lay_out(cls, figure: Figure, sheet: Sheet | None, timeout: float) -> Placed:
-        """Lay out *figure*; the arguments are those of `nested_text`."""
+    def lay_out(cls, figure: Figure, timeout: float) -> Placed:
+        """Lay out *figure*, in several columns if its paper needs that."""
         items = tuple(_items(figure))
         number = {item.id: place for place, item in enumerate(items)}
         links = [
             Link(number[line.tail], number[line.head], line.value or "") for line in figure.lines
         ]
         planned = plan(items, links, figure.direction, timeout=timeout)
-        picture = place(planned, sheet=sheet, side_by_side=True)
+        picture = place(planned, sheet=sheet_of(figure), side_by_side=True)
         outline_of = {shape.id: shape.look.outline for shape in figure.shapes}
         return cls(items, links, picture, figure.direction in ("TB", "BT"), outline_of)
 
@@ -212,13 +201,13 @@ def header_size(group: Group, figure: Figure) -> tuple[float, float]:
     return round(width, 1), round(height, 1)
 
 
-def _pins(figure: Figure, placed: Placed, legend_below: bool) -> Pins:
+def _pins(figure: Figure, placed: Placed) -> Pins:
     picture, boxes = placed.picture, placed.boxes()
     below = picture.height
     shapes = {shape.id: _shape(shape, boxes[shape.id], below) for shape in figure.shapes}
     frame: Mapping[str, str] = {}
     if figure.legend:
-        left, top, (width, height, spots) = legend_at(figure, picture, legend_below)
+        left, top, (width, height, spots) = legend_at(figure, picture)
         frame = {"bb": quote(_numbers(left, top - height, left + width, top))}
         for shape, (x, y, wide) in zip(legend.shapes(figure), spots):
             spot = quote(_spot((left + x, top - y)))
@@ -316,18 +305,22 @@ def _numbers(*at: float) -> str:
     return ",".join(f"{item:.2f}" for item in at)
 
 
-def sheet_of(figure: Figure, smallest: float) -> Sheet | None:
-    """The space for a figure with its legend; None if its flow may be of any length.
+def smallest(figure: Figure) -> float:
+    """The smallest size of text in a figure, in points."""
+    labels = [shape.label for shape in figure.shapes] + [group.label for group in figure.groups]
+    small = any(text.part != "title" for label in labels for text in label)
+    small = small or bool(figure.legend) or any(line.label for line in figure.lines)
+    return figure.fontsize * (legend.SMALL_TEXT if small else 1.0)
 
-    Args:
-        figure: The figure, with the paper it is drawn on.
-        smallest: The size of the smallest text of the figure, in points.
-    """
+
+def sheet_of(figure: Figure) -> Sheet | None:
+    """The space for a figure with its legend on its paper; None if its flow may be of any
+    length."""
     paper = figure.paper
     along = paper.height if figure.direction in ("TB", "BT") else paper.width
     if not (paper.limits or along):
         return None
-    enough = min(1.0, paper.min_fontsize / smallest)
+    enough = min(1.0, paper.min_fontsize / smallest(figure))
     return Sheet(
         lambda *size: paper.scale(*with_legend(figure, *size)), enough, paper.limits is None
     )
@@ -337,27 +330,21 @@ def with_legend(figure: Figure, width: float, height: float) -> tuple[float, flo
     """The width and height of a figure of this size with its legend and margins."""
     if figure.legend:
         bare = Picture(width, height, (), ())
-        left, top, (wide, high, _) = legend_at(figure, bare, legend_below(figure))
+        left, top, (wide, high, _) = legend_at(figure, bare)
         width = max(width, left + wide) - min(0.0, left)
         height = max(height, top) - min(0.0, top - high)
     return width + 2 * PAD, height + 2 * PAD
 
 
-def legend_below(figure: Figure) -> bool:
-    """Whether the legend is always below a figure: on paper with a given width."""
-    return bool(figure.paper.width)
-
-
-def legend_at(
-    figure: Figure, picture: Picture, below: bool
-) -> tuple[float, float, legend.LegendFrame]:
+def legend_at(figure: Figure, picture: Picture) -> tuple[float, float, legend.LegendFrame]:
     """The upper left corner of the legend (y upwards from the lower edge), and its frame.
 
-    The legend is below the figure, or beside it if that needs less space.
+    The legend is below the figure, or beside it if that needs less space and the paper has no
+    given width.
     """
     column, rows = legend.laid_out(figure), legend.laid_out(figure, picture.width)
     beside = (picture.width + legend.LEGEND_GAP + column.width) * max(picture.height, column.height)
     under = max(picture.width, rows.width) * (picture.height + legend.LEGEND_GAP + rows.height)
-    if not below and beside < under:
+    if not figure.paper.width and beside < under:
         return picture.width + legend.LEGEND_GAP, picture.height, column
     return (picture.width - rows.width) / 2, -legend.LEGEND_GAP, rows

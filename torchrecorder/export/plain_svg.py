@@ -21,7 +21,6 @@ from torchrecorder.export.nested import arrow, legend_at, loop_route
 from torchrecorder.graph.flat import printable
 from torchrecorder.layout.measure import line_height, text_size
 from torchrecorder.layout.layered import PlacedBox
-from torchrecorder.layout.layered.place import Sheet
 from torchrecorder.layout.layered.positions import PlanePoint
 from torchrecorder.style.color import faded, solid
 from torchrecorder.style.figure import Figure, Group, Line, Look, Shape, Text
@@ -49,15 +48,13 @@ Bounds = tuple[float, float, float, float]
 """Left, top, width and height."""
 
 
-def plain_svg(
-    figure: Figure, *, legend_below: bool, sheet: Sheet | None, timeout: float
-) -> str:
-    """*figure* as SVG; the arguments are those of `nested_text`."""
-    placed = Placed.lay_out(figure, sheet, timeout)
+def plain_svg(figure: Figure, timeout: float) -> str:
+    """*figure* as SVG at full size; *timeout* is the time limit of the layout in seconds."""
+    placed = Placed.lay_out(figure, timeout)
     boxes, routes = placed.boxes(), list(placed.routes())
     frames = [_box(box) for box in boxes.values()]
     if figure.legend:
-        frames.append(_legend_frame(figure, placed, legend_below)[0])
+        frames.append(_legend_frame(figure, placed)[0])
     left, top, right, bottom = _extent(frames, routes)
     width, height = right - left + 2 * PAD, bottom - top + 2 * PAD
     parts = [
@@ -84,7 +81,7 @@ def plain_svg(
         label = (*shape.label, outputs[shape.id]) if shape.id in outputs else shape.label
         parts += _shape(shape, label, _box(boxes[shape.id]), figure, number)
     if figure.legend:
-        parts += _legend(figure, placed, legend_below)
+        parts += _legend(figure, placed)
     return "\n".join(map(printable, [*parts, "</g>", "</svg>", ""]))
 
 
@@ -97,15 +94,13 @@ def _extent(boxes: Sequence[Bounds], lines: Sequence[Sequence[PlanePoint]]) -> B
     return min(across), min(along), max(across), max(along)
 
 
-def _legend_frame(
-    figure: Figure, placed: Placed, below: bool
-) -> tuple[Bounds, tuple[LegendSpot, ...]]:
-    left, top, (width, height, spots) = legend_at(figure, placed.picture, below)
+def _legend_frame(figure: Figure, placed: Placed) -> tuple[Bounds, tuple[LegendSpot, ...]]:
+    left, top, (width, height, spots) = legend_at(figure, placed.picture)
     return (left, placed.picture.height - top, width, height), spots
 
 
-def _legend(figure: Figure, placed: Placed, below: bool) -> Iterator[str]:
-    frame, spots = _legend_frame(figure, placed, below)
+def _legend(figure: Figure, placed: Placed) -> Iterator[str]:
+    frame, spots = _legend_frame(figure, placed)
     stroke = f'fill="none" stroke="{legend.edge(figure)}"'
     inside = [_rectangle(frame, stroke, CORNER)]
     yield from _element("cluster", "cluster_legend", "cluster_legend", inside)

@@ -9,8 +9,8 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from torchrecorder.export.exporter import Exporter
-from torchrecorder.export.graphviz import Painted, Svg, is_nested, smallest
-from torchrecorder.export.nested import Placed, sheet_of, with_legend
+from torchrecorder.export.graphviz import Painted, Svg, is_nested
+from torchrecorder.export.nested import Placed, smallest, with_legend
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style.draw import draw
 from torchrecorder.style.paper import A4_LENGTH, READABLE, Paper
@@ -95,8 +95,7 @@ def _printed(view: View, style: Style, painted: Painted, paper: Paper) -> _Print
     figure = draw(view, style)
     if not is_nested(figure, painted.layout):
         return None
-    sheet = sheet_of(figure, smallest(figure))
-    picture = Placed.lay_out(figure, sheet, painted.timeout).picture
+    picture = Placed.lay_out(figure, painted.timeout).picture
     size = with_legend(figure, picture.width, picture.height)
     scale = paper.scale(*size)
     return _Print(view, smallest(figure) * scale, 0.0 if paper.limits else max(size) * scale)

@@ -55,7 +55,7 @@ def assert_architecture(request: pytest.FixtureRequest) -> AssertArchitecture:
 
 
 @pytest.fixture
-def assert_budgets() -> AssertBudgets:
+def assert_budgets() -> Callable[..., Recording]:
     """A function that fails if a model, or a module in it, exceeds a budget.
 
     Example::
@@ -64,7 +64,7 @@ def assert_budgets() -> AssertBudgets:
             budgets = {"": {"parameters": 12e6, "flops": 4e9}, "layer*": {"saved_bytes": 1e8}}
             assert_budgets(Net(), torch.zeros(1, 3, 32, 32), budgets=budgets)
     """
-    return AssertBudgets()
+    return check_budgets
 
 
 def _seen_from_outside(function: Callable[P, Recording]) -> Callable[P, Recording]:
@@ -155,44 +155,38 @@ class AssertArchitecture:
         return f"the architecture is not that of {_short(path)}:\n{found.text()}"
 
 
-class AssertBudgets:
-    """Checks budgets of models."""
+@_seen_from_outside
+def check_budgets(
+    model: Any, *args: Any, budgets: Mapping[str, Mapping[str, float]], **options: Any
+) -> Recording:
+    """Record *model* and check *budgets*.
 
-    @_seen_from_outside
-    def __call__(
-        self, model: Any, *args: Any, budgets: Mapping[str, Mapping[str, float]], **options: Any
-    ) -> Recording:
-        """Record *model* and check *budgets*.
+    Args:
+        model: A module, function or method; or a recording.
+        *args: Arguments of the model; a single mapping holds keyword arguments.
+        budgets: By dotted path or pattern such as ``"layer*"``, and by name of an annotation:
+            the upper limit. The empty path is the whole run.
+        **options: See `torchrecorder.record`.
 
-        Args:
-            model: A module, function or method; or a recording.
-            *args: Arguments of the model; a single mapping holds keyword arguments.
-            budgets: By dotted path or pattern such as ``"layer*"``, and by name of an annotation:
-                the upper limit. The empty path is the whole run.
-            **options: See `torchrecorder.record`.
+    Returns:
+        The recording.
 
-        Returns:
-            The recording.
+    Raises:
+        AssertionError: A budget is exceeded; the message lists all that are.
+        InvalidArgument: No module has this path, or the annotation cannot be measured.
+        UnknownAnnotation: No annotation has this name.
+    """
+    from torchrecorder.annotations.limits import BUDGETS, exceeded
+    from torchrecorder.annotations.registry import by_name, flags_for
 
-        Raises:
-            AssertionError: A budget is exceeded; the message lists all that are.
-            InvalidArgument: No module has this path, or the annotation cannot be measured.
-            UnknownAnnotation: No annotation has this name.
-        """
-        from torchrecorder.annotations.limits import BUDGETS, exceeded
-        from torchrecorder.annotations.registry import by_name, flags_for
-
-        check_one("budgets", budgets, BUDGETS)
-        wanted = [by_name(name) for limits in budgets.values() for name in limits]
-        measured = dict.fromkeys(flags_for(wanted), True)
-        recording = _recording(model, args, {**measured, **options})
-        problems = exceeded(recording, budgets)
-        if problems:
-            raise AssertionError("over budget:\n  " + "\n  ".join(problems))
-        return recording
-
-    def __repr__(self) -> str:
-        return "<assert_budgets>"
+    check_one("budgets", budgets, BUDGETS)
+    wanted = [by_name(name) for limits in budgets.values() for name in limits]
+    measured = dict.fromkeys(flags_for(wanted), True)
+    recording = _recording(model, args, {**measured, **options})
+    problems = exceeded(recording, budgets)
+    if problems:
+        raise AssertionError("over budget:\n  " + "\n  ".join(problems))
+    return recording
 
 
 def portable(recording: Recording) -> Recording:

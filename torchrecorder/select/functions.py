@@ -34,7 +34,7 @@ MAX_DIRECT_OPS = 25
 """Scopes with more direct operations than this are grouped by function."""
 
 
-class _NewScope(NamedTuple):
+class NewScope(NamedTuple):
     """A new scope before its contents are known; its *path* if that does not follow from its
     name."""
 
@@ -43,6 +43,21 @@ class _NewScope(NamedTuple):
     name: str
     source: SourceLine | None
     path: str | None = None
+
+    def around(
+        self, inside: Sequence[Scope | Op], first: Scope | Op, name: ScopeId,
+        parent: ScopeId | None, path: str,
+    ) -> Scope:
+        """The scope of this id around the items *inside*, at the position of the *first* of them;
+        *path* is that of its parent. Its inputs and outputs are missing."""
+        own = f"{path}.{self.name}" if path else self.name
+        known = [item.seconds for item in inside if item.seconds is not None]
+        seconds, failed = sum(known), any(item.failed for item in inside)
+        return Scope(
+            name, parent, first.index, self.kind, self.name,
+            own if self.path is None else self.path, self.cls, None, 0, self.source,
+            first.recompute, (), (), seconds if len(known) == len(inside) else None, failed,
+        )
 
 
 @dataclass(frozen=True)
@@ -84,7 +99,7 @@ class _Grouping:
         old = self.old
         self.most = most
         self.calls_around = CallsAround(old)
-        self.added: dict[ScopeId, _NewScope] = {}
+        self.added: dict[ScopeId, NewScope] = {}
         self.first: dict[str, list[ScopeId]] = {}
         self.parent: dict[str, ScopeId | None] = {}
         for scope, inside in old.children.items():
@@ -96,7 +111,7 @@ class _Grouping:
             first = ops[0]
             if first.scope is not None and old.scopes[first.scope].cls == SUM:
                 continue  # grouped before
-            new = _NewScope(ScopeKind.FUNCTION, SUM, SUM, first.source)
+            new = NewScope(ScopeKind.FUNCTION, SUM, SUM, first.source)
             self._put(ops, ScopeId(f"s:{first.id}"), self.parent.get(first.id, first.scope), new)
 
     def _depth(self, scope: ScopeId | None) -> int:
@@ -173,11 +188,11 @@ class _Grouping:
         runs = [(own, list(run)) for own, run in groupby(items, is_own)]
         for number, (own, run) in enumerate(runs if len(runs) > 1 else (), start=1):
             if own and self._drawn_ops(run):
-                new = _NewScope(step.kind, step.cls, step.name, step.source, step.path)
+                new = NewScope(step.kind, step.cls, step.name, step.source, step.path)
                 self._put(run, ScopeId(f"{step.id}:{number}"), step.id, new)
 
     def _put(
-        self, inside: Sequence[Scope | Op], name: ScopeId, around: ScopeId | None, new: _NewScope
+        self, inside: Sequence[Scope | Op], name: ScopeId, around: ScopeId | None, new: NewScope
     ) -> None:
         """Put items into a new scope."""
         self.added[name] = new
@@ -199,7 +214,7 @@ class _Grouping:
     ) -> ScopeId:
         """Add a scope for *call*, numbered if the call already has one in another scope."""
         name, found = free(ScopeId(call), self.added), self.old.function_calls[call]
-        new = _NewScope(ScopeKind.FUNCTION, FUNCTION, found.called, found.source)
+        new = NewScope(ScopeKind.FUNCTION, FUNCTION, found.called, found.source)
         self._put(inside, name, around, new)
         return name
 
@@ -207,22 +222,7 @@ class _Grouping:
 
     def recording(self) -> RecordedRun:
         """The recording with the new scopes."""
-        old, parent = self.old, self.parent
-        ops = {
-            op.id: op.replace(scope=parent[op.id]) if op.id in parent else op
-            for op in old.ops.values()
-        }
-        grads = {
-            grad.id: grad.replace(scope=parent[grad.owner]) if grad.owner in parent else grad
-            for grad in old.grad_nodes.values()
-        }
-        nested = replace(
-            old,
-            scopes=MappingProxyType({scope.id: scope for scope in self._scopes()}),
-            ops=MappingProxyType(ops),
-            grad_nodes=MappingProxyType(grads),
-        )
-        added = self._members
+        nested, added = nested_in(self.old, self._scopes(), self.parent), self._members
         ends = Boundaries(nested, added)
         scopes = {
             scope.id: scope.replace(
@@ -243,35 +243,13 @@ class _Grouping:
         paths: dict[ScopeId | None, str] = {None: ""}
         for item in sorted(items, key=lambda item: item.index):
             for name in self.first.get(item.id, ()):
-                scope = self._scope(name, item, paths[self.parent[name]])
+                parent, inside = self.parent[name], self._members[name]
+                scope = self.added[name].around(inside, item, name, parent, paths[parent])
                 paths[name] = scope.path
                 yield scope
             if isinstance(item, Scope):
                 paths[item.id] = item.path or paths[item.parent]
                 yield item.replace(parent=self.parent.get(item.id, item.parent))
-
-    def _scope(self, name: ScopeId, first: Scope | Op, around: str) -> Scope:
-        inside, new = self._members[name], self.added[name]
-        path = new.path
-        if path is None:
-            path = f"{around}.{new.name}" if around else new.name
-        return Scope(
-            id=name,
-            parent=self.parent[name],
-            index=first.index,
-            kind=new.kind,
-            name=new.name,
-            path=path,
-            cls=new.cls,
-            module=None,
-            call=0,
-            source=new.source,
-            recompute=first.recompute,
-            inputs=(),
-            outputs=(),
-            seconds=seconds_of(inside),
-            failed=any(item.failed for item in inside),
-        )
 
     @cached_property
     def _members(self) -> Mapping[ScopeId, list[Scope | Op]]:
@@ -296,10 +274,24 @@ def _around(item: Scope | Op) -> ScopeId | None:
     return item.parent if isinstance(item, Scope) else item.scope
 
 
-def seconds_of(items: Sequence[Scope | Op]) -> float | None:
-    """The total time of *items*; None if one of them is unknown."""
-    known = [item.seconds for item in items if item.seconds is not None]
-    return sum(known) if len(known) == len(items) else None
+def nested_in(
+    recording: RecordedRun, scopes: Iterable[Scope], parent: dict[str, ScopeId | None]
+) -> RecordedRun:
+    """*recording* with these *scopes*, and ops, with their grad nodes, in their new *parent*."""
+    ops = {
+        op.id: op.replace(scope=parent[op.id]) if op.id in parent else op
+        for op in recording.ops.values()
+    }
+    grads = {
+        grad.id: grad.replace(scope=parent[grad.owner]) if grad.owner in parent else grad
+        for grad in recording.grad_nodes.values()
+    }
+    return replace(
+        recording,
+        scopes=MappingProxyType({scope.id: scope for scope in scopes}),
+        ops=MappingProxyType(ops),
+        grad_nodes=MappingProxyType(grads),
+    )
 
 
 def free(name: ScopeId, taken: Container[ScopeId]) -> ScopeId:

@@ -7,20 +7,19 @@ format treat it as a module; ops and values do not change.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from types import MappingProxyType
+from operator import attrgetter
 from typing import Union
 
 from torchrecorder.checks import TEXTS
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import OpId, ScopeId, ScopeKind, Slot, ValueId
-from torchrecorder.graph.relations import NOT_INPUTS, ops_inside
+from torchrecorder.graph.relations import NOT_INPUTS, ops_inside, readers_of
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.select.between import between
 from torchrecorder.select.focus import advice
-from torchrecorder.select.functions import free, seconds_of
+from torchrecorder.select.functions import NewScope, free, nested_in
 
 Members = Mapping[str, Union[str, Sequence[str]]]
 """For each new name, the patterns of its members, as a sequence or separated by commas."""
@@ -69,7 +68,7 @@ class GroupSiblings:
                             f"and {name!r}: take it out of one"
                         )
                     taken[item.id] = name
-                items += between(recording, parent, items, self._named_ops(recording))
+                items += _between(recording, parent, items, self._named_ops(recording))
                 recording = _Gathered(recording, name, parent, items).recording()
         return recording
 
@@ -189,6 +188,40 @@ def _scope_names(recording: RecordedRun, parents: Iterable[ScopeId | None]) -> s
     return ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
 
 
+def _ops_in(recording: RecordedRun, items: Iterable[Scope | Op]) -> set[OpId]:
+    """The ops among *items* and inside them, at any depth."""
+    ops = [item.id for item in items if isinstance(item, Op)]
+    scopes = [item.id for item in items if isinstance(item, Scope)]
+    return {*ops, *ops_inside(recording, scopes)}
+
+
+def _between(
+    recording: RecordedRun,
+    parent: ScopeId | None,
+    items: Sequence[Scope | Op],
+    others: Collection[str],
+) -> Iterator[Op]:
+    """The ops directly in *parent* that read a result of *items*, or of such an op, and whose
+    results only *items* and such ops read. *others* are not moved."""
+    inside = _ops_in(recording, items)
+    given = {slot.value for slot in recording.outputs}
+    ops = [
+        op for op in recording.ops.values()
+        if op.scope == parent and not op.recompute
+        and op.id not in inside and op.id not in others and given.isdisjoint(op.outputs)
+    ]
+    ahead = set[OpId]()
+    for op in reversed(ops):
+        readers = {reader.id for reader in readers_of(recording, op) if not reader.recompute}
+        if readers and readers <= inside | ahead:
+            ahead.add(op.id)
+    for op in ops:
+        before = {recording.values[slot.value].producer for slot in op.inputs}
+        if op.id in ahead and not inside.isdisjoint(before):
+            inside.add(op.id)
+            yield op
+
+
 class _Gathered:
     """Adds a scope around some siblings."""
 
@@ -197,58 +230,29 @@ class _Gathered:
     ) -> None:
         self.old = old
         self.parent = parent
-        self.items = sorted(items, key=lambda item: item.index)
+        self.items = sorted(items, key=attrgetter("index"))
         self.name = name
         self.id = free(ScopeId(f"s:{name}"), old.scopes)
-        self.moved = {item.id for item in items}
-        self.ops = self._inside()
+        self.moved = dict[str, Union[ScopeId, None]]((item.id, self.id) for item in items)
+        inside = (old.ops[op] for op in _ops_in(old, items))
+        self.ops = {op.id: op for op in sorted(inside, key=attrgetter("index"))}
 
     def recording(self) -> RecordedRun:
         """The recording with the new scope."""
-        return replace(
-            self.old,
-            scopes=MappingProxyType(dict(self._scopes())),
-            ops=MappingProxyType({
-                op.id: op.replace(scope=self.id) if op.id in self.moved else op
-                for op in self.old.ops.values()
-            }),
-            grad_nodes=MappingProxyType({
-                grad.id: grad.replace(scope=self.id) if grad.owner in self.moved else grad
-                for grad in self.old.grad_nodes.values()
-            }),
-        )
+        return nested_in(self.old, self._scopes(), self.moved)
 
-    def _inside(self) -> dict[OpId, Op]:
-        """The ops in the group, at any depth."""
-        inside = ops_inside(self.old, (item.id for item in self.items if isinstance(item, Scope)))
-        direct = (item.id for item in self.items if isinstance(item, Op))
-        found = (self.old.ops[op] for op in (*direct, *inside))
-        return {op.id: op for op in sorted(found, key=lambda op: op.index)}
-
-    def _scopes(self) -> Iterator[tuple[ScopeId, Scope]]:
+    def _scopes(self) -> Iterator[Scope]:
         """All scopes in run order, the new one at the position of its first member."""
         new, others = self._scope(), self.old.scopes.values()
-        for scope in sorted((new, *others), key=lambda scope: scope.index):
-            yield scope.id, scope.replace(parent=self.id) if scope.id in self.moved else scope
+        for scope in sorted((new, *others), key=attrgetter("index")):
+            yield scope.replace(parent=self.id) if scope.id in self.moved else scope
 
     def _scope(self) -> Scope:
-        around = self.old.scopes.get(self.parent) if self.parent is not None else None
-        return Scope(
-            id=self.id,
-            parent=self.parent,
-            index=self.items[0].index,
-            kind=ScopeKind.FUNCTION,
-            name=self.name,
-            path=f"{around.path}.{self.name}" if around and around.path else self.name,
-            cls="",
-            module=None,
-            call=0,
-            source=self.items[0].source,
-            recompute=False,
-            inputs=tuple(self._inputs()),
-            outputs=tuple(self._outputs()),
-            seconds=seconds_of(self.items),
-            failed=any(item.failed for item in self.items),
+        first, items = self.items[0], self.items
+        path = "" if self.parent is None else self.old.scopes[self.parent].path
+        new = NewScope(ScopeKind.FUNCTION, "", self.name, first.source)
+        return new.around(items, first, self.id, self.parent, path).replace(
+            inputs=tuple(self._inputs()), outputs=tuple(self._outputs())
         )
 
     def _inputs(self) -> Iterator[Slot]:

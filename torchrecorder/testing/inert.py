@@ -72,15 +72,14 @@ def assert_inert(
         plain = _account(make, _plainly, backward)
         compare("Recorder around forward", plain, _account(make, _around_forward, backward))
         compare("Recorder around both", plain, _account(make, _around_both, backward))
-        plain = _account(make, _plainly, False, only_state=True)
-        kept = partial(_alone, restore=False)
-        compare("record(restore=False)", plain, _account(make, kept, False, only_state=True))
+        plain = _account(make, _plainly)
+        compare("record(restore=False)", plain, _account(make, partial(_alone, restore=False)))
         if lasting:
             return
-        before = _account(make, _not_at_all, False, only_state=True)
+        before = _account(make, lambda *run: None)
         for name in ("error", "tensors left alive"):  # those of the model itself
             before[name] = plain.get(name)
-        compare("record", before, _account(make, _alone, False, only_state=True))
+        compare("record", before, _account(make, _alone))
 
 
 @contextlib.contextmanager
@@ -139,24 +138,21 @@ def _alone(
     record(model, args, kwargs, restore=restore)
 
 
-def _not_at_all(model: Any, args: Any, kwargs: Any, finish: Callable[[Any], None]) -> Any:
-    return None
-
-
 # Accounts -------------------------------------------------------------------------------
 
 
 def _account(
-    make: Callable[[], MadeCall], way: Way, backward: bool, *, only_state: bool = False
+    make: Callable[[], MadeCall], way: Way, backward: bool | None = None
 ) -> dict[str, Any]:
-    """All observable state after one run."""
+    """All observable state after one run; of a run without a choice of *backward*, only what it
+    leaves behind."""
     gc.collect()
     alive = _living_tensors()
     _seed()
     model, args, kwargs = make()
-    if only_state and isinstance(model, Module):
+    if backward is None and isinstance(model, Module):
         _give_gradients(model)
-    account = _run(model, args, kwargs, way, backward, only_state)
+    account = _run(model, args, kwargs, way, backward)
     del model, args, kwargs
     account["tensors left alive"] = _living_tensors() - alive
     gc.collect()
@@ -179,7 +175,7 @@ def _give_gradients(model: Module) -> None:
 
 
 def _run(
-    model: Any, args: Any, kwargs: Any, way: Way, backward: bool, only_state: bool
+    model: Any, args: Any, kwargs: Any, way: Way, backward: bool | None
 ) -> dict[str, Any]:
     watched = [dict(vars(home)) for home in _WATCHED]
     output, error = None, None
@@ -190,7 +186,7 @@ def _run(
         del raised
     account: dict[str, Any] = {"error": error}
     numbers = _IdentityNumbers()
-    if not only_state:
+    if backward is not None:
         account.update(_of_value("output", output, numbers))
     account.update(_of_value("args", (args, dict(kwargs)), numbers))
     if isinstance(model, Module):

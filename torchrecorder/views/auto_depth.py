@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from torchrecorder.events import FUNCTION, MODES, SUM, ScopeId, ScopeKind
 from torchrecorder.graph.differences import changed_inside
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.views.branches import Branches, kind_of, transparent
-from torchrecorder.views.collapse import IsUndrawn
+from torchrecorder.views.branches import Branches, kind_of
+from torchrecorder.views.collapse import IsUndrawn, transparent
 from torchrecorder.views.quiet_ops import is_identity, is_reshape, returns_no_tensor
 from torchrecorder.views.view import Nesting
 from torchrecorder.views.training import training_steps

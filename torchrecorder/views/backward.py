@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.events import GradId, OpId, Role, ScopeId
+from torchrecorder.events import GradId, Role
 from torchrecorder.graph.nodes import GradNode
 from torchrecorder.graph.relations import recomputed
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.collapse import Collapse
 from torchrecorder.views.auto_depth import DEFAULT_MAX_BOXES
 from torchrecorder.views.expand_ops import value_edges
-from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, View
+from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, Nesting, View
 from torchrecorder.views.full_view import KIND_OF_ROLE
 
 
@@ -148,21 +148,12 @@ class _Backward:
 
     def _clusters(self, boxes: Iterable[Box]) -> Iterator[Cluster]:
         """Scopes and ops around boxes, the outer ones first, in run order."""
-        wanted: set[str] = set()
-        for box in boxes:
-            cluster = box.cluster
-            if cluster is not None and OpId(cluster) in self.recording.ops:
-                wanted.add(cluster)
-                cluster = self.recording.ops[OpId(cluster)].scope
-            while cluster is not None and cluster not in wanted:
-                wanted.add(cluster)
-                cluster = self.recording.scopes[ScopeId(cluster)].parent
-        for scope in self.recording.scopes.values():
-            if scope.id in wanted:
-                yield Cluster(scope.id, scope.parent)
-        for op in self.recording.ops.values():
-            if op.id in wanted:
-                yield Cluster(op.id, op.scope)
+        scopes, ops = self.recording.scopes.values(), self.recording.ops.values()
+        parents: dict[str, str | None] = {scope.id: scope.parent for scope in scopes}
+        parents.update((op.id, op.scope) for op in ops)
+        nesting, homes = Nesting(parents), {box.cluster for box in boxes}
+        wanted = {around for home in homes for around in nesting.around(home)}
+        return (Cluster(item, parent) for item, parent in parents.items() if item in wanted)
 
     def _arrows(self, grads: Iterable[GradNode]) -> Iterator[Arrow]:
         nodes = self.recording.grad_nodes

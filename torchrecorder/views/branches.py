@@ -7,11 +7,12 @@ further. All calls of modules of one class open together.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from torchrecorder.events import FUNCTION, ScopeId, ScopeKind
+from torchrecorder.events import FUNCTION, ScopeId
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.views.collapse import IsUndrawn, transparent
 
 MIN_SHARE = 1 / 3
 """A part is opened only if it has at least this share of the ops in all closed scopes."""
@@ -29,7 +30,7 @@ class Branches:
     def __init__(
         self,
         recording: RecordedRun,
-        quiet: Callable[[Op], bool],
+        quiet: IsUndrawn,
         hidden: Collection[str],
         closed: Collection[str],
     ) -> None:
@@ -99,19 +100,6 @@ class Branches:
         for ops, part in sorted(counted, key=lambda item: -item[0]):
             if ops >= least:
                 yield tuple(part)
-
-
-def transparent(recording: RecordedRun) -> frozenset[ScopeId]:
-    """Scopes that open together with the scope around them, such as a checkpoint, which is no level
-    of a model.
-
-    Outermost scopes are left out.
-    """
-    return frozenset(
-        scope.id
-        for scope in recording.scopes.values()
-        if scope.kind is ScopeKind.CHECKPOINT and scope.parent is not None
-    )
 
 
 def _children(recording: RecordedRun) -> Mapping[ScopeId | None, Sequence[Scope | Op]]:

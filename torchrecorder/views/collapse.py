@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
-from torchrecorder.events import OpId, ScopeId
+from torchrecorder.events import OpId, ScopeId, ScopeKind
 from torchrecorder.graph.nodes import Op
-from torchrecorder.views.branches import transparent
+from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, Nesting, View
 from torchrecorder.views.full_view import scope_kind
@@ -16,6 +17,19 @@ IsUndrawn = Callable[[Op], bool]
 """Returns whether an op is left out of the figure when its scope is open."""
 
 SOURCES = (BoxKind.INPUT, BoxKind.PARAMETER, BoxKind.BUFFER, BoxKind.CONSTANT)
+
+
+def transparent(recording: RecordedRun) -> frozenset[ScopeId]:
+    """Scopes that open together with the scope around them, such as a checkpoint, which is no level
+    of a model.
+
+    Outermost scopes are left out.
+    """
+    return frozenset(
+        scope.id
+        for scope in recording.scopes.values()
+        if scope.kind is ScopeKind.CHECKPOINT and scope.parent is not None
+    )
 
 
 @dataclass(frozen=True)
@@ -103,6 +117,26 @@ def _boxes(view: View, home: Mapping[str | None, str | None]) -> dict[str, Box]:
         else view.boxes[name]
         for name in order
     }
+
+
+def members(
+    view: View, known: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+) -> Mapping[str, tuple[str, ...]]:
+    """The recorded nodes inside each cluster. *known* has those of some clusters, whose boxes may
+    be hidden in *view*."""
+    inside: dict[str, list[str]] = {
+        cluster: [] if is_block(cluster) else [cluster]
+        for cluster in view.clusters
+        if cluster not in known
+    }
+    for box in view.boxes.values():
+        if box.cluster in inside:
+            inside[box.cluster].extend(box.members)
+    for cluster in reversed(list(view.clusters.values())):
+        if cluster.parent in inside:
+            more = inside[cluster.id] if cluster.id in inside else known[cluster.id]
+            inside[cluster.parent].extend(more)
+    return {**known, **{cluster: tuple(found) for cluster, found in inside.items()}}
 
 
 def closed_box(view: View, cluster: Cluster, members: Iterable[str]) -> Box:

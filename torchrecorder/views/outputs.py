@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -121,3 +121,26 @@ def joined(view: View, first_of: Mapping[str, str]) -> View:
     }
     arrows = tuple(arrow for arrow in view.arrows if arrow.head in boxes)
     return replace(view, boxes=boxes, arrows=arrows)
+
+
+def joined_outputs(view: View, repeats: Sequence[Sequence[str]]) -> View:
+    """*view* with outputs grouped if they come from the same box after folding."""
+    groups = large_groups(view, _stand_ins(view, repeats))
+    first = {head: group[0] for group in groups for head in group}
+    arrows = dict.fromkeys(
+        arrow.replace(head=first[arrow.head]) if arrow.head in first else arrow
+        for arrow in view.arrows
+    )
+    return joined(replace(view, arrows=tuple(arrows)), first)
+
+
+def _stand_ins(view: View, repeats: Sequence[Sequence[str]]) -> Mapping[str, str]:
+    """For each box with outputs, the first of the outermost repeated siblings around it."""
+    first = {item: group[0] for group in repeats for item in group}
+    found: dict[str, str] = {}
+    for arrow in view.arrows:
+        if view.boxes[arrow.head].kind is BoxKind.OUTPUT:
+            around = view.nesting.around(view.boxes[arrow.tail].cluster)
+            for item in filter(first.__contains__, (arrow.tail, *around)):
+                found[arrow.tail] = first[item]
+    return found

@@ -26,7 +26,7 @@ from torchrecorder.graph.recording import RecordedRun, check_recording
 from torchrecorder.option_table import Checked, documented, option
 from torchrecorder.views.backward import backward_view
 from torchrecorder.views.fold.blocks import loose_unit, repeated, unit_of
-from torchrecorder.views.collapse import Collapse, IsUndrawn
+from torchrecorder.views.collapse import Collapse, IsUndrawn, members
 from torchrecorder.views.quiet_ops import (
     comparisons,
     copies,
@@ -50,11 +50,10 @@ from torchrecorder.select.group import GroupSiblings, patterns
 from torchrecorder.views.hide import HideNamed, HideOps, HideStored, NamedScopes, hide_identities
 from torchrecorder.views.expand_ops import open_ops
 from torchrecorder.views.inputs import group_inputs
-from torchrecorder.views.outputs import HideReadOutputs, group_outputs
+from torchrecorder.views.outputs import HideReadOutputs, group_outputs, joined_outputs
 from torchrecorder.views.overwritten import hide_overwritten, overwritten
 from torchrecorder.views.tensors import show_tensors
 from torchrecorder.views.training import drawn_backwards
-from torchrecorder.views.unfold import joined_outputs, members
 from torchrecorder.views.view import BoxKind, Step, Unfolded, View
 from torchrecorder.views.full_view import full_view
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from torchrecorder.annotations.annotation import Annotation
@@ -15,9 +15,9 @@ from torchrecorder.layout import engine
 from torchrecorder.layout.layered import Item, constants, plan
 from torchrecorder.style.style import Style
 from torchrecorder.style.themes import DARK, LIGHT, Theme
+from torchrecorder.views.collapse import members
 from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.tree import Tree
-from torchrecorder.views.unfold import members
 from torchrecorder.views.view import BoxKind, Unfolded, View
 
 FORMAT = 1
@@ -47,6 +47,7 @@ def page_data(
     tensors = TensorColumns(drawn, columns)
     items_to_place = _layout_items(tree, appearances)
     layout_plan = plan(items_to_place, [*tensors.links()], style.direction, timeout=timeout)
+    boxes_of = {**tree.view.boxes, **drawn.closed_boxes}, drawn.fold_boxes
     recording = tree.view.recording
     return {
         "format": FORMAT,
@@ -72,7 +73,7 @@ def page_data(
         "closed_marks": tensors.closed_marks(),
         "annotations": numbers.columns(
             recording,
-            list(_members(drawn)),
+            [boxes_of[bool(place.fold)][place.id].members for place in tree.places],
             [place.parent for place in tree.places],
             [appearance.count for appearance in appearances],
             style,
@@ -84,17 +85,6 @@ def page_data(
         "open": _opened(view, tree),
         **columns.tables(),
     }
-
-
-def _members(drawn: TreeAppearance) -> Iterator[tuple[str, ...]]:
-    """The recorded nodes of each place."""
-    for place in drawn.tree.places:
-        if place.fold:
-            yield drawn.fold_boxes[place.id].members
-        elif place.id in drawn.closed_boxes:
-            yield drawn.closed_boxes[place.id].members
-        else:
-            yield drawn.tree.view.boxes[place.id].members
 
 
 def _page_colors(theme: Theme, style: Style) -> dict[str, Any]:

@@ -6,7 +6,6 @@ import ast
 from dataclasses import dataclass, replace
 from typing import Any
 
-from torchrecorder.graph.storage import SUFFIXES
 from torchrecorder.integrations.import_target import ModelFailed
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.sphinx import sources
@@ -51,7 +50,7 @@ class Request:
         if self.code:
             return self._run_code()
         recording = self.target.recording(Progress())
-        if self.target.path.lower().endswith(SUFFIXES):
+        if self.target.is_saved:
             return recording, sources.Dependencies(files=(self.target.path,))
         return recording, self._sources(self.target.path)
 
@@ -64,9 +63,8 @@ class Request:
         return recording, sources.used(names) + self._sources()
 
     def _sources(self, *paths: str) -> sources.Dependencies:
-        given = (*paths, self.target.inputs) if self.target.inputs else paths
         found = sources.Dependencies()
-        for path in given:
+        for path in filter(None, (*paths, self.target.inputs)):
             found += sources.behind(path)
         return found
 

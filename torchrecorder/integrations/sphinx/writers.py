@@ -154,15 +154,9 @@ def _text(translator: Any, node: Recorded) -> None:
     raise nodes.SkipNode
 
 
-def _nothing_after(translator: Any, node: Recorded) -> None:
-    """There is nothing to close."""
-
-
 VISITORS: dict[str, Any] = {
-    "html": (_html, _nothing_after),
-    "latex": (_latex, _nothing_after),
-    "text": (_text, _nothing_after),
-    "man": (_text, _nothing_after),
-    "texinfo": (_text, _nothing_after),
+    "html": (_html, None),
+    "latex": (_latex, None),
+    **dict.fromkeys(("text", "man", "texinfo"), (_text, None)),
 }
-"""The functions that visit and depart the node, by format."""
+"""The functions that visit the node, by format; none departs from it."""

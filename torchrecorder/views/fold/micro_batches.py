@@ -15,6 +15,7 @@ from torchrecorder.events import (
 )
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.relations import ops_inside
 from torchrecorder.views.fold.blocks import op_key
 
 RepeatedChildren = Mapping[Union[ScopeId, None], tuple[tuple[str, ...], ...]]
@@ -104,13 +105,8 @@ class _Steps:
     def _homes(self) -> Iterator[tuple[str, str]]:
         """Each op, with the step that contains it."""
         for name, step in self.steps.items():
-            waiting: list[Scope | Op] = [step]
-            while waiting:
-                inner = waiting.pop()
-                if isinstance(inner, Op):
-                    yield inner.id, name
-                else:
-                    waiting.extend(self.recording.children[inner.id])
+            inside = [step.id] if isinstance(step, Op) else ops_inside(self.recording, [step.id])
+            yield from ((op, name) for op in inside)
 
     def _neighbors(self) -> Callable[[str], tuple[frozenset[Hashable], ...]]:
         """Returns a function: the anchors before and after a step, without its own key."""
