@@ -236,6 +236,8 @@ class BoxCaptions:
 
     def _inner(self, change: Change) -> Iterator[str]:
         """The text about a change for the box of a module around it."""
+        if change.follows:
+            return
         if change.kind in ALONE:
             yield ""
         elif change.kind is ChangeKind.REPLACED:
@@ -245,8 +247,7 @@ class BoxCaptions:
         elif change.kind is ChangeKind.RENAMED:
             yield f"was {self._former(change)}"
         elif change.kind is ChangeKind.RESIZED:
-            if not change.follows:
-                yield change.text
+            yield change.text
         elif change.kind in NOW:
             yield NOW[change.kind]
         elif self._is_short_rewiring(change):

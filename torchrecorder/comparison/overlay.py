@@ -101,8 +101,15 @@ class _Merger:
         marks, notes, instead = found.all(), found.notes(), self._instead(ops, made)
         removed, added = frozenset(self.removed), frozenset(self.added)
         labels = fold_labels(recording, marks, notes, removed, added, instead)
-        recording = replace(recording, own_differences=MappingProxyType(labels))
-        return Overlay(recording, marks, removed, added, instead, found.quiet(), notes)
+        quiet = found.quiet()
+        loud = {node: mark for node, mark in marks.items() if node not in quiet}
+        seen = fold_labels(recording, loud, notes, removed, added, instead).keys()
+        recording = replace(
+            recording,
+            own_differences=MappingProxyType(labels),
+            quiet_differences=frozenset(labels.keys() - seen),
+        )
+        return Overlay(recording, marks, removed, added, instead, quiet, notes)
 
     def _new_id(self, old: Any) -> Any:
         """The id in the overlay of a node of the first recording."""

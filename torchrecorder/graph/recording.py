@@ -115,6 +115,8 @@ class RecordedRun:
             both had do not count them.
         own_differences: Of two compared runs, what sets a scope, op or value apart from its
             counterpart, as a text that is equal for equal differences.
+        quiet_differences: The ids of the scopes and ops among them that need not be seen: what is
+            computed is equal, or differs because of something else.
     """
 
     name: str
@@ -147,6 +149,7 @@ class RecordedRun:
     own_differences: Mapping[str, str] = field(
         default_factory=lambda: MappingProxyType({}), compare=False, repr=False
     )
+    quiet_differences: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
 
     def __repr__(self) -> str:
         counts = (len(self.scopes), "scope"), (len(self.ops), "op"), (len(self.values), "value")
