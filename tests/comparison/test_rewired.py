@@ -51,6 +51,24 @@ def test_told_once_at_the_outermost_module_that_reads_it(
     assert lines(after, before) == back
 
 
+def test_each_module_is_told() -> None:
+    """Two that read the same instead of the same are two."""
+    def run(number: int) -> Recording:
+        builder = Builder("Net")
+        with builder.scope("Net"):
+            x = builder.input("x")
+            made = [builder.op("sin", x), builder.op("exp", x)]
+            for name in ("one", "two"):
+                with builder.scope(name, "Part"):
+                    builder.op("abs", made[number])
+                    builder.op("cos", made[number])
+        return builder.recording()
+
+    assert lines(run(0), run(1)) == [
+        "rewired one reads exp, not sin", "rewired two reads exp, not sin"
+    ]  # fmt: skip
+
+
 def test_what_is_made_inside_is_told_inside() -> None:
     """The module itself is given the same."""
     def run(early: bool) -> Recording:

@@ -215,5 +215,5 @@ def test_the_former_names_of_what_repeats(tmp_path: Path) -> None:
                                 x = build.op("linear", x, build.parameter("weight"))
         return build.recording()
 
-    found = labels(tmp_path, run(False), run(True))
+    found = labels(tmp_path, run(False), run(True), depth=2)
     assert "was layers.0 … layers.2" in found["module: Layer"]

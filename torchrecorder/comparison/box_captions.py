@@ -282,6 +282,6 @@ def _joined(kind: ChangeKind, text: str, names: Sequence[str]) -> str:
         return f"{kind.value} {listed if len(listed) <= LINE_LENGTH - 8 else f'{len(names)} parts'}"
     if len(names) > 1 and kind is ChangeKind.RENAMED:
         return f"{len(names)} renamed"
-    if kind is ChangeKind.REPLACED and text.partition(" → ")[0] == once[0]:
+    if kind is ChangeKind.REPLACED and text.partition(" → ")[2] == once[0]:
         return text  # of an op
     return f"{once[0]}: {text}" if len(once) == 1 else text

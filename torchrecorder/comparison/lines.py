@@ -33,16 +33,16 @@ def lines(changes: Sequence[Change], after: RecordedRun) -> Iterator[TextLine]:
     varied = len({change.text for change in changes if change.follows}) > 1
     for change in changes:
         groups.setdefault(_key(change, varied), []).append(change)
-    for group in groups.values():
-        places, what = [change.where for change in group], _what(group[0])
-        if group[0].kind in WEIGHTS:
-            what = _share(len(group), after)
-        elif group[0].kind is ChangeKind.RENAMED:
-            former = [change.text.removeprefix("was ") for change in group]
-            what = f"was {former[0] if len({*former}) == 1 else _names(former)}"
-        elif varied and group[0].follows and len(group) > 1:
+    for first, *others in groups.values():
+        places, what = [change.where for change in (first, *others)], _what(first)
+        if first.kind in WEIGHTS:
+            what = _share(len(places), after)
+        elif first.kind is ChangeKind.RENAMED and any(one.text != first.text for one in others):
+            former = (change.text.removeprefix("was ") for change in (first, *others))
+            what = f"was {_names(list(former))}"
+        elif varied and first.follows and others:
             what = FOLLOWS
-        yield group[0].kind, _names(places), what if what != places[0].rpartition(": ")[2] else ""
+        yield first.kind, _names(places), what if what != first.where.rpartition(": ")[2] else ""
 
 
 def _key(change: Change, varied: bool) -> Hashable:
@@ -83,9 +83,10 @@ def _share(number: int, after: RecordedRun) -> str:
 
 def _names(places: Sequence[str]) -> str:
     """*layers.0 … layers.3* for places that differ in indices, *fc and 3 more* for others."""
-    names = tuple(_path(place) for place in places)
-    if len({INDEX.sub("0", place) for place in places}) == 1 and len({*names}) == len(places):
-        text = labels.names(names) + places[0][len(names[0]):]
+    names = tuple(dict.fromkeys(map(_path, places)))
+    patterns = {INDEX.sub("0", place) for place in places}
+    if len(patterns) == 1 and len(names) == len(places):
+        text = places[0].replace(_path(places[0]), labels.names(names), 1)
         if len(text) <= MAX_RANGE:
             return text
     return f"{places[0]} and {len(places) - 1} more"

@@ -42,11 +42,7 @@ class Rewirings:
 
     def all(self) -> Iterator[tuple[int, Change]]:
         """Every change, with its index in the second run."""
-        found: dict[tuple[str, str], tuple[int, Change]] = {}
-        for read in self._reads:
-            index, change = self._change(read)
-            found.setdefault((change.after or "", change.text), (index, change))
-        yield from found.values()
+        yield from dict.fromkeys(map(self._change, self._reads))
 
     @cached_property
     def _reads(self) -> tuple[RewiredInput, ...]:
@@ -72,9 +68,8 @@ class Rewirings:
             )
         left, right = self.before.scopes[module[0]], self.after.scopes[module[1]]
         names = [given.name for given in right.inputs if twin and given.value == twin.value]
-        text = self.edges.instead("reads", slot, twin, left.parent, right.parent)
-        if names and len(right.inputs) > 1:
-            text = _prefix(names[0]) + text
+        name = "".join(names[:1]) if len(right.inputs) > 1 else ""
+        text = _prefix(name) + self.edges.instead("reads", slot, twin, left.parent, right.parent)
         where = self.edges.new_names.scope(right.id)
         return right.index, Change(ChangeKind.REWIRED, left.id, right.id, where, text)
 
@@ -100,12 +95,11 @@ class Rewirings:
         )
 
     @cached_property
-    def _readers(self) -> Mapping[Pair, list[tuple[OpId, OpId]]]:
+    def _readers(self) -> Mapping[Pair | None, list[tuple[OpId, OpId]]]:
         """The matched ops that read one value instead of another."""
-        found: dict[Pair, list[tuple[OpId, OpId]]] = {}
+        found: dict[Pair | None, list[tuple[OpId, OpId]]] = {}
         for read in self._reads:
-            if read.pair is not None:
-                found.setdefault(read.pair, []).append((read.old.id, read.new.id))
+            found.setdefault(read.pair, []).append((read.old.id, read.new.id))
         return found
 
 

@@ -113,10 +113,8 @@ class RecordedRun:
         function_calls: Calls of Python functions between modules and operations.
         former: Ids of nodes that only the first of two compared runs had; numbers of nodes that
             both had do not count them.
-        own_differences: Of two compared runs, what sets a scope, op or value apart from its
-            counterpart, as a text that is equal for equal differences.
-        quiet_differences: The ids of the scopes and ops among them that need not be seen: what is
-            computed is equal, or differs because of something else.
+        own_differences: Texts about scopes, ops and values that differ between two compared runs.
+        quiet_differences: Ids of those that change no result, or follow from others.
     """
 
     name: str
