@@ -68,11 +68,40 @@ def test_an_op_says_what_it_was(tmp_path: Path) -> None:
     assert found["gelu"] == "was relu" and "dim 0 → 1" in found["sum"]
 
 
+def test_a_closed_module_says_which_operation_it_runs_instead(tmp_path: Path) -> None:
+    """Once: the operation has no other name."""
+    def run(name: str) -> Recording:
+        builder = Builder("Net")
+        with builder.scope("Net"), builder.scope("part", "Part"):
+            builder.op("sum", builder.op(name, builder.input("x")))
+        return builder.recording()
+
+    found = labels(tmp_path, run("relu"), run("gelu"), depth=1)["part: Part"]
+    assert found.split(" | ")[-1] == "relu → gelu"
+
+
+def test_a_closed_module_counts_other_names(tmp_path: Path) -> None:
+    """Of modules that had one name in several places; a single one has its former name."""
+    def run(*names: str) -> Recording:
+        builder = Builder("Net")
+        with builder.scope("Net"), builder.scope("part", "Part"):
+            x = builder.input("x")
+            for place, name in zip("qkv", names):
+                with builder.scope(place, "Block"), builder.scope(name, "Linear"):
+                    x = builder.op("linear", x, builder.parameter("weight"))
+        return builder.recording()
+
+    found = labels(tmp_path, run("fc", "fc"), run("base", "base"), depth=1)["part: Part"]
+    assert found.split(" | ")[-1] == "2 renamed"
+    found = labels(tmp_path, run("fc", "fc"), run("fc", "base"), depth=1)["part: Part"]
+    assert found.split(" | ")[-1] == "base: was fc"
+
+
 def test_a_closed_module_says_what_differs_in_it(tmp_path: Path) -> None:
     """By the name that it has there; of equal changes in several places without names."""
     other = "GELU", "p=1", False
     found = labels(tmp_path, layers(*[SAME] * 3), layers(SAME, other, SAME), depth=1)
-    assert found["layers.1: Layer"].endswith("act: ReLU → GELU")
+    assert found["layers.1: Layer"].endswith("| act: ReLU → GELU")
     assert "ReLU" not in found["layers.0: Layer"]
     with_bias = "ReLU", "p=1", True
     found = labels(tmp_path, layers(*[SAME] * 3), layers(SAME, SAME, with_bias), depth=1)

@@ -117,9 +117,9 @@ def test_other_sizes() -> None:
     assert found.text() == (
         "Net: 2 changed, 5 resized\n"
         "  total     parameters: 32 → 128 (+300 %), output_bytes: 64 B → 128 B (+100 %)\n"
-        "  resized   x and 2 more              2×4 float32 → 2×8 float32\n"
-        "  changed   body.0 and 1 more         in_features: 4 → 8\n"
-        "  resized   body.0.weight and 1 more  4×4 float32 → 8×8 float32"
+        "  resized   x and 2 more                   2×4 → 2×8\n"
+        "  changed   body.0, body.1                 in_features: 4 → 8\n"
+        "  resized   body.0.weight … body.1.weight  4×4 → 8×8"
     )
     assert found.text(limit=1).endswith("\n  … and 2 more lines")
     assert found.text(limit=2).endswith("\n  … and 1 more line")
@@ -249,7 +249,8 @@ def test_frozen_and_tied() -> None:
     before = stack("Linear")
     weight = next(each for each in before.values.values() if each.trainable)
     after = _with_value(before, weight.replace(trainable=False))
-    assert lines(before, after) == ["changed body.0.weight trainable → frozen"]
+    assert lines(before, after) == ["frozen body.0.weight"]
+    assert lines(after, before) == ["unfrozen body.0.weight"]
     after = _with_value(before, weight.replace(names=("body.0.weight", "head.weight")))
     assert lines(before, after) == [
         "changed body.0.weight names: body.0.weight → body.0.weight, head.weight"

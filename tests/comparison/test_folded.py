@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.comparison.test_overlay import laid
 from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.comparison.compare import compare
+from torchrecorder.comparison.overlay import overlay
 from torchrecorder.events import ScopeId
 from torchrecorder.graph.structural_hash import without_numbers
 from torchrecorder.recording import Recording
@@ -155,3 +156,36 @@ def test_no_fold_hides_a_difference(
         assert all(told(item) == told(group[0]) for item in group)
     for drawn in (*view.boxes.values(), *view.clusters.values()):
         assert all(told(item) == told(drawn.id) for item in drawn.instances)
+
+
+def _labels(before: Recording, after: Recording) -> dict[str, str]:
+    """The differences by the name of the op, or of the op that computes the value."""
+    found = compare(before, after)
+    both = overlay(before, after, found.matching, found.changes).recording
+    names = {op.id: op.name for op in both.ops.values()}
+    made = {value: f"{op.name}'s" for op in both.ops.values() for value in op.outputs}
+    own = {node: text for node, text in both.own_differences.items() if node in {*names, *made}}
+    return {{**names, **made}[node]: text for node, text in own.items()}
+
+
+def _chain(width: int, returned: str = "exp") -> Recording:
+    """Two results: one of this width that is summed, and one that the run returns."""
+    builder = Builder("Net")
+    with builder.scope("Net"):
+        x = builder.input("x")
+        made = {name: builder.op(name, x) for name in ("exp", "sin", "cos")}
+        builder.op("sum", builder.op("nonzero", x, shape=(width, 2)), shape=())
+        builder.returns(made[returned], made["cos"])
+    return builder.recording()
+
+
+def test_what_reads_a_changed_result_does_not_differ() -> None:
+    """Its own result is the same, and so are equal ones beside it."""
+    found = _labels(_chain(3), _chain(4))
+    assert set(found) == {"nonzero", "nonzero's"}
+
+
+def test_an_output_instead_of_another_differs() -> None:
+    """It does not fold with outputs that were returned before, too."""
+    found = _labels(_chain(3), _chain(3, "sin"))
+    assert found == {"sin's": "; instead"}

@@ -110,3 +110,28 @@ def test_what_moved_without_weights_is_no_match() -> None:
         [("last", "Tanh"), ("new", [("fc", "Linear"), ("two", [("act", "ReLU")])])],
     )
     assert {one for one, _ in found} == {"", "last"}
+
+
+@pytest.mark.parametrize("container", ["Sequential", "ModuleList"])
+def test_of_equal_siblings_the_one_with_the_same_number_matches(container: str) -> None:
+    """Where another number would match as many."""
+    for old, new, name in (("AA", "BA", "body.1"), ("AA", "AB", "body.0")):
+        before, after = _run(*old, container=container), _run(*new, container=container)
+        pairs = match(before, after).scopes.items()
+        paths = {(before.scopes[one].path, after.scopes[other].path) for one, other in pairs}
+        assert (name, name) in paths
+
+
+def test_two_models_do_not_match_one_of_another_class() -> None:
+    """Which of the two would it be?"""
+    def run(*names: str) -> Recording:
+        builder = Builder("run")
+        x = builder.input("x")
+        for name in names:
+            with builder.scope(name):
+                x = builder.op(name.lower(), x)
+        return builder.recording()
+
+    two, one = run("Encoder", "Decoder"), run("Net")
+    assert not match(two, one).scopes and not match(one, two).scopes
+    assert len(match(one, run("Other")).scopes) == 1

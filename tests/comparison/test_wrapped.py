@@ -84,12 +84,12 @@ def test_an_adapter_is_around_the_layer_that_it_adapts(cls: str) -> None:
     """Also if its class has the same name: what reads it is not rewired, and nothing is gone."""
     plain, adapted = model(2), model(2, wrapped="base", cls=cls)
     assert _told(plain, adapted) == [
-        f"added layers.0.fc ({cls}) and 1 more around base (Linear), 2 ops, 1 parameter",
-        "renamed layers.0.fc.base and 1 more was fc",
+        f"added layers.0.fc, layers.1.fc ({cls}) around base (Linear), 2 ops, 1 parameter",
+        "renamed layers.0.fc.base … layers.1.fc.base was fc",
     ]
     assert _told(adapted, plain) == [
-        f"removed layers.0.fc ({cls}) and 1 more around base (Linear), 2 ops, 1 parameter",
-        "renamed layers.0.fc and 1 more was fc.base",
+        f"removed layers.0.fc, layers.1.fc ({cls}) around base (Linear), 2 ops, 1 parameter",
+        "renamed layers.0.fc, layers.1.fc was fc.base",
     ]
 
 
@@ -215,5 +215,5 @@ def test_the_former_names_of_what_repeats(tmp_path: Path) -> None:
                                 x = build.op("linear", x, build.parameter("weight"))
         return build.recording()
 
-    found = labels(tmp_path, run(False), run(True))
+    found = labels(tmp_path, run(False), run(True), depth=2)
     assert "was layers.0 … layers.2" in found["module: Layer"]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from torchrecorder.comparison.display_names import AROUND, differences, hyperparameters
+from torchrecorder.comparison.edge_match import RETURNS
 from torchrecorder.comparison.kinds import ALONE, Change, ChangeKind
 from torchrecorder.comparison.overlay import Overlay
 from torchrecorder.comparison.match import Matching
@@ -22,14 +23,17 @@ from torchrecorder.style.weights import Weights
 ORDER = (
     ChangeKind.REPLACED, ChangeKind.ADDED, ChangeKind.REMOVED, ChangeKind.CHANGED,
     ChangeKind.MEASURED, ChangeKind.RETIMED, ChangeKind.REWIRED, ChangeKind.RENAMED,
-    ChangeKind.RESIZED,
+    ChangeKind.RESIZED, ChangeKind.FROZEN, ChangeKind.UNFROZEN,
 )  # fmt: skip
 """The order in which kinds of differences are shown."""
 
 MOVED = (*ALONE, ChangeKind.RENAMED)
 """Kinds of differences that the number of blocks in a module already shows."""
 
-MINOR_KINDS = ChangeKind.RESIZED, ChangeKind.REWIRED, ChangeKind.RENAMED
+MINOR_KINDS = (
+    ChangeKind.FROZEN, ChangeKind.UNFROZEN, ChangeKind.RESIZED, ChangeKind.REWIRED,
+    ChangeKind.RENAMED,
+)  # fmt: skip
 """Kinds of differences in a module that are shown only if there are no others."""
 
 SHORT_NAMES = {"kernel_size": "kernel", "normalized_shape": "shape"}
@@ -40,6 +44,9 @@ BLOCKS = re.compile(r"(\d+) × (.+)")
 
 LINE_LENGTH = 30
 """The maximum number of characters of a line of settings or names."""
+
+NOW = {ChangeKind.FROZEN: "now frozen", ChangeKind.UNFROZEN: "now trainable"}
+"""The text for modules with such weights."""
 
 WHOLE = "the whole model"
 """The former name of a model that is now part of another one."""
@@ -137,7 +144,9 @@ class BoxCaptions:
         elif self._is_short_rewiring(change):
             yield change.text
         elif change.kind is ChangeKind.RESIZED and not more:
-            yield f"was {self._forms(change)[0]}"
+            yield f"was {change.text.partition(' → ')[0]}"
+        elif change.kind in NOW:
+            yield NOW[change.kind]
 
     def _former(self, change: Change) -> str:
         """The former name of a renamed scope, with its path if the path differs too."""
@@ -178,14 +187,6 @@ class BoxCaptions:
         return (
             hyperparameters(old.cls, modules[0].detail), hyperparameters(new.cls, modules[1].detail)
         )
-
-    def _forms(self, change: Change) -> tuple[str, str]:
-        """The shape and dtype of a tensor in both runs, without an unchanged dtype."""
-        old = self.before.values[ValueId(change.before or "")]
-        new = self.after.values[ValueId(change.after or "")]
-        if old.dtype != new.dtype:
-            return labels.form(old), labels.form(new)
-        return labels.value(old, old.dtype), labels.value(new, new.dtype)
 
     # Of what is inside ------------------------------------------------------------------
 
@@ -235,6 +236,8 @@ class BoxCaptions:
 
     def _inner(self, change: Change) -> Iterator[str]:
         """The text about a change for the box of a module around it."""
+        if change.follows:
+            return
         if change.kind in ALONE:
             yield ""
         elif change.kind is ChangeKind.REPLACED:
@@ -244,14 +247,16 @@ class BoxCaptions:
         elif change.kind is ChangeKind.RENAMED:
             yield f"was {self._former(change)}"
         elif change.kind is ChangeKind.RESIZED:
-            yield " → ".join(self._forms(change))
+            yield change.text
+        elif change.kind in NOW:
+            yield NOW[change.kind]
         elif self._is_short_rewiring(change):
             yield change.text
 
     def _is_short_rewiring(self, change: Change) -> bool:
-        """Whether an op reads another tensor, and the text about it is short."""
-        short = len(change.text) <= MAX_LINE_LENGTH
-        return short and change.kind is ChangeKind.REWIRED and change.after in self.both.ops
+        """Whether an op or module reads another tensor, and the text about it is short."""
+        read = change.kind is ChangeKind.REWIRED and not change.text.startswith(RETURNS)
+        return read and len(change.text) <= MAX_LINE_LENGTH
 
     def _name(self, node: str, change: Change, around: Scope) -> str:
         """The name of the changed part, as it is called in the scope *around*."""
@@ -269,12 +274,14 @@ class BoxCaptions:
 
 def _joined(kind: ChangeKind, text: str, names: Sequence[str]) -> str:
     """One line for equal changes in several places."""
+    if kind in NOW:
+        return text
     once = list(dict.fromkeys(names))
     if kind in ALONE:
         listed = ", ".join(once)
         return f"{kind.value} {listed if len(listed) <= LINE_LENGTH - 8 else f'{len(names)} parts'}"
     if len(names) > 1 and kind is ChangeKind.RENAMED:
         return f"{len(names)} renamed"
-    if kind is ChangeKind.REPLACED and text.partition(" → ")[0] == once[0]:
+    if kind is ChangeKind.REPLACED and text.partition(" → ")[2] == once[0]:
         return text  # of an op
     return f"{once[0]}: {text}" if len(once) == 1 else text

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import zip_longest
 from typing import Union
 
 from torchrecorder.checks import ABOVE_0, Check, check_one, suggests_names
-from torchrecorder.comparison.kinds import Change, ChangeKind
+from torchrecorder.comparison.kinds import LAST, Change, ChangeKind, PlacedChange, alone
 from torchrecorder.comparison.comparison import Comparison
 from torchrecorder.comparison.match import Matching, match
 from torchrecorder.comparison.numbers import Wanted, factors, places, totals
+from torchrecorder.comparison.rewired import Rewirings
+from torchrecorder.comparison.tensor_changes import TensorChanges
 from torchrecorder.comparison.display_names import DisplayNames, differences, hyperparameters, size
-from torchrecorder.comparison.edge_match import EdgeMatch, by_name
-from torchrecorder.events import STORED, ModuleId, OpId, Role, ScopeId, ValueId
-from torchrecorder.graph.nodes import Module, Op, Scope, Value
+from torchrecorder.comparison.edge_match import RETURNS, EdgeMatch, by_name
+from torchrecorder.events import OpId, ScopeId
+from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun, check_recording
 from torchrecorder.recording import Recording
-from torchrecorder.style import labels
+from torchrecorder.views.quiet_ops import is_reshape
 
 NOTABLE = 1e-4
 """Differences of fewer seconds are not reported."""
-
-LAST = float("inf")
-"""The position of changes that are listed after all scopes and ops of the run."""
-
-PlacedChange = tuple[tuple[float, int], Change]
-
 
 FACTOR = Check("a factor above 1", lambda value: ABOVE_0.holds(value) and value > 1)
 
@@ -107,6 +103,8 @@ class _Comparer:
         self.old_names, self.new_names = self.edge_match.old_names, self.edge_match.new_names
         self.matched = set(matching.scopes.values()), set(matching.ops.values())
         self.replaced: set[str] = set()
+        listed = partial(self._listed, recording=after, scopes=self.matched[0])
+        self.tensors = TensorChanges(before, after, matching, listed)
 
     def all(self) -> Iterator[PlacedChange]:
         """Every change, with the position at which it is listed."""
@@ -115,8 +113,7 @@ class _Comparer:
         yield from self._ops()
         yield from self._unmatched(self.before, self.matching.scopes, self.matching.ops, False)
         yield from self._unmatched(self.after, *self.matched, True)
-        yield from self._modules()
-        yield from self._values()
+        yield from self.tensors.all()
 
     # The run and its scopes -------------------------------------------------------------
 
@@ -167,7 +164,7 @@ class _Comparer:
             return
         for slot, twin in by_name(old.outputs, new.outputs):
             if not self.edge_match.same(slot, twin, new.id):
-                yield self.edge_match.instead("returns", slot, twin, old.id, new.id)
+                yield self.edge_match.instead(RETURNS, slot, twin, old.id, new.id)
 
     def _renamed(self, old: Scope, new: Scope) -> bool:
         """Whether a scope has another name, or its parent is not the counterpart of its parent."""
@@ -219,9 +216,10 @@ class _Comparer:
                 yield place, Change(ChangeKind.REPLACED, left, right, where, text)
             elif old.arguments != new.arguments and not self._follows_from_module(old, new):
                 text = differences(dict(old.arguments), dict(new.arguments))
-                yield place, Change(ChangeKind.CHANGED, left, right, where, text)
-            for text in self._rewired(old, new):
-                yield place, Change(ChangeKind.REWIRED, left, right, where, text)
+                follows = is_reshape(new) and self.tensors.follows(new)
+                yield place, Change(ChangeKind.CHANGED, left, right, where, text, follows)
+        for index, change in Rewirings(self.edge_match).all():
+            yield (index, 1), change
 
     def _follows_from_module(self, old: Op, new: Op) -> bool:
         """Whether the hyperparameters of the module around differ, and so are listed."""
@@ -230,15 +228,6 @@ class _Comparer:
         left = self.before.module_of(self.before.scopes[old.scope])
         right = self.after.module_of(self.after.scopes[new.scope])
         return left is not None and right is not None and left.detail != right.detail
-
-    def _rewired(self, old: Op, new: Op) -> Iterator[str]:
-        for slot, twin in by_name(old.inputs, new.inputs):
-            edges = self.edge_match
-            if not edges.same(slot, twin, new.scope) and not edges.known(slot, twin):
-                present = twin if twin is not None else slot
-                name = present.name if present is not None else ""
-                of = "" if name.isdigit() or name in ("", "input") else f"{name}: "
-                yield of + self.edge_match.instead("reads", slot, twin, old.scope, new.scope)
 
     # Added and removed nodes -------------------------------------------------------------
 
@@ -258,12 +247,12 @@ class _Comparer:
             if scope.id not in scopes and self._listed(scope.parent, recording, scopes):
                 inner = held.get(scope.id)
                 text = size(scope, recording) if inner is None else names.around(scope.id, inner)
-                change = _alone(kind, scope.id, names.scope_title(scope.id), text)
+                change = alone(kind, scope.id, names.scope_title(scope.id), text)
                 yield (moved.get(scope.id, scope.index), 2), change
         for op in recording.ops.values():
             if op.id not in ops and self._listed(op.scope, recording, scopes):
                 place = moved.get(op.id, op.index), 2
-                yield place, _alone(kind, op.id, names.op(op.id))
+                yield place, alone(kind, op.id, names.op(op.id))
 
     def _listed(
         self,
@@ -292,63 +281,6 @@ class _Comparer:
                 removed[step.id] = last + 0.5
         return removed
 
-    # Modules and tensors ------------------------------------------------------------------
-
-    def _modules(self) -> Iterator[PlacedChange]:
-        """Changes of modules without calls."""
-        matched = set(self.matching.modules.values())
-        for added, recording, known in (
-            (False, self.before, self.matching.modules.keys()),
-            (True, self.after, matched),
-        ):
-            kind = ChangeKind.ADDED if added else ChangeKind.REMOVED
-            unmatched = [module for module in recording.modules.values() if module.id not in known]
-            names = {name for module in unmatched for name in module.names}
-            for module in unmatched:
-                if module.names and not module.calls and not _around(module, names):
-                    where = f"{module.names[0]} ({module.cls})"
-                    yield (LAST, 1), _alone(kind, module.id, where, "never called")
-
-    def _values(self) -> Iterator[PlacedChange]:
-        for left, right in self.matching.values.items():
-            old, new = self.before.values[left], self.after.values[right]
-            place, where = (self._read_at(new), 3), self.new_names.value(right)
-            if labels.form(old) != labels.form(new):
-                text = f"{labels.form(old)} → {labels.form(new)}"
-                yield place, Change(ChangeKind.RESIZED, left, right, where, text)
-            for text in _stored(old, new):
-                yield place, Change(ChangeKind.CHANGED, left, right, where, text)
-        for left_module, right_module in self.matching.modules.items():
-            yield from self._own(left_module, right_module)
-
-    def _own(self, left: ModuleId, right: ModuleId) -> Iterator[PlacedChange]:
-        """Parameters and buffers that a module has in one run only."""
-        old, new = self.before.modules[left], self.after.modules[right]
-        place = (self.after.scopes[new.calls[0]].index if new.calls else LAST), 3
-        for module, twin, recording, kind in (
-            (old, new, self.before, ChangeKind.REMOVED),
-            (new, old, self.after, ChangeKind.ADDED),
-        ):
-            shared = {slot.name for slot in twin.stored}
-            for slot in module.stored:
-                if slot.name not in shared:
-                    text = labels.form(recording.values[slot.value])
-                    yield place, _alone(kind, slot.value, _path(module, slot.name), text)
-
-    def _read_at(self, value: Value) -> float:
-        if value.producer is not None:
-            return self.after.ops[value.producer].index
-        if value.role is Role.INPUT:
-            return -1
-        readers = self.after.consumers.get(ValueId(value.id), ())
-        return self.after.ops[readers[0]].index if readers else LAST
-
-
-def _alone(kind: ChangeKind, node: str, where: str, text: str = "") -> Change:
-    """The change of a node that only one recording has."""
-    before, after = (None, node) if kind is ChangeKind.ADDED else (node, None)
-    return Change(kind, before, after, where, text)
-
 
 def _has_scopes(recording: RecordedRun, scope: Scope) -> bool:
     return any(isinstance(child, Scope) for child in recording.children[scope.id])
@@ -374,23 +306,3 @@ def _training(recording: RecordedRun, scope: ScopeId | None) -> bool | None:
 
 def _milliseconds(scope: Scope) -> str:
     return f"{1000 * (scope.seconds or 0):.2f} ms"
-
-
-def _around(module: Module, names: set[str]) -> bool:
-    """Whether a module around this one is listed already."""
-    name = module.names[0]
-    return any(name[:place] in names for place, letter in enumerate(name) if letter == ".")
-
-
-def _stored(old: Value, new: Value) -> Iterator[str]:
-    """The differences of a parameter or buffer, other than its form."""
-    if old.role in STORED and old.producer is new.producer is None:
-        if old.trainable != new.trainable:
-            yield " → ".join("trainable" if item.trainable else "frozen" for item in (old, new))
-        if len(old.names) != len(new.names):
-            yield f"names: {', '.join(old.names)} → {', '.join(new.names)}"
-
-
-def _path(module: Module, name: str) -> str:
-    around = module.names[0] if module.names else module.cls
-    return f"{around}.{name}" if around else name

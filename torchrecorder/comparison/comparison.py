@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchrecorder.checks import path_of, takes, whole_number
 from torchrecorder.comparison.box_captions import BoxCaptions
-from torchrecorder.comparison.display_names import AROUND
-from torchrecorder.comparison.kinds import ALONE, Change, ChangeKind
+from torchrecorder.comparison.kinds import Change, ChangeKind
+from torchrecorder.comparison.lines import lines
 from torchrecorder.comparison.match import Matching
 from torchrecorder.comparison.numbers import BRIEF, Total
 from torchrecorder.comparison.overlay import joint_name, overlay
@@ -95,6 +95,7 @@ class Comparison:
                     "after": change.after,
                     "where": change.where,
                     "text": change.text,
+                    "follows": change.follows,
                 }
                 for change in self.changes
             ],
@@ -127,7 +128,8 @@ class Comparison:
             write_file(target, chosen.exporter.contents(text))
             return target
         both = overlay(self.before, self.after, self.matching, self.changes)
-        marks = {node: kind.value for node, kind in both.marks.items()}
+        marks = {node: kind.value for node, kind in both.marks.items()
+                 if node not in both.quiet}
         view, removed, added = chosen_view(both.recording, chosen), both.removed, both.added
         if chosen.exporter.suffix != ".html":  # the page, where modules open, marks boxes instead
             view, changed = with_former(view, both.instead)
@@ -152,27 +154,11 @@ class Comparison:
         listed = {change.text for change in self.changes}
         if summed := [total for total in self.changed_totals if total not in listed]:
             yield f"  total     {', '.join(summed)}"
-        lines = list(_grouped(self.changes))
-        first = lines if limit is None else lines[:limit]
+        found = list(lines(self.changes, self.after))
+        first = found if limit is None else found[:limit]
         width = min(48, max(len(where) for _, where, _ in first))
         for kind, where, text in first:
             yield f"  {kind.value:<8}  {where:<{width}}  {text}".rstrip()
-        if len(first) < len(lines):
-            left = len(lines) - len(first)
+        if len(first) < len(found):
+            left = len(found) - len(first)
             yield f"  … and {left} more line{'s' * (left != 1)}"
-
-
-def _grouped(changes: Iterable[Change]) -> Iterator[tuple[ChangeKind, str, str]]:
-    """One line for all equal changes, at the position of the first."""
-    groups: dict[tuple[ChangeKind, str, str], list[str]] = {}
-    for change in changes:
-        what = change.text or change.where.rpartition(": ")[2]
-        alone = change.kind in ALONE and change.text
-        if change.text.startswith(AROUND):  # wrappers of one kind
-            alone = ""
-        groups.setdefault((change.kind, what, change.where if alone else ""), []).append(
-            change.where
-        )
-    for (kind, what, _), places in groups.items():
-        more = f" and {len(places) - 1} more" if len(places) > 1 else ""
-        yield kind, places[0] + more, what if what != places[0].rpartition(": ")[2] else ""

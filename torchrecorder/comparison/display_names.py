@@ -7,8 +7,9 @@ from functools import cached_property
 
 from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.events import OpId, Role, ScopeId, ScopeKind, ValueId
-from torchrecorder.graph.nodes import Op, Scope
+from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.style import labels
 
 DEFAULT = "default"
 """The text for a hyperparameter with its default value."""
@@ -156,6 +157,15 @@ def size(scope: Scope, recording: RecordedRun, without: Set[str] = frozenset()) 
     if parameters:
         texts.append(f"{parameters} parameter{'s' if parameters != 1 else ''}")
     return ", ".join(texts)
+
+
+def forms(old: Value, new: Value) -> tuple[str, str]:
+    """What differs between the forms of two tensors: ``("8×4", "6×4")``, the dtypes, or both."""
+    if old.dtype == new.dtype:
+        return labels.shape(old.shape), labels.shape(new.shape)
+    if old.shape == new.shape:
+        return old.dtype, new.dtype
+    return labels.form(old), labels.form(new)
 
 
 def differences(before: Mapping[str, str], after: Mapping[str, str]) -> str:

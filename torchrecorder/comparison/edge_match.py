@@ -16,6 +16,10 @@ ReturnedPairs = Mapping[tuple[ValueId, ValueId], list[ScopeId]]
 """Pairs of values that scopes return, with the scopes of the second run."""
 
 
+RETURNS = "returns"
+"""The verb of texts about the results of a module."""
+
+
 class EdgeMatch:
     """Compares the inputs of two matched readers."""
 

@@ -23,6 +23,10 @@ class ChangeKind(str, Enum):
     """A tensor has another shape or dtype."""
     REWIRED = "rewired"
     """It reads another tensor."""
+    FROZEN = "frozen"
+    """A weight no longer requires a gradient."""
+    UNFROZEN = "unfrozen"
+    """A weight requires a gradient that did not."""
     RETIMED = "retimed"
     """It took longer or shorter."""
     MEASURED = "measured"
@@ -31,6 +35,9 @@ class ChangeKind(str, Enum):
 
 ALONE = (ChangeKind.ADDED, ChangeKind.REMOVED)
 """Kinds of nodes that only one run has; they need no further text."""
+
+QUIET = (ChangeKind.RENAMED, ChangeKind.FROZEN, ChangeKind.UNFROZEN)
+"""Kinds of differences without an effect on the results; figures have a text for them, no color."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +51,8 @@ class Change:
         after: The same in the second recording.
         where: Its display name.
         text: The difference as text.
+        follows: Whether a result, or an argument of a reshape, differs because the inputs of the
+            operation have another form.
     """
 
     kind: ChangeKind
@@ -51,6 +60,26 @@ class Change:
     after: str | None
     where: str
     text: str = ""
+    follows: bool = False
+
+    @property
+    def quiet(self) -> bool:
+        """Whether figures only have a text for it: the cause is elsewhere, or results are equal."""
+        return self.follows or self.kind in QUIET
 
     def __str__(self) -> str:
         return f"{self.kind.value:<8}  {self.where}" + (f"  {self.text}" if self.text else "")
+
+
+PlacedChange = tuple[tuple[float, int], Change]
+"""A change, with the position at which it is listed: an index in the second run, and the order of
+the changes there."""
+
+LAST = float("inf")
+"""The index of changes that are listed after all scopes and ops of the run."""
+
+
+def alone(kind: ChangeKind, node: str, where: str, text: str = "") -> Change:
+    """The change of a node that only one recording has."""
+    before, after = (None, node) if kind is ChangeKind.ADDED else (node, None)
+    return Change(kind, before, after, where, text)

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from torchrecorder.comparison.kinds import Change, ChangeKind
+from torchrecorder.comparison.marks import GONE, Marks
 from torchrecorder.comparison.match import Matching
 from torchrecorder.comparison.edge_match import EdgeMatch
 from torchrecorder.comparison.fold_labels import fold_labels
@@ -19,12 +20,6 @@ from torchrecorder.graph.recording import RecordedRun
 
 InputChange = tuple[tuple[Slot, ...], frozenset[ValueId]]
 """Inputs that only the first recording has, and values that only the second one reads."""
-
-GONE = "old_"
-"""The prefix of the ids of nodes that only the first recording has."""
-
-PARTS = ("scopes", "ops", "values", "modules")
-"""The tables of a recording whose entries are marked."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +34,7 @@ class Overlay:
         added: The inputs of the second recording only.
         instead: The former value of an input that is still a result of the same module, but of
             another op in it; the same for the outputs of the run. By value and op, or box.
+        quiet: The ids of nodes with a mark but without a color of their own.
         notes: The texts of the differences, by id.
     """
 
@@ -47,6 +43,7 @@ class Overlay:
     removed: frozenset[tuple[str, str]]
     added: frozenset[tuple[str, str]]
     instead: Mapping[tuple[str, str], ValueId]
+    quiet: frozenset[str]
     notes: Mapping[str, tuple[str, ...]]
 
     def removed_id(self, old: str) -> str:
@@ -85,6 +82,7 @@ class _Merger:
 
     def merged(self) -> Overlay:
         """The merged recording, with a mark for each difference."""
+        found = Marks(self.before, self.after, self.matching, self.changes, self.replaced)
         steps = {step.id: step for step in self._steps()}
         scopes = {ScopeId(k): step for k, step in steps.items() if isinstance(step, Scope)}
         kept = {OpId(k): step for k, step in steps.items() if isinstance(step, Op)}
@@ -98,14 +96,20 @@ class _Merger:
             values=MappingProxyType(dict(self._values())),
             modules=MappingProxyType(dict(self._modules(scopes.values()))),
             live=None,
-            former=frozenset(self._former()),
+            former=found.former,
         )
-        marks = MappingProxyType(dict(self._marks()))
+        marks, notes, instead = found.all(), found.notes(), self._instead(ops, made)
         removed, added = frozenset(self.removed), frozenset(self.added)
-        instead, notes = self._instead(ops, made), self._notes()
         labels = fold_labels(recording, marks, notes, removed, added, instead)
-        recording = replace(recording, own_differences=MappingProxyType(labels))
-        return Overlay(recording, marks, removed, added, instead, notes)
+        quiet = found.quiet()
+        loud = {node: mark for node, mark in marks.items() if node not in quiet}
+        seen = fold_labels(recording, loud, notes, removed, added, instead).keys()
+        recording = replace(
+            recording,
+            own_differences=MappingProxyType(labels),
+            quiet_differences=frozenset(labels.keys() - seen),
+        )
+        return Overlay(recording, marks, removed, added, instead, quiet, notes)
 
     def _new_id(self, old: Any) -> Any:
         """The id in the overlay of a node of the first recording."""
@@ -325,54 +329,6 @@ class _Merger:
                     parameters=self._slots(module.parameters),
                     buffers=self._slots(module.buffers),
                 )
-
-    # Marks ------------------------------------------------------------------------------
-
-    def _marks(self) -> Iterator[tuple[str, ChangeKind]]:
-        """Pairs of id and mark; the last one of an id counts."""
-        weights = {kind: place for place, kind in enumerate(reversed(ChangeKind))}
-        for entry in sorted(self.changes, key=lambda change: weights[change.kind]):
-            value = self.after.values.get(ValueId(entry.after or ""))
-            if value is not None and value.producer is not None:
-                yield value.producer, entry.kind
-            if entry.after:
-                yield entry.after, entry.kind
-        for former in self._former():
-            yield former, ChangeKind.REMOVED
-        there = set(self.counterparts.values())
-        for name in PARTS:
-            for new, item in getattr(self.after, name).items():
-                if new not in there and self._old_scope_of(item) not in self.replaced:
-                    yield new, ChangeKind.ADDED
-
-    def _former(self) -> Iterator[str]:
-        """The ids of the nodes that only the first recording has."""
-        for name in PARTS:
-            removed = (old for old in getattr(self.before, name) if old not in self.counterparts)
-            yield from (GONE + old for old in removed)
-
-    def _notes(self) -> Mapping[str, tuple[str, ...]]:
-        """The changes of each scope, op, value and module; those of a value also at the op that
-        computes it."""
-        notes: dict[str, list[str]] = {}
-        for change in self.changes:
-            text = f"{change.kind.value}: {change.text}" if change.text else change.kind.value
-            node = change.after or self._new_id(change.before)
-            value = self.after.values.get(ValueId(node or ""))
-            for place in (node, value.producer if value is not None else None):
-                if place:
-                    notes.setdefault(place, []).append(text)
-        return MappingProxyType({node: tuple(dict.fromkeys(text)) for node, text in notes.items()})
-
-    def _old_scope_of(self, node: Any) -> ScopeId | None:
-        """The counterpart of the scope around an op or value of the second run."""
-        producer = getattr(node, "producer", None)
-        scope = self.after.ops[producer].scope if producer else getattr(node, "scope", None)
-        return self._scopes_back.get(scope)
-
-    @cached_property
-    def _scopes_back(self) -> Mapping[Any, ScopeId]:
-        return {new: old for old, new in self.matching.scopes.items()}
 
 
 def joint_name(before: RecordedRun, after: RecordedRun) -> str:

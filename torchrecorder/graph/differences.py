@@ -19,6 +19,9 @@ class ComparedRun(Relations, Protocol):
     @property
     def own_differences(self) -> Mapping[str, str]: ...
 
+    @property
+    def quiet_differences(self) -> frozenset[str]: ...
+
 
 def with_inner(recording: ComparedRun) -> Mapping[str, tuple[str, ...]]:
     """The differences of each node; a scope includes those of everything in it, at any depth."""
@@ -36,11 +39,12 @@ def with_inner(recording: ComparedRun) -> Mapping[str, tuple[str, ...]]:
 
 
 def changed_inside(recording: ComparedRun) -> frozenset[str]:
-    """The scopes in which something differs.
+    """The scopes in which something differs; quiet differences do not count.
 
     Scopes whose whole contents only one run has are left out: they are no further difference.
     """
-    own, found = recording.own_differences, set[str]()
+    quiet, found = recording.quiet_differences, set[str]()
+    own = {node: text for node, text in recording.own_differences.items() if node not in quiet}
     if not own:
         return frozenset()
     ops: Iterator[TreePlace] = ((op.id, op.scope) for op in recording.ops.values())

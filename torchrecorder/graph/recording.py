@@ -113,8 +113,8 @@ class RecordedRun:
         function_calls: Calls of Python functions between modules and operations.
         former: Ids of nodes that only the first of two compared runs had; numbers of nodes that
             both had do not count them.
-        own_differences: Of two compared runs, what sets a scope, op or value apart from its
-            counterpart, as a text that is equal for equal differences.
+        own_differences: Texts about scopes, ops and values that differ between two compared runs.
+        quiet_differences: Ids of those that change no result, or follow from others.
     """
 
     name: str
@@ -147,6 +147,7 @@ class RecordedRun:
     own_differences: Mapping[str, str] = field(
         default_factory=lambda: MappingProxyType({}), compare=False, repr=False
     )
+    quiet_differences: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
 
     def __repr__(self) -> str:
         counts = (len(self.scopes), "scope"), (len(self.ops), "op"), (len(self.values), "value")

@@ -1,0 +1,145 @@
+"""Other inputs are told once, where a reader of the figure sees them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tests.comparison.test_compare import lines
+from torchrecorder import record
+from torchrecorder.comparison.compare import compare
+from torchrecorder.recording import Recording
+from torchrecorder.testing import Builder
+
+REWIRED = "rewired part reads exp, not sin"
+
+
+def _run(*reads: int, inner: tuple[int, ...] = (), weight: str = "") -> Recording:
+    """A module with ops that read one of two results: directly, and in a module in it."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        made = [run.op("sin", x), run.op("exp", x)]
+        with run.scope("part", "Part"):
+            for place in reads:
+                run.op("abs", made[place], *([run.parameter(weight)] if weight else []))
+            if inner:
+                with run.scope("inner", "Inner"):
+                    for place in inner:
+                        run.op("cos", made[place])
+    return run.recording()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (_run(0, 0), _run(1, 1), [REWIRED]),
+        (_run(0, 0, inner=(0, 0)), _run(1, 1, inner=(1, 1)), [REWIRED]),
+        (_run(inner=(0, 0)), _run(inner=(1, 1)), [REWIRED]),
+        (_run(0, 0), _run(0, 1), ["rewired part: abs #2 reads exp, not sin"]),
+        (_run(0, inner=(0, 0)), _run(0, inner=(1, 1)),
+         ["rewired part.inner reads exp, not sin"]),
+    ],
+)
+def test_told_once_at_the_outermost_module_that_reads_it(
+    before: Recording, after: Recording, expected: list[str]
+) -> None:
+    """Of all ops in it; where some still read what they did, those that do not are named."""
+    assert lines(before, after) == expected
+    back = [line.replace("exp, not sin", "sin, not exp") for line in expected]
+    assert lines(after, before) == back
+
+
+def test_each_module_is_told() -> None:
+    """Two that read the same instead of the same are two."""
+    def run(number: int) -> Recording:
+        builder = Builder("Net")
+        with builder.scope("Net"):
+            x = builder.input("x")
+            made = [builder.op("sin", x), builder.op("exp", x)]
+            for name in ("one", "two"):
+                with builder.scope(name, "Part"):
+                    builder.op("abs", made[number])
+                    builder.op("cos", made[number])
+        return builder.recording()
+
+    assert lines(run(0), run(1)) == [
+        "rewired one reads exp, not sin", "rewired two reads exp, not sin"
+    ]  # fmt: skip
+
+
+def test_what_is_made_inside_is_told_inside() -> None:
+    """The module itself is given the same."""
+    def run(early: bool) -> Recording:
+        builder = Builder("Net")
+        with builder.scope("Net"), builder.scope("part", "Part"):
+            x = builder.op("sin", builder.input("x"))
+            y = builder.op("exp", x)
+            with builder.scope("inner", "Inner"):
+                builder.op("abs", x if early else y)
+                builder.op("cos", x if early else y)
+        return builder.recording()
+
+    assert lines(run(True), run(False)) == ["rewired part.inner reads part: exp, not part: sin"]
+
+
+def test_an_input_of_the_run_is_read_inside_of_the_model() -> None:
+    """The model as a whole has both."""
+    def run(name: str) -> Recording:
+        builder = Builder("Net")
+        with builder.scope("Net"):
+            given = {name: builder.input(name) for name in ("x", "mask")}
+            with builder.scope("part", "Part"):
+                builder.op("abs", given[name])
+                builder.op("cos", given[name])
+            builder.op("add", *given.values())
+        return builder.recording()
+
+    assert lines(run("x"), run("mask")) == ["rewired part reads mask, not x"]
+
+
+def test_a_weight_is_read_where_it_is_used() -> None:
+    """It comes from no module before."""
+    def run(name: str) -> Recording:
+        builder = Builder("Net")
+        with builder.scope("Net"):
+            weights = {key: builder.parameter(key) for key in ("one", "two")}
+            with builder.scope("part", "Part"):
+                builder.op("abs", weights[name])
+                builder.op("cos", builder.input("x"))
+        return builder.recording()
+
+    found = compare(run("one"), run("two"))
+    rewired = [change.where for change in found.changes if change.kind == "rewired"]
+    assert rewired in ([], ["part: abs"])
+
+
+class _Part(nn.Module):
+    """Reads one or two tensors."""
+
+    def forward(self, mask: Tensor, key: Tensor | None = None) -> Tensor:
+        """Run."""
+        return mask.exp() if key is None else mask.exp() + key
+
+
+class _Net(nn.Module):
+    """Gives its part the result of one of two operations, and maybe its input."""
+
+    def __init__(self, number: int, several: bool) -> None:
+        super().__init__()
+        self.part, self.number, self.several = _Part(), number, several
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Run."""
+        mask = (x.sin(), x.cos())[self.number]
+        given = (mask, x) if self.several else (mask,)
+        return self.part(*given)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("several", [True, False])
+def test_the_argument_is_named_if_a_module_has_several(several: bool) -> None:
+    """As its forward calls it."""
+    before, after = (record(_Net(number, several), torch.ones(4)) for number in (0, 1))
+    text = "mask: reads cos, not sin" if several else "reads cos, not sin"
+    assert lines(before, after) == [f"rewired part {text}"]

@@ -1,0 +1,97 @@
+"""Lines: the changes of a comparison as lines of text, where equal ones share a line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterator, Sequence
+
+from torchrecorder.comparison.display_names import AROUND
+from torchrecorder.comparison.kinds import ALONE, Change, ChangeKind
+from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.structural_hash import without_numbers
+from torchrecorder.style import labels
+
+MAX_RANGE = 48
+"""The maximum number of characters of a range of names."""
+
+WEIGHTS = (ChangeKind.FROZEN, ChangeKind.UNFROZEN)
+"""Kinds of differences of weights that are counted in one line."""
+
+INDEX = re.compile(r"(?<![^.])\d+(?=[.: ]|$)")
+"""An index in a list of modules, in a path."""
+
+FOLLOWS = "because of their inputs"
+"""The text for results of several forms that follow from other differences."""
+
+TextLine = tuple[ChangeKind, str, str]
+"""The kind, the places and the text of equal changes."""
+
+
+def lines(changes: Sequence[Change], after: RecordedRun) -> Iterator[TextLine]:
+    """One line for all equal changes, at the position of the first."""
+    groups: dict[Hashable, list[Change]] = {}
+    varied = len({change.text for change in changes if change.follows}) > 1
+    for change in changes:
+        groups.setdefault(_key(change, varied), []).append(change)
+    for first, *others in groups.values():
+        places, what = [change.where for change in (first, *others)], _what(first)
+        if first.kind in WEIGHTS:
+            what = _share(len(places), after)
+        elif first.kind is ChangeKind.RENAMED and any(one.text != first.text for one in others):
+            former = (change.text.removeprefix("was ") for change in (first, *others))
+            what = f"was {_names(list(former))}"
+        elif varied and first.follows and others:
+            what = FOLLOWS
+        yield first.kind, _names(places), what if what != first.where.rpartition(": ")[2] else ""
+
+
+def _key(change: Change, varied: bool) -> Hashable:
+    """Equal for changes that share a line; *varied*: results that follow have several forms."""
+    if change.kind in WEIGHTS:
+        return change.kind
+    if change.follows and varied:
+        return change.kind, True
+    if change.kind is ChangeKind.RENAMED:
+        return change.kind, INDEX.sub("0", change.where), without_numbers(change.text)
+    if change.kind is ChangeKind.REWIRED:
+        return change.kind, _relative(change.text, change.where)
+    if change.kind in ALONE and change.text and not change.text.startswith(AROUND):
+        return change.kind, INDEX.sub("0", change.where), change.text
+    return change.kind, _what(change)
+
+
+def _relative(text: str, where: str) -> str:
+    """A text without the paths of the module *where* and of the one around it."""
+    path = _path(where)
+    names = filter(None, (path, path.rpartition(".")[0]))
+    return re.sub(rf"(?<![\w.])({'|'.join(map(re.escape, names))})[.:] ?", "", text)
+
+
+def _what(change: Change) -> str:
+    return change.text or change.where.rpartition(": ")[2]
+
+
+def _share(number: int, after: RecordedRun) -> str:
+    """*60 of 62 parameters*."""
+    modules = after.modules.values()
+    total = len({slot.value for module in modules for slot in module.parameters})
+    plural = "s" if total != 1 else ""
+    return f"all {total} parameters" if number == total > 1 else (
+        f"{number} of {total} parameter{plural}"
+    )
+
+
+def _names(places: Sequence[str]) -> str:
+    """*layers.0 … layers.3* for places that differ in indices, *fc and 3 more* for others."""
+    names = tuple(dict.fromkeys(map(_path, places)))
+    patterns = {INDEX.sub("0", place) for place in places}
+    if len(patterns) == 1 and len(names) == len(places):
+        text = places[0].replace(_path(places[0]), labels.names(names), 1)
+        if len(text) <= MAX_RANGE:
+            return text
+    return f"{places[0]} and {len(places) - 1} more"
+
+
+def _path(place: str) -> str:
+    """The path of a module, without its class and without the operation in it."""
+    return re.split(": | \\(", place)[0]

@@ -1,0 +1,96 @@
+"""Marks: the difference of each node of two merged recordings, and the texts about it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+from torchrecorder.comparison.kinds import Change, ChangeKind
+from torchrecorder.comparison.match import Matching
+from torchrecorder.events import ScopeId, ValueId
+from torchrecorder.graph.recording import RecordedRun
+
+GONE = "old_"
+"""The prefix of the ids of nodes that only the first recording has."""
+
+PARTS = ("scopes", "ops", "values", "modules")
+"""The tables of a recording whose entries are marked."""
+
+
+class Marks:
+    """The marks of the nodes; nodes in *replaced* scopes of the first run have none."""
+
+    def __init__(
+        self,
+        before: RecordedRun,
+        after: RecordedRun,
+        matching: Matching,
+        changes: Sequence[Change],
+        replaced: Collection[ScopeId],
+    ) -> None:
+        self.before, self.after, self.matching = before, after, matching
+        self.changes, self.replaced = changes, replaced
+
+    @cached_property
+    def former(self) -> frozenset[str]:
+        """The ids of the nodes that only the first recording has."""
+        return frozenset(
+            GONE + old
+            for name in PARTS
+            for old in getattr(self.before, name)
+            if old not in getattr(self.matching, name)
+        )
+
+    def all(self) -> Mapping[str, ChangeKind]:
+        """The most important kind of difference of each node."""
+        marks: dict[str, ChangeKind] = {}
+        weights = {kind: place for place, kind in enumerate(reversed(ChangeKind))}
+        for entry in sorted(self.changes, key=lambda one: (not one.quiet, weights[one.kind])):
+            marks.update((node, entry.kind) for node in self._nodes(entry))
+        marks.update((former, ChangeKind.REMOVED) for former in self.former)
+        for name in PARTS:
+            there = set(getattr(self.matching, name).values())
+            for new, item in getattr(self.after, name).items():
+                if new not in there and self._old_scope_of(item) not in self.replaced:
+                    marks[new] = ChangeKind.ADDED
+        return MappingProxyType(marks)
+
+    def quiet(self) -> frozenset[str]:
+        """The nodes that only have quiet differences."""
+        found: dict[bool, set[str]] = {True: set(), False: set()}
+        for entry in self.changes:
+            found[entry.quiet].update(self._nodes(entry))
+        return frozenset(found[True] - found[False])
+
+    def notes(self) -> Mapping[str, tuple[str, ...]]:
+        """The changes of each scope, op, value and module; those of a value also at the op that
+        computes it."""
+        notes: dict[str, list[str]] = {}
+        for change in self.changes:
+            text = f"{change.kind.value}: {change.text}" if change.text else change.kind.value
+            for node in self._nodes(change):
+                notes.setdefault(node, []).append(text)
+        return MappingProxyType({node: tuple(dict.fromkeys(text)) for node, text in notes.items()})
+
+    def _nodes(self, change: Change) -> Iterator[str]:
+        """The node of the overlay that a change is about; for a value, also the op that computes
+        it. None for changes of the run as a whole."""
+        if change.after is None:
+            yield f"{GONE}{change.before}"
+        elif change.after:
+            yield change.after
+            value = self.after.values.get(ValueId(change.after))
+            if value is not None and value.producer is not None:
+                yield value.producer
+
+    def _old_scope_of(self, node: Any) -> ScopeId | None:
+        """The counterpart of the scope around an op or value of the second run."""
+        producer = getattr(node, "producer", None)
+        scope = self.after.ops[producer].scope if producer else getattr(node, "scope", None)
+        return self._scopes_back.get(scope)
+
+    @cached_property
+    def _scopes_back(self) -> Mapping[Any, ScopeId]:
+        return {new: old for old, new in self.matching.scopes.items()}
