@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
-from typing import Optional
+from operator import sub
+from typing import Optional, TypeVar
 
 from torchrecorder.events import OpId, OpKind, ScopeId, ValueId
 from torchrecorder.graph.nodes import Op
@@ -20,6 +21,8 @@ from torchrecorder.graph.structural_hash import without_values
 
 MIN_RUNS = 3
 """The minimum number of runs; most of them must differ from all others."""
+
+Id = TypeVar("Id", bound=str)
 
 _OpShapes = tuple[tuple[int, ...], ...]
 
@@ -89,11 +92,16 @@ def _sized_by_data(recording: Relations) -> set[str]:
     results of such sizes, and the scopes that are given such results.
 
     Sizes depend on data if ops of one line of code, reached by the same calls, read equal sizes
-    with equal arguments, and return different ones. In the same scopes, numbers among the arguments
-    may be such sizes, as in ``arange(len(x[mask]))``.
+    with equal arguments, and return different ones. A sequence that grows, as in
+    ``x = cat([x, token])``, counts too. In the same scopes, numbers among the arguments may be such
+    sizes, as in ``arange(len(x[mask]))``.
     """
-    rows = _repeated(recording)
-    found = {op.id for row in rows if _depends_on_data(recording, row) for op in row}
+    paths = _call_paths(recording)
+    rows = _repeated(recording, paths)
+    found = {
+        op.id for row in rows if _depends_on_data(recording, row) or _grows(recording, row)
+        for op in row
+    }
     if not found:
         return set()
     differing = [row for row in rows if _differ(recording, row)]
@@ -103,12 +111,24 @@ def _sized_by_data(recording: Relations) -> set[str]:
         for op in row if op.scope in beside
     }
     ops, scopes = _reached(recording, found, differing)
-    return ops | scopes
+    calls: dict[int, list[ScopeId]] = {}
+    for scope in recording.scopes:
+        calls.setdefault(paths[scope], []).append(scope)
+    lines = [[op.id for op in row] for row in rows]
+    return {*ops, *_mostly(lines, ops), *scopes, *_mostly(calls.values(), scopes)}
 
 
-def _repeated(recording: Relations) -> list[list[Op]]:
+def _mostly(rows: Iterable[Sequence[Id]], found: Container[Id]) -> Iterator[Id]:
+    """All of each row of which most are in *found*: the first iteration of a loop reads what was
+    there before."""
+    for row in rows:
+        if 2 * sum(item in found for item in row) > len(row):
+            yield from row
+
+
+def _repeated(recording: Relations, paths: Mapping[ScopeId | None, int]) -> list[list[Op]]:
     """The ops that one line of code, reached by the same calls, ran several times."""
-    paths, rows = _call_paths(recording), dict[Hashable, list[Op]]()
+    rows: dict[Hashable, list[Op]] = {}
     for op in recording.ops.values():
         if op.source is not None and op.kind is OpKind.CALLED:
             rows.setdefault((paths[op.scope], op.source, op.qualname), []).append(op)
@@ -157,6 +177,20 @@ def _depends_on_data(recording: Relations, row: Sequence[Op], *, numbers: bool =
             given = tuple([(name, without_values(text)) for name, text in op.arguments])
             alike.setdefault((read, given if numbers else op.arguments), []).append(op)
     return any(_differ(recording, ops) for ops in alike.values())
+
+
+def _grows(recording: Relations, row: Sequence[Op]) -> bool:
+    """Whether the ops of a row read their own earlier results, and each is longer than the one
+    before by the same length, in one dimension."""
+    values, ops = recording.values, {op.id for op in row}
+    times: dict[tuple[OpId, tuple[int, ...]], int] = {}
+    for op in row if len(row) >= MIN_RUNS else ():
+        shape = values[op.outputs[0]].shape if op.outputs else ()
+        for value in (values[slot.value] for slot in op.inputs):
+            longer = tuple(map(sub, shape, value.shape))
+            if value.producer in ops and sum(map(bool, longer)) == 1 and min(longer) == 0:
+                times[op.id, longer] = times.get((value.producer, longer), 1) + 1
+    return max(times.values(), default=0) >= MIN_RUNS
 
 
 def _differ(recording: Relations, ops: Sequence[Op]) -> bool:
