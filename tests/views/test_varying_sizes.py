@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -272,3 +274,32 @@ def test_other_settings_of_experts_are_drawn() -> None:
     mixture.experts[2].up = nn.Sequential(nn.Linear(4, 8), nn.ReLU())
     view = view_of(torchrecorder.record(mixture, torch.rand(10, 4)), depth=1)
     assert folds(view) == [2]
+
+
+@pytest.mark.parametrize("start", [1, 3])
+def test_a_model_reads_the_end_of_a_sequence_that_grows(start: int) -> None:
+    """From the first step on, or after some steps; the slice is the only other operation."""
+    model, window = nn.Sequential(nn.Embedding(9, 4), nn.Linear(4, 9)), 3
+
+    def generate(tokens: Tensor) -> Tensor:
+        for _ in range(6):
+            read = tokens if len(tokens) < window else tokens[-window:]
+            tokens = torch.cat([tokens, model(read)[-1].argmax(-1, keepdim=True)])
+        return tokens
+
+    recording = torchrecorder.record(generate, torch.ones(start, dtype=torch.long))
+    assert folds(view_of(recording)) == ([4] if start == 1 else [6])
+
+
+@pytest.mark.parametrize("resized", [
+    lambda x: nn.functional.max_pool1d(x, 2), lambda x: torch.cat([x, x], -1),
+    lambda x: nn.functional.pad(x, (1, 1, 1, 1)), lambda x: x[..., 1:],
+])
+def test_only_sequences_that_grow_step_by_step(resized: Callable[[Tensor], Tensor]) -> None:
+    """Results that are halved, doubled, wider in two dimensions or shorter are none."""
+    def sizes(x: Tensor) -> Tensor:
+        for _ in range(4):
+            x = resized(x)
+        return x
+
+    assert not torchrecorder.record(sizes, torch.ones(1, 1, 32)).varying_sizes

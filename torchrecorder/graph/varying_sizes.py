@@ -119,10 +119,10 @@ def _sized_by_data(recording: Relations) -> set[str]:
 
 
 def _mostly(rows: Iterable[Sequence[Id]], found: Container[Id]) -> Iterator[Id]:
-    """All of each row of which most are in *found*: the first iteration of a loop reads what was
-    there before."""
+    """All of each row of which half are in *found*: the first iteration of a loop reads what was
+    there before, and the last ones may read a window of a fixed size."""
     for row in rows:
-        if 2 * sum(item in found for item in row) > len(row):
+        if 2 * sum(item in found for item in row) >= len(row):
             yield from row
 
 
@@ -187,8 +187,10 @@ def _grows(recording: Relations, row: Sequence[Op]) -> bool:
     for op in row if len(row) >= MIN_RUNS else ():
         shape = values[op.outputs[0]].shape if op.outputs else ()
         for value in (values[slot.value] for slot in op.inputs):
+            if value.producer not in ops or len(value.shape) != len(shape):
+                continue
             longer = tuple(map(sub, shape, value.shape))
-            if value.producer in ops and sum(map(bool, longer)) == 1 and min(longer) == 0:
+            if sum(map(bool, longer)) == 1 and max(longer) > 0:
                 times[op.id, longer] = times.get((value.producer, longer), 1) + 1
     return max(times.values(), default=0) >= MIN_RUNS
 
