@@ -169,7 +169,7 @@ def test_frames_around_the_command_line_did_not_raise() -> None:
         try:
             call()
         except (ValueError, TypeError) as error:
-            return Sources(AppliedFunctions(Tape())).raised(error.__traceback__, backward=backward)
+            return Sources(AppliedFunctions(Tape())).raising_line(error.__traceback__, backward=backward)
 
     line = found(user)
     assert line.function == "user" and line.file.endswith("test_one_fact.py")

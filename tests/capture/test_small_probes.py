@@ -74,7 +74,7 @@ def test_the_end_of_a_communication_is_asked_for() -> None:
     other.future = SimpleNamespace(done=lambda: False)
     clock.now = 2.0
     for each in (one, other, one):
-        each.settle()
+        each.check_done()
         clock.now += 1.0
     assert (one.seconds, one.future) == (2.0, None)
     assert other.seconds is None and other.future is not None
@@ -109,7 +109,7 @@ def test_a_communication_is_asked_only_while_it_runs(is_done: bool, monkeypatch:
 def test_what_arrives_at_the_end_of_a_wait_or_a_pass() -> None:
     """The tensor that was waited for, whoever wrote it; of a pass, what began in it."""
     arrived: list[Any] = []
-    storages = SimpleNamespace(arrive=arrived.append)
+    storages = SimpleNamespace(collective_done=arrived.append)
     listener: Any = SimpleNamespace(
         values=SimpleNamespace(storages=storages, named={}), _arrive=arrived.append,
         _working=contextlib.nullcontext, _found=[pending(Clock()) for _ in range(2)],
@@ -342,7 +342,7 @@ def test_an_accumulation_does_not_add_again() -> None:
     """Run again, it gives what it was given."""
     weight, kept = torch.ones(2, requires_grad=True), retained_tensors.ReplayProbe()
     node = (weight * 1).grad_fn.next_functions[0][0]  # type: ignore[union-attr]
-    kept.node_met("g0", node)  # type: ignore[arg-type]
+    kept.node_hooked("g0", node)  # type: ignore[arg-type]
     given = (torch.ones(2),)
     kept.node_begins("g0", 0, given)  # type: ignore[arg-type]
     assert kept.run("g0")[0].tolist() == [1, 1] and weight.grad is None  # type: ignore[arg-type]

@@ -260,7 +260,7 @@ def test_an_error_of_a_node_that_runs_again_is_its_own() -> None:
     kept = retained_tensors.ReplayProbe()
     result = Refused.apply(torch.ones(1, requires_grad=True))
     node = result.grad_fn
-    kept.node_met("g1", node)  # type: ignore[arg-type]
+    kept.node_hooked("g1", node)  # type: ignore[arg-type]
     kept.node_begins("g1", 0, (torch.ones(1),))  # type: ignore[arg-type]
     with pytest.raises(RuntimeError, match="^mine$"):
         kept.run("g1")  # type: ignore[arg-type]
@@ -336,7 +336,7 @@ def test_time_of_the_instrument_is_none_of_the_program() -> None:
     made.tape = Tape(lambda: float(next(clock)))
     with made._working():
         assert made.tape.paused is not None
-    assert made.tape.paused is None and made.tape.own > 0
+    assert made.tape.paused is None and made.tape.overhead > 0
     made.tape.thread += 1
     with made._working():
         assert made.tape.paused is None

@@ -74,7 +74,7 @@ from torchrecorder.events.vocabulary import (
     Slot,
     SourceLine,
     ValueId,
-    made,
+    new_tuple,
     names_gradient,
 )
 
@@ -138,6 +138,6 @@ __all__ = [
     "Statistics",
     "UnmatchedCall",
     "ValueId",
-    "made",
+    "new_tuple",
     "names_gradient",
 ]

@@ -117,8 +117,8 @@ def names_gradient(names: Sequence[str]) -> bool:
 NO_STORAGE = -1
 """The number of the storage of tensors that have none."""
 
-made = tuple.__new__
-"""``made(Slot, (name, value))`` is ``Slot(name, value)`` in half the time."""
+new_tuple = tuple.__new__
+"""``new_tuple(Slot, (name, value))`` is ``Slot(name, value)`` in half the time."""
 
 
 class Slot(NamedTuple):

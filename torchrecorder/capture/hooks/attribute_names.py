@@ -16,9 +16,9 @@ from torch.optim import Optimizer
 from torchrecorder.capture.hooks.call_names import name_of_call
 from torchrecorder.capture.hooks.source import first_local
 from torchrecorder.capture.module_registry import ModuleRegistry
-from torchrecorder.capture.module_tree import homes_of, named_modules
+from torchrecorder.capture.module_tree import tensor_dicts_of, named_modules
 from torchrecorder.capture.tensors.argument_objects import (
-    IN_VARIABLES, MAX_ATTRIBUTE_DEPTH, ObjectPlaces, attributes, every_place, has_place, places_in,
+    MAX_VARIABLE_DEPTH, MAX_ATTRIBUTE_DEPTH, ObjectPlaces, attributes, every_place, has_place, places_in,
 )
 from torchrecorder.capture.tensors.entries import TensorNames
 from torchrecorder.events import Role, ScopeKind, SourceLine
@@ -35,9 +35,9 @@ _OF_IPYTHON = frozenset(("In", "Out"))
 class AttributeNames(TensorNames):
     """Finds the name and role of a tensor of unknown origin."""
 
-    def __init__(self, catalog: ModuleRegistry) -> None:
-        self.tape = catalog.tape
-        self.catalog = catalog
+    def __init__(self, registry: ModuleRegistry) -> None:
+        self.tape = registry.tape
+        self.registry = registry
         self._left = _MAX_PLACES
         self._globals: Mapping[str, Any] = {}
         self._models, self._region = _Searched(), _Searched()
@@ -60,7 +60,7 @@ class AttributeNames(TensorNames):
         """The name of *tensor*, if it is an attribute of a running module, in an argument or a
         variable of the outermost call, inside an attribute of a running module, in the state of the
         optimizer that ran last, or in what a region moves, copies or loads."""
-        known = self.of_running(tensor) or self.catalog.places.of(tensor)
+        known = self.of_running(tensor) or self.registry.places.of(tensor)
         if known is not None:
             return known
         for prefix, module in self._running():
@@ -76,7 +76,7 @@ class AttributeNames(TensorNames):
     def of_running(self, tensor: Tensor) -> tuple[Role, str] | None:
         """The name of *tensor*, if it is a parameter, buffer or attribute of a running module."""
         for prefix, module in self._running():
-            for role, held in homes_of(module):
+            for role, held in tensor_dicts_of(module):
                 for name, item in held.items():
                     if item is tensor:
                         return role, f"{prefix}{name}"
@@ -99,7 +99,7 @@ class AttributeNames(TensorNames):
         """The place of *tensor* in the state of the optimizer, such as ``0.weight.exp_avg``."""
         optimizer = self._optimizer() if self._optimizer is not None else None
         if optimizer is not None and not self._state:
-            entries = self.catalog.values.entries
+            entries = self.registry.values.entries
             for weight, held in optimizer.state.items():
                 entry = entries.get(id(weight))
                 name = entry.names[0] if entry is not None and entry.names else ""
@@ -111,7 +111,7 @@ class AttributeNames(TensorNames):
     def _running(self) -> Iterator[tuple[str, Module]]:
         """The modules that are running, innermost first, each with the prefix of its names."""
         for opened in reversed(self.tape.stack):
-            module = self.catalog.module(opened.event.module)
+            module = self.registry.module(opened.event.module)
             if module is not None:
                 yield f"{opened.event.path}." if opened.event.path else "", module
 
@@ -123,7 +123,7 @@ class AttributeNames(TensorNames):
             if value is tensor:  # also when the run has searched enough
                 return role, name
         models: dict[str, Module] = {}
-        for name, found in self._places(public, IN_VARIABLES):
+        for name, found in self._places(public, MAX_VARIABLE_DEPTH):
             if found is tensor:
                 return role, name
             if isinstance(found, Module):

@@ -37,9 +37,9 @@ from torchrecorder.capture.internals.access import (
     ACCUMULATION, DisableTorchFunction, current_node, next_node_number, takes_post_hook,
 )  # fmt: skip
 from torchrecorder.capture.internals.engine import COMPILED_BACKWARD
-from torchrecorder.capture.scope import Given
+from torchrecorder.capture.scope import Gradients
 from torchrecorder.capture.tape import Tape
-from torchrecorder.capture.tensors.describe import form_of
+from torchrecorder.capture.tensors.describe import gradient_facts
 from torchrecorder.events import GradId, GradNodeMade, Gradient, OpId
 from torchrecorder.graph.nodes import BackwardRun, GradRun
 
@@ -77,7 +77,7 @@ class BackwardRuns:
                 if grad is not None:
                     run.listen(grad, node)
                     for observer in self.tape.observers:
-                        observer.node_met(grad, node)
+                        observer.node_hooked(grad, node)
 
     def fail(self, op: OpId, error: BaseException) -> None:
         """The call raised: record the node to which the failure belongs."""
@@ -114,7 +114,7 @@ class BackwardRuns:
 
     def _leave_engine(self) -> None:
         """The recorded thread goes on, with numbers of its own."""
-        self.tape.engine = None
+        self.tape.engine_thread = None
         self.autograd.recomputes = False
 
     def finish(self) -> None:
@@ -157,9 +157,9 @@ class BackwardRuns:
             key = gradient.shape, gradient.dtype, gradient.device, gradient.layout
             known = self._forms.get(key)
         except (RuntimeError, TypeError):  # a nested tensor, or symbolic sizes
-            return form_of(gradient)
+            return gradient_facts(gradient)
         if known is None:
-            known = form_of(gradient)
+            known = gradient_facts(gradient)
             if gradient.layout is torch.strided:
                 self._forms[key] = known
         return known
@@ -229,18 +229,18 @@ class RunningPass:
     def enters(self, here: int) -> bool:
         """The engine runs in thread *here*: record this thread, if no other one runs a node."""
         if not self.tape.records(here) and self.is_alone(here):
-            self.tape.engine = here
+            self.tape.engine_thread = here
             self.runs.autograd.engine_start = next_node_number()
             if self.create_graph:
                 self.runs.autograd.number_elsewhere()
         return self.tape.records(here)
 
-    def meet(self, gradients: Given) -> None:
+    def track_gradients(self, gradients: Gradients) -> None:
         """A node takes or gives *gradients*, which a hook may keep."""
         kept = self.runs.autograd.values.gradients
         for item in gradients:
             if isinstance(item, Tensor):
-                kept.meet(item, self.op)
+                kept.track(item, self.op)
 
     def remove_hooks(self) -> None:
         """Take the hooks off the nodes again."""
@@ -298,7 +298,7 @@ class _NodeHooks:
     gave: tuple[Gradient | None, ...] = ()
     done: bool = False
 
-    def before(self, given: Given) -> None:
+    def before(self, given: Gradients) -> None:
         """The node is about to run."""
         try:
             tape = self.run.tape
@@ -307,16 +307,16 @@ class _NodeHooks:
             recorded = self.run.enters(here)
             if recorded:
                 tape.pause()
-            self._begin(given, here, entered - tape.own, recorded)
+            self._begin(given, here, entered - tape.overhead, recorded)
             if recorded:
                 tape.resume()
             else:
-                tape.own += tape.clock() - entered
+                tape.overhead += tape.clock() - entered
             self.started = tape.time()
         except Exception as error:
-            self.run.tape.lose("backward", error)
+            self.run.tape.record_error("backward", error)
 
-    def _begin(self, given: Given, here: int, now: float, recorded: bool) -> None:
+    def _begin(self, given: Gradients, here: int, now: float, recorded: bool) -> None:
         run = self.run
         if here in run.inner:
             self._run_inside(given)
@@ -328,7 +328,7 @@ class _NodeHooks:
         run.latest[here] = self
         self.order, run.order = run.order, run.order + 1
         run.open[self] = None
-        run.meet(given)
+        run.track_gradients(given)
         with DisableTorchFunction():
             self.given = run.runs.forms(given)
             for observer in run.tape.observers:
@@ -336,18 +336,18 @@ class _NodeHooks:
         if run.create_graph:
             run.runs.makes(self.grad)
 
-    def _run_inside(self, given: Given) -> None:
+    def _run_inside(self, given: Gradients) -> None:
         """The node, an accumulation, runs in a pass of another node, to which its time belongs."""
         run, tape = self.run, self.run.tape
         order, run.order = run.order, run.order + 1
-        run.meet(given)
+        run.track_gradients(given)
         with DisableTorchFunction():
             forms = run.runs.forms(given)
             for observer in tape.observers:
                 observer.node_runs_inside(self.grad, run.number, given)
         tape.write(GradRun(self.grad, run.number, order, None, forms, (), False))
 
-    def after(self, gave: Given, given: Given) -> None:
+    def after(self, gave: Gradients, given: Gradients) -> None:
         """The node has run."""
         try:
             tape = self.run.tape
@@ -366,19 +366,19 @@ class _NodeHooks:
             if recorded:
                 tape.resume()
             else:
-                tape.own += tape.clock() - entered
+                tape.overhead += tape.clock() - entered
         except Exception as error:
-            self.run.tape.lose("backward", error)
+            self.run.tape.record_error("backward", error)
 
     def _notify_end(self) -> None:
         for observer in reversed(self.run.tape.observers):
             observer.node_ended(self.grad, self.run.number)
 
-    def _end(self, gave: Given) -> None:
+    def _end(self, gave: Gradients) -> None:
         with DisableTorchFunction():
             self._notify_end()
             self.gave = self.run.runs.forms(gave)
-        self.run.meet(gave)
+        self.run.track_gradients(gave)
         self.run.open.pop(self, None)
 
     def close(self, now: float, *, failed: bool = False) -> None:

@@ -22,15 +22,15 @@ import torch
 from torch.autograd.function import BackwardCFunction, Function
 
 from torchrecorder.capture.internals.access import apply_code, forward_gradients, get_frame
-from torchrecorder.capture.state.shared import Shared, replaced
+from torchrecorder.capture.state.shared_patch import SharedPatch, replaced
 from torchrecorder.capture.tape import Tape
 
-Recognise = Callable[[Union[FrameType, None]], list[Any]]
+FindFunctions = Callable[[Union[FrameType, None]], list[Any]]
 """Finds the custom functions that run around a frame; see `class_of`."""
 
-_UNRECOGNISED = (
+_UNRECOGNIZED = (
     "a module that returned its own input is not distinguished from that input, because running "
-    "custom autograd functions cannot be recognised here"
+    "custom autograd functions cannot be recognized here"
 )
 
 _inference = torch.is_inference_mode_enabled
@@ -62,7 +62,7 @@ class AppliedFunctions:
 
     def __init__(self, tape: Tape) -> None:
         self.tape = tape
-        self.recognised = False
+        self.recognized = False
         self._warned = False
         self.found: dict[int, Applied] = {}  # by id of the caller's frame
 
@@ -74,14 +74,14 @@ class AppliedFunctions:
         _contexts.remove(self)
         self.found.clear()
 
-    def note(self, cls: type[Function], caller: FrameType) -> None:
+    def applied(self, cls: type[Function], caller: FrameType) -> None:
         """A custom function is applied by *caller*."""
         self.found[id(caller)] = Applied(cls, caller.f_lasti)
 
     def fail(self, error: Exception) -> None:
         """A custom function could not be recorded: it may be running from now on."""
-        self.recognised = False
-        self.tape.lose("custom functions", error)
+        self.recognized = False
+        self.tape.record_error("custom functions", error)
 
     def running(self, caller: FrameType, callee: FrameType | None) -> Applied | None:
         """The function that *caller* is applying; see `Applied.is_running`."""
@@ -92,20 +92,20 @@ class AppliedFunctions:
             del self.found[id(caller)]
         return None
 
-    def try_out(self, recognise: Recognise) -> None:
+    def check_recognition(self, find_functions: FindFunctions) -> None:
         """Test whether *recognise* finds custom functions in this thread, with this PyTorch."""
         try:
-            self.recognised = _tried(recognise)
+            self.recognized = _works(find_functions)
         except Exception:  # inside a transformation of torch.func, where our function does not run
-            self.recognised = False
+            self.recognized = False
 
-    def may_run(self, frame: FrameType | None, recognise: Recognise) -> bool:
+    def may_run(self, frame: FrameType | None, find_functions: FindFunctions) -> bool:
         """Whether a custom function may be running around *frame*."""
-        if self.recognised:
-            return bool(recognise(frame))
+        if self.recognized:
+            return bool(find_functions(frame))
         if not self._warned:
             self._warned = True
-            self.tape.lose("custom functions", RuntimeError(_UNRECOGNISED))
+            self.tape.record_error("custom functions", RuntimeError(_UNRECOGNIZED))
         return True
 
 
@@ -125,7 +125,7 @@ def _init(self: Any, *args: Any, **kwargs: Any) -> None:
     for item in _contexts.users:
         try:
             if not item.tape.is_elsewhere():
-                item.note(type(self)._forward_cls, get_frame(1))
+                item.applied(type(self)._forward_cls, get_frame(1))
         except Exception as error:
             item.fail(error)
     _plain_init(self, *args, **kwargs)
@@ -137,7 +137,7 @@ def _watched() -> contextlib.AbstractContextManager[None]:
     return replaced(BackwardCFunction, "__init__", _init)
 
 
-_contexts: Shared[AppliedFunctions] = Shared(_watched)
+_contexts: SharedPatch[AppliedFunctions] = SharedPatch(_watched)
 
 
 def _codes_of(cls: type[Function]) -> list[CodeType | None]:
@@ -156,7 +156,7 @@ def _codes_of(cls: type[Function]) -> list[CodeType | None]:
 # Trial ------------------------------------------------------------------------------------
 
 
-class _LookingFunction(Function):
+class _TrialFunction(Function):
     """Calls a function in its forward."""
 
     @staticmethod
@@ -173,12 +173,12 @@ def _look(look: Callable[[], None]) -> None:
 _known: list[bool] = []
 
 
-def _tried(recognise: Recognise) -> bool:
+def _works(find_functions: FindFunctions) -> bool:
     """Whether *recognise* finds a custom function inside one, and none outside."""
     if not _known:
         found: list[list[Any]] = []
         with torch.inference_mode(False):
-            for call in (_LookingFunction.apply, _look):
-                call(lambda: found.append([class_of(item) for item in recognise(get_frame())]))
-        _known.append(found == [[_LookingFunction], []])
+            for call in (_TrialFunction.apply, _look):
+                call(lambda: found.append([class_of(item) for item in find_functions(get_frame())]))
+        _known.append(found == [[_TrialFunction], []])
     return _known[0]

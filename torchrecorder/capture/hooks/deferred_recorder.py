@@ -100,12 +100,12 @@ class DeferredRecorder:
         except TorchRecorderError:
             raise
         except Exception as error:
-            self._lose(error)
+            self._record_error(error)
 
-    def _lose(self, error: Exception) -> None:
+    def _record_error(self, error: Exception) -> None:
         """A callback failed: warn, and let the program go on."""
         if self._recorder is not None and not self._over:
-            self._recorder.lose("steps of the model", error)
+            self._recorder.record_error("steps of the model", error)
         else:
             message = f"torchrecorder could not record the model: {type(error).__name__}: {error}"
             warnings.warn(message, stacklevel=2)
@@ -159,7 +159,7 @@ class DeferredRecorder:
             if threading.get_ident() == self._thread:
                 self._resume()
         except Exception as error:
-            self._lose(error)
+            self._record_error(error)
 
     def _resume(self) -> None:
         """Record operations again, if they were not."""
@@ -173,7 +173,7 @@ class DeferredRecorder:
         try:
             self._pause_after(optimizer)
         except Exception as error:
-            self._lose(error)
+            self._record_error(error)
 
     def _pause_after(self, optimizer: Any) -> None:
         if self._paused or not self._steps or threading.get_ident() != self._thread:

@@ -35,15 +35,15 @@ from torchrecorder.capture.internals.engine import (
     engine_replaced,
     run_engine,
 )
-from torchrecorder.capture.modes.function_mode import FunctionCalls
-from torchrecorder.capture.state.shared import Shared
+from torchrecorder.capture.modes.function_mode import FunctionMode
+from torchrecorder.capture.state.shared_patch import SharedPatch
 from torchrecorder.events import GradNodeMade
 
 
 class GradientHooks:
     """A context in which calls of hooks during a backward pass are recorded."""
 
-    def __init__(self, functions: FunctionCalls, backward: BackwardRuns, sources: Sources) -> None:
+    def __init__(self, functions: FunctionMode, backward: BackwardRuns, sources: Sources) -> None:
         self.functions = functions
         self.backward = backward
         self.sources = sources
@@ -84,11 +84,11 @@ class GradientHooks:
                 entered = running
                 self.tape.pause()
                 with DisableTorchFunction():
-                    self._look_inside(nodes_of(outputs))
+                    self._hook_leaves(nodes_of(outputs))
                 self.tape.resume()
         return entered
 
-    def _look_inside(self, roots: list[Any]) -> None:
+    def _hook_leaves(self, roots: list[Any]) -> None:
         """Put hooks on the leaves behind *roots*; the running node has made all other nodes."""
         maker = self.backward.current()
         for node in behind(roots):
@@ -123,7 +123,7 @@ class GradientHooks:
         gradients = _gradients(inside[-1], after_node=run.in_node)
         for gradient in gradients or ():
             if values.peek(gradient) is None:
-                values.gradients.meet(gradient, run.op)
+                values.gradients.track(gradient, run.op)
         return gradients is not None
 
     def _is_hook(self, frame: FrameType) -> bool:
@@ -169,4 +169,4 @@ def _engine(*args: Any, **kwargs: Any) -> Any:
             leave_function_mode(item.functions)
 
 
-_recorded: Shared[GradientHooks] = Shared(lambda: engine_replaced(_engine))
+_recorded: SharedPatch[GradientHooks] = SharedPatch(lambda: engine_replaced(_engine))

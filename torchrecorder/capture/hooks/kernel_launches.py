@@ -18,16 +18,16 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from torchrecorder.capture.internals.access import DisableTorchFunction
-from torchrecorder.capture.modes.function_mode import FunctionCalls
+from torchrecorder.capture.modes.function_mode import FunctionMode
 from torchrecorder.capture.modes.op_schema import FunctionFacts
 from torchrecorder.capture.modes.python_functions import cells, global_variables
-from torchrecorder.capture.state.shared import Shared, replaced
+from torchrecorder.capture.state.shared_patch import SharedPatch, replaced
 
 
 class KernelLaunches:
     """A context in which launches in one thread are recorded, if Triton is imported before it."""
 
-    def __init__(self, functions: FunctionCalls) -> None:
+    def __init__(self, functions: FunctionMode) -> None:
         self.functions = functions
         self.tape = functions.calls.tape
         self._facts: dict[Any, FunctionFacts] = {}
@@ -48,7 +48,7 @@ class KernelLaunches:
                 facts = self._facts_of(kernel)
         if facts is None:
             return plain(*args, **kwargs)
-        return self.functions.calls.around(_alone(plain), facts, True, args, kwargs)
+        return self.functions.calls.run_op(_alone(plain), facts, True, args, kwargs)
 
     def _facts_of(self, kernel: Any) -> FunctionFacts:
         if kernel not in self._facts:
@@ -89,7 +89,7 @@ def _watched() -> contextlib.AbstractContextManager[None]:
     return replaced(interface, "__getitem__", getitem)
 
 
-_launches: Shared[KernelLaunches] = Shared(_watched)
+_launches: SharedPatch[KernelLaunches] = SharedPatch(_watched)
 
 
 def function_of(kernel: Any) -> Any:

@@ -58,7 +58,7 @@ class OptimizerSteps:
 
     def _after(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         with self.tape.survives_errors("steps"):
-            self._paused(self.regions.left, get_frame(1))
+            self._paused(self.regions.exit, get_frame(1))
 
     def _begins(self, step: FrameType, optimizer: Any) -> None:
         self.names.step_of(optimizer)

@@ -79,7 +79,7 @@ class PythonCalls:
     def __enter__(self) -> PythonCalls:
         frame: FrameType | None = get_frame(1)
         if not self.sources.is_in_region(frame):  # what is around the block says nothing
-            self.sources.is_around = self._is_around
+            self.sources.ran_before = self._ran_before
         while frame is not None:
             self._mark(frame, _OUTSIDE)
             frame = frame.f_back
@@ -95,7 +95,7 @@ class PythonCalls:
             frame = frame.f_back
         self._traced.clear()
 
-    def _is_around(self, frame: FrameType) -> bool:
+    def _ran_before(self, frame: FrameType) -> bool:
         """Whether *frame*, and so all frames outside of it, was running before the block."""
         if self._last_in(frame) is not _OUTSIDE:
             return False
@@ -213,7 +213,7 @@ class PythonCalls:
         for opened in reversed(self.tape.stack):
             if opened.key is None or any(opened.key is key for key in keys):
                 return opened.scope
-        return self.tape.around
+        return self.tape.outer_scope
 
     def _function(self, code: CodeType) -> FunctionPlace | None:
         """The function of *code*; None for code that is not shown as a function."""

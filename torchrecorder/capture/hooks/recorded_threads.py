@@ -16,11 +16,11 @@ from typing import Any
 
 from torchrecorder.capture.hooks.other_threads import thread_name
 from torchrecorder.capture.hooks.source import InternalWork
-from torchrecorder.capture.instruments import Instruments, of_thread
+from torchrecorder.capture.instruments import Instruments, thread_instruments
 from torchrecorder.capture.internals.access import (
     DisableTorchFunction, call_of_thread, get_frame,
 )  # fmt: skip
-from torchrecorder.capture.state.shared import Shared, replaced
+from torchrecorder.capture.state.shared_patch import SharedPatch, replaced
 from torchrecorder.capture.tape import Tape
 from torchrecorder.events import ScopeId, ScopeLeft
 
@@ -84,7 +84,7 @@ class RecordedThread:
             if instruments is not None:
                 call = self._scoped(instruments, thread)
         except Exception as error:
-            self.owner.main.tape.lose("threads", error)
+            self.owner.main.tape.record_error("threads", error)
         if instruments is None:
             return call()
         try:
@@ -107,9 +107,9 @@ class RecordedThread:
         with _lock, DisableTorchFunction():
             if self.owner not in _starts.users:
                 return None
-            tape = Tape.beside(main.tape, self.number, self.scope)
+            tape = Tape.for_thread(main.tape, self.number, self.scope)
             tape.pause()
-            instruments = self.instruments = of_thread(tape, main)
+            instruments = self.instruments = thread_instruments(tape, main)
             self.owner.by_thread[tape.thread] = instruments
         instruments.__enter__()
         tape.resume()
@@ -122,14 +122,14 @@ class RecordedThread:
             tape.pause()
             instruments.__exit__()
             with _lock, DisableTorchFunction():
-                if not tape.task.is_cut():
+                if not tape.task.has_ended():
                     instruments.finish(functools.partial(instruments.modules.leave_all, error))
                     self._hand_over(tape)
 
     def end(self) -> None:
         """The recorder ends in its own thread; this thread may still be running."""
         with _lock:
-            if self.instruments is None or self.instruments.tape.task.is_cut():
+            if self.instruments is None or self.instruments.tape.task.has_ended():
                 return
             tape = self.instruments.tape
             for opened in reversed(tape.stack):
@@ -141,7 +141,7 @@ class RecordedThread:
 
     def _hand_over(self, tape: Tape) -> None:
         """Hand over the events of this thread, which are complete."""
-        tape.task.cut()
+        tape.task.end()
         self.owner.main.tape.notes.extend(tape.notes)
         self.lost = tape.lost
         self.owner.by_thread.pop(tape.thread, None)
@@ -158,4 +158,4 @@ def _start(self: threading.Thread) -> None:
     _plain_start(self)
 
 
-_starts: Shared[RecordedThreads] = Shared(lambda: replaced(threading.Thread, "start", _start))
+_starts: SharedPatch[RecordedThreads] = SharedPatch(lambda: replaced(threading.Thread, "start", _start))

@@ -45,13 +45,13 @@ class ModeState(NamedTuple):
 _grad = torch.is_grad_enabled
 _inference = torch.is_inference_mode_enabled
 _GRAD_SWITCH = torch.set_grad_enabled
-_USUAL = {grad: ModeState(grad, False, "") for grad in (True, False)}
+_PLAIN_STATES = {grad: ModeState(grad, False, "") for grad in (True, False)}
 
 
 def mode_state() -> ModeState:
     """The current modes of this thread."""
     if not _inference() and not any_autocast():
-        return _USUAL[_grad()]
+        return _PLAIN_STATES[_grad()]
     found = [f"{device} {dtype_facts(dtype)[0]}" for device, dtype in autocast_dtypes()]
     return ModeState(_grad(), _inference(), ", ".join(found) or ("on" if any_autocast() else ""))
 
@@ -79,7 +79,7 @@ class Regions:
         """
         self._in_pass = in_pass
         if self.deferred_exits.waiting:
-            self.deferred_exits.settle(frame)
+            self.deferred_exits.close_finished(frame)
         line, found, frames = self.sources.walk(frame)
         if found and any(region.forward is not None for region in found):
             found = self.direct.without_known(found)
@@ -102,12 +102,12 @@ class Regions:
             line = next((source for source in sources if source is not None), None)
         return line
 
-    def began(self, scope: ScopeId) -> None:
+    def module_called(self, scope: ScopeId) -> None:
         """A module is called at the frame of the last `locate`."""
         if self.function is not None:
             self.function.inside.append(scope)
 
-    def switched(self, frame: FrameType, on: bool) -> None:
+    def grad_mode_switched(self, frame: FrameType, on: bool) -> None:
         """Grad mode is switched *on* or off at *frame*: a no_grad block may begin or end here.
 
         A block that begins inside another does not end that one, nor does the end of a third inside
@@ -120,7 +120,7 @@ class Regions:
             return
         running = [region.key for region in found]
         self._around_switch = [region.key for region in found if region.forward is not None]
-        begins, now = _begins_block(frame), mode_state()
+        begins, now = _begins_grad_block(frame), mode_state()
         opened = self._open()
         while opened:
             last = opened.pop()
@@ -229,14 +229,14 @@ class Regions:
         outputs = None if opened.results_unseen else ()
         self.tape.write(ScopeLeft(opened.scope, opened.inputs, outputs, seconds, failed))
 
-    def left(self, frame: FrameType) -> None:
+    def exit(self, frame: FrameType) -> None:
         """The function that runs in *frame* is about to return: its region ends now."""
         opened = self._open()
         while any(item.key is frame for item in opened):
             self.close(opened.pop())
 
 
-def _begins_block(frame: FrameType) -> bool:
+def _begins_grad_block(frame: FrameType) -> bool:
     """Whether PyTorch's ``no_grad`` or the like is entered in *frame*, or in the one around it.
 
     ``set_grad_enabled`` switches when it is made, before its block is entered.

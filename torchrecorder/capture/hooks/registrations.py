@@ -15,7 +15,7 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from torchrecorder.capture.hooks.regions import Regions
 from torchrecorder.capture.hooks.source import InternalWork
-from torchrecorder.capture.internals.access import USUAL_TYPES, DisableTorchFunction, get_frame
+from torchrecorder.capture.internals.access import PLAIN_TENSOR_TYPES, DisableTorchFunction, get_frame
 from torchrecorder.capture.tensors.tensor_table import TensorTable
 
 
@@ -36,7 +36,7 @@ class Registrations:
 
     def _registered(self, module: Module, name: str, parameter: Any) -> None:
         tape = self.tape
-        if tape.is_elsewhere() or type(parameter) not in USUAL_TYPES:
+        if tape.is_elsewhere() or type(parameter) not in PLAIN_TENSOR_TYPES:
             return
         with tape.survives_errors("registrations"), DisableTorchFunction():
             if self.values.peek(parameter) is None:

@@ -70,17 +70,17 @@ def mark_of(frame: FrameType) -> FrameMark | None:
 
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
-OURS = str(Path(os.path.abspath(__file__)).parents[2]) + os.sep
+PACKAGE = str(Path(os.path.abspath(__file__)).parents[2]) + os.sep
 """The folder of this package."""
 
-_OF_OPERATORS = os.path.join(OURS, "capture", "modes", "higher_order.py")
-_ENTRY = os.path.join(OURS, "integrations", "targets.py")
-_END = "-"
+_OPERATOR_FILE = os.path.join(PACKAGE, "capture", "modes", "higher_order.py")
+_ENTRY_FILE = os.path.join(PACKAGE, "integrations", "targets.py")
+_ENTRY_POINT = "-"
 """Code of torchrecorder that runs scripts for the shell or documentation: the walk ends there,
 because frames outside are not the user's."""
 
 _MODULE = ScopeKind.MODULE
-_INSIDE, _PRETENDED, _COMPILED, _OF_MODULE = object(), object(), object(), object()
+_LIBRARY, _INTERNAL, _COMPILED, _OF_MODULE = object(), object(), object(), object()
 _INIT = "__init__"
 _OPERATORS = os.path.join(_TORCH, "_higher_order_ops", "")
 _FORWARDS = "forward", "__call__"
@@ -112,14 +112,14 @@ def _pytorch_codes() -> dict[CodeType, object]:
         (TRANSFERS, ScopeKind.TRANSFER),
         (GRADIENT_SCALERS.functions(), ScopeKind.SCALER),
         (DATA_LOADERS.functions(), ScopeKind.DATA_LOADER),
-        ((*pretending, *RECEIVED.functions()), _PRETENDED),
+        ((*pretending, *RECEIVED.functions()), _INTERNAL),
     ):
         codes.update(dict.fromkeys([inspect.unwrap(item).__code__ for item in functions], place))
     for function in pipeline_functions():
         kind = _PIPELINE_KINDS.get(function.__name__, ScopeKind.PIPELINE_SETUP)
         codes[function.__code__] = kind
     if CHECKPOINT_CODE is not None:
-        codes[CHECKPOINT_CODE] = _PRETENDED
+        codes[CHECKPOINT_CODE] = _INTERNAL
     return codes
 
 
@@ -154,7 +154,7 @@ class Sources:
         self._roots = _import_roots()
         self.eager = RanEagerly()
         # whether a frame was running before the recording started
-        self.is_around: Callable[[FrameType], bool] = lambda frame: False
+        self.ran_before: Callable[[FrameType], bool] = lambda frame: False
         self.steps: dict[int, str] = {}  # compiled steps that run: ids of frames, and optimizers
         self.expect_compiled()
 
@@ -169,7 +169,7 @@ class Sources:
 
         The line is None if a module call comes first; the others are given innermost first. Of a
         module whose ``forward`` called no other function, no frame is given. The first frame that
-        `is_around` the recording ends the walk.
+        `ran_before` the recording ends the walk.
 
         Raises:
             InternalWork: Between the two, PyTorch runs internal work.
@@ -188,32 +188,32 @@ class Sources:
                     inside = len(frames)
                     regions.append(Region(ScopeKind.CUSTOM_FUNCTION, function, frame, inside))
             code = frame.f_code
-            place = places.get(id(code)) or self._meet(code)
+            place = places.get(id(code)) or self._classify(code)
             if place is _OF_MODULE:
                 place = self._of_module(frame)
             if place is _MODULE:
                 if len(frames) == 1:
                     frames.clear()
                 break
-            if place is _END:
+            if place is _ENTRY_POINT:
                 break
-            if place is _INSIDE:
+            if place is _LIBRARY:
                 pass
             elif isinstance(place, ScopeKind):
                 if place in OF_WEIGHTS:  # of a model, and not of each module in it
                     regions = [region for region in regions if region.kind not in OF_WEIGHTS]
                 regions.append(Region(place, frame, frame.f_back, len(frames)))
-            elif place is _PRETENDED:
+            elif place is _INTERNAL:
                 raise InternalWork
             elif place is _COMPILED and id(frame) in self.steps:
                 regions.append(Region(ScopeKind.OPTIMIZER, frame, frame.f_back, len(frames)))
             elif place is _COMPILED:
-                self.eager.meet(frame)
+                self.eager.add(frame)
             else:
                 frames.append(frame)
                 if line is None:
                     line = self._line(str(place), frame, code)
-                if self.is_around(frame):
+                if self.ran_before(frame):
                     break
             callee, frame = frame, frame.f_back
             if id(code) in forwards and frame is not None and id(frame.f_code) not in CALLERS:
@@ -240,7 +240,7 @@ class Sources:
         else:  # only once: up to Python 3.12, ``f_locals`` keeps all that it has found
             module = self._called_in(frame)
             if mark is not None:
-                mark[self] = _nothing if module is None else weakref.ref(module)
+                mark[self] = _no_module if module is None else weakref.ref(module)
         if module is None:
             return
         if regions and regions[-1].module is module:
@@ -253,23 +253,23 @@ class Sources:
         module, caller = first_local(frame), frame.f_back
         if not isinstance(module, Module):
             return None
-        if caller is not None and caller.f_code.co_filename == _OF_OPERATORS:
+        if caller is not None and caller.f_code.co_filename == _OPERATOR_FILE:
             return None  # the graph of a higher-order operator, which is one op
         is_around = frame.f_code.co_name == "__call__" and runs_hooks(type(module))
         return None if is_around else module
 
-    def dismiss(self, region: Region) -> None:
+    def ignore(self, region: Region) -> None:
         """Do not find this call of a module again: its hooks have run."""
         if type(region.key) is FrameMark:
-            region.key[self] = _nothing
+            region.key[self] = _no_module
 
     def is_in_region(self, frame: FrameType | None) -> bool:
         """Whether a region is running anywhere around *frame*."""
         while frame is not None:
-            place = self._places.get(id(frame.f_code)) or self._meet(frame.f_code)
+            place = self._places.get(id(frame.f_code)) or self._classify(frame.f_code)
             if place is _OF_MODULE:
                 place = self._of_module(frame)
-            if place is not _MODULE and place is not _INSIDE and type(place) is not str:
+            if place is not _MODULE and place is not _LIBRARY and type(place) is not str:
                 return True
             frame = frame.f_back
         return False
@@ -279,7 +279,7 @@ class Sources:
         regions = self.walk(frame)[1]
         return [region.key for region in regions if region.kind is ScopeKind.CUSTOM_FUNCTION]
 
-    def raised(self, traceback: TracebackType | None, *, backward: bool) -> SourceLine | None:
+    def raising_line(self, traceback: TracebackType | None, *, backward: bool) -> SourceLine | None:
         """The innermost line of the user's code in *traceback*.
 
         Args:
@@ -292,7 +292,7 @@ class Sources:
         while traceback is not None:
             code = traceback.tb_frame.f_code
             place = self._place(code)
-            if place is _END:
+            if place is _ENTRY_POINT:
                 found = None  # frames outside the command line did not raise
             elif isinstance(place, str) and counts:
                 found = SourceLine(place, traceback.tb_lineno, code.co_name)
@@ -317,11 +317,11 @@ class Sources:
             line = self._lines[place] = SourceLine(file, frame.f_lineno, code.co_name)
         return line
 
-    def _meet(self, code: CodeType) -> object:
+    def _classify(self, code: CodeType) -> object:
         """The place of *code*, which is not known yet."""
         place = _OF_MODULE if code.co_name == _INIT else self._place(code)
         if code.co_name == "backward" and code.co_filename.startswith(_OPERATORS):
-            place = _PRETENDED
+            place = _INTERNAL
         if code.co_name in _FORWARDS:
             self._forwards.add(id(code))
         self._places[id(code)] = place
@@ -342,10 +342,10 @@ class Sources:
         return place if isinstance(place, str) else None
 
     def _of_file(self, filename: str) -> object:
-        if filename == _ENTRY:
-            return _END
-        if filename.startswith((_TORCH, OURS, "<frozen")):
-            return _INSIDE
+        if filename == _ENTRY_FILE:
+            return _ENTRY_POINT
+        if filename.startswith((_TORCH, PACKAGE, "<frozen")):
+            return _LIBRARY
         if cell := cell_name(filename):
             return cell
         for root in self._roots:  # the folders that files are imported from
@@ -354,7 +354,7 @@ class Sources:
         return os.path.basename(filename)
 
 
-def _nothing() -> None:
+def _no_module() -> None:
     """Stands for a reference to a module in frames that do not run one."""
 
 

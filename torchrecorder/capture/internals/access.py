@@ -58,7 +58,7 @@ __all__ = [
 
 get_frame = sys._getframe
 
-USUAL_TYPES = frozenset((Tensor, Parameter))
+PLAIN_TENSOR_TYPES = frozenset((Tensor, Parameter))
 """The classes of tensors that are no subclass with behavior of its own."""
 
 # Modes ----------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from torch.optim import optimizer
 from torchrecorder.capture.internals.access import compiled_call, compiled_codes, get_frame
 from torchrecorder.capture.internals.table import COMPILED_CALLS
 from torchrecorder.capture.internals.trials import find
-from torchrecorder.capture.state.shared import replaced
+from torchrecorder.capture.state.shared_patch import replaced
 
 _GET, _SET = "_callback_from_stance", "_maybe_set_eval_frame"
 
@@ -84,7 +84,7 @@ class RanEagerly:
     def __init__(self) -> None:
         self._names: dict[str, dict[str, None]] = {}
 
-    def meet(self, frame: FrameType) -> None:
+    def add(self, frame: FrameType) -> None:
         """An op runs inside *frame*, which calls a compiled function."""
         function, backend = compiled_call(frame)
         if backend != "eager":  # whose results are the same

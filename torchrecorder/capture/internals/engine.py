@@ -12,7 +12,7 @@ import torch
 
 from torchrecorder.capture.internals.table import ENGINE_CALLS
 from torchrecorder.capture.internals.trials import find
-from torchrecorder.capture.state.shared import replaced
+from torchrecorder.capture.state.shared_patch import replaced
 
 COMPILED_BACKWARD = "CompiledFunctionBackward"
 """The node of a compiled graph, whose backward may be compiled when it runs."""

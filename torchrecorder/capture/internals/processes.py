@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from torchrecorder.capture.internals.access import USUAL_TYPES
+from torchrecorder.capture.internals.access import PLAIN_TENSOR_TYPES
 from torchrecorder.capture.internals.table import COLLECTIVES, REDUCTIONS
 from torchrecorder.capture.internals.trials import find
-from torchrecorder.capture.state.shared import Shared, replaced
+from torchrecorder.capture.state.shared_patch import SharedPatch, replaced
 from torchrecorder.capture.tensors.describe import tensors_in
 from torchrecorder.events import Mesh, RankGroup
 
@@ -36,7 +36,7 @@ def in_use() -> bool:
 
 def _is(tensor: Tensor, name: str) -> bool:
     cls = type(tensor)
-    return cls not in USUAL_TYPES and any(
+    return cls not in PLAIN_TENSOR_TYPES and any(
         base.__name__ == name and _is_distributed(base) for base in cls.__mro__
     )
 
@@ -62,7 +62,7 @@ def local_part(tensor: Any) -> Tensor:
 
 def is_pending(tensor: Any) -> bool:
     """Whether any use of *tensor* would wait for a collective."""
-    if type(tensor) in USUAL_TYPES:
+    if type(tensor) in PLAIN_TENSOR_TYPES:
         return False
     if _is(tensor, _DTENSOR):
         tensor = tensor._local_tensor
@@ -192,7 +192,7 @@ def _registered() -> AbstractContextManager[Any]:
         return stack.pop_all()
 
 
-_listening: Shared[Any] = Shared(_registered)
+_listening: SharedPatch[Any] = SharedPatch(_registered)
 
 _KEYS = "torch._C.DispatchKey"
 _WORK = "torch._C._distributed_c10d.Work"

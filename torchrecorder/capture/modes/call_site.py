@@ -15,7 +15,7 @@ from typing import Any
 
 from torch.overrides import handle_torch_function
 
-from torchrecorder.capture.hooks.source import OURS
+from torchrecorder.capture.hooks.source import PACKAGE
 
 Caller = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 
@@ -74,7 +74,7 @@ def _call(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
 
 def _caller(frame: FrameType) -> Caller:
     code = frame.f_code
-    if code.co_filename.startswith(OURS):
+    if code.co_filename.startswith(PACKAGE):
         return _call
     changes: dict[str, Any] = {}
     if sys.version_info >= (3, 11):

@@ -66,7 +66,7 @@ def begins(frame: FrameType) -> bool:
     except InternalWork:
         return False
     except Exception as error:
-        active[-1].lose(error)
+        active[-1].record_error(error)
         return False
     return _local.step is not None
 
@@ -134,7 +134,7 @@ def _end(
         new = [tensor for tensor in held if id(tensor) not in step.state]
         calls.end(call, [step.frame.f_locals.get("result"), *new])
     if regions.sources.steps.pop(id(step.frame), None):
-        regions.left(step.frame)
+        regions.exit(step.frame)
 
 
 def _suspended(active: tuple[HigherOrderOps, ...]) -> contextlib.ExitStack | None:

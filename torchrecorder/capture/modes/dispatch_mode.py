@@ -19,14 +19,14 @@ from torchrecorder.capture.internals.access import (
 )
 from torchrecorder.capture.modes.call import Call
 from torchrecorder.capture.modes.call_site import direct
-from torchrecorder.capture.modes.function_mode import Calls
+from torchrecorder.capture.modes.function_mode import OpRecorder
 from torchrecorder.capture.modes.op_schema import FunctionFacts, operator_facts
-from torchrecorder.capture.tensors.describe import UNSETTLED, innermost, tensors_in
+from torchrecorder.capture.tensors.describe import VERSION_PENDING, innermost, tensors_in
 
 _DETACH = torch.ops.aten.detach.default
 
 
-class DispatchCalls(TorchDispatchMode):
+class DispatchMode(TorchDispatchMode):
     """Records every operator that is dispatched in this thread.
 
     Args:
@@ -35,9 +35,9 @@ class DispatchCalls(TorchDispatchMode):
         detaches: Whether the program may detach tensors, and not only autograd.
     """
 
-    def __init__(self, calls: Calls, alone: bool, detaches: bool) -> None:
+    def __init__(self, calls: OpRecorder, alone: bool, detaches: bool) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.calls = _DispatchedCalls(calls)
+        self.calls = _DispatchedOps(calls)
         self.alone = alone
         self.detaches = detaches
         self.facts: dict[Any, FunctionFacts] = {}
@@ -68,7 +68,7 @@ class DispatchCalls(TorchDispatchMode):
         try:
             facts = self._facts_of(func, args)
         except Exception as error:
-            tape.lose("operators", error)
+            tape.record_error("operators", error)
         if facts is None:
             return func(*args, **kwargs)
         if func is _DETACH and not self.alone:
@@ -76,7 +76,7 @@ class DispatchCalls(TorchDispatchMode):
             with tape.survives_errors("operators"):
                 self._detached(detached, args[0])
             return detached
-        return self.calls.around(func, facts, False, args, kwargs)
+        return self.calls.run_op(func, facts, False, args, kwargs)
 
     def _facts_of(self, func: Any, args: tuple[Any, ...]) -> FunctionFacts | None:
         """The facts about *func*; None if this call is not a separate op."""
@@ -98,10 +98,10 @@ class DispatchCalls(TorchDispatchMode):
         return all(self.calls.values.peek(argument) is None for argument in args)
 
 
-class _DispatchedCalls(Calls):
+class _DispatchedOps(OpRecorder):
     """Handles the start and end of a call below autograd."""
 
-    def __init__(self, above: Calls) -> None:
+    def __init__(self, above: OpRecorder) -> None:
         super().__init__(above.regions, above.backward)
         grads: Any = _DispatchedGrads(above.autograd)
         self.autograd = grads
@@ -114,7 +114,7 @@ class _DispatchedCalls(Calls):
             for _, tensor in (*tensors_in(result), *call.tensors):
                 entry = self.values.entries.get(id(innermost(tensor)))
                 if entry is not None and entry.producer == call.op and entry.version >= 0:
-                    entry.version, entry.requires_grad = UNSETTLED, False
+                    entry.version, entry.requires_grad = VERSION_PENDING, False
 
 
 class _DispatchedGrads:

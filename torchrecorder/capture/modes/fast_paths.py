@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from torch.nn import Parameter
 
 from torchrecorder.capture.internals.access import FakeTensor, current_function_mode, fuses
-from torchrecorder.capture.modes.dispatch_mode import DispatchCalls
-from torchrecorder.capture.modes.function_mode import FunctionCalls
+from torchrecorder.capture.modes.dispatch_mode import DispatchMode
+from torchrecorder.capture.modes.function_mode import FunctionMode
 from torchrecorder.capture.state.restore import without_modes
 from torchrecorder.capture.tape import Tape
 
@@ -32,10 +32,10 @@ class FastPaths:
     """Records dispatched operators in modules that change, or cannot be seen, under a function
     mode."""
 
-    def __init__(self, tape: Tape, function_mode: FunctionCalls) -> None:
+    def __init__(self, tape: Tape, function_mode: FunctionMode) -> None:
         self.tape = tape
         self.function_mode = function_mode
-        self.mode: DispatchCalls | None = None
+        self.mode: DispatchMode | None = None
         self.inside: int | None = None
         self._exit = contextlib.ExitStack()
 
@@ -58,7 +58,7 @@ class FastPaths:
     def _switch(self, module: nn.Module, *, alone: bool = False, detaches: bool = False) -> None:
         """Record dispatched operators until `restore`, if *alone* without the function mode."""
         with contextlib.ExitStack() as stack:
-            mode = stack.enter_context(DispatchCalls(self.function_mode.calls, alone, detaches))
+            mode = stack.enter_context(DispatchMode(self.function_mode.calls, alone, detaches))
             if alone:
                 self.function_mode.__exit__(None, None, None)
                 stack.callback(self.function_mode.__enter__)
@@ -77,7 +77,7 @@ class FastPaths:
                 restore_message(error, mode.raised)
                 self.tape.failed = id(error), type(error)  # the same error with another type
 
-    def restore(self) -> DispatchCalls | None:
+    def restore(self) -> DispatchMode | None:
         """Record torch functions again, also after a module whose exit was not seen."""
         mode, self.mode, self.inside = self.mode, None, None
         self._exit.close()

@@ -31,23 +31,23 @@ from torchrecorder.capture.internals.access import (
     put_function_modes,
     take_function_modes,
 )
-from torchrecorder.capture.modes.function_mode import FunctionCalls
-from torchrecorder.capture.state.shared import Shared
+from torchrecorder.capture.modes.function_mode import FunctionMode
+from torchrecorder.capture.state.shared_patch import SharedPatch
 
 
 class HigherOrderOps:
     """A context in which only higher-order operators are compiled."""
 
     def __init__(
-        self, functions: FunctionCalls, modules: ModuleScopes, steps: OptimizerSteps
+        self, functions: FunctionMode, modules: ModuleScopes, steps: OptimizerSteps
     ) -> None:
         self.functions = functions
         self.modules = modules
         self.steps = steps
 
-    def lose(self, error: Exception) -> None:
+    def record_error(self, error: Exception) -> None:
         """A higher-order operator could not be recorded."""
-        self.modules.tape.lose("operators on functions", error)
+        self.modules.tape.record_error("operators on functions", error)
 
     def __enter__(self) -> HigherOrderOps:
         _local.active = (*active_recorders(), self)
@@ -79,7 +79,7 @@ def _compiled() -> Iterator[None]:
         _replace_setup(_unrecorded, _plain)
 
 
-_operators: Shared[HigherOrderOps] = Shared(_compiled)
+_operators: SharedPatch[HigherOrderOps] = SharedPatch(_compiled)
 
 
 def _replace_setup(before: Any, after: Any) -> None:
@@ -97,7 +97,7 @@ def _unrecorded() -> Iterator[Any]:
         try:
             stack = _suspend_and_compile(active)
         except Exception as error:
-            active[-1].lose(error)
+            active[-1].record_error(error)
         try:
             yield backend
         finally:
@@ -154,7 +154,7 @@ def _run_recorded(graph: Any, inputs: list[Any], **options: Any) -> Callable[...
             try:
                 _push_recorders(stack)
             except Exception as error:
-                active_recorders()[-1].lose(error)
+                active_recorders()[-1].record_error(error)
             return graph.forward(*args)
 
     return run

@@ -31,7 +31,7 @@ from torchrecorder.capture.internals.processes import (
     work_in,
 )
 from torchrecorder.capture.scope import Observer
-from torchrecorder.capture.running import Running
+from torchrecorder.capture.running_modules import RunningModules
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.describe import shape_of
 from torchrecorder.capture.tensors.tensor_table import TensorTable
@@ -74,7 +74,7 @@ class _Pending:
             self.seconds = self.tape.clock() - self.began
         self.future = None
 
-    def settle(self) -> None:
+    def check_done(self) -> None:
         """Call `done` if it is completed, but its thread has not called `done` yet."""
         future = self.future
         if future is not None and future.done():
@@ -92,7 +92,7 @@ class Communications(Observer):
     """Records communication of the recorded thread, and of the threads of its backward passes."""
 
     def __init__(
-        self, tape: Tape, values: TensorTable, backward: BackwardRuns, running: Running
+        self, tape: Tape, values: TensorTable, backward: BackwardRuns, running: RunningModules
     ) -> None:
         self.tape = tape
         self.values = values
@@ -136,7 +136,7 @@ class Communications(Observer):
             timed = self._is_timed(communication, sent)
             opened = _Pending(self.tape, communication, sent.received, timed)
             for tensor in sent.received if made is None else ():
-                self.values.storages.expect(tensor)
+                self.values.storages.expect_collective(tensor)
                 self._writing[self.values.storages.of(tensor).number] = opened
             self._found.append(opened)
             return opened
@@ -157,7 +157,7 @@ class Communications(Observer):
         if self._is_meant():
             with self._working():
                 for tensor in tensors:
-                    self.values.storages.arrive(tensor)
+                    self.values.storages.collective_done(tensor)
 
     def waits(self, on: Any) -> tuple[Any, _Pending | None, float] | None:
         """The program begins to wait for *on*, a work or a tensor."""
@@ -181,7 +181,7 @@ class Communications(Observer):
                     opened.waited(since)
                 self._arrive(opened)
             if isinstance(on, Tensor):
-                self.values.storages.arrive(on)
+                self.values.storages.collective_done(on)
             self._last = None
 
     def _is_meant(self) -> bool:
@@ -213,7 +213,7 @@ class Communications(Observer):
         for ref in opened.received:
             tensor = ref()
             if tensor is not None:
-                self.values.storages.arrive(tensor)
+                self.values.storages.collective_done(tensor)
         opened.received.clear()
 
     def _describe(self, sent: RawCommunication) -> Communication:
@@ -267,7 +267,7 @@ class Communications(Observer):
         """C++ has waited for the communication of this pass; parameters have their gradients."""
         for opened in self._found:
             if opened.communication.backward:
-                opened.settle()
+                opened.check_done()
                 self._arrive(opened)
         for ref, _, _ in list(self.values.named.values()):
             parameter = ref()
@@ -291,7 +291,7 @@ class Communications(Observer):
         """The run is over: write the communications."""
         self._last = None
         for opened in self._found:
-            opened.settle()
+            opened.check_done()
             opened.future = None
             seconds, blocked = opened.seconds, opened.blocked
             self.tape.write(opened.communication._replace(seconds=seconds, blocked_seconds=blocked))

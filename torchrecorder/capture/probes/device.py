@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from torchrecorder.capture.internals.access import FakeTensor
-from torchrecorder.capture.scope import Given, Observer, OpenScope
+from torchrecorder.capture.scope import Gradients, Observer, OpenScope
 from torchrecorder.capture.tape import Tape
 from torchrecorder.events import (
     BYTES_PEAK, SECONDS_ON_DEVICE, GradId, Measured, OpId, ValueId,
@@ -56,7 +56,7 @@ class DeviceProbe(Observer):
         started = self._started.pop(op, None)
         if started:
             self._ended = op, started, self._events()
-        self._look(op)
+        self._record_memory(op)
 
     def op_made(self, op: OpId, name: str, made: list[tuple[ValueId, Tensor]]) -> None:
         """An op runs on the device of its results."""
@@ -69,7 +69,7 @@ class DeviceProbe(Observer):
         if ended is not None and ended[0] == op and device in ended[1]:
             self._pairs.append((op, ended[1][device], ended[2][device]))
 
-    def node_begins(self, grad: GradId, run: int, given: Given) -> None:
+    def node_begins(self, grad: GradId, run: int, given: Gradients) -> None:
         """A grad node is submitted to the device of its gradients."""
         device = _device_of(given)
         if device is not None:
@@ -80,7 +80,7 @@ class DeviceProbe(Observer):
         started = self._started.pop(f"{grad} {run}", None)
         for device, begun in (started or {}).items():
             self._pairs.append((grad, begun, self._events([device])[device]))
-        self._look(grad)
+        self._record_memory(grad)
 
     def _start(self, key: str, devices: Iterable[int] | None = None) -> None:
         self._now = None
@@ -108,13 +108,13 @@ class DeviceProbe(Observer):
 
     def scope_entered(self, scope: OpenScope) -> None:
         """Memory allocated at the start counts too."""
-        self._look(None)
+        self._record_memory(None)
 
     def scope_left(self, scope: OpenScope, outputs: list[tuple[str, Tensor]]) -> None:
         """Read memory before the scope ends."""
-        self._look(None)
+        self._record_memory(None)
 
-    def _look(self, node: str | None) -> None:
+    def _record_memory(self, node: str | None) -> None:
         now = self._now
         if now is None:
             self._watch_first()

@@ -89,7 +89,7 @@ class FlopProbe(RecorderDispatchMode):
         try:
             formula, way = self._way_to_run(func, args)
         except Exception as error:
-            self.tape.lose("flops", error)
+            self.tape.record_error("flops", error)
             formula, way = None, _AS_IT_IS
         if way is _BY_ITS_CLASS:
             return NotImplemented
@@ -153,4 +153,4 @@ class FlopProbe(RecorderDispatchMode):
                 place = self.tape.op or self.tape.scope or "run"
                 self.tape.write(Measured(FLOPS_FORWARD, place, amount))
         except Exception as error:  # some formulas accept only positional or only keyword arguments
-            self.tape.lose("flops", error)
+            self.tape.record_error("flops", error)

@@ -16,12 +16,12 @@ from torch.nn.parameter import is_lazy
 
 from torchrecorder.capture.hooks.backward import BackwardRuns
 from torchrecorder.capture.internals.access import SHOWS_OPERATORS, current_node
-from torchrecorder.capture.scope import Given, Observer, OpenScope
+from torchrecorder.capture.scope import Gradients, Observer, OpenScope
 from torchrecorder.capture.probes.device import DeviceProbe
 from torchrecorder.capture.probes.kernels import RecorderDispatchMode
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.describe import memory_owner
-from torchrecorder.events import BYTES_PEAK, Allocation, GradId, Measured, NO_STORAGE, OpId, made
+from torchrecorder.events import BYTES_PEAK, Allocation, GradId, Measured, NO_STORAGE, OpId, new_tuple
 
 _ADOPTS = frozenset(("aten::lift_fresh", "aten::lift", "aten::lift_fresh_copy"))
 """Operators with an argument that was created just before, unseen by the mode."""
@@ -54,14 +54,14 @@ class MemoryProbe(RecorderDispatchMode, Observer):
         """Record a tensor of the model, and its gradient."""
         if is_lazy(tensor):
             return
-        storage = self._state(tensor, role, -1)
+        storage = self._set_role(tensor, role, -1)
         gradient = tensor.grad if tensor.is_leaf else None
         if gradient is not None:
-            self._state(gradient, "gradient", storage)
+            self._set_role(gradient, "gradient", storage)
 
-    def _state(self, tensor: Tensor, role: str, leaf: int) -> int:
+    def _set_role(self, tensor: Tensor, role: str, leaf: int) -> int:
         """Record the role of the storage of *tensor*."""
-        self._meet(tensor, None)
+        self._track(tensor, None)
         storage = self.values.storages.of(tensor).number
         self._roles[storage] = role, leaf
         return storage
@@ -76,14 +76,14 @@ class MemoryProbe(RecorderDispatchMode, Observer):
         try:
             self._before_kernel(func, args, kwargs)
         except Exception as error:
-            self.tape.lose("memory", error)
+            self.tape.record_error("memory", error)
         result = self.run(func, args, kwargs)
         try:
             shares = _gives_arguments(func)
             for tensor in _tensors(result):
-                self._meet(tensor, self._node, shares=shares)
+                self._track(tensor, self._node, shares=shares)
         except Exception as error:
-            self.tape.lose("memory", error)
+            self.tape.record_error("memory", error)
         return result
 
     def _before_kernel(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -95,9 +95,9 @@ class MemoryProbe(RecorderDispatchMode, Observer):
         if _name(func) in _ADOPTS:
             return
         for tensor in itertools.chain(_tensors(args), _tensors(kwargs.values())):
-            self._meet(tensor, None)
+            self._track(tensor, None)
 
-    def _meet(self, tensor: Tensor, node: str | None, *, shares: bool = False) -> None:
+    def _track(self, tensor: Tensor, node: str | None, *, shares: bool = False) -> None:
         """Record the memory of a tensor, allocated in *node*; None: before the run.
 
         If it *shares* unknown memory of an argument, it is a fake tensor of a real one.
@@ -130,7 +130,7 @@ class MemoryProbe(RecorderDispatchMode, Observer):
         try:
             self._release(storage)
         except Exception as error:
-            self.tape.lose("memory", error)
+            self.tape.record_error("memory", error)
 
     def _release(self, storage: int) -> None:
         self._references.pop(storage, None)
@@ -142,7 +142,7 @@ class MemoryProbe(RecorderDispatchMode, Observer):
         """Record an allocation, with its release."""
         role = self._roles.pop(storage, ("", -1))
         row = (storage, *self.begun.pop(storage), node, moment, *role)
-        self.done.append(made(Allocation, row))
+        self.done.append(new_tuple(Allocation, row))
 
     # Where the run is -----------------------------------------------------------------
 
@@ -159,7 +159,7 @@ class MemoryProbe(RecorderDispatchMode, Observer):
     def scope_left(self, scope: OpenScope, outputs: list[tuple[str, Tensor]]) -> None:
         self._end(scope.scope)
 
-    def node_begins(self, grad: GradId, run: int, given: Given) -> None:
+    def node_begins(self, grad: GradId, run: int, given: Gradients) -> None:
         self._begin(grad)
 
     def node_ended(self, grad: GradId, run: int) -> None:

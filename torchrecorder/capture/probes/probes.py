@@ -23,7 +23,7 @@ from torchrecorder.graph.retained_tensors import Kept
 if TYPE_CHECKING:
     from torchrecorder.capture.hooks.backward import BackwardRuns
     from torchrecorder.capture.probes.communications import Communications
-    from torchrecorder.capture.running import Running
+    from torchrecorder.capture.running_modules import RunningModules
     from torchrecorder.capture.tape import Tape
 
 
@@ -84,7 +84,7 @@ class Probes:
         started: Started,
         tape: Tape,
         backward: BackwardRuns,
-        running: Running,
+        running: RunningModules,
         stack: contextlib.ExitStack,
     ) -> None:
         """Start the requested instruments."""
@@ -123,7 +123,7 @@ class Probes:
 
 
 def _watch_devices(tape: Tape) -> None:
-    with tape.survives_errors("extras"):
+    with tape.survives_errors("probes"):
         tape.observers.append(DeviceProbe(tape))  # closest to a node: the last observer
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from torch import Tensor
 
 from torchrecorder.capture.internals.access import profiler_range
-from torchrecorder.capture.scope import Given, Observer, OpenScope
+from torchrecorder.capture.scope import Gradients, Observer, OpenScope
 from torchrecorder.checks import Check
 from torchrecorder.events import GradId, OpId
 from torchrecorder.trace.slices import MARK, Kernel, Slice
@@ -48,7 +48,7 @@ class ProfilerRanges(Observer):
     def scope_left(self, scope: OpenScope, outputs: list[tuple[str, Tensor]]) -> None:
         self._leave(scope.scope)
 
-    def node_begins(self, grad: GradId, run: int, given: Given) -> None:
+    def node_begins(self, grad: GradId, run: int, given: Gradients) -> None:
         with profiler_range(MARK + grad):
             pass
 

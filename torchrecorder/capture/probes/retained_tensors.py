@@ -17,7 +17,7 @@ from torch.autograd.function import BackwardCFunction
 from torchrecorder.capture.autograd.walk import AutogradWalk
 from torchrecorder.capture.internals.access import DisableTorchFunction, without_dispatch_modes
 from torchrecorder.capture.probes.statistics import Choice, chooses, patterns_of
-from torchrecorder.capture.scope import Given, Observer, OpenScope
+from torchrecorder.capture.scope import Gradients, Observer, OpenScope
 from torchrecorder.capture.tape import Tape
 from torchrecorder.errors import InvalidArgument, NotKept
 from torchrecorder.events import GradEdge, GradId, OpId, ValueId
@@ -68,7 +68,7 @@ class TensorKeeper(Observer):
             if edge is not None:
                 self._wanted.setdefault(edge, []).append((flowed, name))
 
-    def node_begins(self, grad: GradId, run: int, given: Given) -> None:
+    def node_begins(self, grad: GradId, run: int, given: Gradients) -> None:
         """Copy the gradients of kept results."""
         for index, gradient in enumerate(given):
             for flowed, name in self._wanted.get(GradEdge(grad, index), ()):
@@ -119,12 +119,12 @@ class ReplayProbe(Observer):
 
     def __init__(self) -> None:
         self._nodes: dict[GradId, Any] = {}
-        self._given: dict[GradId, Given] = {}
+        self._given: dict[GradId, Gradients] = {}
 
-    def node_met(self, grad: GradId, node: Any) -> None:
+    def node_hooked(self, grad: GradId, node: Any) -> None:
         self._nodes[grad] = node
 
-    def node_begins(self, grad: GradId, run: int, given: Given) -> None:
+    def node_begins(self, grad: GradId, run: int, given: Gradients) -> None:
         self._given[grad] = tuple(
             [item.detach() if isinstance(item, Tensor) else item for item in given]
         )

@@ -25,7 +25,7 @@ from torch.nn import Parameter
 from torchrecorder.capture.autograd.node_facts import name_of, op_name
 from torchrecorder.capture.autograd.walk import AutogradWalk
 from torchrecorder.capture.internals.access import (
-    USUAL_TYPES,
+    PLAIN_TENSOR_TYPES,
     DisableTorchFunction,
     FakeTensor,
     peek_transformations,
@@ -35,7 +35,7 @@ from torchrecorder.capture.internals.access import (
     without_dispatch_modes,
 )
 from torchrecorder.capture.tape import Tape
-from torchrecorder.capture.tensors.describe import node_behind, tensors_in
+from torchrecorder.capture.tensors.describe import grad_fn_of, tensors_in
 from torchrecorder.events import BYTES_SAVED, GradId, Measured, OpId, Role, ScopeKind
 from torchrecorder.graph.nodes import Scope
 
@@ -67,7 +67,7 @@ class SavedTensors:
                 self._count_finished()
             self._count(grad, node)
         except Exception as error:
-            self.tape.lose("saved", error)
+            self.tape.record_error("saved", error)
 
     def _count(self, grad: GradId, node: Any) -> None:
         found = self._saved(node)
@@ -138,7 +138,7 @@ class SavedTensors:
 
     def _leads_to(self, tensor: Tensor, grad: GradId) -> bool:
         """Whether the node of *tensor*, or one that it leads to, is *grad*."""
-        node = node_behind(tensor)
+        node = grad_fn_of(tensor)
         nodes = () if node is None else (node, *(parent for parent, _ in node.next_functions))
         return any(item is not None and self.autograd.known_as(item) == grad for item in nodes)
 
@@ -161,7 +161,7 @@ class SavedTensors:
         if hasattr(own, "saved_args"):
             return _unpacked(item for item in own.saved_args if hasattr(item, "unpack_hook"))
         if isinstance(getattr(own, "input_saver", None), Tensor):  # in older versions
-            return self._saved(node_behind(own.input_saver))
+            return self._saved(grad_fn_of(own.input_saver))
         around = [item.event.kind for item in self.tape.stack[:-1]]
         arguments = () if ScopeKind.CHECKPOINT in around else checkpoint.get("args", ())
         return [item for item in arguments if isinstance(item, Tensor)]
@@ -297,7 +297,7 @@ def saved_in_call(
         return Saves([], 0)  # the nodes of a transformation
     func, args, kwargs = call
     given = [type(tensor) for _, tensor in tensors_in((args, kwargs))]
-    if not all(kind in USUAL_TYPES or issubclass(kind, FakeTensor) for kind in given):
+    if not all(kind in PLAIN_TENSOR_TYPES or issubclass(kind, FakeTensor) for kind in given):
         return None  # only a subclass knows its memory
     if func is Tensor.__setitem__ and not tensors_in(args[1]):
         return Saves([], 0)  # it copies, which needs nothing, and the numbers may not fit

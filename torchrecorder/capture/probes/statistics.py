@@ -21,8 +21,8 @@ from torchrecorder.capture.internals.access import (
     without_dispatch_modes,
 )
 from torchrecorder.capture.internals.processes import local_part
-from torchrecorder.capture.scope import Given, Observer
-from torchrecorder.capture.running import Running
+from torchrecorder.capture.scope import Gradients, Observer
+from torchrecorder.capture.running_modules import RunningModules
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.storage import Storages
 from torchrecorder.events import GradId, OpId, Statistics, ValueId
@@ -49,7 +49,7 @@ def patterns_of(choice: Choice) -> Sequence[str]:
 class StatisticsProbe(Observer):
     """Computes statistics of the outputs of ops and of the gradients that grad nodes receive."""
 
-    def __init__(self, tape: Tape, running: Running, storages: Storages, choice: Choice) -> None:
+    def __init__(self, tape: Tape, running: RunningModules, storages: Storages, choice: Choice) -> None:
         self.tape = tape
         self.running = running
         self.storages = storages
@@ -61,7 +61,7 @@ class StatisticsProbe(Observer):
                 take = functools.partial(self._take, value, 0, -1)
                 self.storages.when_arrived(tensor, take)
 
-    def node_begins(self, grad: GradId, run: int, given: Given) -> None:
+    def node_begins(self, grad: GradId, run: int, given: Gradients) -> None:
         if self.choice is True or chooses(self.choice, self.running.paths_of(grad)):
             for index, tensor in enumerate(given):
                 if isinstance(tensor, Tensor):
@@ -75,7 +75,7 @@ class StatisticsProbe(Observer):
             with DisableTorchFunction(), torch.no_grad(), without_dispatch_modes():
                 found = numbers(tensor)
         except (RuntimeError, NotImplementedError, TypeError) as error:
-            self.tape.lose("statistics", error)
+            self.tape.record_error("statistics", error)
             return
         if found is not None:
             self.tape.write(Statistics(node, index, run, *found))

@@ -86,18 +86,18 @@ class WeightProbe:
             for parameter in self._parameters
             if self._names[id(parameter)] not in self.weights
         ]
-        self._guarded(self._look, left)
-        self._guarded(self._look_at_gradient, left)
+        self._without_raising(self._record_weight, left)
+        self._without_raising(self._record_gradient, left)
         self._copies.clear()
         self._parameters.clear()
 
     def _before(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        self._guarded(self._keep, parameters_of(optimizer))
+        self._without_raising(self._keep, parameters_of(optimizer))
 
     def _after(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        self._guarded(self._compare, parameters_of(optimizer))
+        self._without_raising(self._compare, parameters_of(optimizer))
 
-    def _guarded(self, work: Callable[[Tensor], None], tensors: Iterable[Tensor]) -> None:
+    def _without_raising(self, work: Callable[[Tensor], None], tensors: Iterable[Tensor]) -> None:
         """Do *work*, without raising exceptions in the user's program."""
         try:
             with DisableTorchFunction(), torch.no_grad(), without_dispatch_modes():
@@ -108,17 +108,17 @@ class WeightProbe:
             warn(f"weights of this step could not be followed: {type(error).__name__}: {error}")
 
     def _keep(self, parameter: Tensor) -> None:
-        self._look(parameter)
+        self._record_weight(parameter)
         self._copies[id(parameter)] = parameter.detach().clone()
 
-    def _look(self, parameter: Tensor) -> None:
+    def _record_weight(self, parameter: Tensor) -> None:
         weight = self.weights.setdefault(self._names[id(parameter)], Weight())
         if not parameter.is_meta:
             weight.norm = _norm(parameter)
             if self._histograms:
                 weight.histograms["weights"] = histogram(parameter)
 
-    def _look_at_gradient(self, parameter: Tensor) -> None:
+    def _record_gradient(self, parameter: Tensor) -> None:
         weight = self.weights.setdefault(self._names[id(parameter)], Weight())
         gradient = parameter.grad
         if gradient is not None and not gradient.is_meta:
@@ -129,7 +129,7 @@ class WeightProbe:
     def _compare(self, parameter: Tensor) -> None:
         before = self._copies.pop(id(parameter), None)
         if before is not None:
-            self._look_at_gradient(parameter)
+            self._record_gradient(parameter)
             change = _norm(parameter.detach() - before)
             self.weights[self._names[id(parameter)]].update = change
 

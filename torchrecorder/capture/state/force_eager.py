@@ -21,7 +21,7 @@ import torch
 from torchrecorder.capture.internals.access import has_global_hooks
 from torchrecorder.capture.internals.compiled_calls import compiled_calls_watched
 from torchrecorder.capture.modes.compiled_steps import begins, ended
-from torchrecorder.capture.state.shared import Shared
+from torchrecorder.capture.state.shared_patch import SharedPatch
 
 _COMPILER = "torch._dynamo"
 
@@ -35,7 +35,7 @@ def _eager() -> Iterator[None]:
         yield
 
 
-_stance: Shared[ForceEager] = Shared(_eager)
+_stance: SharedPatch[ForceEager] = SharedPatch(_eager)
 
 
 class ForceEager:
@@ -45,10 +45,10 @@ class ForceEager:
 
     def __init__(
         self,
-        lose: Callable[[str, BaseException], None] = lambda *lost: None,
+        record_error: Callable[[str, BaseException], None] = lambda *lost: None,
         loaded: Callable[[], None] = lambda: None,
     ) -> None:
-        self._lose = lose
+        self._record_error = record_error
         self._loaded = loaded
         self._exit = contextlib.ExitStack()
         self._hooked: bool
@@ -91,7 +91,7 @@ class ForceEager:
                 self._follow(spec.loader)
             return spec
         except Exception as error:
-            self._lose("compilers", error)
+            self._record_error("compilers", error)
             return None
 
     def _follow(self, loader: Any) -> None:
@@ -105,7 +105,7 @@ class ForceEager:
                 self._set_stance()
                 self._loaded()
             except Exception as error:
-                self._lose("compilers", error)
+                self._record_error("compilers", error)
 
         loader.exec_module = exec_module
 

@@ -27,7 +27,7 @@ from torchrecorder.capture.internals.access import (
 )
 from torchrecorder.capture.module_tree import named_modules
 from torchrecorder.capture.tensors.describe import UNVERSIONED, shape_of, version_of
-from torchrecorder.events import made
+from torchrecorder.events import new_tuple
 
 
 @contextlib.contextmanager
@@ -121,7 +121,7 @@ class _Buffers:
                     continue
                 usual = _is_usual(buffer)
                 shape = buffer.shape if usual else shape_of(buffer)
-                place = made(_BufferPlace, (held, name, buffer, version_of(buffer), shape, usual))
+                place = new_tuple(_BufferPlace, (held, name, buffer, version_of(buffer), shape, usual))
                 self.places.append(place)
                 kind = (buffer.dtype, buffer.device) if usual else id(buffer)
                 kinds.setdefault(kind, []).append(place)

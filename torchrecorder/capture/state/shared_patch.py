@@ -13,7 +13,7 @@ User = TypeVar("User")
 _ABSENT: Any = object()
 
 
-class Shared(Generic[User]):
+class SharedPatch(Generic[User]):
     """A setting that the first user makes and the last one undoes, in any order and thread.
 
     Args:
