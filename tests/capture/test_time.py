@@ -82,7 +82,8 @@ def test_scopes_and_nodes_take_only_the_users_time(monkeypatch):
 
 OURS = [
     (ModuleScopes, "_enter"), (ModuleScopes, "_returned"), (Regions, "locate"),
-    (OpRecorder, "_writes"), (OpRecorder, "_outputs"), (BackwardRuns, "behind"), (BackwardRuns, "forms"),
+    (OpRecorder, "_writes"), (OpRecorder, "_outputs"),
+    (BackwardRuns, "behind"), (BackwardRuns, "describe"),
 ]
 
 

@@ -162,7 +162,7 @@ class HiddenOps:
                 nodes.values.read(tensor)
 
     def _computed_unseen(self, tensor: Tensor, entry: Entry) -> ValueId | None:
-        """The value of *tensor* if unrecorded code of a custom function wrote it, with its hidden op.
+        """The value of *tensor* if unrecorded code of a custom function wrote it, in a hidden op.
 
         None otherwise. If an op created *tensor* from a Python object, that op gets the inputs.
         """

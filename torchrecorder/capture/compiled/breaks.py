@@ -80,7 +80,7 @@ class _BreakLocator:
         return None, self._inner(self._frame(number), stop, begin)
 
     def _between(self, number: int) -> tuple[int, int]:
-        """The range of candidates between the first run of a graph and the next run of any graph."""
+        """The range of ops between the first run of a graph and the next run of any graph."""
         spans, total = self.matched.spans, len(self.matched.candidates)
         for place, span in enumerate(spans):
             if span.graph == number:

@@ -33,8 +33,8 @@ _SLACK = 16
 
 
 class Candidate(NamedTuple):
-    """An op that may be in a graph, with the classes of the modules around it, by id, and the shapes
-    of its results."""
+    """An op that may be in a graph; the classes of the modules around it, by id; the shapes of its
+    results."""
 
     op: Op
     modules: Mapping[ModuleId, str]
@@ -106,8 +106,8 @@ class Matched:
     def in_python(self) -> Iterator[OpId]:
         """The ops that ran before, between and after the graphs.
 
-        These exclude ops among those of a graph, which it has left out as dead code, and ops next to
-        a graph with the name of one of its unmatched calls.
+        Without ops among those of a graph, which it left out as dead code, and without ops next to
+        a graph that have the name of one of its unmatched calls.
         """
         inside = 0
         for place, (op, *_) in enumerate(self.candidates):
@@ -136,7 +136,7 @@ class Matched:
     def _calls(
         self, ops: Sequence[TracedOp], classes: Mapping[ModuleId, str]
     ) -> Iterator[_GraphCall]:
-        """The calls in one run of a graph. *classes* of modules are given unless it is the first run."""
+        """The calls in one run of a graph; *classes* of modules after the first run."""
         for op in ops:
             around = (self.modules.get(module) for module in reversed(op.modules))
             module = next(filter(None, around), None)
@@ -159,7 +159,7 @@ class Matched:
         self._used.add(place)
 
     def _on_line(self, call: _GraphCall, rank: int, count: int) -> Iterator[int]:
-        """The indices of the ops that may be *call*, which is number *rank* of *count* with its key.
+        """The indices of ops that may be *call*, which is number *rank* of *count* with its key.
 
         Only ops with nearly the same number among those with the key are compared.
         """

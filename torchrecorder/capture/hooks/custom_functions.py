@@ -1,13 +1,13 @@
-"""AppliedFunctions: recognize which custom ``autograd.Function`` is running.
+"""AppliedFunctions: find the custom ``autograd.Function`` that is running.
 
-Up to torch 2.13 ``Function.apply`` is Python: its frame is on the stack while the function runs.
-From 2.14 on it is C and has no frame. But before it calls ``forward``, it creates the function's
-context, an instance of ``BackwardCFunction``. While a recorder is active, that class has an
-``__init__`` that notes the function and the instruction that applies it: as long as the caller's
-frame is at that instruction, the function is running.
+Up to torch 2.13, ``Function.apply`` is written in Python: its frame is on the stack while the
+function runs. From 2.14 on it is written in C and has no frame. But before it calls ``forward``, it
+creates the context of the function, an instance of ``BackwardCFunction``. While a recorder is
+active, ``__init__`` of that class is patched: it stores the function and the current instruction of
+the caller. As long as the caller's frame is at this instruction, the function is running.
 
-A recorder's alias that a custom function returns would get a wrong gradient, so recognition is
-tested on a function of our own before anything relies on it.
+An alias of the recorder that a custom function returns would get a wrong gradient. So the detection
+is first tested with a function of the recorder.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from torchrecorder.capture.state.shared_patch import SharedPatch, replaced
 from torchrecorder.capture.tape import Tape
 
 FindFunctions = Callable[[Union[FrameType, None]], list[Any]]
-"""Finds the custom functions that run around a frame; see `class_of`."""
+"""Returns the custom functions that run around a frame, innermost first; see `class_of`."""
 
 _UNRECOGNIZED = (
     "a module that returned its own input is not distinguished from that input, because running "
@@ -37,7 +37,7 @@ _inference = torch.is_inference_mode_enabled
 
 
 class Applied(NamedTuple):
-    """One application of a custom function."""
+    """A call of ``apply`` of a custom function."""
 
     cls: type[Function]
     instruction: int  # the position in the caller's code while the function runs
@@ -45,10 +45,10 @@ class Applied(NamedTuple):
     def is_running(self, caller: FrameType, callee: FrameType | None) -> bool:
         """Whether the function has not returned yet.
 
-        The same instruction can call other functions too, as in ``for call in (F.apply, g)``.
-        Forward-mode gradients decide: they are off inside a custom function, and otherwise only
-        in inference mode. A function that leaves inference mode switches them on again. *callee* is
-        the frame directly inside the *caller*; None where C code is running.
+        The same instruction may also call another function, as in ``for call in (F.apply, g)``. But
+        forward-mode AD is disabled inside a custom function, and otherwise only in inference mode.
+        A function that leaves inference mode enables it again. *callee* is the frame directly
+        inside *caller*; None if C code is running there.
         """
         if caller.f_lasti != self.instruction:
             return False
@@ -58,7 +58,7 @@ class Applied(NamedTuple):
 
 
 class AppliedFunctions:
-    """A context that records the custom functions applied in this thread."""
+    """A context that stores the running custom functions of this thread."""
 
     def __init__(self, tape: Tape) -> None:
         self.tape = tape
@@ -75,11 +75,11 @@ class AppliedFunctions:
         self.found.clear()
 
     def applied(self, cls: type[Function], caller: FrameType) -> None:
-        """A custom function is applied by *caller*."""
+        """Store that *caller* applies the custom function *cls*."""
         self.found[id(caller)] = Applied(cls, caller.f_lasti)
 
     def fail(self, error: Exception) -> None:
-        """A custom function could not be recorded: it may be running from now on."""
+        """Record that a custom function was not stored: one may be running from now on."""
         self.recognized = False
         self.tape.record_error("custom functions", error)
 
@@ -93,10 +93,10 @@ class AppliedFunctions:
         return None
 
     def check_recognition(self, find_functions: FindFunctions) -> None:
-        """Test whether *recognise* finds custom functions in this thread, with this PyTorch."""
+        """Test whether *find_functions* works in this thread, with this version of PyTorch."""
         try:
             self.recognized = _works(find_functions)
-        except Exception:  # inside a transformation of torch.func, where our function does not run
+        except Exception:  # in a torch.func transformation, which rejects it
             self.recognized = False
 
     def may_run(self, frame: FrameType | None, find_functions: FindFunctions) -> bool:
@@ -110,8 +110,7 @@ class AppliedFunctions:
 
 
 def class_of(running: FrameType | Applied) -> Any:
-    """The class of a running function, recorded at its application or found in a frame of
-    PyTorch."""
+    """The class of a running function: of a call that was stored, or in a frame of ``apply``."""
     return running.cls if isinstance(running, Applied) else running.f_locals.get("cls")
 
 
@@ -121,7 +120,7 @@ _plain_init: Any = BackwardCFunction.__init__
 
 
 def _init(self: Any, *args: Any, **kwargs: Any) -> None:
-    """``BackwardCFunction.__init__``: a custom function is about to run."""
+    """Replaces ``BackwardCFunction.__init__``: a custom function is about to run."""
     for item in _contexts.users:
         try:
             if not item.tape.is_elsewhere():
@@ -131,13 +130,13 @@ def _init(self: Any, *args: Any, **kwargs: Any) -> None:
     _plain_init(self, *args, **kwargs)
 
 
-def _watched() -> contextlib.AbstractContextManager[None]:
+def _patched() -> contextlib.AbstractContextManager[None]:
     if apply_code() is not None:
-        return contextlib.nullcontext()  # its frame is enough
+        return contextlib.nullcontext()  # its frame is on the stack
     return replaced(BackwardCFunction, "__init__", _init)
 
 
-_contexts: SharedPatch[AppliedFunctions] = SharedPatch(_watched)
+_contexts: SharedPatch[AppliedFunctions] = SharedPatch(_patched)
 
 
 def _codes_of(cls: type[Function]) -> list[CodeType | None]:
@@ -157,7 +156,7 @@ def _codes_of(cls: type[Function]) -> list[CodeType | None]:
 
 
 class _TrialFunction(Function):
-    """Calls a function in its forward."""
+    """Calls *look* in its forward."""
 
     @staticmethod
     def forward(ctx: Any, look: Callable[[], None]) -> None:  # type: ignore[override]
@@ -174,7 +173,7 @@ _known: list[bool] = []
 
 
 def _works(find_functions: FindFunctions) -> bool:
-    """Whether *recognise* finds a custom function inside one, and none outside."""
+    """Whether *find_functions* finds a custom function inside one, and none outside; cached."""
     if not _known:
         found: list[list[Any]] = []
         with torch.inference_mode(False):

@@ -1,11 +1,11 @@
-"""GradientHooks: record the functions that hooks call while a backward pass runs.
+"""GradientHooks: record the torch functions that hooks call while a backward pass runs.
 
-The autograd engine runs hooks with the modes that are active when it starts, so the function mode
-is put on their stack there. It then also hears the backward of custom functions, the recomputation
-of checkpoints and the hooks of PyTorch itself, which are parts of the pass and are no ops. The
-outermost frame that the engine called tells them apart.
+The autograd engine runs hooks with the function modes that are active when it starts, so the
+recorder's is pushed then. It is then also called for the backward of custom functions, for the
+recomputation of checkpoints and for hooks of PyTorch itself. These are parts of the pass and no
+ops; the outermost Python frame that the engine called distinguishes them from hooks of the user.
 
-For a GPU the engine runs hooks in a thread of its own, with the same modes.
+For a GPU, the engine runs hooks in a thread of its own, with the same modes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from torchrecorder.events import GradNodeMade
 
 
 class GradientHooks:
-    """A context in which calls of hooks during a backward pass are recorded."""
+    """A context in which the torch functions that gradient hooks call are recorded."""
 
     def __init__(self, functions: FunctionMode, backward: BackwardRuns, sources: Sources) -> None:
         self.functions = functions
@@ -61,12 +61,13 @@ class GradientHooks:
         self.tape.has_modes = lambda: False
 
     def has_modes(self) -> bool:
-        """Whether the engine runs here for this recorder: its threads take the modes of the thread
-        that started the pass, and may run those of several threads in turn."""
+        """Whether the engine runs the current node for this recorder: its threads have the modes of
+        the thread that started the pass, and may run the passes of several threads in turn."""
         return self.functions in function_modes()
 
     def begin(self) -> bool:
-        """The engine starts: record hooks, if this thread is recorded and the pass allows it."""
+        """The engine starts: push the function mode, if this thread is recorded and its pass is not
+        compiled. Returns whether it was pushed."""
         with self.tape.survives_errors("gradient hooks"):
             running = () if self.tape.is_elsewhere() else self.backward.running
             if running and not running[-1].compiled and self.functions not in function_modes():
@@ -75,7 +76,8 @@ class GradientHooks:
         return False
 
     def enter_inner(self, outputs: Any, *, adds: bool) -> list[RunningPass]:
-        """The running pass, if the one that starts is that of its node, and *adds* to gradients."""
+        """The running pass, in a list, if one of its nodes starts an inner pass that accumulates
+        gradients (*adds*); else an empty list."""
         entered: list[RunningPass] = []
         with self.tape.survives_errors("gradient hooks"):
             running = self.backward.running[-1:] if adds else []
@@ -89,19 +91,20 @@ class GradientHooks:
         return entered
 
     def _hook_leaves(self, roots: list[Any]) -> None:
-        """Put hooks on the leaves behind *roots*; the running node has made all other nodes."""
+        """Install hooks on the leaf nodes behind *roots*; all others were created by the running
+        node."""
         maker = self.backward.current()
         for node in behind(roots):
             grad = self.backward.autograd.grad_of(node)
             if grad is not None and node.name() == ACCUMULATION:
-                self.backward.running[-1].listen(grad, node)
+                self.backward.running[-1].add_hooks(grad, node)
             elif grad is not None and maker is not None:
                 self.tape.write(GradNodeMade(grad, maker))
 
     def called(self, frame: FrameType | None) -> bool:
-        """Whether a hook, or no backward pass, calls a function in *frame*.
+        """Whether a torch function called in *frame* is an op: not if a backward pass calls it.
 
-        Notes the gradients that the hook was given.
+        Stores the gradients that the hook received.
         """
         here, running = threading.get_ident(), self.backward.running
         is_engine = here != self.tape.thread
@@ -128,24 +131,22 @@ class GradientHooks:
 
     def _is_hook(self, frame: FrameType) -> bool:
         if frame.f_code.co_name == "__torch_dispatch__":
-            return False  # of a mode or a subclass, for an operator that the node runs
+            return False  # of a mode or tensor subclass, for an operator of the node
         return frame.f_code.co_filename == OPTIMIZERS_IN_BACKWARD or self.sources.is_user(frame)
 
 
 def _gradients(hook: FrameType, *, after_node: bool) -> list[Tensor] | None:
-    """The gradients that the engine passed to the function in the frame *hook*; None if it is no
-    hook of gradients.
+    """The gradients that the engine passed to a *hook*; None if the frame is no gradient hook.
 
-    One tensor, or tuples of them, after the module if the hook has one; the hook after
-    accumulation is given the parameter. Further arguments have values of the program. Gradients
-    with a graph of their own are left out: autograd tells what made them. While a node runs and
-    directly *after* it, the hooks of gradients are those of nodes, which are given two tuples;
-    other functions unpack saved tensors.
+    Hooks of tensors get one tensor, post-accumulate-grad hooks the parameter, hooks of nodes and
+    modules one or two tuples, after the module. Further arguments are the program's. Gradients that
+    require grad are left out, because autograd knows their origin. *after_node*, while a node runs
+    and directly after it, only functions with two tuples are hooks; others unpack saved tensors.
     """
     names, rest, _, held = inspect.getargvalues(hook)
     given: list[Any] = [held.get(name) for name in names] + [*held.get(rest or "", ())]
     if any(type(item).__name__ == BUCKET for item in given):
-        return None  # communication of DistributedDataParallel, which is a part of the pass
+        return None  # a communication hook of DistributedDataParallel, part of the pass
     given = [item for item in given if isinstance(item, (Tensor, tuple, list))]
     tuples = [*itertools.takewhile(lambda item: not isinstance(item, Tensor), given)]
     if after_node and len(tuples) < 2:

@@ -1,4 +1,4 @@
-"""Probes: the instruments that are used only on request."""
+"""Probes: the optional instruments."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ CHECKS = {
 
 @dataclass(frozen=True)
 class Probes:
-    """The optional measurements of a run: options of `Recorder`, which explains them."""
+    """The optional measurements of a run; `Recorder` documents these options."""
 
     stats: Choice = False
     keep: Choice = ()
@@ -64,7 +64,7 @@ class Probes:
         check(self, CHECKS)
 
     def warn_unmatched(self, events: Iterable[Event]) -> None:
-        """Warn of patterns that match no scope or operation of the run."""
+        """Warn about patterns of *stats* and *keep* that match no scope or operation."""
         if isinstance(self.stats, bool) and not self.keep:
             return
         events = list(events)
@@ -87,7 +87,7 @@ class Probes:
         running: RunningModules,
         stack: contextlib.ExitStack,
     ) -> None:
-        """Start the requested instruments."""
+        """Add the requested instruments to *tape*, or enter them on *stack*."""
         if self.stats:
             storages = backward.autograd.values.storages
             tape.observers.append(StatisticsProbe(tape, running, storages, self.stats))
@@ -128,7 +128,7 @@ def _watch_devices(tape: Tape) -> None:
 
 
 class Started:
-    """The instruments whose results are read after the run."""
+    """The active instruments whose results are read after the run."""
 
     def __init__(self) -> None:
         self.tensors: TensorKeeper | None = None
@@ -136,7 +136,7 @@ class Started:
         self.sent: Communications | None = None
 
     def kept(self) -> Kept:
-        """The tensors that outlive the run."""
+        """The tensors and nodes that are kept after the run."""
         if self.tensors is None:
             return Kept(replay=self.nodes)
         return Kept(self.tensors.activations, self.tensors.gradients, self.nodes)

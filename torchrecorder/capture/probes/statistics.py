@@ -1,8 +1,8 @@
-"""StatisticsProbe: statistics of the numbers in tensors and gradients, on request.
+"""StatisticsProbe: statistics of tensors and gradients.
 
-They are computed immediately, and only the numbers are kept. The arithmetic is in float64 on
-separate tensors, with all modes of the user switched off. Fake and meta tensors have no statistics.
-For a DTensor they are those of the local tensor, which needs no communication.
+They are computed immediately, in float64, on separate tensors and without modes of the user; only
+the results are kept. Fake and meta tensors have none. The statistics of a DTensor are those of its
+local tensor, which needs no communication.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from torchrecorder.capture.tensors.storage import Storages
 from torchrecorder.events import GradId, OpId, Statistics, ValueId
 
 Choice = Union[bool, str, Sequence[str]]
-"""True for everything, or dotted paths of scopes, with ``*`` and ``?``."""
+"""True for all; or dotted paths of scopes, with the wildcards ``*`` and ``?``."""
 
 
 def chooses(choice: Choice, paths: Sequence[str]) -> bool:
@@ -40,16 +40,18 @@ def chooses(choice: Choice, paths: Sequence[str]) -> bool:
 
 
 def patterns_of(choice: Choice) -> Sequence[str]:
-    """The patterns in *choice*; none for everything or nothing."""
+    """The patterns in *choice*; empty for True and False."""
     if isinstance(choice, bool):
         return ()
     return (choice,) if isinstance(choice, str) else choice
 
 
 class StatisticsProbe(Observer):
-    """Computes statistics of the outputs of ops and of the gradients that grad nodes receive."""
+    """Computes statistics of outputs of ops, and of gradients that autograd nodes receive."""
 
-    def __init__(self, tape: Tape, running: RunningModules, storages: Storages, choice: Choice) -> None:
+    def __init__(
+        self, tape: Tape, running: RunningModules, storages: Storages, choice: Choice
+    ) -> None:
         self.tape = tape
         self.running = running
         self.storages = storages
@@ -82,14 +84,14 @@ class StatisticsProbe(Observer):
 
 
 Sums = tuple[int, float, float, float, float, float, int, int, int]
-"""Count; mean, std, low, high of finite numbers, 0 without any; norm; zeros, NaNs, infinities.
+"""Count; mean, std, min and max of the finite elements, or 0; norm; zeros, NaNs, infinities.
 
-The norm includes all numbers: it is NaN or infinite if they contain NaN or infinity.
+The norm is that of all elements: NaN or infinite if one of them is.
 """
 
 
 def numbers(tensor: Tensor) -> Sums | None:
-    """The statistics of one tensor; None if it holds no floating-point numbers."""
+    """The statistics of *tensor*; None if it has no floating-point data."""
     tensor = local_part(tensor)
     if tensor.is_meta or isinstance(tensor, FakeTensor) or tensor.numel() == 0:
         return None
@@ -113,8 +115,7 @@ def numbers(tensor: Tensor) -> Sums | None:
 
 
 def flattened(tensor: Tensor) -> Tensor:
-    """The values that *tensor* stores, in one dimension and in float64; of complex ones, the
-    absolute values."""
+    """The elements of *tensor* in one dimension and in float64; absolute values of complex ones."""
     if tensor.is_nested:
         tensor = tensor.values()
     elif tensor.layout is torch.sparse_coo:

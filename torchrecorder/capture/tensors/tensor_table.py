@@ -54,7 +54,7 @@ class TensorTable:
         self.of_other_threads: dict[int, OtherThreadResult] = {}
         self.detached = DetachedTensors()
         self.storages: Storages = known.get("storages") or Storages()
-        self.spread: Callable[[ValueId, Tensor], None] = lambda value, tensor: None
+        self.on_dtensor: Callable[[ValueId, Tensor], None] = lambda value, tensor: None
 
     # Reading ------------------------------------------------------------------------
 
@@ -346,7 +346,7 @@ class TensorTable:
             number, kind = elements_of(tensor, shape), class_or_layout(tensor)
         value = value or self.tape.next_value()
         if cls not in PLAIN_TENSOR_TYPES and is_dtensor(tensor):
-            self.spread(value, tensor)
+            self.on_dtensor(value, tensor)
         role, requires_grad = entry.role, entry.requires_grad
         row = Value(
             value, shape, dtype, device_name(tensor.device), role, entry.names, producer,
