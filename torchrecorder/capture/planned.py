@@ -68,7 +68,7 @@ def _all_agree(vote: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def write_recording(folder: Path, rank: int, *job: Any, **options: Any) -> None:
-    """Write the recording of *rank* and its digest to *folder*; *job* and *options*: see `recorded`."""
+    """Write the recording of *rank* and its digest to *folder*; the rest is for `recorded`."""
     torch.set_num_threads(1)
     recording = recorded(rank, *job, **options)
     recording.save(folder / f"{rank}.json", times=False)

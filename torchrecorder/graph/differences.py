@@ -21,7 +21,7 @@ class ComparedRun(Relations, Protocol):
 
 
 def with_inner(recording: ComparedRun) -> Mapping[str, tuple[str, ...]]:
-    """The differences of each node; a scope includes those of everything in it, at any depth."""
+    """The differences of each node; a scope has those of all its contents, at any depth."""
     own, scopes = recording.own_differences, recording.scopes
     if not own:
         return {}
@@ -36,10 +36,7 @@ def with_inner(recording: ComparedRun) -> Mapping[str, tuple[str, ...]]:
 
 
 def changed_inside(recording: ComparedRun) -> frozenset[str]:
-    """The scopes in which something differs.
-
-    Scopes whose whole contents only one run has are left out: they are no further difference.
-    """
+    """The scopes that contain a difference, without those whose contents only one run has."""
     own, found = recording.own_differences, set[str]()
     if not own:
         return frozenset()

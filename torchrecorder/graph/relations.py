@@ -64,14 +64,13 @@ def ops_inside(recording: Relations, scopes: Iterable[ScopeId]) -> Iterator[OpId
 
 
 def readers_of(recording: Relations, op: Op) -> list[Op]:
-    """The ops that read results of *op*, result by result; one that reads two of them is there
-    twice."""
+    """The ops that read results of *op*, result by result; twice if an op reads two of them."""
     readers = (reader for value in op.outputs for reader in recording.consumers.get(value, ()))
     return [recording.ops[reader] for reader in readers]
 
 
 def recomputed(recording: Relations) -> frozenset[OpId]:
-    """The ops that a checkpoint or custom function ran again in backward."""
+    """The ops that a checkpoint or custom function recomputed in backward."""
     return frozenset(op.id for op in recording.ops.values() if op.recompute)
 
 
@@ -80,10 +79,10 @@ NOT_INPUTS = (*STORED, Role.CONSTANT)
 
 
 class Boundaries:
-    """The inputs and outputs of the *wanted* scopes, found in one pass over the operations.
+    """The inputs and outputs of the *wanted* scopes, from one pass over the operations.
 
-    Parameters and buffers are no inputs. Constants are: a function received them, or looked them up
-    outside.
+    Constants are inputs, because a function received them or read them from a global; parameters
+    and buffers are none.
     """
 
     def __init__(self, recording: Tables, wanted: Collection[ScopeId]) -> None:

@@ -12,14 +12,14 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
-from torchrecorder.capture.internals.access import output_forms
+from torchrecorder.capture.internals.access import input_metadata
 from torchrecorder.capture.tensors.describe import device_name, dtype_facts
 
 
 def output_facts(node: Any) -> list[tuple[tuple[int, ...], str, str, int]]:
     """Shape, dtype, device and bytes of each output of the forward of *node*."""
     facts = []
-    for form in output_forms(node):
+    for form in input_metadata(node):
         shape = tuple(size if type(size) is int else -1 for size in form.shape)
         dtype, size = dtype_facts(form.dtype)
         facts.append((shape, dtype, device_name(form.device), abs(prod(shape)) * size))

@@ -13,7 +13,7 @@ from typing import Any
 
 from torchrecorder.capture.internals.access import (
     TorchFunctionMode,
-    bodies_of_modules,
+    composed_functions,
     count_function_modes,
     leave_function_mode,
     peek_transformations,
@@ -22,7 +22,7 @@ from torchrecorder.capture.internals.access import (
 from torchrecorder.capture.modes.call_site import Caller
 from torchrecorder.capture.tensors.tensor_table import TensorTable
 
-COMPOSED = bodies_of_modules()
+COMPOSED = composed_functions()
 """The composed functions, each with the code of the ``forward`` that calls it."""
 
 _COMPARED = 3
