@@ -135,7 +135,7 @@ class Numbers:
         return [self.by_node[node] for node in nodes]
 
     def mean(self, members: Iterable[str], count: int) -> float | None:
-        """The mean of *count* siblings if numbers cannot be combined and each has one; else None."""
+        """The mean of *count* siblings, if numbers cannot be combined and each sibling has one."""
         if self.annotation.merge is not None or count < 2:
             return None
         found = self.all_of(members)

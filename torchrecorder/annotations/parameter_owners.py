@@ -103,7 +103,7 @@ class ParameterOwners:
         return found
 
     def _module(self, member: str) -> ModuleId | None:
-        """The module that the scope *member* calls, or *member* itself if it is a module; or None."""
+        """The module that the scope *member* calls, *member* if it is a module, or None."""
         scope = self.recording.scopes.get(ScopeId(member))
         if scope is not None:
             return scope.module
