@@ -89,7 +89,8 @@ def _loses(handler: ast.ExceptHandler) -> bool:
     caught = ast.unparse(handler.type) if handler.type is not None else ""
     calls = [each.func for each in ast.walk(handler) if isinstance(each, ast.Call)]
     names = {ast.unparse(each).rpartition(".")[2] for each in calls}
-    return caught == "Exception" and bool(names & {"record_error", "_record_error", "fail", "_give_up"})
+    records = {"record_error", "_record_error", "fail", "_give_up"}
+    return caught == "Exception" and bool(names & records)
 
 
 def _is_ours(code: CodeType) -> bool:

@@ -28,7 +28,8 @@ class Table:
     def __init__(self):
         self.storage = Storage(None, 0)
         self.entries, self.aliases, self.lost = {}, set(), []
-        self.forget = forget_callback(self.entries, self.aliases, lambda *fact: self.lost.append(fact))
+        record_error = lambda *fact: self.lost.append(fact)  # noqa: E731
+        self.forget = forget_callback(self.entries, self.aliases, record_error)
 
     def enter(self, *tensors, storage=None):
         for tensor in tensors:

@@ -169,7 +169,8 @@ def test_frames_around_the_command_line_did_not_raise() -> None:
         try:
             call()
         except (ValueError, TypeError) as error:
-            return Sources(AppliedFunctions(Tape())).raising_line(error.__traceback__, backward=backward)
+            sources = Sources(AppliedFunctions(Tape()))
+            return sources.raising_line(error.__traceback__, backward=backward)
 
     line = found(user)
     assert line.function == "user" and line.file.endswith("test_one_fact.py")

@@ -109,7 +109,8 @@ def test_attributes_with_saved_tensors() -> None:
     x = torch.ones(2, requires_grad=True)
     assert access.saved_attributes((x * x).grad_fn) == ("_raw_saved_other", "_raw_saved_self")
     assert access.saved_attributes((x + x).grad_fn) == ()
-    assert access.input_metadata(object()) == () and len(access.input_metadata((x * x).grad_fn)) == 1
+    assert access.input_metadata(object()) == ()
+    assert len(access.input_metadata((x * x).grad_fn)) == 1
 
 
 def test_version_counters_are_set() -> None:

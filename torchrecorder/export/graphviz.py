@@ -17,7 +17,7 @@ from torchrecorder.export.dot import dot_text
 from torchrecorder.export.legend import SMALL_TEXT
 from torchrecorder.export.nested import PAINTER, legend_below, nested_text, sheet_of
 from torchrecorder.export.plain_svg import plain_svg
-from torchrecorder.export.svg import centred, finished, names_of, on_page, size_of
+from torchrecorder.export.svg import centered, finished, names_of, on_page, size_of
 from torchrecorder.export.exporter import timeout_option
 from torchrecorder.layout import engine
 from torchrecorder.layout.fonts import stand_in
@@ -159,8 +159,8 @@ class Png(Painted):
 def _with_resolution(png: bytes, dpi: float) -> bytes:
     """*png* with its resolution set to *dpi* pixels per inch."""
     head = 33  # bytes of the signature and of the first chunk with width and height
-    per_metre = round(dpi / 0.0254)
-    chunk = b"pHYs" + struct.pack(">IIB", per_metre, per_metre, 1)
+    per_meter = round(dpi / 0.0254)
+    chunk = b"pHYs" + struct.pack(">IIB", per_meter, per_meter, 1)
     density = struct.pack(">I", 9) + chunk + struct.pack(">I", zlib.crc32(chunk))
     return png[:head] + density + png[head:]
 
@@ -224,4 +224,4 @@ def rendered(
         return paper_pdf.undated(picture)
     if format != "svg":
         return picture
-    return finished(centred(picture.decode()), names)
+    return finished(centered(picture.decode()), names)

@@ -49,7 +49,8 @@ def events(recording: RecordedRun) -> Iterator[dict[str, Any]]:
     if recording.grad_runs:
         yield _named("thread_name", BACKWARD, "grad nodes")
     for item in timeline.items:
-        yield _entry(FORWARD, item.name, timeline.begin[item.id], timeline.lasting[item.id], _about(item))
+        begin, lasting = timeline.begin[item.id], timeline.lasting[item.id]
+        yield _entry(FORWARD, item.name, begin, lasting, _about(item))
     yield from _backward(recording, timeline)
 
 
