@@ -44,8 +44,8 @@ def _by_node(
 
 
 def _with_calls(recording: RecordedRun) -> Iterator[tuple[Communication, OpId | None]]:
-    """Each communication; one in backward with the call of its pass, the last one in the process
-    in which a node ran."""
+    """Each communication; one in backward with the call of its pass, which its grad node or the
+    communication before it shows, if it is in the same process."""
     ops = {run.run: run.op for run in recording.backward_runs if run.op in recording.ops}
     calls = {ran.grad: ops.get(ran.run) for ran in reversed(recording.grad_runs)}
     call = next(iter(ops.values()), None)

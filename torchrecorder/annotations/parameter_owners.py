@@ -19,8 +19,8 @@ FUNCTIONS = (ScopeKind.FUNCTION, ScopeKind.CHECKPOINT, *MODES)
 
 
 class FunctionRead(NamedTuple):
-    """The parameters and buffers that an op directly in the function or mode *scope* reads, and the
-    nearest module around it."""
+    """The parameters and buffers that an op directly in the function or mode *scope* reads;
+    *around*: the nearest scope around it that is neither."""
 
     values: tuple[ValueId, ...]
     scope: ScopeId
@@ -131,7 +131,7 @@ class ParameterOwners:
 
 
 def leaf_gradients(recording: RecordedRun) -> dict[ValueId, Gradient]:
-    """The last gradient of each leaf that received one; weights have their first value."""
+    """The last gradient that each leaf received, by its value; by the first value of a weight."""
     found: dict[ValueId, Gradient] = {}
     first = before_writes(recording)
     for ran in recording.grad_runs:
