@@ -72,7 +72,7 @@ def test_an_error_of_the_instrument_is_none_of_the_program(monkeypatch: Any) -> 
     def fails(*given: Any) -> None:
         raise KeyError
 
-    for broken in ("_gives_arguments", "_name"):
+    for broken in ("_returns_aliases", "_name"):
         with monkeypatch.context() as patch:
             patch.setattr(memory, broken, fails)
             made = watching()
@@ -96,9 +96,9 @@ def test_results_of_which_one_is_an_argument() -> None:
     """Share memory with it."""
     returns = [SimpleNamespace(alias_info=None), SimpleNamespace(alias_info="a")]
     schema = SimpleNamespace(name="mine::op", returns=returns)
-    assert memory._gives_arguments(SimpleNamespace(_schema=schema))
+    assert memory._returns_aliases(SimpleNamespace(_schema=schema))
     schema.returns = returns[:1]
-    assert not memory._gives_arguments(SimpleNamespace(_schema=schema))
+    assert not memory._returns_aliases(SimpleNamespace(_schema=schema))
 
 
 def test_real_tensors_behind_fake_ones() -> None:

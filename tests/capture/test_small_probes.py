@@ -227,7 +227,7 @@ def test_whose_communication_it_is(
     listener: Any = SimpleNamespace(tape=Tape(), backward=SimpleNamespace(running=running))
     listener.tape.thread += not own
     listener.tape.paused = 1.0 if paused else None
-    is_meant = communications.Communications._is_meant
+    is_meant = communications.Communications._is_of_run
     assert is_meant(listener) is meant
     listener.tape.ignores_calls = True
     assert not is_meant(listener)
@@ -263,7 +263,7 @@ def test_waiting_for_a_communication(timed: bool) -> None:
     one.timed = timed
     tape = Tape(clock.clock)
     listener: Any = SimpleNamespace(
-        tape=tape, _works={}, _is_meant=lambda: True, _working=contextlib.nullcontext,
+        tape=tape, _works={}, _is_of_run=lambda: True, _working=contextlib.nullcontext,
         _arrive=lambda opened: None, _last=None,
     )
     work = Work(True)
