@@ -10,7 +10,7 @@ from torch import nn
 import torchrecorder
 
 
-class Normalise(nn.Module):
+class Normalize(nn.Module):
     """Divides by a scale, and reports it."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -19,7 +19,7 @@ class Normalise(nn.Module):
         return x / scale
 
 
-class QuietNormalise(nn.Module):
+class QuietNormalize(nn.Module):
     """Divides by a scale."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -32,14 +32,14 @@ class Before(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.embed = nn.Linear(8, 16)
-        self.normalise = Normalise()
+        self.normalize = Normalize()
         self.head = nn.Linear(16, 4)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = self.embed(x)
         if x.abs().max() > 10:
             x = x / 10
-        x = self.normalise(x)
+        x = self.normalize(x)
         largest = x.abs().max().item()
         return self.head(x) / largest
 
@@ -49,12 +49,12 @@ class After(Before):
 
     def __init__(self) -> None:
         super().__init__()
-        self.normalise = QuietNormalise()
+        self.normalize = QuietNormalize()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = self.embed(x)
         x = torch.where(x.abs().max() > 10, x / 10, x)
-        x = self.normalise(x)
+        x = self.normalize(x)
         return self.head(x) / x.abs().max()
 
 

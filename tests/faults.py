@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import torchrecorder.capture
 
 HOME = str(Path(torchrecorder.capture.__file__).parent)
-PRIMITIVES = {"Tape.lose", "Tape.survives_errors", "Tape.resume", "_first_line"}
+PRIMITIVES = {"Tape.record_error", "Tape.survives_errors", "Tape.resume", "_first_line"}
 """What catching an error is made of."""
 
 
@@ -89,7 +89,8 @@ def _loses(handler: ast.ExceptHandler) -> bool:
     caught = ast.unparse(handler.type) if handler.type is not None else ""
     calls = [each.func for each in ast.walk(handler) if isinstance(each, ast.Call)]
     names = {ast.unparse(each).rpartition(".")[2] for each in calls}
-    return caught == "Exception" and bool(names & {"lose", "_lose", "fail", "_give_up"})
+    records = {"record_error", "_record_error", "fail", "_give_up"}
+    return caught == "Exception" and bool(names & records)
 
 
 def _is_ours(code: CodeType) -> bool:

@@ -192,7 +192,7 @@ def test_gradients_of_several_steps_have_names():
 
 
 def test_peak_of_each_module():
-    """By module, as a column, and as a number to colour by."""
+    """By module, as a column, and as a number to color by."""
     model = nn.Sequential(nn.Linear(4, 100), nn.ReLU(), nn.Linear(100, 1))
     with torch.no_grad():
         recording = tr.record(model, torch.ones(3, 4), memory=True)

@@ -289,7 +289,7 @@ def test_random_loops_do_fold() -> None:
 
 @given(RUNS, st.integers(0, 5))
 def test_folding_keeps_what_is_joined_to_the_outside(recording: Recording, depth: int) -> None:
-    """Boxes that did not fold keep their neighbours, up to what stands for these."""
+    """Boxes that did not fold keep their neighbors, up to what stands for these."""
     closed = Collapse(depth)(full_view(recording))
     view = Fold()(closed)
     home = place(view)

@@ -106,7 +106,7 @@ def test_arguments_that_are_none_are_not_given() -> None:
 
 
 def test_nodes_have_the_attributes_of_the_theme() -> None:
-    """Of closed and of open boxes: label, outline and colours."""
+    """Of closed and of open boxes: label, outline and colors."""
     spy = Spy()
     digraph(spy)
     named = {node.name: node.defaults for node in spy.nodes}
@@ -141,7 +141,7 @@ def test_label_and_looks_can_be_changed() -> None:
 
     changed = line(digraph(Mine), "s1")
     assert 'label="body\n(two)"' in changed and 'penwidth="2.4"' in changed
-    assert 'fillcolor="#e5e9ef"' in changed and "centred" not in changed
+    assert 'fillcolor="#e5e9ef"' in changed and "centered" not in changed
 
 
 def test_styles_are_set_by_class_of_node() -> None:

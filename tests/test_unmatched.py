@@ -172,7 +172,7 @@ def test_what_is_no_flag_is_refused_before_the_model_runs(name: str, value: obje
         torchrecorder.record(_Net(), torch.ones(1, 4), **{name: value})
 
 
-def test_a_number_that_colours_is_not_shown_twice() -> None:
+def test_a_number_that_colors_is_not_shown_twice() -> None:
     """It stands on the boxes already."""
     recording = torchrecorder.record(_Net(), torch.ones(1, 4))
     figure = torchrecorder.figure(

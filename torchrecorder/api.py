@@ -1,4 +1,4 @@
-"""render_network, summary: record a model and draw or list it, in one call."""
+"""render_network, summary: record a model, and draw it or list its modules, in one call."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def render_network(
     autograd: bool = False,
     **options: Unpack[DrawingOptions],
 ) -> Path:
-    """Run *model* once and write a figure of what ran.
+    """Run *model* once, and write a figure of the run.
 
     Args:
         model: An ``nn.Module``, or any function or method that works on tensors.
@@ -81,16 +81,16 @@ def render_network(
         kwargs: Keyword arguments of the model.
         name: Name of the figure, and of the file if *filename* is not given; by default the
             class name.
-        input_shapes: Instead of *args*: a shape, a list of shapes, or a mapping from
-            argument name to shape, for random inputs.
+        input_shapes: Instead of *args*, for random inputs: a shape, a list of shapes, or a mapping
+            from argument name to shape.
         dtypes: Dtypes of *input_shapes*; see `record`.
         directory: The folder of the file; by default the current one.
         filename: Name of the file; its suffix, if it has one, sets the format.
         fmt: Format of a file name without a suffix: ``"svg"``, ``"pdf"``, ``"png"``,
             ``"html"``, ``"dot"`` ...
         input_data: The 1.x spelling of *args*.
-        fake: Run on fake tensors: shapes only, no compute, no memory.
-        autograd: Record the autograd graph of a frozen model too.
+        fake: Run on fake tensors: shapes only; nothing is computed or allocated.
+        autograd: Also record the autograd graph of a frozen model.
         **options: See `Recording.render`. Numbers that ``numbers`` and ``color_by`` need are
             measured.
 
@@ -99,7 +99,7 @@ def render_network(
 
     Raises:
         TorchRecorderError: The arguments do not fit the model, or the figure cannot be written.
-        Exception: Whatever the model raises, with a note of where it happened.
+        Exception: Any exception of the model, with a note that names the module and operation.
     """
     from torchrecorder.capture.record import record
 
@@ -117,7 +117,7 @@ def render_network(
     more |= dict.fromkeys(flags_for(shown_numbers(options)), True)
     place = partial(_place, folder, filename, fmt)
     target = place(name or type(model).__name__)
-    chosen = drawing(by_suffix(target.name), _OWN, **options)  # wrong ones before the model runs
+    chosen = drawing(by_suffix(target.name), _OWN, **options)  # raises before the model runs
     check_place(target)
     recording = record(model, args, kwargs, name=name, fake=fake, autograd=autograd, **more)
     return write(recording, place(recording.name), chosen)
@@ -146,7 +146,7 @@ def summary(
     fold: bool | Literal["similar"] = True,
     **options: Unpack[InputOptions],
 ) -> str:
-    """Run *model* once and list what ran: modules, shapes, parameters.
+    """Run *model* once, and return a table of its modules, shapes and parameters.
 
     Args:
         model: An ``nn.Module``, or any function or method that works on tensors.
@@ -166,7 +166,7 @@ def summary(
 
     Raises:
         TorchRecorderError: The arguments do not fit the model.
-        Exception: Whatever the model raises, with a note of where it happened.
+        Exception: Any exception of the model, with a note that names the module and operation.
 
     Example:
         >>> import torch, torchrecorder
@@ -197,7 +197,7 @@ _LISTED = inspect.getfullargspec(inspect.unwrap(summary)).kwonlyargs
 
 
 def refuse_others(function: Any, instead: Any, options: Mapping[str, Any]) -> None:
-    """Raise an error if *options* of *function* holds arguments that only *instead* takes."""
+    """Raise an error if *options* of *function* have names of arguments of *instead*."""
     for name in options:
         if name in inspect.signature(instead).parameters:
             raise ArgumentMismatch(

@@ -1,7 +1,7 @@
-"""Events -> recording: one pure pass over a finished run.
+"""Build: creates the recording from the events of a run, in one pass.
 
-Most events are rows of the recording, such as an `Op`, and are taken as they are; a row with the
-same id as an earlier one replaces it. The others add to a row that came before.
+Most events are rows of the recording, such as an `Op`; a row replaces an earlier one with the same
+id. The others add facts to an earlier row.
 """
 
 from __future__ import annotations
@@ -78,13 +78,13 @@ def build(
     live: LiveObjects | None = None,
     kept: Kept | None = None,
 ) -> RecordingT:
-    """The recording that *events* describe. References to nodes without an event are repaired.
+    """The recording of *events*. Nodes that have references but no event are added.
 
     Args:
         events: The events of the instruments, in order. The last is a `RunDone`.
         make: The class of the recording.
-        live: Weak access to the recorded objects, for stylers.
-        kept: Live tensors that the user asked to keep.
+        live: Weak references to the recorded modules, for styling functions.
+        kept: The tensors of ``keep=``, and the nodes of ``replay=True``.
     """
     builder = _TableBuilder()
     take = builder.actions()
@@ -94,7 +94,7 @@ def build(
 
 
 class _TableBuilder:
-    """Collects nodes while the events go by."""
+    """Collects the rows of a recording from events."""
 
     def __init__(self) -> None:
         self.scopes: dict[ScopeId, Scope] = {}
@@ -117,7 +117,7 @@ class _TableBuilder:
         self.lost = 0
         self.done: RunDone | None = None
         self.outputs: tuple[Slot, ...] = ()
-        self.unseen: list[ScopeId] = []  # calls whose results were not observed
+        self.unseen: list[ScopeId] = []  # calls whose outputs are unknown
 
     def actions(self) -> dict[type, Callable[[Any], None]]:
         """The function that handles each kind of event."""
@@ -146,7 +146,7 @@ class _TableBuilder:
         }
 
     def _function(self, event: FunctionCall) -> None:
-        """A call, with its recorded ops and scopes, whose events come earlier."""
+        """Add a call with those of its ops and scopes that were recorded."""
         self.calls[event.id] = event._replace(
             ops=tuple(op for op in event.ops if op in self.ops),
             scopes=tuple(scope for scope in event.scopes if scope in self.scopes),
@@ -228,7 +228,7 @@ class _TableBuilder:
         )
 
     def _placed(self, communication: Communication) -> Communication:
-        """The communication with those of its scope, op and grad node that were recorded."""
+        """*communication* with references only to nodes that were recorded."""
         return communication._replace(
             scope=communication.scope if communication.scope in self.scopes else None,
             op=communication.op if communication.op in self.ops else None,
@@ -236,7 +236,7 @@ class _TableBuilder:
         )
 
     def _of_known(self, allocation: Allocation) -> Allocation:
-        """The allocation with references only to nodes that were recorded."""
+        """*allocation* with references only to nodes that were recorded."""
         known = self.scopes, self.ops, self.grads
         nodes = (allocation.made_in, allocation.freed_in)
         first, last = (node if any(node in one for one in known) else "" for node in nodes)
@@ -260,15 +260,17 @@ class _TableBuilder:
         return statistics.node in (self.values if statistics.run < 0 else self.grads)
 
     def _mark_repeated(self) -> None:
-        """Mark all ops in recomputed scopes, also those that no call showed."""
+        """Mark all ops in recomputed scopes, also hidden ones."""
         again = {scope.id for scope in self.scopes.values() if scope.recompute}
         for op in [*self.ops.values()] if again else ():
             if op.scope in again:
                 self.ops[op.id] = op.replace(recompute=True)
 
     def _give_aliases(self) -> None:
-        """Add to the outputs of an op the aliases of the memory that it wrote, and the gradients
-        that a backward pass made; it wrote those to which it added."""
+        """Add values to the outputs of their producers: aliases of written memory, and gradients.
+
+        A gradient that a backward pass accumulated in place is written by it.
+        """
         known = {NO_STORAGE}
         for value in self.values.values():
             op = self.ops.get(value.producer) if value.producer is not None else None
@@ -280,17 +282,17 @@ class _TableBuilder:
             known.add(value.storage)
 
     def _find_results(self) -> None:
-        """The results of calls that returned unobserved: what is read outside of them.
+        """Set the outputs of calls whose outputs are unknown: the values that are read outside.
 
-        Where nothing is, it is what the last op or call in them made. Buffers that they updated
-        have a name, and are no results.
+        If there are none, the results of the last op or call inside. Values with a name, such as
+        updated buffers, are no outputs.
         """
         found = Boundaries(self, self.unseen)
         steps: list[Op | Scope] = [*self.ops.values(), *self.scopes.values()]
         last: dict[ScopeId | None, Op | Scope] = {}
         for step in sorted(steps, key=lambda step: step.index):
             last[step.scope if isinstance(step, Op) else step.parent] = step
-        for scope in self.unseen:  # in the order of their ends: the innermost first
+        for scope in self.unseen:  # innermost first, as they ended
             results = [slot.value for slot in found.outputs(scope)]
             results = [value for value in results if not self.values[value].names]
             if not results and scope in last:
@@ -314,12 +316,10 @@ class _TableBuilder:
         }
 
     def _ends(self) -> tuple[tuple[Slot, ...], tuple[Slot, ...]]:
-        """The inputs and outputs of the run; inputs get their role, and the name of the argument
-        unless they are known by another.
+        """The inputs and outputs of the run: arguments and results of the outermost calls.
 
-        These are the arguments and results of the outermost calls; modes such as ``no_grad`` do not
-        count as calls, nor do those that backward repeats, nor a step of an optimizer, which may
-        call a closure.
+        Inputs get their role, and the name of the argument if they have no other. Modes such as
+        ``no_grad``, recomputed calls and optimizer steps, which may call a closure, are no calls.
         """
         inputs: dict[ValueId, Slot] = {}
         outputs: list[Slot] = []
@@ -338,14 +338,13 @@ class _TableBuilder:
                     names = value.names or (slot.name,)
                     inputs[slot.value] = Slot(names[0], slot.value)
                     self.values[slot.value] = value.replace(role=Role.INPUT, names=names)
-        for value in self.values.values():  # those inside objects are known once they are read
+        for value in self.values.values():  # inputs inside objects
             if value.role is Role.INPUT and value.id not in inputs:
                 inputs[value.id] = Slot(value.names[0], value.id)
         return tuple(inputs.values()), tuple(outputs)
 
     def _name_gradients(self) -> None:
-        """Name gradients after their leaves, whose names are all known now; they were named after
-        the values of these."""
+        """Name gradients after the names of their leaves, instead of the ids of these."""
         for value in self.values.values():
             if value.role not in (*STORED, Role.INPUT) and value.names:
                 names = tuple(map(self._gradient_name, value.names))
@@ -357,8 +356,8 @@ class _TableBuilder:
                 self.ops[op.id] = op.replace(inputs=tuple(slots))
 
     def _gradient_name(self, name: str) -> str:
-        """``"fc.weight.grad"`` for ``"v4.grad"``. A leaf without a name has that of the function
-        that made it, or else its role."""
+        """``"fc.weight.grad"`` for ``"v4.grad"``. A leaf without a name is called like the function
+        that computed it, or like its role."""
         leaf = self.values.get(ValueId(name.removesuffix(GRAD_SUFFIX)))
         if leaf is None or not name.endswith(GRAD_SUFFIX):
             return name

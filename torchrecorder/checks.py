@@ -262,7 +262,7 @@ def closest(name: object, known: Iterable[str]) -> str | None:
 
 
 def warn_unmatched(option: str, patterns: Collection[str], known: Iterable[str]) -> None:
-    """Warn of every pattern in *option* that matches none of the *known* names."""
+    """Warn about each pattern in *option* that matches none of the *known* names."""
     names = list(dict.fromkeys(filter(None, known))) if patterns else []
     for pattern in patterns:
         if pattern in names:
@@ -272,7 +272,7 @@ def warn_unmatched(option: str, patterns: Collection[str], known: Iterable[str])
 
 
 def warn(message: str, kind: type[Notice] = NothingFound) -> None:
-    """Issue a warning that points at the user's line, outside this package."""
+    """Issue a warning that points to the user's line, outside this package."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_INTERNAL):
         level, frame = level + 1, frame.f_back

@@ -1,9 +1,9 @@
 """Notebooks: the display of a recording as the last line of a cell.
 
-A front end uses the richest format that it can show. JupyterLab, Notebook, VS Code and Colab
-use HTML: the page, in a sandboxed frame that may only run scripts and save files. Where frames
-are removed (GitHub, an untrusted notebook), the figure behind the frame is visible. Converters
-to PDF use the PDF, because they would need Inkscape for an SVG; terminals use the text.
+A front end uses the richest format that it can show. JupyterLab, Notebook, VS Code and Colab use
+HTML: the page, in a sandboxed iframe that may only run scripts and save files. If iframes are
+removed (GitHub, an untrusted notebook), the figure behind it is visible. Converters to PDF use the
+PDF, because they would need Inkscape for an SVG; terminals use the text.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _instead(text: str, svg: str | None) -> str:
 
 
 def _following() -> str:
-    """CSS that gives the frame, and so the page in it, the colour scheme of the notebook."""
+    """CSS that gives the frame, and so the page in it, the color scheme of the notebook."""
     return "".join(
         ",".join(f"{place} .{_FRAME}" for place in places) + f"{{color-scheme:{theme}}}"
         for theme, places in _THEMES.items()

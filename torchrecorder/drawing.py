@@ -53,7 +53,7 @@ def write(recording: RecordedRun, target: Path, chosen: Drawing) -> Path:
     assert chosen.exporter is not None
     with without_gc():
         shown = chosen_view(recording, chosen)
-        if isinstance(chosen.exporter, Json):  # all of the recording, whatever is chosen of it
+        if isinstance(chosen.exporter, Json):  # all of the recording, whatever the options select
             shown = replace(shown, recording=recording)
         content = chosen.exporter.export(shown, chosen.style)
     write_file(target, content)
@@ -100,20 +100,20 @@ def temporary(name: str, fmt: str) -> Path:
 
 
 def view(recording: RecordedRun, **options: Unpack[DrawingOptions]) -> View:
-    """The view that *options* ask for: boxes, arrows and clusters over *recording*."""
+    """The view with these *options*: boxes, arrows and clusters over *recording*."""
     return chosen_view(recording, drawing(**options))
 
 
 def chosen_view(recording: RecordedRun, chosen: Drawing) -> View:
-    """The view of *recording* for these options; warns of names in ``rename=`` that do not
-    occur."""
+    """The view of *recording* for the options *chosen*; warns about unmatched names in
+    ``rename=``."""
     view = readable_view(recording, chosen.view, chosen.style, chosen.exporter)
     Renaming(chosen.style.rename).check(recording, view.recording)
     return view
 
 
 def figure(recording: RecordedRun, **options: Unpack[DrawingOptions]) -> Figure:
-    """The figure: all texts and colours, independent of the file format."""
+    """The figure: all texts and colors, independent of the file format."""
     chosen = drawing(**options)
     return draw(chosen_view(recording, chosen), chosen.style)
 
@@ -128,8 +128,8 @@ def make_dot(
     Args:
         recording: The recording to draw.
         depth: The number of levels of scopes that are open (``render_depth`` in 1.x).
-        styler_cls: A subclass of `GraphvizStyler` with the last word on looks. It sees
-            tensors as boxes unless ``tensors=False`` is given.
+        styler_cls: A subclass of `GraphvizStyler`, which may change all attributes. Tensors are
+            boxes unless ``tensors=False`` is given.
         **options: See `Recording.render`.
 
     Example:

@@ -7,7 +7,7 @@ class TorchRecorderError(Exception):
     """Base of every error that torchrecorder raises itself.
 
     An exception raised by the recorded model is never wrapped in one of these: it keeps its
-    type and gets a note that names the place.
+    type and gets a note with the module, operation and line.
     """
 
 
@@ -86,4 +86,4 @@ class RecorderInUse(TorchRecorderError, RuntimeError):
 
 
 class NotKept(NotThere):
-    """A tensor or grad node was requested that the run did not keep."""
+    """A tensor or grad node was requested that the recording does not have."""

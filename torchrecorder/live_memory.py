@@ -1,4 +1,4 @@
-"""Memory: memory of tensors over the time of a run, its peak, and which tensors hold it."""
+"""Memory: the memory of tensors over the time of a run, its peak, and the tensors in it."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ KINDS = {
     "activations": "#e08a3c",
     "backward": "#e3c53f",
 }
-"""Kinds of memory with their colours, the longest-lived first: parameters and buffers; state and
+"""Kinds of memory with their colors, the longest-lived first: parameters and buffers; state and
 temporaries of the optimizer; gradients of parameters; inputs; other tensors from before the run;
-tensors made in forward; tensors made in backward other than gradients of parameters."""
+tensors created in forward; tensors created in backward, except gradients of parameters."""
 
 
 class Moment(NamedTuple):
@@ -64,7 +64,7 @@ class Held(NamedTuple):
 
     Attributes:
         bytes: Its size.
-        name: The name of the tensor, or of the op that made it.
+        name: The name of the tensor, or of the op that computed it.
         kind: One of `KINDS`.
         shape: The shape of the first tensor in this memory; empty if none was recorded.
         made_in: Id of the op, grad node or scope that ran when it was allocated.
@@ -195,8 +195,8 @@ class Memory:
 
         The kinds are ``parameters``, ``buffers``, ``optimizer`` (its state and temporaries),
         ``gradients`` (of parameters), ``inputs``, ``others`` (from before the run),
-        ``activations`` (made in forward) and ``backward`` (made in backward, other than gradients
-        of parameters).
+        ``activations`` (created in forward) and ``backward`` (created in backward, except
+        gradients of parameters).
 
         Raises:
             InvalidArgument: There is no such moment.
@@ -231,7 +231,7 @@ class Memory:
 
     @cached_property
     def _values(self) -> Mapping[int, Value]:
-        """By number of the storage: the parameter or buffer in each, or else the first value."""
+        """For each storage number, the parameter or buffer in the storage, or the first value."""
         found: dict[int, Value] = {}
         for value in self._recording.values.values():
             first = found.setdefault(value.storage, value)

@@ -71,7 +71,7 @@ def drawing(
 
 
 def fitting(options: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """*options* without those that only other formats have than that of a file of this *name*."""
+    """*options* without those that the format of a file of this *name* does not have."""
     others = FORMAT.keys() - _own(by_suffix(name))
     return {key: value for key, value in options.items() if key not in others}
 

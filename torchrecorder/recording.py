@@ -35,7 +35,7 @@ LIMIT = 128 * 2**20
 
 
 class Recording(RecordedRun):
-    """One run of a model, to compute with, to draw and to save.
+    """One recorded run of a model, with methods to query, draw and save it.
 
     It holds no tensor, no module and no ``grad_fn``. Ids count up in run order, so two runs of the
     same model give equal recordings (times aside). `RecordedRun` lists its attributes.
@@ -144,21 +144,21 @@ class Recording(RecordedRun):
         """The reason why the backward pass failed, with the operations that caused it.
 
         It explains tensors that were modified in place, graphs that an earlier pass freed, results
-        without autograd history, and tensors that are not in the graph; None otherwise. A note on
-        the exception says it too.
+        without autograd history, and tensors that are not in the graph; otherwise it is None. A
+        note on the exception has the same text.
         """
         from torchrecorder.query.failed_backward import why_backward_failed
 
         return why_backward_failed(self)
 
     def to_networkx(self, *, values: bool = True, grads: bool = False) -> nx.MultiDiGraph:
-        """A copy as a ``networkx.MultiDiGraph`` with flat attributes, to compute with or write.
+        """A copy as a ``networkx.MultiDiGraph`` with flat attributes, for networkx and its writers.
 
         `torchrecorder.graph.flat.flat` lists them; none is None, a list or a mapping.
 
         Args:
-            values: Tensors as nodes; without them edges lead from op to op.
-            grads: The autograd graph too.
+            values: Add tensors as nodes; without them, edges lead from op to op.
+            grads: Add the autograd graph.
         """
         from torchrecorder.graph.flat import flat
 
@@ -166,9 +166,9 @@ class Recording(RecordedRun):
 
     @property
     def memory(self) -> Memory:
-        """Memory of tensors over time: its peak, the tensors in it, numbers and a chart.
+        """The memory of tensors over time: its peak, the tensors in it, numbers and a chart.
 
-        Its use raises `UnknownAnnotation` if the run was recorded without ``memory=True``.
+        Any access raises `UnknownAnnotation` if the run was recorded without ``memory=True``.
         """
         from torchrecorder.live_memory import Memory
 
@@ -364,11 +364,11 @@ class Recording(RecordedRun):
         """A table by scope: shapes, parameters, totals.
 
         Args:
-            depth: Levels of scopes under the outermost calls; by default as many as give at most
-                about 400 lines; ``"ops"`` for all, with every op.
+            depth: Levels of scopes below the outermost calls; by default as many as fit in about
+                400 lines; ``"ops"`` for all levels, with every op.
             columns: ``"input"``, ``"output"``, ``"graphs"``, names of annotations, or
                 annotations.
-            ops: List every op too.
+            ops: Also list every op.
             fold: One line for equal repeated blocks; ``"similar"``: sizes may differ.
         """
         from torchrecorder.export.table.text import summary

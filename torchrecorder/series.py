@@ -50,8 +50,7 @@ VANISHING, EXPLODING, DEAD = 1e-3, 1e3, 0.95
 
 
 class Point(NamedTuple):
-    """The numbers of one scope in one step, of all of its calls together; None where the step has
-    no such number.
+    """The numbers of one scope in one step, over all of its calls; None if there is no number.
 
     Attributes:
         gradient_norm: Norm of the gradient of the scope's output.
@@ -99,11 +98,11 @@ class Series:
         model: The model that is trained.
         every: Record every n-th step.
         scopes: Dotted paths, which may contain ``*``; by default the innermost modules.
-        histograms: Compute histograms of weights and their gradients too.
+        histograms: Also compute histograms of weights and gradients.
 
     Attributes:
         points: One `Point` per scope and recorded step.
-        histograms: One `Bars` per parameter and recorded step, on request.
+        histograms: One `Bars` per parameter and recorded step, if *histograms* is true.
 
     Example:
         >>> import torch, torchrecorder
@@ -140,9 +139,9 @@ class Series:
 
     @contextlib.contextmanager
     def step(self) -> Iterator[None]:
-        """One step of the loop: forward, loss, backward, clipping and optimizer go into this block.
+        """A context for one step of the loop: forward, loss, backward, clipping and optimizer.
 
-        Without the optimizer's step in the block there are no update ratios.
+        Without an optimizer step in the block, there are no update ratios.
 
         Raises:
             RecorderInUse: The block of another step of this series has not ended.
@@ -161,7 +160,7 @@ class Series:
 
     @contextlib.contextmanager
     def _recorded(self) -> Iterator[None]:
-        """One step, recorded if its turn has come."""
+        """One step, recorded if it is the n-th."""
         number_, self._steps = self._steps, self._steps + 1
         if number_ % self.every:
             yield
@@ -328,7 +327,7 @@ def points(
 def _of_activations(
     results: Sequence[Statistics],
 ) -> tuple[float | None, float | None, float | None]:
-    """The results of all calls of a scope together: mean, standard deviation, share of zeros."""
+    """Mean, standard deviation and share of zeros of the results of all calls of a scope."""
     if not results:
         return None, None, None
     elements = sum(item.count for item in results)
@@ -345,8 +344,8 @@ def _of_activations(
 def _of_weights(
     recording: Recording, weights: Iterable[ValueId], followed: Mapping[str, Weight]
 ) -> tuple[float | None, float | None, float | None]:
-    """The weights of a scope: norm of the gradients that the optimizer used, norm, update over
-    norm."""
+    """Three numbers of the weights of a scope: the norm of the gradients that the optimizer used,
+    the norm of the weights, and the ratio of update to weights."""
     names = [name for weight in weights for name in recording.values[weight].names[:1]]
     found = [followed[name] for name in names if name in followed]
     norm = _together(item.norm for item in found)

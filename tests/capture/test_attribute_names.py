@@ -107,7 +107,7 @@ def test_a_closed_function_has_those_of_its_modules_inside() -> None:
     assert drawn(torchrecorder.record(Twice(), torch.ones(3)), 1, functions=True) == []
 
 
-class Given(nn.Module):
+class Gradients(nn.Module):
     """Hands one of its tensors to a function."""
 
     def __init__(self) -> None:
@@ -125,7 +125,7 @@ def added(x, row):
 
 def test_what_a_module_hands_to_a_function_has_a_box() -> None:
     """The module itself is open; the function does not hold it."""
-    recording = torchrecorder.record(Given(), torch.ones(3))
+    recording = torchrecorder.record(Gradients(), torch.ones(3))
     assert drawn(recording, 1, functions=True) == ["table.row"]
 
 

@@ -121,7 +121,7 @@ def _two_leaves():
 
 
 def test_node_of_a_custom_function():
-    """It is told from its neighbours in time and to observers, whatever hooks it takes."""
+    """It is told from its neighbors in time and to observers, whatever hooks it takes."""
     told = []
 
     class Listens(Observer):

@@ -313,7 +313,7 @@ def test_the_figure_shows_regions_and_breaks(tmp_path):
 
 
 def test_numbers_and_tables():
-    """Graphs and breaks by scope, colours by graph, and after saving they are the same."""
+    """Graphs and breaks by scope, colors by graph, and after saving they are the same."""
     model, x = branching()
     recording = tr.record(model, x, compiled=True)
     table = recording.summary(columns=["graphs", "breaks"]).splitlines()

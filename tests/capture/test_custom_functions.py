@@ -1,4 +1,4 @@
-"""Custom autograd functions are recognised, or no alias of ours comes near them."""
+"""Custom autograd functions are recognized, or no alias of ours comes near them."""
 
 import gc
 import weakref
@@ -41,9 +41,9 @@ def apply_in_c(monkeypatch):
 
 
 @pytest.fixture
-def unrecognised(monkeypatch, apply_in_c):
+def unrecognized(monkeypatch, apply_in_c):
     """Nor does PyTorch make a context in a way that can be noticed."""
-    monkeypatch.setattr(AppliedFunctions, "note", lambda self, cls, caller: None)
+    monkeypatch.setattr(AppliedFunctions, "applied", lambda self, cls, caller: None)
     monkeypatch.setattr(Tape, "strict", False)
 
 
@@ -60,14 +60,14 @@ def _recorded(case):
     return record(run.model, run.args, run.kwargs)
 
 
-def test_recognised():
+def test_recognized():
     """With every version of PyTorch that is supported, functions are known exactly."""
     _recorded(CASES[0])
     assert custom_functions._known == [True]
 
 
 @each_case
-def test_recognised_without_frames(case, apply_in_c):
+def test_recognized_without_frames(case, apply_in_c):
     """What creates its context tells of a function that has no frame of PyTorch's."""
     assert flow(_recorded(case)) == case.graph
     assert custom_functions._known == [True]
@@ -75,21 +75,21 @@ def test_recognised_without_frames(case, apply_in_c):
 
 @pytest.mark.filterwarnings("ignore:torchrecorder could not record 1 fact")
 @each_case
-def test_inert_where_not_recognised(case, unrecognised):
-    """Where a function may be running that is not recognised, the model still runs as ever."""
+def test_inert_where_not_recognized(case, unrecognized):
+    """Where a function may be running that is not recognized, the model still runs as ever."""
     _assert_inert(case)
     assert custom_functions._known == [False]
 
 
-def test_unrecognised_is_reported(unrecognised):
+def test_unrecognized_is_reported(unrecognized):
     """What the picture lacks for that reason is a fact that was lost, and a warning."""
-    with pytest.warns(match="1 fact.*custom autograd functions cannot be recognised"):
+    with pytest.warns(match="1 fact.*custom autograd functions cannot be recognized"):
         recording = _recorded(zoo.BY_NAME["identity_residual"])
     assert recording.run.lost == 1
 
 
-def test_relied_on_only_when_tried(unrecognised, monkeypatch):
-    """The gradients would be wrong if functions were believed to be recognised."""
+def test_relied_on_only_when_tried(unrecognized, monkeypatch):
+    """The gradients would be wrong if functions were believed to be recognized."""
     monkeypatch.setattr(custom_functions, "_known", [True])
     with pytest.raises(AssertionError, match="is not inert"):
         _assert_inert(zoo.BY_NAME["function_of_module"])

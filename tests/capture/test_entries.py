@@ -10,12 +10,12 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-from torchrecorder.capture.tensors.entries import Entry, around_in, forgetting
+from torchrecorder.capture.tensors.entries import Entry, containing_tensor, forget_callback
 from torchrecorder.capture.tensors.storage import Storage, Storages, Write
 from torchrecorder.capture.tensors.describe import (
     ANYWHERE,
     elements_of,
-    reach_of,
+    byte_range,
     shape_of,
     tensors_in,
 )
@@ -28,7 +28,8 @@ class Table:
     def __init__(self):
         self.storage = Storage(None, 0)
         self.entries, self.aliases, self.lost = {}, set(), []
-        self.forget = forgetting(self.entries, self.aliases, lambda *fact: self.lost.append(fact))
+        record_error = lambda *fact: self.lost.append(fact)  # noqa: E731
+        self.forget = forget_callback(self.entries, self.aliases, record_error)
 
     def enter(self, *tensors, storage=None):
         for tensor in tensors:
@@ -37,7 +38,7 @@ class Table:
             entry.set_storage(storage or self.storage)
 
     def around(self, tensor):
-        return around_in(self.entries, tensor, self.storage)
+        return containing_tensor(self.entries, tensor, self.storage)
 
 
 @pytest.fixture
@@ -60,7 +61,7 @@ def test_only_tensors_of_the_storage_are_looked_at():
     table.enter(whole)
     table.enter(*others, storage=Storage(None, 1))
     entries = Counting(table.entries)
-    assert around_in(entries, whole[:3], table.storage)[0] is whole
+    assert containing_tensor(entries, whole[:3], table.storage)[0] is whole
     assert entries.asked == 1
     table.entries[id(whole)].set_storage(Storage(None, 2))
     assert table.around(whole[:3])[0] is None
@@ -136,10 +137,10 @@ def test_a_dead_tensor_is_forgotten(table):
     part, other = base[2:4], base[4:6]
     table.enter(part, other)
     table.aliases.update([id(part), id(other)])
-    assert not table.storage.faded
+    assert not table.storage.has_dead_tensors
     del part
     assert list(table.entries) == [id(other)] == list(table.aliases)
-    assert table.storage.faded and not table.lost
+    assert table.storage.has_dead_tensors and not table.lost
 
 
 def test_what_fails_when_a_tensor_dies_is_lost(table):
@@ -226,7 +227,7 @@ def test_freed_storages_are_forgotten():
 )
 def test_the_bytes_that_a_tensor_can_reach(take, reach):
     """From the first to past the last, whatever lies between."""
-    assert reach_of(take(torch.zeros(3, 4))) == reach
+    assert byte_range(take(torch.zeros(3, 4))) == reach
 
 
 def test_nothing_is_decided_about_sizes_that_are_not_known():
@@ -235,7 +236,7 @@ def test_nothing_is_decided_about_sizes_that_are_not_known():
     tensor = FakeTensorMode(shape_env=sizes).from_tensor(torch.zeros(3, 4))
     part = tensor[1:]
     known = len(sizes.guards)
-    assert reach_of(tensor) == reach_of(part) == (0, ANYWHERE)
+    assert byte_range(tensor) == byte_range(part) == (0, ANYWHERE)
     assert shape_of(tensor) == (-1, -1) and len(sizes.guards) == known
 
 

@@ -19,10 +19,10 @@ from torchrecorder.capture.hooks.deferred_recorder import DeferredRecorder
 from torchrecorder.capture.tape import Tape
 
 RUN_THE_MODEL = {
-    "Calls.around",
-    "DispatchCalls.__torch_dispatch__",
-    "DispatchCalls._should_skip_dynamo",
-    "FunctionCalls._run_traced",
+    "OpRecorder.run_op",
+    "DispatchMode.__torch_dispatch__",
+    "DispatchMode._should_skip_dynamo",
+    "FunctionMode._run_traced",
     "RecorderDispatchMode.run",
     "_call",
     "_engine",
@@ -150,16 +150,16 @@ def test_every_callback_is_guarded(faults):
     """While the model runs, whatever of ours is called catches its errors, or is inside."""
     assert faults.unguarded <= RUN_THE_MODEL | LEAVE_A_MODE
     assert faults.callbacks >= {
-        "DispatchCalls.__torch_dispatch__",
+        "DispatchMode.__torch_dispatch__",
         "FlopProbe.__torch_dispatch__",
-        "FunctionCalls.__torch_function__",
+        "FunctionMode.__torch_function__",
         "ModuleScopes._after",
         "ModuleScopes.before",
         "OptimizerSteps._after",
         "OptimizerSteps._before",
         "_NodeHooks.after",
         "_NodeHooks.before",
-        "forgetting.forget",
+        "forget_callback.forget",
     }
 
 

@@ -18,7 +18,7 @@ from torchrecorder.capture.inputs import (
     as_leaf_dummies,
     call_arguments,
     detached,
-    place_of,
+    device_and_dtype,
     random_tensor,
 )
 from torchrecorder.capture.tensors.describe import tensors_in
@@ -132,8 +132,9 @@ def test_where_a_model_is() -> None:
     """As its first parameter of decimal numbers, else as PyTorch makes tensors."""
     model = nn.ParameterList([nn.Parameter(torch.ones(1, dtype=INT), requires_grad=False),
                               torch.ones(1, device="meta", dtype=HALF), torch.ones(1)])
-    assert place_of(model) == (torch.device("meta"), HALF)
-    assert place_of(anything) == place_of(nn.Identity()) == (torch.device("cpu"), FLOAT)
+    assert device_and_dtype(model) == (torch.device("meta"), HALF)
+    for other in (anything, nn.Identity()):
+        assert device_and_dtype(other) == (torch.device("cpu"), FLOAT)
     ((sizes, dtype),), _ = made((2,), model=nn.Linear(2, 2).double())
     assert (sizes, dtype) == ((2,), torch.float64)
 

@@ -146,15 +146,15 @@ def test_the_infinity_of_a_mask_is_meant():
     ]
 
 
-def test_a_colour_that_was_asked_for_stays():
+def test_a_color_that_was_asked_for_stays():
     """Where the first NaN was made only the outline says so: the fill is on the scale."""
     bad = tr.record(Masked(), (torch.ones(1, 3), torch.ones(1, 3, dtype=torch.bool)), stats=True)
     plain, heated = (
         next(s for s in tr.figure(bad, **options).shapes if s.name == "softmax").look
         for options in ({"depth": 1}, {"depth": 1, "color_by": "output_bytes"})
     )
-    colours = tr.style.themes.LIGHT.heat
-    assert heated.fill in colours and plain.fill not in colours
+    colors = tr.style.themes.LIGHT.heat
+    assert heated.fill in colors and plain.fill not in colors
     assert (plain.stroke, plain.bold) == (heated.stroke, heated.bold)
 
 

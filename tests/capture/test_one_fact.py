@@ -15,7 +15,7 @@ import torchrecorder
 from tests.zoo.case import net
 from torchrecorder.capture.compiled.breaks import parse
 from torchrecorder.capture.hooks.custom_functions import AppliedFunctions
-from torchrecorder.capture.hooks.source import _ENTRY, Sources
+from torchrecorder.capture.hooks.source import _ENTRY_FILE, Sources
 from torchrecorder.capture.tape import Tape
 
 # Memory -----------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ def test_what_the_outermost_module_passed_on_is_what_is_used_later() -> None:
 def test_frames_around_the_command_line_did_not_raise() -> None:
     """The line is the innermost of the user's inside of it, if there is one."""
     inside: dict[str, Any] = {}
-    exec(compile("def run(call):\n    call()\n", _ENTRY, "exec"), inside)
+    exec(compile("def run(call):\n    call()\n", _ENTRY_FILE, "exec"), inside)
 
     def user() -> None:
         raise ValueError
@@ -169,7 +169,8 @@ def test_frames_around_the_command_line_did_not_raise() -> None:
         try:
             call()
         except (ValueError, TypeError) as error:
-            return Sources(AppliedFunctions(Tape())).raised(error.__traceback__, backward=backward)
+            sources = Sources(AppliedFunctions(Tape()))
+            return sources.raising_line(error.__traceback__, backward=backward)
 
     line = found(user)
     assert line.function == "user" and line.file.endswith("test_one_fact.py")

@@ -17,7 +17,7 @@ from torchrecorder.capture.internals.access import (
     leave_function_mode,
 )
 from torchrecorder.capture.state.force_eager import ForceEager
-from torchrecorder.capture.state.shared import RaisedRecursionLimit
+from torchrecorder.capture.state.shared_patch import RaisedRecursionLimit
 
 
 class Mode(TorchFunctionMode):

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from torchrecorder.capture.recorder import Recorder
-from torchrecorder.capture.state.shared import Shared, replaced
+from torchrecorder.capture.state.shared_patch import SharedPatch, replaced
 
 
 @pytest.mark.parametrize("order", itertools.permutations("abc"))
@@ -26,7 +26,7 @@ def test_a_setting_is_made_by_the_first_and_undone_by_the_last(order: tuple[str,
         yield
         seen.append("undone")
 
-    shared: Shared[str] = Shared(setting)
+    shared: SharedPatch[str] = SharedPatch(setting)
     for user in "abc":
         shared.add(user)
     for place, user in enumerate(order):
@@ -49,7 +49,7 @@ def test_a_setting_that_cannot_be_made_has_no_users() -> None:
             raise LookupError
         yield
 
-    shared: Shared[str] = Shared(setting)
+    shared: SharedPatch[str] = SharedPatch(setting)
     with pytest.raises(LookupError):
         shared.add("a")
     assert shared.users == ()

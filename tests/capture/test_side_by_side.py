@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import torchrecorder as tr
-from torchrecorder.capture.state.shared import RaisedRecursionLimit
+from torchrecorder.capture.state.shared_patch import RaisedRecursionLimit
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.autograd.thread_nodes import ThreadStartHook
 

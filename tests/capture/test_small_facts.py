@@ -141,11 +141,11 @@ def test_what_a_collective_writes_is_looked_at_when_it_arrived() -> None:
     storages.when_arrived(one, seen.append)
     assert seen.pop() is one
     for each in (one, dead):
-        storages.expect(each)
+        storages.expect_collective(each)
         storages.when_arrived(each, seen.append)
     storages.when_arrived(other, seen.append)
     assert len(seen) == 1 and seen.pop() is other
-    storages.arrive(one)
+    storages.collective_done(one)
     assert len(seen) == 1 and seen.pop() is one
     storages.when_arrived(one, seen.append)
     assert len(seen) == 1

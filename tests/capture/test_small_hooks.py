@@ -112,7 +112,7 @@ def test_a_thread_has_the_profile_function_of_the_program(own: Any) -> None:
 def test_a_custom_function_that_has_returned_is_forgotten() -> None:
     """As soon as the frame that applied it is seen elsewhere: frames come again at its address."""
     functions = AppliedFunctions(Tape())
-    functions.note(torch.autograd.Function, frame := sys._getframe())
+    functions.applied(torch.autograd.Function, frame := sys._getframe())
     assert functions.running(frame, None) is None
     assert functions.found == {}
 

@@ -138,7 +138,7 @@ def test_names_of_kernels() -> None:
     """Those that adopt what was just made are no views."""
     aten = torch.ops.aten
     assert memory._name(aten.add.Tensor) == "aten::add" and memory._name(len) == ""
-    gives = [memory._gives_arguments(each) for each in (
+    gives = [memory._returns_aliases(each) for each in (
         aten.add.Tensor, aten.add_.Tensor, aten.t.default, aten.lift_fresh.default, len
     )]
     assert gives == [False, True, True, False, False]

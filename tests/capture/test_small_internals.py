@@ -101,7 +101,7 @@ def test_the_inside_of_attention_is_recorded() -> None:
     """Where its function is called by the method of the module."""
     function = torch.nn.functional.multi_head_attention_forward
     wanted = {function: nn.MultiheadAttention.forward.__code__}
-    assert access.bodies_of_modules() == (wanted if access.ATTENTION_BODY.present else {})
+    assert access.composed_functions() == (wanted if access.ATTENTION_BODY.present else {})
 
 
 def test_attributes_with_saved_tensors() -> None:
@@ -109,7 +109,8 @@ def test_attributes_with_saved_tensors() -> None:
     x = torch.ones(2, requires_grad=True)
     assert access.saved_attributes((x * x).grad_fn) == ("_raw_saved_other", "_raw_saved_self")
     assert access.saved_attributes((x + x).grad_fn) == ()
-    assert access.output_forms(object()) == () and len(access.output_forms((x * x).grad_fn)) == 1
+    assert access.input_metadata(object()) == ()
+    assert len(access.input_metadata((x * x).grad_fn)) == 1
 
 
 def test_version_counters_are_set() -> None:

@@ -59,9 +59,9 @@ def test_memory_that_is_not_followed() -> None:
     """That of tensors without any, and that of a real tensor behind a fake one."""
     tensor, made = torch.ones(4), watching()
     made._alias.add(made.values.storages.of(tensor).number)
-    made._meet(tensor, "o1")
+    made._track(tensor, "o1")
     made.values.storages = SimpleNamespace(of=lambda _: SimpleNamespace(number=NO_STORAGE))
-    made._meet(tensor, "o1")
+    made._track(tensor, "o1")
     assert not made.begun and not made._references
 
 
@@ -72,7 +72,7 @@ def test_an_error_of_the_instrument_is_none_of_the_program(monkeypatch: Any) -> 
     def fails(*given: Any) -> None:
         raise KeyError
 
-    for broken in ("_gives_arguments", "_name"):
+    for broken in ("_returns_aliases", "_name"):
         with monkeypatch.context() as patch:
             patch.setattr(memory, broken, fails)
             made = watching()
@@ -85,10 +85,10 @@ def test_memory_that_is_met_again() -> None:
     """Is known, unless it was resized: then it was released, and is there anew."""
     tensor, made = torch.ones(4), watching()
     for node in ("o1", "o2", None):
-        made._meet(tensor, node)
+        made._track(tensor, node)
     assert [*made.begun.values()] == [(16, "o1", 1)]
     tensor.untyped_storage().resize_(64)
-    made._meet(tensor, "o3")
+    made._track(tensor, "o3")
     assert [*made.begun.values()] == [(64, "o3", 3)] and [each.bytes for each in made.done] == [16]
 
 
@@ -96,20 +96,20 @@ def test_results_of_which_one_is_an_argument() -> None:
     """Share memory with it."""
     returns = [SimpleNamespace(alias_info=None), SimpleNamespace(alias_info="a")]
     schema = SimpleNamespace(name="mine::op", returns=returns)
-    assert memory._gives_arguments(SimpleNamespace(_schema=schema))
+    assert memory._returns_aliases(SimpleNamespace(_schema=schema))
     schema.returns = returns[:1]
-    assert not memory._gives_arguments(SimpleNamespace(_schema=schema))
+    assert not memory._returns_aliases(SimpleNamespace(_schema=schema))
 
 
 def test_real_tensors_behind_fake_ones() -> None:
     """Their memory is not followed, whoever meets it; what is followed goes on being it."""
     tensor, made = torch.ones(4), watching()
-    made._meet(tensor, "o1", shares=True)
-    made._meet(tensor, None)
+    made._track(tensor, "o1", shares=True)
+    made._track(tensor, None)
     assert not made.begun and made._alias == {made.values.storages.of(tensor).number}
     other = torch.ones(2)
-    made._meet(other, "o1")
-    made._meet(other, "o2", shares=True)
+    made._track(other, "o1")
+    made._track(other, "o2", shares=True)
     assert [*made.begun.values()] == [(8, "o1", 1)] and len(made._alias) == 1
     del other
     (released,) = made.done
@@ -128,7 +128,7 @@ def test_kernels_without_named_arguments() -> None:
 def test_memory_that_is_released_is_let_go() -> None:
     """No reference to it is kept."""
     tensor, made = torch.ones(4), watching()
-    made._meet(tensor, "o1")
+    made._track(tensor, "o1")
     assert len(made._references) == 1
     del tensor
     assert not made._references and not made.begun and len(made.done) == 1
@@ -204,7 +204,7 @@ def test_arguments_that_a_checkpoint_saves(
 def test_what_has_arrived_is_let_go() -> None:
     """Of a communication, once."""
     arrived: list[Any] = []
-    storages = SimpleNamespace(arrive=arrived.append)
+    storages = SimpleNamespace(collective_done=arrived.append)
     listener: Any = SimpleNamespace(values=SimpleNamespace(storages=storages))
     tensor = torch.ones(1)
     opened: Any = SimpleNamespace(received=[lambda: tensor, lambda: None])

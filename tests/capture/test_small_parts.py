@@ -16,7 +16,7 @@ import torchrecorder
 from torchrecorder.capture.autograd.walk import _parents_first
 from torchrecorder.capture.tape import OwnTask
 from torchrecorder.capture.state.restore import restored
-from torchrecorder.capture.tensors.argument_objects import takes_part
+from torchrecorder.capture.tensors.argument_objects import has_function_objects
 from torchrecorder.capture.tensors.entries import BackwardGradients
 from torchrecorder.capture.tensors.storage import Storage
 
@@ -121,7 +121,7 @@ class Own(torch.Tensor):
 )
 def test_objects_that_take_part(args: Any, kwargs: Any, found: bool) -> None:
     """Among the arguments or in a list of them; no tensors, which always do."""
-    assert takes_part(args, kwargs) == found
+    assert has_function_objects(args, kwargs) == found
 
 
 def test_gradients_of_leaves() -> None:
@@ -137,14 +137,14 @@ def test_gradients_of_leaves() -> None:
 def test_what_a_collective_wrote() -> None:
     """Up to the version at which it was done, the latest of several; who waits is told once."""
     storage = Storage(None, 0)
-    assert storage.arrive(2) == [] and storage.received == 2
-    storage.expect()
+    assert storage.collective_done(2) == [] and storage.received == 2
+    storage.expect_collective()
     assert storage.received > 1 << 40
     storage.waiting.append("one")  # type: ignore[union-attr, arg-type]
-    storage.expect()
-    assert storage.arrive(5) == ["one"] and storage.received == 5
-    assert storage.arrive(3) == [] and storage.received == 5
-    assert storage.arrive(7) == [] and storage.received == 7
+    storage.expect_collective()
+    assert storage.collective_done(5) == ["one"] and storage.received == 5
+    assert storage.collective_done(3) == [] and storage.received == 5
+    assert storage.collective_done(7) == [] and storage.received == 7
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 5)), max_size=9),
@@ -187,9 +187,9 @@ def test_a_task_is_left_while_another_runs() -> None:
     """Not outside of tasks; once the recorder is cut, everything is."""
     whole = OwnTask()
     with whole:
-        assert not whole.is_left() and not whole.is_cut() and not whole.others_ran
-    whole.cut()
-    assert whole.is_cut() and whole.is_left()
+        assert not whole.is_left() and not whole.has_ended() and not whole.others_ran
+    whole.end()
+    assert whole.has_ended() and whole.is_left()
 
     async def steps() -> list[bool]:
         seen = []

@@ -74,7 +74,7 @@ def test_the_end_of_a_communication_is_asked_for() -> None:
     other.future = SimpleNamespace(done=lambda: False)
     clock.now = 2.0
     for each in (one, other, one):
-        each.settle()
+        each.check_done()
         clock.now += 1.0
     assert (one.seconds, one.future) == (2.0, None)
     assert other.seconds is None and other.future is not None
@@ -109,7 +109,7 @@ def test_a_communication_is_asked_only_while_it_runs(is_done: bool, monkeypatch:
 def test_what_arrives_at_the_end_of_a_wait_or_a_pass() -> None:
     """The tensor that was waited for, whoever wrote it; of a pass, what began in it."""
     arrived: list[Any] = []
-    storages = SimpleNamespace(arrive=arrived.append)
+    storages = SimpleNamespace(collective_done=arrived.append)
     listener: Any = SimpleNamespace(
         values=SimpleNamespace(storages=storages, named={}), _arrive=arrived.append,
         _working=contextlib.nullcontext, _found=[pending(Clock()) for _ in range(2)],
@@ -227,7 +227,7 @@ def test_whose_communication_it_is(
     listener: Any = SimpleNamespace(tape=Tape(), backward=SimpleNamespace(running=running))
     listener.tape.thread += not own
     listener.tape.paused = 1.0 if paused else None
-    is_meant = communications.Communications._is_meant
+    is_meant = communications.Communications._is_of_run
     assert is_meant(listener) is meant
     listener.tape.ignores_calls = True
     assert not is_meant(listener)
@@ -263,7 +263,7 @@ def test_waiting_for_a_communication(timed: bool) -> None:
     one.timed = timed
     tape = Tape(clock.clock)
     listener: Any = SimpleNamespace(
-        tape=tape, _works={}, _is_meant=lambda: True, _working=contextlib.nullcontext,
+        tape=tape, _works={}, _is_of_run=lambda: True, _working=contextlib.nullcontext,
         _arrive=lambda opened: None, _last=None,
     )
     work = Work(True)
@@ -342,7 +342,7 @@ def test_an_accumulation_does_not_add_again() -> None:
     """Run again, it gives what it was given."""
     weight, kept = torch.ones(2, requires_grad=True), retained_tensors.ReplayProbe()
     node = (weight * 1).grad_fn.next_functions[0][0]  # type: ignore[union-attr]
-    kept.node_met("g0", node)  # type: ignore[arg-type]
+    kept.node_hooked("g0", node)  # type: ignore[arg-type]
     given = (torch.ones(2),)
     kept.node_begins("g0", 0, given)  # type: ignore[arg-type]
     assert kept.run("g0")[0].tolist() == [1, 1] and weight.grad is None  # type: ignore[arg-type]

@@ -283,7 +283,7 @@ def listener() -> Any:
     made.tape = Tape()
     made._groups = {"cpu": RankGroup("cpu", (0, 2, 4, 6), "", "gloo"),
                     "gpu": RankGroup("gpu", (0, 2, 4, 6), "", "nccl")}
-    made._counts, made._gradients, made._spread, made._found = {}, {}, {"v1"}, []
+    made._counts, made._gradients, made._dtensors, made._found = {}, {}, {"v1"}, []
     made.running = SimpleNamespace(is_backward=False)
     return made
 

@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 import torchrecorder
 from torchrecorder.capture.exported import advice
 from torchrecorder.capture.internals.table import SAVED_TENSORS
-from torchrecorder.capture.live import Live
+from torchrecorder.capture.live_modules import LiveModules
 from torchrecorder.testing import Builder
 from tests.structure import structure
 from tests.zoo.case import net
@@ -78,7 +78,7 @@ def test_what_is_live_of_a_recording_without_its_run() -> None:
         known, number = run.input("x", (2, 3), "int8"), run.input("y", ())
         strange, ragged = run.input("z", (2,), "unknown"), run.input("w", (2, -1))
         run.op("cat", known, number, strange, ragged)
-    recording, live = run.recording(), Live({})
+    recording, live = run.recording(), LiveModules({})
     made = [live.fn(recording, value) for value in (known, number)]
     assert [(item.shape, item.dtype, item.device.type) for item in made] == [
         ((2, 3), torch.int8, "meta"), ((), torch.float32, "meta")]

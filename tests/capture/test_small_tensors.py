@@ -103,13 +103,13 @@ def test_gradients_that_were_there_before() -> None:
     weight = torch.ones(4, requires_grad=True)
     weight.grad = torch.ones(4)
     made = watching()
-    made._has(weight, "parameter")
+    made._add_weight(weight, "parameter")
     leaf, gradient = (made.values.storages.of(each).number for each in (weight, weight.grad))
     assert made._roles == {leaf: ("parameter", -1), gradient: ("gradient", leaf)}
     assert made.begun == {leaf: (16, "", 0), gradient: (16, "", 0)}
     bare, others = watching(), (torch.ones(2), nn.LazyLinear(2).weight)
     for tensor in others:
-        bare._has(tensor, "parameter")
+        bare._add_weight(tensor, "parameter")
     assert [role for role, _ in bare._roles.values()] == ["parameter"]
 
 
@@ -260,7 +260,7 @@ def test_an_error_of_a_node_that_runs_again_is_its_own() -> None:
     kept = retained_tensors.ReplayProbe()
     result = Refused.apply(torch.ones(1, requires_grad=True))
     node = result.grad_fn
-    kept.node_met("g1", node)  # type: ignore[arg-type]
+    kept.node_hooked("g1", node)  # type: ignore[arg-type]
     kept.node_begins("g1", 0, (torch.ones(1),))  # type: ignore[arg-type]
     with pytest.raises(RuntimeError, match="^mine$"):
         kept.run("g1")  # type: ignore[arg-type]
@@ -325,7 +325,7 @@ def test_statistics_are_asked_for_by_call(keep: Any) -> None:
 
 def test_a_wait_of_the_recorder_is_none_of_the_program() -> None:
     """Nothing begins."""
-    listener: Any = SimpleNamespace(_is_meant=lambda: False)
+    listener: Any = SimpleNamespace(_is_of_run=lambda: False)
     assert communications.Communications.waits(listener, torch.ones(1)) is None
 
 
@@ -336,7 +336,7 @@ def test_time_of_the_instrument_is_none_of_the_program() -> None:
     made.tape = Tape(lambda: float(next(clock)))
     with made._working():
         assert made.tape.paused is not None
-    assert made.tape.paused is None and made.tape.own > 0
+    assert made.tape.paused is None and made.tape.overhead > 0
     made.tape.thread += 1
     with made._working():
         assert made.tape.paused is None

@@ -1,4 +1,4 @@
-"""What ``node.fn`` and `Live` give once the model is gone."""
+"""What ``node.fn`` and `LiveModules` give once the model is gone."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from torchrecorder.capture import recorder as recorders
 from torchrecorder.capture.hooks.backward import BackwardRuns
 from torchrecorder.capture.hooks.modules import ModuleScopes
 from torchrecorder.capture.hooks.regions import Regions
-from torchrecorder.capture.modes.function_mode import Calls
+from torchrecorder.capture.modes.function_mode import OpRecorder
 from torchrecorder.capture.tape import Tape
 from torchrecorder.events import ScopeKind
 
@@ -38,7 +38,7 @@ def test_time_stands_still_while_an_instrument_works():
     tape.resume()
     clock.now += 2
     assert tape.time() - opened.started == 3
-    assert tape.own == 10
+    assert tape.overhead == 10
 
 
 def test_pausing_twice_counts_once():
@@ -52,7 +52,7 @@ def test_pausing_twice_counts_once():
     tape.resume()
     clock.now += 5
     tape.resume()
-    assert (tape.own, tape.time()) == (2, 5)
+    assert (tape.overhead, tape.time()) == (2, 5)
 
 
 class Counting:
@@ -82,7 +82,8 @@ def test_scopes_and_nodes_take_only_the_users_time(monkeypatch):
 
 OURS = [
     (ModuleScopes, "_enter"), (ModuleScopes, "_returned"), (Regions, "locate"),
-    (Calls, "_writes"), (Calls, "_outputs"), (BackwardRuns, "behind"), (BackwardRuns, "forms"),
+    (OpRecorder, "_writes"), (OpRecorder, "_outputs"),
+    (BackwardRuns, "behind"), (BackwardRuns, "describe"),
 ]
 
 

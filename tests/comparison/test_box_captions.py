@@ -193,13 +193,13 @@ def test_labels_stay_short(tmp_path: Path) -> None:
 
 
 def test_what_only_one_run_has_says_nothing_more(tmp_path: Path) -> None:
-    """Its colour does, and so does the text."""
+    """Its color does, and so does the text."""
     found = labels(tmp_path, stack("Linear"), stack("Linear", "Tanh"), depth=2)
     assert found["1: Tanh"] == ""
 
 
 @pytest.mark.parametrize("same", [True, False])
-def test_the_legend_has_the_colours_of_the_boxes(tmp_path: Path, same: bool) -> None:
+def test_the_legend_has_the_colors_of_the_boxes(tmp_path: Path, same: bool) -> None:
     """Pale for kinds of which a box is the same in both runs; others are not in it."""
     before = stack("Linear", "ReLU") if same else stack("ReLU")
     after = stack("Linear", "GELU") if same else stack("GELU")

@@ -62,12 +62,12 @@ def shown(view: View) -> list[str]:
     "changed", [("GELU", "p=1", False), ("ReLU", "p=2", False), ("ReLU", "p=1", True)]
 )
 def test_equal_siblings_fold_beside_the_one_that_changed(changed: tuple[str, str, bool]) -> None:
-    """And a layer that differs as its neighbours do in both runs is alone."""
+    """And a layer that differs as its neighbors do in both runs is alone."""
     view = folded(layers(*[SAME] * 6), layers(SAME, SAME, changed, SAME, SAME, SAME), depth=1)
     assert shown(view) == ["layers.0 ×2", "layers.2 ×1", "layers.3 ×3"]
 
 
-def test_what_became_equal_to_its_neighbours_does_not_fold_with_them() -> None:
+def test_what_became_equal_to_its_neighbors_does_not_fold_with_them() -> None:
     """The second run alone would fold."""
     other = "GELU", "p=1", False
     view = folded(layers(SAME, SAME, other, SAME, SAME), layers(*[SAME] * 5), depth=1)

@@ -121,14 +121,14 @@ def test_a_misspelled_number_is_guessed() -> None:
 
 
 def test_the_legend_of_the_figure_has_the_totals(tmp_path: Path) -> None:
-    """Below the colours, with the titles that figures give to numbers."""
+    """Below the colors, with the titles that figures give to numbers."""
     drawn = compare(net(), net(8)).render(tmp_path / "net.dot").read_text()
     assert drawn.index("different") < drawn.index("Params: 32 → 48 (+50 %)")
     assert "Output size: 64 B → 96 B (+50 %)" in drawn
 
 
-def test_a_number_that_colours_the_figure_is_in_its_legend(tmp_path: Path) -> None:
-    """Above the colours of differences, which are those of outlines then."""
+def test_a_number_that_colors_the_figure_is_in_its_legend(tmp_path: Path) -> None:
+    """Above the colors of differences, which are those of outlines then."""
     found = compare(net(), net(8))
     drawn = found.render(tmp_path / "net.dot", color_by="output_bytes").read_text()
     assert drawn.index("<Output size>") < drawn.index("<0 B>") < drawn.index("different")

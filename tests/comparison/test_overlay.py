@@ -205,8 +205,8 @@ def test_json_has_the_changes(tmp_path: Path, suffix: str) -> None:
     assert json.loads(text) == found.json()
 
 
-def test_colours(tmp_path: Path) -> None:
-    """In a figure, what is gone is dashed in its colour, and the legend says so."""
+def test_colors(tmp_path: Path) -> None:
+    """In a figure, what is gone is dashed in its color, and the legend says so."""
     before, after = stack("Linear", "Tanh", "Linear"), stack("Linear", "Linear")
     text = compare(before, after).render(tmp_path / "both.dot", depth=3).read_text()
     assert "added" in text and "removed" in text
@@ -316,6 +316,6 @@ def test_what_is_returned_instead(turned: bool, tmp_path: Path) -> None:
 
 
 def stroke_of(drawn: str, word: str) -> str:
-    """The colour of a mark, from the legend of a figure."""
+    """The color of a mark, from the legend of a figure."""
     entry = next(line for line in drawn.splitlines() if word in line and " -> " not in line)
     return re.search(r'\bcolor="([^"]+)"', entry)[1]

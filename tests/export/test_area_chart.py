@@ -36,7 +36,7 @@ def scale(root: Root) -> float:
 
 
 def levels(root: Root) -> dict[str, list[tuple[float, ...]]]:
-    """Of each area by its colour: the left and the right of each column, its bottom and top."""
+    """Of each area by its color: the left and the right of each column, its bottom and top."""
     found: dict[str, list[tuple[float, ...]]] = {}
     for each in root.iter(f"{NAMESPACE}polygon"):
         edge = [tuple(map(float, at.split(","))) for at in each.get("points", "").split()]
@@ -81,7 +81,7 @@ def test_the_axis_reaches_over_the_highest() -> None:
 
 
 def test_the_legend_names_what_is_drawn() -> None:
-    """From the top of the stack down, in its colours, with the amounts at the peak; right of
+    """From the top of the stack down, in its colors, with the amounts at the peak; right of
     the areas."""
     root = drawn([(1, 0, 3), (2, 0, 7), (4, 0, 0)])
     marks = [each for each in root.iter(f"{NAMESPACE}rect") if each.get("height") == "11"]

@@ -144,7 +144,7 @@ def test_small_numbers_that_differ_have_lines_that_rise() -> None:
     assert (first[1], last[1]) == (BASE, TOP)
 
 
-def test_colours_go_from_the_first_to_the_last() -> None:
+def test_colors_go_from_the_first_to_the_last() -> None:
     """Each line has its own, and its name has the same."""
     root = drawn({name: [(0, 1.0), (1, number)] for number, name in enumerate("abc")})
     colors = [each.get("stroke") for each in root.iter(f"{NAMESPACE}polyline")]
@@ -192,7 +192,7 @@ def names_of(root: xml.etree.ElementTree.Element) -> set[int]:
 
 
 def test_of_many_lines_the_highest_and_the_lowest_are_named() -> None:
-    """A few more than have names; the chart says so, and the others are grey."""
+    """A few more than have names; the chart says so, and the others are gray."""
     assert names_of(drawn(many(NAMED))) == {*range(NAMED)}
     root, half = drawn(many(NAMED + 1)), NAMED // 2
     assert names_of(root) == {*range(NAMED + 1)} - {half}

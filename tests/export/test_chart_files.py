@@ -34,7 +34,7 @@ def test_charts_have_the_format_of_their_suffix(tmp_path: Path) -> None:
         write_chart(CHART, tmp_path / "a.gif")
 
 
-def test_a_chart_keeps_its_place_and_colours(tmp_path: Path) -> None:
+def test_a_chart_keeps_its_place_and_colors(tmp_path: Path) -> None:
     """Looked up in the picture: red above on the right, white below and left."""
     image = pytest.importorskip("PIL.Image")
     picture = image.open(write_chart(CHART, tmp_path / "a.png")).convert("RGB")
@@ -65,7 +65,7 @@ COLORS = {
 
 
 def test_all_that_a_chart_is_made_of_is_painted(tmp_path: Path) -> None:
-    """Lines, areas and dots where they are and in their colours; what has none, in the usual."""
+    """Lines, areas and dots where they are and in their colors; what has none, in the usual."""
     image = pytest.importorskip("PIL.Image")
     picture = image.open(write_chart(SHAPES.format(""), tmp_path / "a.png")).convert("RGB")
     scale = picture.size[0] / 100

@@ -13,7 +13,7 @@ import pytest
 from tests.figures import network, regions
 from torchrecorder.export.dot import dot_text, node_name, to_dot
 from torchrecorder.export.quoting import attribute, quote, verbatim
-from torchrecorder.export.svg import centred
+from torchrecorder.export.svg import centered
 from torchrecorder.recording import Recording
 from torchrecorder.layout import engine
 from torchrecorder.style.draw import draw
@@ -204,16 +204,16 @@ def test_deep_nesting_does_not_recurse() -> None:
     assert text.count("subgraph") == 2000
 
 
-def test_labels_are_centred_for_any_font() -> None:
+def test_labels_are_centered_for_any_font() -> None:
     """Each line is anchored at the middle of its box."""
     svg = engine.run(dot_text(figure_of(network())), "svg")
-    text = centred(svg.decode())
+    text = centered(svg.decode())
     boxes = text.split('class="node"')[1:]
     assert len(boxes) == 7 and all('text-anchor="middle"' in box for box in boxes)
-    assert svg.count(b'class="node centred"') == 7
+    assert svg.count(b'class="node centered"') == 7
 
 
 def test_labels_of_ones_own_are_left_alone() -> None:
     """A table may be aligned in many ways."""
     svg = '<g id="node1" class="node">\n<text text-anchor="start" x="3">a</text>\n</g>\n'
-    assert centred(svg) == svg
+    assert centered(svg) == svg

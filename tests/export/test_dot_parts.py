@@ -83,14 +83,14 @@ def test_the_tooltip_of_a_box() -> None:
     assert "tooltip" not in objects(figure)["a"]
 
 
-def test_labels_of_ones_own_are_not_centred() -> None:
+def test_labels_of_ones_own_are_not_centered() -> None:
     """They are the label, and no class says that we may move them."""
     figure = alone()
     own = replace(figure.shapes[0], look=replace(BOX, attributes={"label": "mine"}))
     colored = replace(figure.shapes[0], look=replace(BOX, attributes={"fillcolor": "red"}))
     mine, red = (objects(replace(figure, shapes=(shape,)))["a"] for shape in (own, colored))
     assert mine["label"] == "mine" and "class" not in mine
-    assert red["fillcolor"] == "red" and red["class"] == "centred" and red["color"] == "#000000"
+    assert red["fillcolor"] == "red" and red["class"] == "centered" and red["color"] == "#000000"
 
 
 def grouped(**look: Any) -> Figure:
@@ -120,7 +120,7 @@ def test_attributes_of_a_group_of_ones_own() -> None:
     assert outer["tooltip"] == "told"
 
 
-def test_lines_between_neighbours_are_kept_straight() -> None:
+def test_lines_between_neighbors_are_kept_straight() -> None:
     """Not those that skip a box, or go back."""
     figure = chain("a", "b", "c")
     back = (*figure.lines, Line("a", "c", "", BOX), Line("c", "b", "", BOX))

@@ -18,7 +18,7 @@ from torchrecorder.export.nested import (
     ARROW, Placed, arrow, closed_size, header_size, loop_route, nested_text,
 )
 from torchrecorder.export.plain_svg import HALF_TIP, plain_svg
-from torchrecorder.export.svg import centred
+from torchrecorder.export.svg import centered
 from torchrecorder.layout.layered import PlacedBox
 from torchrecorder.layout.measure import label_size
 from torchrecorder.style.draw import draw
@@ -334,9 +334,9 @@ def test_labels_are_put_in_the_middle_of_their_outline() -> None:
     text = '<text text-anchor="start" x="3.00" y="5">a</text>\n'
     space = '<text text-anchor="start" x="3.00" y="7"> </text>\n'
     box = '<polygon fill="none" points="54,-36 10,-36 10,0 54,0"/>\n'
-    marked = f'<g id="n1" class="node centred">\n{box}{text}{space}</g>\n'
+    marked = f'<g id="n1" class="node centered">\n{box}{text}{space}</g>\n'
     other = f'<g id="n2" class="node">\n{box}{text}</g>\n'
     middle = text.replace('start" x="3.00"', 'middle" x="32.00"')
-    assert centred(marked + other) == f'<g id="n1" class="node">\n{box}{middle}</g>\n{other}'
-    bare = f'<g id="n3" class="node centred">\n{text}</g>\n'
-    assert centred(bare) == bare.replace(" centred", "")
+    assert centered(marked + other) == f'<g id="n1" class="node">\n{box}{middle}</g>\n{other}'
+    bare = f'<g id="n3" class="node centered">\n{text}</g>\n'
+    assert centered(bare) == bare.replace(" centered", "")

@@ -106,7 +106,7 @@ def test_each_part_of_a_legend_has_its_rows() -> None:
     assert rows_of(figure) == [[entry.text] for entry in SCALED]
 
 
-def test_the_colours_of_a_scale_are_equally_wide() -> None:
+def test_the_colors_of_a_scale_are_equally_wide() -> None:
     """Texts without a box are as wide as they are."""
     figure = replace(alone(), legend=SCALED)
     title, *steps, first, second = legend_module.widths(figure)[:6]

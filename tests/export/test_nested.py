@@ -114,7 +114,7 @@ def test_nothing_and_one_box() -> None:
 
 
 def test_graphviz_attributes_of_positions_need_its_layout() -> None:
-    """Colours do not; an explicit choice always holds."""
+    """Colors do not; an explicit choice always holds."""
     view = make_view(figures.network())
     plain = draw(view, Style(attributes={"bgcolor": "red"}))
     spaced = draw(view, Style(attributes={"ranksep": "2"}))

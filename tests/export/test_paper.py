@@ -49,7 +49,7 @@ def page_of(pdf: bytes) -> tuple[float, ...]:
 
 
 def size_of(svg: bytes) -> tuple[float, ...]:
-    """Width and height of an SVG, in millimetres."""
+    """Width and height of an SVG, in millimeters."""
     found = re.search(rb'<svg width="([\d.]+)mm" height="([\d.]+)mm"', svg)
     assert found is not None
     return float(found[1]), float(found[2])
@@ -59,7 +59,7 @@ def size_of(svg: bytes) -> tuple[float, ...]:
     ("85mm", 85), ("8.5cm", 85), ("3.5 in", 88.9), ("241pt", 241 / MM), (" 180MM", 180),
 ])
 def test_a_length(length: str, width: float) -> None:
-    """Millimetres, centimetres, inches and points are known."""
+    """Millimeters, centimeters, inches and points are known."""
     found = points("width", length)
     assert found == pytest.approx(width * MM)
 
@@ -116,7 +116,7 @@ def test_pdf_pages(layout: str) -> None:
 
 @pytest.mark.parametrize("background", ["transparent", "#336699"])
 def test_a_pdf_page_shows_the_whole_figure(background: str) -> None:
-    """What draws the figure is made smaller as a whole, on paper of the colour asked for."""
+    """What draws the figure is made smaller as a whole, on paper of the color asked for."""
     plain = drawn(".pdf", background=background)
     paper = drawn(".pdf", background=background, width="30mm", min_fontsize=2)
     start = re.match(rb"q (?:([\d. ]+) rg 0 0 [\d. ]+ re f)? ([\d.]+) 0 0 ", drawing_of(paper))
@@ -222,7 +222,7 @@ def test_fonts_are_in_the_pdf() -> None:
 
 @pytest.mark.parametrize("layout", ["nested", "dot"])
 def test_svg_pages(layout: str) -> None:
-    """An SVG has its size in millimetres, and shows the whole figure in the middle."""
+    """An SVG has its size in millimeters, and shows the whole figure in the middle."""
     svg = drawn(".svg", width="200mm", height="140mm", layout=layout)
     assert size_of(svg) == (200, 140)
     box = re.search(rb'viewBox="([-\d. ]+)"', svg)

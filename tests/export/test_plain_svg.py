@@ -164,7 +164,7 @@ def test_every_outline(outline: Any) -> None:
         ("0.0 1.0 1.0", 'fill="#ff0000"'),
     ],
 )
-def test_colours_in_any_spelling(
+def test_colors_in_any_spelling(
     tmp_path: Path, no_graphviz: None, color: str, written: str
 ) -> None:
     """What browsers do not know is written as they do."""
@@ -175,7 +175,7 @@ def test_colours_in_any_spelling(
 
 
 @pytest.mark.parametrize(("background", "sheets"), [("transparent", 0), ("white", 1)])
-def test_paper_without_a_colour_is_not_painted(
+def test_paper_without_a_color_is_not_painted(
     tmp_path: Path, no_graphviz: None, background: str, sheets: int
 ) -> None:
     """What lies below shows through."""

@@ -13,7 +13,7 @@ import pytest
 from tests.export.test_plain_svg import NO_FORMS, SVG, sides
 from torchrecorder.export.nested import PAINTER, nested_text
 from torchrecorder.export.plain_svg import plain_svg
-from torchrecorder.export.svg import centred
+from torchrecorder.export.svg import centered
 from torchrecorder.layout import engine
 from torchrecorder.style.figure import Figure, Group, LegendEntry, Line, Look, Outline, Shape, Text
 from torchrecorder.style.paper import Paper
@@ -114,7 +114,7 @@ def both(shown: Figure, below: bool = False) -> tuple[str, str]:
     shown = replace(shown, paper=Paper(width=1e5)) if below else shown
     plain = plain_svg(shown, timeout=5)
     painted = engine.run(nested_text(shown), "svg", program=PAINTER)
-    return plain, centred(painted.decode())
+    return plain, centered(painted.decode())
 
 
 CASES: list[dict[str, Any]] = [
@@ -128,7 +128,7 @@ CASES: list[dict[str, Any]] = [
 @pytest.mark.parametrize("facts", CASES)
 @pytest.mark.parametrize("below", [False, True])
 def test_our_own_picture_is_that_of_graphviz(facts: dict[str, Any], below: bool) -> None:
-    """Outlines, lines, tips and texts: where they are, in which colours, dashes and letters."""
+    """Outlines, lines, tips and texts: where they are, in which colors, dashes and letters."""
     shown = figure(**facts)
     pictures = both(shown, below)
     assert sides(fromstring(pictures[0])) == pytest.approx(sides(fromstring(pictures[1])), abs=1.01)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.graph.test_consistency import changed
 from torchrecorder.events import OpKind, Role, ScopeId, ScopeKind, Slot, ValueId
-from torchrecorder.graph.structural_hash import is_off, structures
+from torchrecorder.graph.structural_hash import is_inactive, structures
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 
@@ -111,7 +111,7 @@ def test_rates_of_dropouts_that_do_nothing(training: bool, exact: bool) -> None:
     recording = run(training)
     other = differing(recording)
     assert (block(recording, exact) != block(other, exact)) == (training or exact)
-    assert [is_off(one) for one in recording.modules.values()].count(True) == (not training)
+    assert [is_inactive(one) for one in recording.modules.values()].count(True) == (not training)
     renamed = changed(recording, "ops", "o2", qualname="torch.other")
     assert block(recording, exact) != block(renamed, exact)
 

@@ -128,7 +128,7 @@ def test_exceeded(assert_budgets):
         "": {"parameters": 57, "flops": 10}, "[02]": {"parameters": 39}, "2": {"flops": 31},
     })
 
-def test_misspelt(assert_budgets):
+def test_misspelled(assert_budgets):
     with pytest.raises(ValueError, match="no module is called '00'"):
         assert_budgets(net(), torch.zeros(1, 4), budgets={"00": {"parameters": 1}})
     with pytest.raises(KeyError, match="did you mean 'parameters'"):

@@ -269,7 +269,7 @@ DARK_PAPER = "body, div.body { background: oklch(0.2 0.02 250); color: white }"
     ids=["light", "a theme that stays light", "dark"],
 )
 def test_figure_for_the_paper(project, style, system, shown):
-    """The figure of the pair is shown that fits the colour which the page really has."""
+    """The figure of the pair is shown that fits the color which the page really has."""
     from tests.page.browser import browser
 
     conf = (project.folder / "conf.py").read_text()

@@ -14,7 +14,7 @@ from torchrecorder.errors import LayoutFailed
 from torchrecorder.layout.layered import Item, Link, place, plan
 from torchrecorder.layout.layered import ordering as columns_module
 from torchrecorder.layout.layered.barycenter import (
-    WeightedEdge, _assign_positions, _crossings, _neighbours, coordinates,
+    WeightedEdge, _assign_positions, _crossings, _neighbors, coordinates,
 )
 from torchrecorder.layout.layered.layering import members_of_rows
 from torchrecorder.layout.layered.ordering import MAX_NODES_PER_JOB, NODE_GAP, Grid, columns
@@ -22,7 +22,7 @@ from torchrecorder.layout.layered.ordering import MAX_NODES_PER_JOB, NODE_GAP, G
 
 @st.composite
 def grids(draw: st.DrawFn) -> tuple[list[float], list[int], list[WeightedEdge]]:
-    """Widths and rows of nodes, and edges between neighbouring rows."""
+    """Widths and rows of nodes, and edges between neighboring rows."""
     count = draw(st.integers(1, 30))
     rows = [draw(st.integers(0, 4)) for _ in range(count)]
     widths = [draw(st.floats(1, 150)) for _ in range(count)]
@@ -72,9 +72,9 @@ def test_nodes_come_as_near_as_they_can(nodes: list[tuple[int, int, int]]) -> No
     """In their order and apart, the sum of weighted squares is least: by the formula for it."""
     wanted, weights, widths = zip(*nodes)
     count = len(nodes)
-    neighbours = {node: [(node + count, weight)] for node, weight in enumerate(weights)}
+    neighbors = {node: [(node + count, weight)] for node, weight in enumerate(weights)}
     across = [0.0] * count + [float(at) for at in wanted]
-    _assign_positions(range(count), neighbours, across, widths, 7.0)
+    _assign_positions(range(count), neighbors, across, widths, 7.0)
     offsets = [0.0]
     for left, right in zip(widths, widths[1:]):
         offsets.append(offsets[-1] + (left + right) / 2 + 7.0)
@@ -92,7 +92,7 @@ def test_nodes_come_as_near_as_they_can(nodes: list[tuple[int, int, int]]) -> No
 
 
 def test_a_chain_is_straight() -> None:
-    """Nodes with one neighbour above and one below stand in line, whatever their widths."""
+    """Nodes with one neighbor above and one below stand in line, whatever their widths."""
     edges = [(number, number + 1, 1) for number in range(9)]
     across = coordinates(
         [10.0 * number + 5 for number in range(10)], list(range(10)), edges, NODE_GAP
@@ -102,9 +102,9 @@ def test_a_chain_is_straight() -> None:
 
 def test_a_node_stands_where_its_heaviest_edges_end() -> None:
     """Between the two that it reads, by their weights; whichever is named first."""
-    for neighbours in ([(1, 1), (2, 3)], [(2, 3), (1, 1)]):
+    for neighbors in ([(1, 1), (2, 3)], [(2, 3), (1, 1)]):
         across = [0.0, 10.0, 50.0]
-        _assign_positions([0], {0: neighbours}, across, [10.0] * 3, NODE_GAP)
+        _assign_positions([0], {0: neighbors}, across, [10.0] * 3, NODE_GAP)
         assert across == [40.0, 10.0, 50.0]
 
 
@@ -182,7 +182,7 @@ def test_a_grid_is_cut_from_the_top_where_a_job_is_full() -> None:
 def test_crossings_of_layers(grid: tuple[list[float], list[int], list[WeightedEdge]]) -> None:
     """Each pair of edges whose ends are in another order counts once."""
     _, rows, edges = grid
-    layers, (_, below) = members_of_rows(rows), _neighbours(edges)
+    layers, (_, below) = members_of_rows(rows), _neighbors(edges)
     place = {node: at for layer in layers for at, node in enumerate(layer)}
     ends = [(rows[one], place[one], place[other]) for one, other, _ in edges]
     assert _crossings(layers, below) == sum(

@@ -104,7 +104,7 @@ def test_lines_into_lanes_on_the_right_are_crossed_too() -> None:
 
 @st.composite
 def grids(draw: st.DrawFn) -> tuple[Grid, list[float], PortOrder]:
-    """Nodes in some rows, edges between neighbouring ones, and nodes that can open."""
+    """Nodes in some rows, edges between neighboring ones, and nodes that can open."""
     rows = [draw(st.integers(0, 4)) for _ in range(draw(st.integers(1, 14)))]
     nodes = range(len(rows))
     near = [(one, other) for one in nodes for other in nodes if rows[other] == rows[one] + 1]

@@ -171,7 +171,7 @@ def test_of_many_lines_the_median_counts() -> None:
     assert at[0] == pytest.approx(at[1 + readers // 2])
 
 
-def test_neighbours_in_the_way_are_taken_along() -> None:
+def test_neighbors_in_the_way_are_taken_along() -> None:
     """A box whose reader is far to the right moves there with the free box beside it."""
     bodies = [box(0), box(0), Body(1, 1, 100.0, 100.0, True)]
     at = compact(

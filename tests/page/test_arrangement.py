@@ -374,7 +374,7 @@ def test_boxes_are_as_wide_as_the_texts_of_their_numbers(visit: Visiting) -> Non
         "() => { const { data } = page.model, [number] = data.annotations;"
         " const none = data.strings.push('', '68.9 kB forward, 68.9 kB backward') - 2;"
         " number.texts = number.values.map(value => none + Number(value !== null));"
-        " page.actions.colourBy(null); page.actions.colourBy(number.key); }")
+        " page.actions.colorBy(null); page.actions.colorBy(number.key); }")
     seen.settle()
     widths = seen.page.locator(".boxes .box").evaluate_all(
         "boxes => boxes.map(box => [box, ...box.querySelectorAll('text')]"

@@ -178,7 +178,7 @@ def test_a_link_leads_to_a_scope(visit: Visiting) -> None:
 
 
 def test_the_panel_shows_what_was_recorded(visit: Visiting) -> None:
-    """Settings, parameters, and neighbours to go to."""
+    """Settings, parameters, and neighbors to go to."""
     seen = visit(network())
     item = Page(data_of(network())).find("0: Linear")
     text = seen.panel(item)
@@ -195,14 +195,14 @@ def test_the_panel_shows_a_failure(visit: Visiting) -> None:
     assert text.count("shapes do not fit") == 1
 
 
-def test_colours_have_a_legend(visit: Visiting) -> None:
+def test_colors_have_a_legend(visit: Visiting) -> None:
     """By the annotation that was asked for."""
     seen = visit(stack(3), color_by="parameters")
     assert "Params" in seen.page.locator("#legend").inner_text()
 
 
-def test_a_fold_has_the_colour_of_its_siblings(visit: Visiting) -> None:
-    """Its colour is that of their mean, and the legend says so."""
+def test_a_fold_has_the_color_of_its_siblings(visit: Visiting) -> None:
+    """Its color is that of their mean, and the legend says so."""
     seen = visit(stack(3), color_by="parameters")
     fills = seen.page.evaluate(
         "() => { const model = page.model, number = model.data.annotations[0];"
@@ -216,7 +216,7 @@ def test_a_fold_has_the_colour_of_its_siblings(visit: Visiting) -> None:
 
 
 def test_a_fold_has_the_mean_of_numbers_that_do_not_add_up(visit: Visiting) -> None:
-    """Its text and its colour, and the legend says so."""
+    """Its text and its color, and the legend says so."""
     linear_relu = (torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU()) for _ in range(3))
     layers = torch.nn.Sequential(*linear_relu)
     recording = torchrecorder.record(layers, torch.rand(2, 4), stats=True)
@@ -233,7 +233,7 @@ def test_a_fold_has_the_mean_of_numbers_that_do_not_add_up(visit: Visiting) -> N
     assert "(mean for ×N)" in seen.page.locator("#legend").inner_text()
 
 
-def test_the_numbers_of_a_scale_are_below_their_colours(visit: Visiting) -> None:
+def test_the_numbers_of_a_scale_are_below_their_colors(visit: Visiting) -> None:
     """At both ends and in the middle, however wide they are and the note below."""
     seen = visit(stack(30), color_by="parameters", fold=False, depth=0)
     seen.page.locator("#legend p").evaluate("note => note.append(', of which there are many')")
@@ -306,7 +306,7 @@ def test_saves_what_is_seen(visit: Visiting, tmp_path: Path) -> None:
     assert "body: Sequential" in text and "<script" not in text
 
 
-def test_colours_are_explained_in_saved_pictures(visit: Visiting, tmp_path: Path) -> None:
+def test_colors_are_explained_in_saved_pictures(visit: Visiting, tmp_path: Path) -> None:
     """The scale of a number, below the picture; without one there is nothing to explain."""
     plain = saved(visit(stack(3)), tmp_path)
     file = saved(visit(stack(3), color_by="parameters"), tmp_path)

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.page
 
 LINES = (
     "page.stage.picture().lines.map(line => [line.tail, line.head, line.count,"
-    " paint.lineLook(page.model, { theme: 'light', colours: {} }, line).width,"
+    " paint.lineLook(page.model, { theme: 'light', colors: {} }, line).width,"
     " page.model.tensorText(line.tensor), line.mark?.[0] ?? ''])"
 )
 
@@ -174,7 +174,7 @@ def test_lines_of_a_comparison_have_the_colors_of_the_figure(
     seen = Visit(program).open(both.render(tmp_path / "both.html", fold=fold))
     looks = seen.page.evaluate(
         "page.stage.picture().lines.filter(line => line.arrowhead).map(line =>"
-        " paint.lineLook(page.model, { theme: 'light', colours: { line: '' } }, line).dash)"
+        " paint.lineLook(page.model, { theme: 'light', colors: { line: '' } }, line).dash)"
     )
     assert looks.count("dashed") == dashed == 2
     seen.window.close()

@@ -159,7 +159,7 @@ def test_numbers_add_up_in_what_is_around() -> None:
 
 
 def test_nan_and_infinity_are_reported_by_pass() -> None:
-    """The panel says of which pass they are, as figures do; colours go by the sum."""
+    """The panel says of which pass they are, as figures do; colors go by the sum."""
     run = Builder("Net")
     with run.scope("Net"):
         x = run.op("log", run.input("x"), grads=("LogBackward0",))
@@ -182,7 +182,7 @@ def test_nan_and_infinity_are_reported_by_pass() -> None:
 
 
 def test_an_annotation_of_the_users_own() -> None:
-    """Comes with the texts that it prints, and colours the page at first."""
+    """Comes with the texts that it prints, and colors the page at first."""
     mine = Annotation(
         "mine", "Mine", "", lambda rec: {op: 1.5 for op in rec.ops}, None, lambda n: f"{n} of it"
     )

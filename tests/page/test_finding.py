@@ -1,4 +1,4 @@
-"""How the page finds what is asked for: links, levels, search, keys, neighbours."""
+"""How the page finds what is asked for: links, levels, search, keys, neighbors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_any_link_leads_somewhere(deep: Any, hash: str) -> None:
     state = deep("hash => { const s = link.decode(page.model, hash);"
                  " return { ...s, open: [...s.open] }; }", hash)
     count = deep("page.model.count")
-    assert state["selected"] == -1 and state["tensor"] == -1 and state["colour"] is None
+    assert state["selected"] == -1 and state["tensor"] == -1 and state["color"] is None
     assert all(0 <= item < count for item in state["open"])
     assert state["direction"] == "TB" and state["root"] == -1 and state["side"] is None
 
@@ -42,11 +42,11 @@ def test_links_keep_the_state(deep: Any) -> None:
         " const keys = [null, ...model.data.annotations.map(each => each.key)];"
         " const first = layoutInputs.initial(model), wrong = []; for (const open of opens)"
         " for (let item = -1; item < model.count; item++)"
-        " { const colour = keys[(item + 1) % keys.length];"
+        " { const color = keys[(item + 1) % keys.length];"
         "   const said = link.encode(model,"
-        "     { ...first, open, selected: item, tensor: -1, colour });"
+        "     { ...first, open, selected: item, tensor: -1, color });"
         "   const read = link.decode(model, '#' + said);"
-        "   if (read.selected !== item || read.colour !== colour ||"
+        "   if (read.selected !== item || read.color !== color ||"
         "     !openItems.areEqualSets(read.open, open))"
         "     wrong.push(said); } return wrong; }"
     )
@@ -152,7 +152,7 @@ def test_tab_follows_the_run(flat: Any, item: int, step: int, goal: int | None) 
                 [BOXES[::-1], item, step]) == goal
 
 
-def test_lines_between_a_box_and_its_neighbours_are_highlighted(deep: Any) -> None:
+def test_lines_between_a_box_and_its_neighbors_are_highlighted(deep: Any) -> None:
     """From each box, the lines that lead out end at what reads it; those in come from what
     feeds it; with anything open."""
     wrong = deep(
@@ -161,7 +161,7 @@ def test_lines_between_a_box_and_its_neighbours_are_highlighted(deep: Any) -> No
         " for (const open of opens) { const { lines } = stage.layout.place(open);"
         "  for (const item of openItems.visible(model, open)) {"
         "   const test = relations.ofItem(model, item);"
-        "   const near = relations.neighbours(model,"
+        "   const near = relations.neighbors(model,"
         "     { open, siblings: openItems.allSiblings(model) }, item);"
         "   const heads = new Set(), tails = new Set();"
         "   for (const line of lines) { const way = test(line);"

@@ -1,4 +1,4 @@
-"""The page in the frame of a notebook: its colours, the wheel, and what stands behind it."""
+"""The page in the frame of a notebook: its colors, the wheel, and what stands behind it."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ def test_works_where_there_is_no_address_nor_storage(notebook: Opening) -> None:
         ('<html theme="dark"><body>', "dark"),
     ],
 )
-def test_has_the_colours_of_the_notebook(notebook: Opening, body: str, theme: str) -> None:
-    """Whatever a notebook says them with: the frame's own colour scheme is what the page asks."""
+def test_has_the_colors_of_the_notebook(notebook: Opening, body: str, theme: str) -> None:
+    """Whatever a notebook says them with: the frame's own color scheme is what the page asks."""
     assert _inside(notebook(body)).evaluate("document.documentElement.dataset.theme") == theme
 
 

@@ -79,8 +79,8 @@ def test_a_reload_shows_the_same(visit: Visiting) -> None:
     seen = visit(stack(6))
     seen.page.evaluate("page.actions.expandAll()")
     seen.page.evaluate("page.actions.goTo(page.model.find('layers.4'))")
-    seen.page.evaluate("page.actions.colourBy('parameters')")
-    script = "(({ selected, colour, open }) => [selected, colour, [...open].sort()])"
+    seen.page.evaluate("page.actions.colorBy('parameters')")
+    script = "(({ selected, color, open }) => [selected, color, [...open].sort()])"
     before = seen.page.evaluate(f"{script}(page.state.get())")
     seen.page.reload()
     seen.page.wait_for_selector("[role=treeitem]", state="attached")
@@ -190,17 +190,17 @@ def test_an_error_that_the_program_caught(
     assert shown in button.inner_text() and button.get_attribute("title") == tip
 
 
-def test_colours_by_keyboard(visit: Visiting) -> None:
+def test_colors_by_keyboard(visit: Visiting) -> None:
     """The menu opens on what is chosen, and closes to its button."""
     seen = visit(stack(3))
-    seen.page.locator("#colours").focus()
+    seen.page.locator("#colors").focus()
     seen.page.keyboard.press("Enter")
     assert seen.page.evaluate("document.activeElement.textContent") == "Kind"
     seen.page.keyboard.press("ArrowDown")
     seen.page.keyboard.press("Enter")
-    assert seen.state("colour") == seen.page.evaluate("page.model.data.annotations[0].key")
+    assert seen.state("color") == seen.page.evaluate("page.model.data.annotations[0].key")
     assert seen.page.locator("#legend").is_visible()
-    assert seen.page.evaluate("document.activeElement.id") == "colours"
+    assert seen.page.evaluate("document.activeElement.id") == "colors"
 
 
 def test_only_what_is_near_the_window_is_in_the_document(visit: Visiting) -> None:
@@ -282,7 +282,7 @@ def test_the_system_may_turn_dark_meanwhile(visit: Visiting) -> None:
 
 
 def test_the_panel_names_the_boxes_that_are_seen(visit: Visiting) -> None:
-    """Neighbours in closed boxes are those boxes, each once; going to one opens nothing."""
+    """Neighbors in closed boxes are those boxes, each once; going to one opens nothing."""
     seen = visit(network(), depth=1)
     skip = seen.page.evaluate("page.model.find('skip')")
     seen.panel(seen.page.evaluate("page.model.find('body')"))
@@ -346,7 +346,7 @@ def test_a_finger_that_moves_opens_no_menu(program: Any, tmp_path: Path) -> None
     seen.window.close()
 
 
-def test_many_tensors_of_one_neighbour_are_one_link(visit: Visiting) -> None:
+def test_many_tensors_of_one_neighbor_are_one_link(visit: Visiting) -> None:
     """With their number; of a few, each is named."""
     run = Builder("Wide")
     with run.scope("Wide"):
@@ -372,7 +372,7 @@ def test_a_large_name_is_not_written_over_the_small_one(visit: Visiting) -> None
     assert own.is_visible()
     seen.page.evaluate("page.stage.zoom(0.35)")
     seen.page.wait_for_selector(".zoom-label", state="attached")
-    on = seen.page.locator(".box.labelled")
+    on = seen.page.locator(".box.labeled")
     for number in range(on.count()):
         assert not on.nth(number).locator("text").first.is_visible()
     assert on.count()

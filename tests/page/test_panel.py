@@ -36,7 +36,7 @@ def sections(seen: Visit) -> list[str]:
 
 
 def test_a_panel_begins_with_what_the_box_is(visit: Visiting) -> None:
-    """Settings and shapes, then the line of code; neighbours; and numbers at last."""
+    """Settings and shapes, then the line of code; neighbors; and numbers at last."""
     seen = visit(measured())
     select(seen, "0")
     assert sections(seen) == ["Recorded", "Source", "Reads", "Read by", "Numbers"]
@@ -58,12 +58,12 @@ def test_the_most_important_numbers_are_shown(visit: Visiting) -> None:
     assert seen.page.locator(AMOUNTS).count() > 6
 
 
-def test_the_number_that_colours_the_boxes_is_shown(visit: Visiting) -> None:
+def test_the_number_that_colors_the_boxes_is_shown(visit: Visiting) -> None:
     """However far down it is."""
     seen = visit(measured())
     last = seen.page.evaluate("numbers.ranked(page.model.data.annotations).findLast("
                               "each => numbers.textOf(each, page.model.find('0'), page.model))")
-    seen.page.evaluate("key => page.actions.colourBy(key)", last["key"])
+    seen.page.evaluate("key => page.actions.colorBy(key)", last["key"])
     select(seen, "0")
     assert last["title"] in seen.page.locator(AMOUNTS).all_inner_texts()
 

@@ -20,7 +20,7 @@ FAINT = """() => {
   const over = (top, below, opacity = top[3] ?? 1) =>
     below.map((part, at) => opacity * top[at] + (1 - opacity) * part);
   const hex = rgb => "#" + rgb.map(part => Math.round(part).toString(16).padStart(2, "0")).join("");
-  const covers = colour => numbers(colour).length === 3 || numbers(colour)[3] > 0;
+  const covers = color => numbers(color).length === 3 || numbers(color)[3] > 0;
   function under(element) {
     const around = [];
     for (let at = element; at; at = at.parentElement) {
@@ -40,7 +40,7 @@ FAINT = """() => {
     if (face && covers(face)) below = over(numbers(face), below);
     const ink = isBox ? over(numbers(style.fill), below, Number(style.fillOpacity))
       : over(numbers(style.color), below);
-    const contrast = colour.contrast(hex(ink), hex(below));
+    const contrast = color.contrast(hex(ink), hex(below));
     if (contrast < 4.5) found.push(`${node.textContent.trim()}: ${contrast.toFixed(2)}`);
   }
   return found;
@@ -86,8 +86,8 @@ def test_texts_in_dialogs_and_menus_have_contrast(seen: Visit) -> None:
         seen.page.keyboard.press("Escape")
 
 
-def test_texts_on_every_colour_of_a_scale_have_contrast(seen: Visit) -> None:
-    """Small print on boxes that are coloured by a number, and the legend."""
+def test_texts_on_every_color_of_a_scale_have_contrast(seen: Visit) -> None:
+    """Small print on boxes that are colored by a number, and the legend."""
     seen.page.evaluate("page.actions.expandAll()")
     for share in range(0, 101, 10):
         seen.page.evaluate(
@@ -95,8 +95,8 @@ def test_texts_on_every_colour_of_a_scale_have_contrast(seen: Visit) -> None:
             " annotation.sum = false; annotation.log = false;"
             " annotation.values = annotation.values.map((_, item) => item % 2 ? share : 50 * item);"
             " page.model.data.color_range = [0, 100]; page.model.data.color_by = annotation.key;"
-            " page.actions.colourBy(null);"
-            " page.actions.colourBy(annotation.key); }", share)
+            " page.actions.colorBy(null);"
+            " page.actions.colorBy(annotation.key); }", share)
         seen.page.evaluate("page.stage.showBeginning()")
         assert faint(seen) == [], share
 

@@ -40,44 +40,44 @@ def test_numbers_that_are_none(flat: Any, text: str, value: str) -> None:
 
 def test_ramp_goes_through_its_stops_evenly(flat: Any) -> None:
     """Ends are met, and the steps look alike."""
-    ramp = flat("[0, .25, .5, .75, 1].map(colour.ramp(['#ffffff', '#808080', '#000000']))")
+    ramp = flat("[0, .25, .5, .75, 1].map(color.ramp(['#ffffff', '#808080', '#000000']))")
     assert ramp[0] == "#ffffff" and ramp[2] == "#808080" and ramp[4] == "#000000"
-    light = [flat("hex => colour.toLab(hex)[0]", each) for each in ramp]
+    light = [flat("hex => color.toLab(hex)[0]", each) for each in ramp]
     assert light[0] - light[1] == pytest.approx(light[1] - light[2], abs=0.01)
 
 
 @pytest.mark.parametrize("hex", ["#123456", "#ffb45c", "#000000", "#fefefe"])
-def test_colours_are_the_same_after_conversion_and_back(flat: Any, hex: str) -> None:
+def test_colors_are_the_same_after_conversion_and_back(flat: Any, hex: str) -> None:
     """To Oklab and back."""
-    assert flat("hex => colour.toHex(colour.toLab(hex))", hex) == hex
+    assert flat("hex => color.toHex(color.toLab(hex))", hex) == hex
 
 
-def test_ink_can_be_read_on_every_colour_of_both_ramps(flat: Any) -> None:
+def test_ink_can_be_read_on_every_color_of_both_ramps(flat: Any) -> None:
     """At least 4.5 to 1, as the guidelines for accessible text ask."""
     least = flat(
         "() => Math.min(...['light', 'dark'].flatMap(theme => {"
-        " const ramp = colour.ramp(page.model.data.themes[theme].heat);"
+        " const ramp = color.ramp(page.model.data.themes[theme].heat);"
         " return Array.from({ length: 41 }, (_, at) => ramp(at / 40))"
-        "   .map(fill => colour.contrast(fill, colour.ink(fill))); }))"
+        "   .map(fill => color.contrast(fill, color.ink(fill))); }))"
     )
     assert least >= 4.5
 
 
 def test_scale_is_even_in_factors_if_asked_for(flat: Any) -> None:
     """Otherwise in steps, from 0 for numbers that add up; nothing is beyond its ends."""
-    wide = flat("(() => { const s = colour.scale([1, 1000, 1e6], { log: true });"
+    wide = flat("(() => { const s = color.scale([1, 1000, 1e6], { log: true });"
                 " return [s.log, s.at(1), s.at(1000), s.at(1e6), s.at(1e9), s.at(null)]; })()")
     assert wide == [True, 0, pytest.approx(0.5), 1, 1, None]
-    narrow = flat("(() => { const s = colour.scale([5, 1, 10000, NaN, null], { sum: true });"
+    narrow = flat("(() => { const s = color.scale([5, 1, 10000, NaN, null], { sum: true });"
                   " return [s.log, s.low, s.high, s.at(5000)]; })()")
     assert narrow == [False, 0, 10000, 0.5]
-    assert flat("colour.scale([5, 7]).low") == 5
+    assert flat("color.scale([5, 7]).low") == 5
 
 
 def test_scale_of_nothing_and_of_equals(flat: Any) -> None:
-    """No numbers: no colours. One number: the strongest."""
-    assert flat("colour.scale([null, NaN], { log: true }).at(1)") is None
-    assert flat("colour.scale([3, 3]).at(3)") == 1
+    """No numbers: no colors. One number: the strongest."""
+    assert flat("color.scale([null, NaN], { log: true }).at(1)") is None
+    assert flat("color.scale([3, 3]).at(3)") == 1
 
 
 def test_zoom_keeps_what_is_under_the_pointer(flat: Any) -> None:

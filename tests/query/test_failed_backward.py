@@ -344,7 +344,7 @@ MARKS = {
 
 @pytest.mark.parametrize("program", MARKS, ids=lambda item: item.__name__)
 def test_figures_mark_the_operations_at_fault(program):
-    """Each says what it did, once, in the colours of what failed."""
+    """Each says what it did, once, in the colors of what failed."""
     recording, _ = failed(program)
     written = texts(recording, depth=9)
     for mark in MARKS[program]:

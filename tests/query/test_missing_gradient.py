@@ -234,7 +234,7 @@ def test_an_input_that_does_not_require_grad_is_frozen():
     assert found.reason == "not in the loss"
 
 
-def _initialise(weight):
+def _initialize(weight):
     torch.nn.init.normal_(weight)
 
 
@@ -242,7 +242,7 @@ def _replace(weight):
     weight.data = torch.randn(2, 2)
 
 
-@pytest.mark.parametrize("write", [_initialise, _replace])
+@pytest.mark.parametrize("write", [_initialize, _replace])
 def test_weights_written_before_the_step(write):
     """The gradient that arrives at the new numbers is that of the parameter."""
     model = nn.Linear(2, 2)

@@ -1,4 +1,4 @@
-"""Figures: which texts, colours and outlines a view gets."""
+"""Figures: which texts, colors and outlines a view gets."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_arrows_carry_shapes_once_per_tensor() -> None:
     assert not any(line.label for line in plain.lines)
 
 
-def test_a_tensor_read_twice_is_labelled_once() -> None:
+def test_a_tensor_read_twice_is_labeled_once() -> None:
     """Two arrows with the same tail and value."""
     run = Builder()
     with run.scope("Net"):
@@ -120,25 +120,25 @@ def test_tied_parameters_count_once() -> None:
     assert texts(figure_of(run.recording(), depth=0))["s0"] == ["Net", "100 params"]
 
 
-def test_kinds_differ_in_outline_or_dash_and_in_colour() -> None:
-    """In every theme, so that grey print and colour-blind readers can tell."""
+def test_kinds_differ_in_outline_or_dash_and_in_color() -> None:
+    """In every theme, so that gray print and color-blind readers can tell."""
     kinds = ("input", "output", "parameter", "buffer", "constant", "tensor", "module", "op")
     for theme in THEMES.values():
         looks = [theme.looks[kind] for kind in kinds]
         assert len({(look.outline, look.dash) for look in looks}) == len(looks)
-    colours = {THEMES["light"].looks[kind].stroke for kind in kinds}
-    assert len(colours) == len(kinds)
+    colors = {THEMES["light"].looks[kind].stroke for kind in kinds}
+    assert len(colors) == len(kinds)
 
 
 def test_print_distinguishes_families_in_a_photocopy() -> None:
-    """No hue and few greys, far apart; families of one grey differ in weight or in the colour of
+    """No hue and few grays, far apart; families of one gray differ in weight or in the color of
     their outline, in boxes of one kind too."""
     theme = THEMES["print"]
     families = ("shape", "norm", "activation", "pooling", "weights", "attention")
     used = {rgb(theme.looks[name].fill) for name in NAMES}
     assert all(red == green == blue for red, green, blue in used)
-    greys = sorted(red for red, _, _ in used)
-    assert len(greys) == 4 and min(dark - light for light, dark in zip(greys, greys[1:])) >= 30
+    grays = sorted(red for red, _, _ in used)
+    assert len(grays) == 4 and min(dark - light for light, dark in zip(grays, grays[1:])) >= 30
     for kind in ("op", "module"):
         looks = [theme.looks[kind], *(theme.outlined(family, kind) for family in families)]
         for one, other in combinations(looks, 2):
@@ -159,7 +159,7 @@ def test_every_text_can_be_read(theme: Theme) -> None:
 
 
 @pytest.mark.parametrize("theme", THEMES.values(), ids=THEMES)
-def test_text_on_every_colour_of_the_scale_can_be_read(theme: Theme) -> None:
+def test_text_on_every_color_of_the_scale_can_be_read(theme: Theme) -> None:
     """Titles and small print; the latter is fainter wherever that leaves it readable."""
     for share in range(101):
         fill = scale(theme.heat, share / 100)
@@ -268,8 +268,8 @@ def test_legend_draws_what_it_explains() -> None:
     assert {(entry.look.outline, entry.look.fill) for entry in figure.legend} == drawn
 
 
-def test_legend_of_coloured_boxes_lists_no_family() -> None:
-    """No box has the colour of one; the scale and the outlines of kinds are left."""
+def test_legend_of_colored_boxes_lists_no_family() -> None:
+    """No box has the color of one; the scale and the outlines of kinds are left."""
     style = Style(legend=True, color_by="output_bytes")
     figure = figure_of(network(), style)
     rows = {entry.text: entry.look for entry in figure.legend[6:]}
@@ -279,7 +279,7 @@ def test_legend_of_coloured_boxes_lists_no_family() -> None:
 
 
 @pytest.mark.parametrize("theme", THEMES.values(), ids=THEMES)
-def test_boxes_coloured_by_a_number_have_no_look_of_a_family(theme: Theme) -> None:
+def test_boxes_colored_by_a_number_have_no_look_of_a_family(theme: Theme) -> None:
     """Nor a heavy outline that the legend does not explain, with the number or without."""
     for number in ("output_bytes", "peak_bytes"):
         with warnings.catch_warnings():
@@ -300,7 +300,7 @@ def test_shapes_carry_kind_and_lines_carry_value() -> None:
     assert [line.value for line in figure.lines] == ["v0", "v0", "v5", "v6", "v7"]
 
 
-def test_colours() -> None:
+def test_colors() -> None:
     """Mixing, ink on fills, scales."""
     assert mix("#000000", "#ffffff", 0.5) == "#808080"
     assert ink("#ffffff") == "#1b1f24" and ink("#102040") == "#ffffff"

@@ -1,4 +1,4 @@
-"""Looks: one fact of a box or cluster each, and the colour that says it."""
+"""Looks: one fact of a box or cluster each, and the color that says it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from torchrecorder.views.view import Arrow
 
 @pytest.mark.parametrize("theme", THEMES.values(), ids=list(THEMES))
 def test_clusters_inside_each_other_differ_at_any_depth(theme: Theme) -> None:
-    """The first have colours of their own; below, the last two take turns."""
+    """The first have colors of their own; below, the last two take turns."""
     run = Builder("Net")
     scopes = [run.scope(f"level{number}") for number in range(9)]
     for scope in scopes:
@@ -40,7 +40,7 @@ def test_clusters_inside_each_other_differ_at_any_depth(theme: Theme) -> None:
 
 
 def composed(cls: str) -> str:
-    """The colour of a closed module of this class that has another one inside."""
+    """The color of a closed module of this class that has another one inside."""
     run = Builder("Net")
     with run.scope("Net"):
         h = run.input()
@@ -51,15 +51,15 @@ def composed(cls: str) -> str:
     return next(shape.look.fill for shape in figure.shapes if shape.name == "block")
 
 
-def test_composed_modules_have_no_colour_unless_they_are_attention() -> None:
-    """What is inside of one has; attention keeps its colour however it is made."""
+def test_composed_modules_have_no_color_unless_they_are_attention() -> None:
+    """What is inside of one has; attention keeps its color however it is made."""
     plain = composed("Block")
     assert composed("MyLinear") == composed("BatchNorm") == plain
     assert composed("SelfAttention") != plain
 
 
-def coloured(cls: str, region: bool = False, weights: bool = False) -> bool:
-    """Whether a closed module of this class has the colour of its family."""
+def colored(cls: str, region: bool = False, weights: bool = False) -> bool:
+    """Whether a closed module of this class has the color of its family."""
     run = Builder("Net")
     with run.scope("Net"):
         h = run.input()
@@ -73,17 +73,17 @@ def coloured(cls: str, region: bool = False, weights: bool = False) -> bool:
 
 
 @pytest.mark.parametrize("region", [False, True])
-def test_a_region_inside_does_not_change_the_colour(region: bool) -> None:
+def test_a_region_inside_does_not_change_the_color(region: bool) -> None:
     """A module that computes without gradients is no other module."""
-    assert coloured("LayerNorm", region) and coloured("ReLU", region)
-    assert not coloured("Block", region)
+    assert colored("LayerNorm", region) and colored("ReLU", region)
+    assert not colored("Block", region)
 
 
 @pytest.mark.parametrize("region", [False, True])
-def test_only_what_has_weights_has_their_colour(region: bool) -> None:
+def test_only_what_has_weights_has_their_color(region: bool) -> None:
     """A rotary embedding is computed, whatever its name says."""
-    assert coloured("Embedding", region, weights=True)
-    assert not coloured("RotaryEmbedding", region)
+    assert colored("Embedding", region, weights=True)
+    assert not colored("RotaryEmbedding", region)
 
 
 @pytest.mark.parametrize("ids", ["box", "inside", "all inside", "none"])

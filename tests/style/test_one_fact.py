@@ -1,4 +1,4 @@
-"""Captions, colours and complaints: one fact each, and what says it."""
+"""Captions, colors and complaints: one fact each, and what says it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_complaint_names_the_sides_that_are_short(sides: Any, said: tuple[str,
 
 
 def test_the_background_is_that_of_the_theme_unless_another_is_given() -> None:
-    """A colour of one's own comes first."""
+    """A color of one's own comes first."""
     assert figure_of(network()).background == THEMES["light"].paper
     assert draw(make_view(network()), Style(background="#123456")).background == "#123456"
 
@@ -142,7 +142,7 @@ class Twice(nn.Module):
         return nn.functional.relu(x).tanh()
 
 
-def test_modules_of_unknown_classes_are_recognised_by_what_they_run() -> None:
+def test_modules_of_unknown_classes_are_recognized_by_what_they_run() -> None:
     """With the sizes of a single layer, and each op of several."""
     assert caption(nn.Sequential(Projection(6, 3), nn.ReLU())) == "6 → 3 + ReLU"
     assert caption(nn.Sequential(nn.Linear(6, 3), Twice())) == "6 → 3 + ReLU + Tanh"
@@ -276,7 +276,7 @@ class ScaledNorm(nn.Module):
         return (x - x.mean()) * 2
 
 
-def test_a_norm_of_several_ops_is_recognised_by_its_class() -> None:
+def test_a_norm_of_several_ops_is_recognized_by_its_class() -> None:
     """As its class says what it is."""
     model = nn.Sequential(nn.Linear(6, 3), ScaledNorm(), nn.ReLU())
     assert caption(model) == "6 → 3 + ScaledNorm + ReLU"

@@ -52,7 +52,7 @@ def test_an_op_by_its_path() -> None:
 
 
 def test_looks_stay() -> None:
-    """A new name changes no colour, no hyperparameter and no fold."""
+    """A new name changes no color, no hyperparameter and no fold."""
     view = make_view(convnet(), ViewOptions(depth=3))
     plain, other = draw(view), draw(view, Style(rename={"Linear": "Dense", "relu": "max"}))
     assert [each.look for each in plain.shapes] == [each.look for each in other.shapes]

@@ -1,4 +1,4 @@
-"""Colours and other values that Graphviz takes, and what is said where it takes none."""
+"""Colors and other values that Graphviz takes, and what is said where it takes none."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def _fills(colors: list[str]) -> list[str]:
 
 
 def test_the_names_are_those_of_graphviz() -> None:
-    """And each is the colour that Graphviz draws."""
+    """And each is the color that Graphviz draws."""
     names = list(NAMES)
     assert len(names) > 650
     assert _fills(names) == list(NAMES.values())
 
 
 def test_the_schemes_are_those_of_graphviz() -> None:
-    """The last colour of each is another one than that behind it, which is black."""
+    """The last color of each is another one than that behind it, which is black."""
     last = [f"/{name}/{size}" for name, size in SCHEMES.items() if name != "greys9"]
     behind = [f"/{name}/{size + 1}" for name, size in SCHEMES.items()]
     assert "#000000" not in _fills(last)
@@ -84,13 +84,13 @@ def test_the_shapes_are_those_of_graphviz() -> None:
         ("", None),
     ],
 )
-def test_a_colour_can_be_written_in_many_ways(text: str, color: str | None) -> None:
+def test_a_color_can_be_written_in_many_ways(text: str, color: str | None) -> None:
     """Those that only Graphviz knows stay as they are; what is none is none."""
     assert solid(text) == color
 
 
-def test_colours_stand_in_lists() -> None:
-    """With the share that each has; one that is no colour spoils the list."""
+def test_colors_stand_in_lists() -> None:
+    """With the share that each has; one that is no color spoils the list."""
     assert listed("red;0.3:#00f8:blue") == "red;0.3:#0000ff88:blue"
     assert listed("red;0.3") is None
     assert listed("red:blurple") is None
@@ -174,7 +174,7 @@ def test_an_attribute_that_graphviz_does_not_have_is_warned_of() -> None:
         Look("#ffffff", "black", "black", attributes={"fillcolour": "red"})
 
 
-def test_a_rule_may_give_short_colours_and_names() -> None:
+def test_a_rule_may_give_short_colors_and_names() -> None:
     """They are mixed as others are."""
     look = Look("#fff", "navy", "black")
     for suffix in (".svg", ".html", ".dot"):
@@ -182,7 +182,7 @@ def test_a_rule_may_give_short_colours_and_names() -> None:
         assert by_suffix(f"x{suffix}").export(make_view(_run()), style)
 
 
-def test_the_paper_has_the_colour_of_its_name_everywhere() -> None:
+def test_the_paper_has_the_color_of_its_name_everywhere() -> None:
     """A browser's green is another one than that of X11; a PDF has numbers only."""
     style = Style(background="green", width="80mm")
     view = make_view(_run())

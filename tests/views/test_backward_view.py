@@ -164,8 +164,8 @@ def test_the_node_that_failed_is_marked():
     assert {shape.id for shape in forward.shapes if shape.look.bold} >= {"o0"}
 
 
-def test_colours_follow_the_number():
-    """The largest number has the hottest colour; what has none is paper."""
+def test_colors_follow_the_number():
+    """The largest number has the hottest color; what has none is paper."""
     view = make_view(stepped(), ViewOptions(depth=1, fold=False))
     style = Style(color_by="saved_bytes")
     looks = {shape.id: shape.look for shape in draw(view, style).shapes}
@@ -193,7 +193,7 @@ def test_orders_of_magnitude_get_a_scale_of_their_own():
 
 
 def test_a_range_makes_figures_comparable():
-    """The ends of the scale are those that were given; what lies beyond gets the colour there."""
+    """The ends of the scale are those that were given; what lies beyond gets the color there."""
     view = make_view(stepped(), ViewOptions(depth=1, fold=False))
     style = Style(color_by="saved_bytes", color_range=(0, 100))
     figure = draw(view, style)
@@ -203,7 +203,7 @@ def test_a_range_makes_figures_comparable():
 
 
 def test_folded_siblings_have_the_number_of_all():
-    """And say so; their colour is that of one of them, as the legend says."""
+    """And say so; their color is that of one of them, as the legend says."""
     view = make_view(stepped(), ViewOptions(depth=1, fold=False))
     both = (*view.boxes["s1"].members, *view.boxes["s2"].members)
     folded = view.boxes["s1"].replace(members=both, count=2, names=("a", "b"))
@@ -217,7 +217,7 @@ def test_folded_siblings_have_the_number_of_all():
     assert lines(beside)["s1"][-1] == "Saved 300 B in total"
 
 
-def test_an_unmeasured_number_colours_nothing():
+def test_an_unmeasured_number_colors_nothing():
     """The legend says so, and a warning."""
     view = make_view(stepped(), ViewOptions(depth=1, fold=False))
     with pytest.warns(NothingFound, match="memory=True.* measures it"):
@@ -252,7 +252,7 @@ def test_numbers_stand_on_the_boxes():
 
 @pytest.mark.parametrize("low", [0, -1])
 def test_a_range_from_zero_has_no_logarithm(low):
-    """The colours are those of the legend, in even steps."""
+    """The colors are those of the legend, in even steps."""
     view = make_view(stepped(), ViewOptions(depth=9, fold=False))
     figure = draw(view, Style(color_by="gradient_norm", color_range=(low, 1)))
     assert [row.text for row in figure.legend][3] == f"{(low + 1) / 2:g}"

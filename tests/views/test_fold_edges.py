@@ -181,7 +181,7 @@ def test_a_module_named_like_a_reshape_is_opened_as_others_are() -> None:
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_rounds_of_other_sizes_are_recognised_by_their_lines(known: bool) -> None:
+def test_rounds_of_other_sizes_are_recognized_by_their_lines(known: bool) -> None:
     """Ops that the same lines called are the same steps of a loop; without lines nothing is."""
     run = Builder()
     with run.scope("Net"):

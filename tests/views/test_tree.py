@@ -78,7 +78,7 @@ def test_depth_makes_no_difference() -> None:
 
 
 def test_repeated_siblings_lie_in_a_fold() -> None:
-    """Around all of them, between their neighbours."""
+    """Around all of them, between their neighbors."""
     assert outline(tree_of(stack(2)))[2:8] == [
         "  stem",
         "    linear",

@@ -90,7 +90,7 @@ def script_forks() -> Run:
 
 
 class Marked(Tensor):
-    """A class of the user's own, without behaviour."""
+    """A class of the user's own, without behavior."""
 
 
 @case(

@@ -8,22 +8,22 @@ SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 
 
 def exact(number: float) -> str:
-    """Every digit, in groups of three: ``11,689,512``."""
+    """*number* with all digits, in groups of three: ``11,689,512``."""
     return f"{number:,.0f}"
 
 
 def of_bytes(number: float) -> str:
-    """Bytes in three digits, a thousand to the kilobyte: ``602 kB``."""
+    """Bytes with three digits; a kilobyte is 1000 bytes: ``602 kB``."""
     return _in_thousands(number, ("B", "kB", "MB", "GB", "TB", "PB"))
 
 
 def of_flops(number: float) -> str:
-    """Floating-point operations in three digits: ``4.09 GFLOP``."""
+    """Floating-point operations with three digits: ``4.09 GFLOP``."""
     return _in_thousands(number, ("FLOP", *(f"{item}FLOP" for item in "kMGTPE")))
 
 
 def of_seconds(number: float) -> str:
-    """A time in three digits: ``1.25 ms``."""
+    """A time with three digits: ``1.25 ms``."""
     for size, unit in SECONDS:
         if abs(number) >= 0.9995 * size:
             return f"{three_digits(number / size)} {unit}"
@@ -31,7 +31,7 @@ def of_seconds(number: float) -> str:
 
 
 def ranges(numbers: Iterable[int], dash: str) -> str:
-    """Whole numbers as text, consecutive ones as a range: ``1-3, 5``."""
+    """Integers as text, consecutive ones as a range: ``1-3, 5``."""
     spans: list[list[int]] = []
     for number in sorted(numbers):
         if spans and number == spans[-1][-1] + 1:
@@ -47,8 +47,7 @@ def _in_thousands(number: float, units: Sequence[str]) -> str:
 
 
 def thousands(number: float, units: Sequence[str]) -> tuple[float, str]:
-    """*number* with the first of *units*, in steps of a thousand, in which it is below a
-    thousand."""
+    """*number* in the first of *units* in which it is below 1000; each is 1000 times the last."""
     scaled, unit = float(number), 0
     while abs(scaled) >= 999.5 and unit + 1 < len(units):
         scaled, unit = scaled / 1000, unit + 1

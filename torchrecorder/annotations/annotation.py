@@ -39,7 +39,7 @@ NUMBERS = Check(
     lambda value: isinstance(value, Mapping)
     and all(isinstance(item, Real) for item in islice(value.values(), 1)),
 )
-"""Only the first number is checked, because there may be a hundred thousand."""
+"""Checks only the first number, because there may be a hundred thousand."""
 
 
 @dataclass(frozen=True)
@@ -50,18 +50,19 @@ class Annotation:
         name: Its name, ``"output_bytes"``.
         title: The heading of its column, ``"Output"``.
         unit: The unit of its numbers; empty for plain counts.
-        compute: A function from a recording to numbers by node id. Nodes may be left out.
+        compute: Returns the numbers of a recording, by node id. Nodes without a number are left
+            out.
         merge: Combines several numbers, for closed boxes and for tables: ``sum``, ``max``; it may
-            return None for some numbers. None if numbers cannot be combined, such as ratios: a
-            module then has the number of its output.
+            return None. The attribute is None if numbers cannot be combined, such as ratios: then a
+            module has the number of its output.
         show: Formats one number as short text.
-        logarithmic: Whether colours use a logarithmic scale.
+        logarithmic: Whether colors use a logarithmic scale.
         needs: Flags of `record` without which it is not measured, ``("flops",)``; or one of
             `TIMES`, `PROCESSES`, `JOINED`, `DEVICE` and `INDUCTOR`.
-        passes: It has numbers for the forward and the backward pass: texts name the pass.
-        discrete: Numbers are categories: a legend lists each of them.
-        unknown: A function from a recording to the ids of nodes that have a number, but an unknown
-            one: what contains such a node has no number either.
+        passes: Whether it has numbers of the forward and of the backward pass; texts name the pass.
+        discrete: Whether numbers are categories; a legend lists each of them.
+        unknown: Returns the ids of the nodes of a recording whose number is not known; a scope that
+            contains one has no number.
     """
 
     name: str
@@ -110,12 +111,11 @@ class Numbers:
         return f"<{name} of {self.owned.recording.name}: {found} number{'s' * (found != 1)}{total}>"
 
     def of(self, members: Iterable[str]) -> float | None:
-        """One number for *members* together; None if they have none, or none in common, or if one
-        of them is unknown.
+        """The combined number of *members*; None if they have none, or if one is unknown.
 
-        A module or scope among the members counts with the parameters and buffers of the
-        module. Duplicates, such as tied parameters, count once. If numbers cannot be combined, a
-        scope has the number of its output: of the first one that has a number.
+        A module or scope among the members includes the parameters and buffers of the module.
+        Duplicates, such as tied parameters, count once. If numbers cannot be combined, a scope has
+        the number of its first output with a number.
         """
         members = [*members]
         if self.is_unknown(members):
@@ -131,7 +131,7 @@ class Numbers:
         return bool(self.unknown) and not self.unknown.isdisjoint(self.owned.within(members))
 
     def all_of(self, members: Iterable[str]) -> list[float]:
-        """The numbers of *members*, one by one; of outputs, if numbers cannot be combined."""
+        """The number of each of *members*; of their outputs, if numbers cannot be combined."""
         members = [*members]
         nodes = [inner for inner in self.owned.within(members) if inner in self.by_node]
         if len(nodes) > 1 and self.annotation.merge is None:
@@ -139,7 +139,7 @@ class Numbers:
         return [self.by_node[node] for node in nodes]
 
     def mean(self, members: Iterable[str], count: int) -> float | None:
-        """The mean of *count* siblings, if their numbers cannot be combined and each has one."""
+        """The mean of *count* siblings, if numbers cannot be combined and each sibling has one."""
         if self.annotation.merge is not None or count < 2:
             return None
         found = self.all_of(members)
@@ -186,9 +186,9 @@ class Numbers:
 def of_outputs(
     recording: RecordedRun, members: Sequence[str], nodes: Collection[str]
 ) -> list[str]:
-    """The output of each outermost scope among *members*: the first one that is among *nodes*.
+    """For each outermost scope among *members*, the first output that is in *nodes*.
 
-    Empty if one of these scopes has none.
+    Empty if a scope has no such output.
     """
     wanted, inside = frozenset(nodes), frozenset(members)
     scopes = (recording.scopes.get(ScopeId(member)) for member in members)
@@ -204,5 +204,5 @@ def measured(quantity: str) -> Callable[[RecordedRun], Mapping[str, float]]:
 
 
 def is_unmeasured(numbers: Numbers) -> bool:
-    """Whether there are no numbers because the run was recorded without measuring them."""
+    """Whether there are no numbers because the run was recorded without the flag for them."""
     return bool(numbers.annotation.needs) and not numbers.by_node

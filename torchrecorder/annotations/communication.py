@@ -1,4 +1,4 @@
-"""Communication: bytes that processes send to each other, and the time this takes."""
+"""Communication: bytes of collectives and messages, and their times."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def size(sent: Communication) -> int:
 def _by_node(
     amount: Callable[[Communication], float | None],
 ) -> Callable[[RecordedRun], dict[str, float]]:
-    """Amounts of communications by the op or grad node that ran them, otherwise by scope.
+    """Returns a function that adds up amounts by the op, grad node or scope that communicated.
 
     In joined recordings, the op of a grad node may be removed. Then the amount belongs to the first
-    grad node of its scope that has one. Communications at the end of a backward pass, when no node
-    runs, belong to the call of that pass.
+    grad node in its scope whose op exists. A communication at the end of a backward pass, when no
+    node runs, belongs to the call of the pass.
     """
 
     def compute(recording: RecordedRun) -> dict[str, float]:
@@ -44,8 +44,8 @@ def _by_node(
 
 
 def _with_calls(recording: RecordedRun) -> Iterator[tuple[Communication, OpId | None]]:
-    """Each communication, and for one of a backward pass the call: that of the last one before
-    which a node ran, in the same process."""
+    """Each communication; one in backward with the call of its pass, which its grad node or the
+    communication before it shows, if it is in the same process."""
     ops = {run.run: run.op for run in recording.backward_runs if run.op in recording.ops}
     calls = {ran.grad: ops.get(ran.run) for ran in reversed(recording.grad_runs)}
     call = next(iter(ops.values()), None)

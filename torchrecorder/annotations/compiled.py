@@ -13,7 +13,7 @@ from torchrecorder.graph.recording import RecordedRun
 
 
 def common(found: Iterable[float]) -> float | None:
-    """The number that all have in common; None if they differ."""
+    """The number if all are equal; else None."""
     numbers = set(found)
     return numbers.pop() if len(numbers) == 1 else None
 

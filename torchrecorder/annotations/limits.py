@@ -1,4 +1,4 @@
-"""Limits: budgets for numbers of modules, and which modules exceed them."""
+"""Limits: upper limits of numbers of modules, and the modules that exceed them."""
 
 from __future__ import annotations
 

@@ -40,8 +40,7 @@ def gradient_bytes(recording: RecordedRun) -> dict[str, float]:
 
 
 def saved_bytes(recording: RecordedRun) -> dict[str, float]:
-    """For each grad node and checkpoint, the bytes that it saved in forward, and not in a
-    recomputation."""
+    """For each grad node and checkpoint, the bytes that it saved, without recomputation."""
     again, nodes, scopes = recomputed(recording), recording.grad_nodes, recording.scopes
 
     def is_recomputed(item: str) -> bool:
@@ -54,7 +53,7 @@ def saved_bytes(recording: RecordedRun) -> dict[str, float]:
 
 
 OUTPUT_BYTES = Annotation("output_bytes", "Output size", "B", new_bytes, sum, of_bytes)
-"""Bytes of new tensors that ops made."""
+"""Bytes of new tensors that ops returned."""
 
 SAVED_BYTES = Annotation(
     "saved_bytes", "Saved", "B", saved_bytes, sum, of_bytes, needs=("saved",)

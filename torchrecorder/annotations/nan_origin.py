@@ -18,7 +18,7 @@ _INFINITY = re.compile(r"\binf\b")
 
 
 class FirstBad(NamedTuple):
-    """The op or grad node that made the first NaN or infinity."""
+    """The op or grad node whose result has the first NaN or infinity."""
 
     node: str
     nans: int
@@ -31,7 +31,7 @@ class FirstBad(NamedTuple):
 
 
 def first_bad_ops(recording: RecordedRun) -> Iterator[FirstBad]:
-    """The op that made the first NaN, and before it the one that made the first infinity.
+    """The op with the first NaN, and before it the op with the first infinity.
 
     An infinity that was passed as a Python number, such as the -inf of a mask, is expected.
     """
@@ -77,7 +77,7 @@ def first_bad_grad(recording: RecordedRun) -> FirstBad | None:
 def _maker(
     recording: RecordedRun, ran: GradRun, bad: dict[tuple[int, str], tuple[int, int]]
 ) -> GradId | None:
-    """The node that passed NaN or infinity to *ran*; None if it came from outside."""
+    """The node from which *ran* received a NaN or infinity; None if it came from outside."""
     makers = [
         run.grad
         for run in recording.grad_runs
@@ -93,9 +93,9 @@ class NotFinite(NamedTuple):
     """The origin of the first number that is not finite. ``str()`` of it is a sentence.
 
     Attributes:
-        node: Id of the op that made it, or of the grad node if no op in forward did.
-        nans: The number of NaNs it made.
-        infs: The number of infinities.
+        node: The id of the op; of the grad node if no op in forward has any.
+        nans: The number of NaNs in its results.
+        infs: The number of infinities in its results.
         text: A sentence with the module and the line.
     """
 
@@ -109,7 +109,7 @@ class NotFinite(NamedTuple):
 
 
 def first_not_finite(recording: RecordedRun) -> NotFinite | None:
-    """The first op, else the first grad node, that made a NaN or infinity; None if none did.
+    """The first op, else the first grad node, with a NaN or infinity in its results, or None.
 
     Raises:
         UnknownAnnotation: The run was recorded without statistics.

@@ -19,8 +19,8 @@ FUNCTIONS = (ScopeKind.FUNCTION, ScopeKind.CHECKPOINT, *MODES)
 
 
 class FunctionRead(NamedTuple):
-    """Parameters and buffers that an op reads in the function or mode *scope*, and the module or
-    other scope around this and all functions and modes around it."""
+    """The parameters and buffers that an op directly in the function or mode *scope* reads;
+    *around*: the nearest scope around it that is neither."""
 
     values: tuple[ValueId, ...]
     scope: ScopeId
@@ -28,7 +28,7 @@ class FunctionRead(NamedTuple):
 
 
 def without_former(recording: RecordedRun, members: Sequence[str]) -> Sequence[str]:
-    """*members* without nodes that only a former run had, unless there are no others."""
+    """*members* without nodes that only the first of two compared runs has, unless all are such."""
     if not recording.former:
         return members
     return [member for member in members if member not in recording.former] or members
@@ -42,7 +42,7 @@ class ParameterOwners:
 
     @cached_property
     def _listed(self) -> list[tuple[str, ModuleId]]:
-        """All modules sorted by dotted path, so that submodules come right after their module."""
+        """The modules sorted by dotted path; submodules directly follow their module."""
         modules = self.recording.modules.values()
         return sorted(
             (_key(name, module.apart), module.id) for module in modules for name in module.names
@@ -53,7 +53,7 @@ class ParameterOwners:
         return {module: place for place, module in enumerate(self.recording.modules)}
 
     def modules(self, module: ModuleId) -> Iterable[ModuleId]:
-        """A module and all its submodules, also those never called, in the order of the model."""
+        """*module* and its submodules, called or not, in the order of the model."""
         row = self.recording.modules[module]
         if not row.names:
             return (module,)
@@ -64,18 +64,15 @@ class ParameterOwners:
         return sorted(below, key=self._places.__getitem__)
 
     def by_module(self, module: ModuleId) -> dict[ValueId, None]:
-        """The parameters and buffers of a module and all its submodules."""
+        """The parameters and buffers of *module* and its submodules."""
         owned: dict[ValueId, None] = {}
         for item in self.modules(module):
             owned.update(own(self.recording.modules[item]))
         return owned
 
     def within(self, members: Iterable[str]) -> dict[str, None]:
-        """*members*, with the parameters and buffers of all modules and scopes among them, and
-        those that functions and modes among them read outside of modules.
-
-        Nodes that only a former run had are left out, unless there are no others.
-        """
+        """*members* with the parameters and buffers of their modules and scopes, and of the ops
+        directly in their functions and modes; see `without_former`."""
         found: dict[str, None] = dict.fromkeys(without_former(self.recording, [*members]))
         covered: set[ModuleId] = set()
         for module in filter(None, map(self._module, list(found))):
@@ -89,7 +86,7 @@ class ParameterOwners:
 
     @cached_property
     def function_reads(self) -> Mapping[str, FunctionRead]:
-        """By op: the parameters and buffers that ops directly in functions and modes read."""
+        """For each op directly in a function or mode, the parameters and buffers that it reads."""
         recording, found = self.recording, dict[str, FunctionRead]()
         for op in recording.ops.values():
             scope = op.scope
@@ -106,7 +103,7 @@ class ParameterOwners:
         return found
 
     def _module(self, member: str) -> ModuleId | None:
-        """The module that a scope is a call of, or the module itself."""
+        """The module that the scope *member* calls, *member* if it is a module, or None."""
         scope = self.recording.scopes.get(ScopeId(member))
         if scope is not None:
             return scope.module
@@ -114,7 +111,7 @@ class ParameterOwners:
 
     @cached_property
     def tied(self) -> frozenset[ValueId]:
-        """Parameters that several modules own."""
+        """The parameters that several modules have."""
         seen: set[ValueId] = set()
         twice: set[ValueId] = set()
         for module in self.recording.modules.values():
@@ -124,7 +121,7 @@ class ParameterOwners:
 
     @cached_property
     def unreached(self) -> frozenset[ValueId]:
-        """Trainable parameters without a gradient, if other parameters got one."""
+        """The trainable parameters without a gradient, if others have one."""
         spread = self.recording.measured.get(BYTES_OF_GRADIENT, {})
         reached = {*leaf_gradients(self.recording), *spread}
         values = self.recording.values.values() if reached else ()
@@ -134,7 +131,7 @@ class ParameterOwners:
 
 
 def leaf_gradients(recording: RecordedRun) -> dict[ValueId, Gradient]:
-    """For each leaf that received a gradient, the last one; for weights also after writes."""
+    """The last gradient that each leaf received, by its value; by the first value of a weight."""
     found: dict[ValueId, Gradient] = {}
     first = before_writes(recording)
     for ran in recording.grad_runs:
@@ -146,10 +143,10 @@ def leaf_gradients(recording: RecordedRun) -> dict[ValueId, Gradient]:
 
 
 def before_writes(recording: RecordedRun) -> dict[ValueId, ValueId]:
-    """For values of parameters and buffers after writes, their values before the run.
+    """The first value of each parameter and buffer, by its values after in-place writes.
 
-    A write may give them other memory, as ``weight.data = x`` does. If weights of several models
-    have the same name, they are identified by their memory.
+    ``weight.data = x`` replaces the storage, so they are identified by name; by storage, if several
+    models have a weight of the name.
     """
     firsts: dict[str, list[Value]] = {}
     found: dict[ValueId, ValueId] = {}
@@ -183,7 +180,7 @@ def run_again(recording: RecordedRun) -> frozenset[ValueId]:
 
 
 def own(module: Module) -> dict[ValueId, None]:
-    """The parameters and buffers of a module itself, without its children."""
+    """The parameters and buffers of *module* itself, without submodules."""
     return {slot.value: None for slot in module.stored}
 
 

@@ -1,4 +1,4 @@
-"""Parameters: number of weights, number of trainable weights, bytes."""
+"""Parameters: numbers of elements, trainable elements, and bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torchrecorder.graph.recording import RecordedRun
 
 
 def stored(recording: RecordedRun, role: Role) -> Iterator[Value]:
-    """Parameters or buffers with their first values, without those that writes made."""
+    """The first values of parameters or buffers, without values of later writes."""
     for value in recording.values.values():
         if value.role is role and not value.kind.startswith("Uninitialized"):
             yield value
@@ -60,7 +60,7 @@ BUFFER_BYTES = Annotation("buffer_bytes", "Buffers size", "B", _buffer_bytes, su
 """Bytes of buffers."""
 
 OWNED = (PARAMETERS, TRAINABLE, PARAMETER_BYTES, BUFFER_BYTES)
-"""Annotations that do not depend on the run, but on the modules."""
+"""Annotations that depend only on the modules, not on the run."""
 
 STORED_NUMBERS = (
     PARAMETERS,

@@ -31,7 +31,7 @@ def op_name(recording: RecordedRun, op: Op | GradNode) -> str:
 
 
 def op_in_words(recording: RecordedRun, op: OpId) -> str:
-    """An op with its place: ``"log() in encoder.fc at model.py:12"``."""
+    """An op with its module and line: ``"log() in encoder.fc at model.py:12"``."""
     found = recording.ops[op]
     place = scope_name(recording, found.scope)
     where = f" in {place}" if place else ""

@@ -46,8 +46,7 @@ def flags_for(numbers: Iterable[Annotation]) -> set[str]:
 
 
 def unmeasured(numbers: Numbers) -> str:
-    """A message: why there are no numbers, how to measure them, and which annotations have
-    numbers."""
+    """A message: why there are no numbers, how to measure them, and which annotations have some."""
     recording, wanted = numbers.owned.recording, numbers.annotation
     present = ", ".join(item.name for item in ANNOTATIONS if item.on(recording).by_node)
     return (

@@ -25,7 +25,7 @@ KINDS = get_args(By)
 
 
 class Ranked(NamedTuple):
-    """One place in a ranking."""
+    """One row of a ranking."""
 
     name: str
     number: float
@@ -44,7 +44,7 @@ class Results(Mapping[str, Numbers]):
         self._found: dict[str, Numbers] = {}
 
     def __getitem__(self, name: str) -> Numbers:
-        """The numbers of one annotation, which may be empty.
+        """The numbers of the annotation *name*; there may be none.
 
         Raises:
             UnknownAnnotation: No annotation has this name.
@@ -76,7 +76,7 @@ class Results(Mapping[str, Numbers]):
 def top(
     recording: RecordedRun, name: Union[str, Annotation], n: int = 10, *, by: By = "module"
 ) -> list[Ranked]:
-    """The *n* places with the largest numbers, largest first.
+    """The *n* modules, scopes, ops or nodes with the largest numbers, largest first.
 
     A module counts with all of its calls, without its inner modules, so that the numbers of
     modules add up to the total.
@@ -143,9 +143,9 @@ def table(
 
 
 def _own(numbers: Numbers, ids: tuple[str, ...], members: Sequence[str]) -> list[str]:
-    """*members*, with the weights of the module itself, without those of its children.
+    """*members* without the parameters and buffers of submodules.
 
-    Calls stay among them if numbers cannot be combined, as they then have that of their output.
+    Scopes stay if numbers cannot be combined, because they have the number of their output.
     """
     recording = numbers.owned.recording
     calls = frozenset(ids) if numbers.annotation.merge is not None else frozenset()

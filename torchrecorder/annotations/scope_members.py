@@ -26,7 +26,7 @@ class ScopeMembers:
         return made
 
     def of_op(self, op: OpId) -> list[str]:
-        """An op, the values it made and the grad nodes it owns."""
+        """An op, its results, and the grad nodes that it owns."""
         grads = [grad.id for grad in self.recording.owned.get(op, ())]
         return [op, *self._made.get(op, ()), *grads]
 
@@ -39,7 +39,7 @@ class ScopeMembers:
         return found
 
     def of_scope(self, scope: ScopeId) -> list[str]:
-        """A scope and everything in it, at any depth."""
+        """A scope and all its contents, at any depth."""
         return [member for item in self.scopes(scope) for member in self.alone(item)]
 
     def scopes(self, scope: ScopeId) -> Iterator[ScopeId]:

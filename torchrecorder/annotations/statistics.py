@@ -1,4 +1,4 @@
-"""Statistics of the numbers in tensors and gradients, on request."""
+"""Statistics of tensors and gradients."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torchrecorder.graph.recording import RecordedRun
 
 
 def number(amount: float) -> str:
-    """Three digits: ``0.0123``, ``1.2e-09``; thousands in full."""
+    """*amount* with three digits, ``0.0123``, ``1.2e-09``; large numbers with all digits."""
     return f"{amount:,.0f}" if 999.5 <= abs(amount) < 1e6 else f"{amount:.3g}"
 
 
@@ -29,12 +29,12 @@ def root_of_squares(norms: Iterable[float]) -> float:
 
 
 def values(recording: RecordedRun) -> Iterator[Statistics]:
-    """Statistics of the values that forward made."""
+    """Statistics of the values computed in forward."""
     return (statistic for statistic in recording.statistics if statistic.run < 0)
 
 
 def activations(recording: RecordedRun) -> Iterator[Statistics]:
-    """The same without new values of parameters and buffers, such as running means."""
+    """Statistics of the values computed in forward, without updated parameters and buffers."""
     return (one for one in values(recording) if one.node not in recording.stored)
 
 
@@ -49,8 +49,7 @@ def _activation(
     take: Callable[[Statistics], float],
     show: Callable[[float], str] = number,
 ) -> Annotation:
-    """A statistic of the finite numbers of each value; values without finite numbers are left
-    out."""
+    """An annotation for a statistic of the finite elements of each value that has some."""
 
     def compute(recording: RecordedRun) -> dict[str, float]:
         return {one.node: take(one) for one in activations(recording) if _bad(one) < one.count}
@@ -63,7 +62,7 @@ def _bad(each: Statistics) -> float:
 
 
 def bad_numbers(recording: RecordedRun) -> dict[str, float]:
-    """Counts of NaNs and infinities, in values and gradients."""
+    """The number of NaNs and infinities in each value and gradient."""
     found: dict[str, float] = {}
     for statistic in recording.statistics:
         found[statistic.node] = found.get(statistic.node, 0) + _bad(statistic)
@@ -71,14 +70,14 @@ def bad_numbers(recording: RecordedRun) -> dict[str, float]:
 
 
 def activation_norms(recording: RecordedRun) -> dict[str, float]:
-    """The norm of each value that an op made."""
+    """The norm of each result of an op."""
     return {one.node: one.norm for one in activations(recording)}
 
 
 def added_gradients(recording: RecordedRun) -> dict[ValueId, Statistics]:
-    """For each parameter or input, the gradient that the last pass added to it.
+    """For each leaf, statistics of the gradient that the last backward pass accumulated.
 
-    It is unknown if the pass added several times, as those of reentrant checkpoints may.
+    Leaves are left out if a pass accumulated several times, as reentrant checkpoints may.
     """
     found: dict[ValueId, Statistics] = {}
     first, seen = before_writes(recording), set[tuple[str, int]]()
@@ -101,9 +100,9 @@ def parameter_gradient_norms(recording: RecordedRun) -> dict[str, float]:
 
 
 def unknown_gradients(recording: RecordedRun) -> frozenset[ValueId]:
-    """The weights with a gradient that is not among `added_gradients`.
+    """The weights with a gradient that is not in `added_gradients`.
 
-    One pass added to them several times, or only other places were chosen for statistics.
+    A pass accumulated several times, or ``stats`` selects other scopes.
     """
     if not recording.statistics:
         return frozenset()
@@ -120,9 +119,9 @@ def _is_weight(recording: RecordedRun, leaf: ValueId) -> bool:
 
 
 def gradient_norms(recording: RecordedRun) -> dict[str, float]:
-    """For each value that an op made, the norm of its gradient in the last backward run.
+    """For each result of an op, the norm of its gradient in the last backward pass.
 
-    A module that returns its input unchanged makes a value with the same gradient.
+    A module that returns its input unchanged has a result with the gradient of the input.
     """
     last = {GradEdge(GradId(one.node), one.index): one.norm for one in gradients(recording)}
     return {

@@ -1,4 +1,4 @@
-"""Timing: seconds forward and backward.
+"""Timing: seconds in forward and backward.
 
 Times of ops and grad nodes on a device are those of CUDA events if they were recorded, otherwise
 the wall-clock time of the call. Time that a scope spends in Python, outside its ops and inner
@@ -59,7 +59,7 @@ def _is_cuda(tensor: Value | Gradient) -> bool:
 def backward_seconds(recording: RecordedRun) -> dict[str, float]:
     """Seconds of each grad node, over all backward runs.
 
-    The accumulation of a gradient counts at the node that produced the gradient.
+    The time of ``AccumulateGrad`` counts for the node that computed the gradient.
     """
     device = recording.measured.get(SECONDS_ON_DEVICE, {})
     feeders = first_feeders(recording)
@@ -76,7 +76,7 @@ def backward_seconds(recording: RecordedRun) -> dict[str, float]:
 
 
 def first_feeders(recording: RecordedRun) -> dict[GradId, GradId]:
-    """For each accumulation node, the first node that passes a gradient to it."""
+    """For each ``AccumulateGrad`` node, the first node whose gradient it receives."""
     found: dict[GradId, GradId] = {}
     for grad in recording.grad_nodes.values():
         for edge in grad.next:

@@ -1,4 +1,4 @@
-"""TrainingMemory: the memory of a training step, estimated from a recording of the model."""
+"""Training memory: the memory of a training step, estimated from a recording of the model."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class TrainingMemory(NamedTuple):
 def training_memory(
     recording: RecordedRun, optimizer: Union[str, int] = "adamw"
 ) -> TrainingMemory:
-    """The memory that a training step of the recorded model needs, on its inputs.
+    """The memory of a training step of the recorded model, on the recorded inputs.
 
     See `torchrecorder.Recording.training_memory`.
     """
@@ -98,8 +98,8 @@ def training_memory(
 
 
 def _most_at_once(recording: RecordedRun, saved: Mapping[str, float]) -> int:
-    """The most bytes that are saved at once: the last backward pass that a grad node runs in
-    releases what it saved."""
+    """The maximum number of saved bytes at one time: the last run of a grad node releases what it
+    saved."""
     begins = {node: _made_at(recording, node) for node in saved}
     ends = {
         run.run: recording.ops[run.op].index
@@ -115,7 +115,7 @@ def _most_at_once(recording: RecordedRun, saved: Mapping[str, float]) -> int:
 
 
 def _made_at(recording: RecordedRun, node: str) -> int:
-    """The position in the run of an op or scope, or of the op that made a grad node."""
+    """The index in run order of an op or scope, or of the op that created a grad node."""
     grad = recording.grad_nodes.get(GradId(node))
     made = grad.owner if grad is not None else node
     found = recording.ops.get(OpId(made or "")) or recording.scopes.get(ScopeId(made or ""))

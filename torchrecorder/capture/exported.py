@@ -1,4 +1,4 @@
-"""Exported programs of ``torch.export``, as modules with example inputs of their signature."""
+"""Programs of ``torch.export`` as modules with example inputs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _OPENED = {
     ".json": "torchrecorder.load(path) gives the recording in it",
     ".gz": "torchrecorder.load(path) gives the recording in it",
 }
-"""Advice for files that are not exported programs, by suffix."""
+"""What to do with other files, by suffix."""
 
 
 def is_exported(model: Any) -> bool:
@@ -40,7 +40,7 @@ def is_exported(model: Any) -> bool:
 
 
 def advice(model: Any) -> str:
-    """Advice for an object that cannot be called; may be empty."""
+    """A hint for the error message about an object that is not callable; may be empty."""
     if isinstance(model, (str, os.PathLike)):
         suffix = Path(os.fspath(model)).suffix.lower()
         return _OPENED.get(suffix, "files of torch.export (.pt2) can be recorded")
@@ -54,11 +54,11 @@ def advice(model: Any) -> str:
 
 
 class Exported(NamedTuple):
-    """A callable exported program.
+    """An exported program that can be called.
 
     Attributes:
         module: The program as a module with submodules.
-        args: Uninitialized tensors with the shapes of the example inputs.
+        args: Uninitialized tensors with the shapes and dtypes of the example inputs.
         kwargs: The same, for keyword arguments.
         classes: The original classes of its modules, by dotted path.
         arguments: The names of the arguments of the original ``forward``, if PyTorch keeps them.
@@ -71,7 +71,7 @@ class Exported(NamedTuple):
     arguments: tuple[str, ...]
 
     def named(self, recording: Recording) -> Recording:
-        """*recording* with the original classes of modules and names of arguments."""
+        """*recording* with the original classes of modules and the original names of arguments."""
 
         def renamed(path: str, cls: str) -> str:
             return self.classes.get(path, cls).rpartition(".")[2]
@@ -107,14 +107,14 @@ class Exported(NamedTuple):
         )
 
     def _argument(self, name: str) -> str:
-        """The original *name* of a positional argument, which has a number, or of a part of it."""
+        """The original name of an argument, or of a part of it; *name* begins with its position."""
         first, dot, rest = name.partition(".")
         known = first.isdigit() and int(first) < len(self.arguments)
         return self.arguments[int(first)] + dot + rest if known else name
 
 
 def opened(program: Any) -> Exported:
-    """Make an exported program, or a saved one, callable.
+    """An exported program, or the path of a saved one, as a module with example inputs.
 
     Raises:
         InvalidArgument: The file cannot be read.
@@ -144,7 +144,7 @@ def _classes(program: Any) -> dict[str, str]:
 
 
 def _nested(program: Any) -> Any:
-    """The program with its original submodules; flat if PyTorch cannot restore them."""
+    """The program with its original submodules; a flat module if PyTorch cannot restore them."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -156,14 +156,14 @@ def _nested(program: Any) -> Any:
 def _inputs(program: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     metas = {node.name: node.meta.get("val") for node in program.graph.nodes}
     flat = [
-        _made(metas.get(given) if isinstance(given, str) else given)
+        _like(metas.get(given) if isinstance(given, str) else given)
         for given in program.graph_signature.user_inputs
     ]
     args, kwargs = pytree.tree_unflatten(flat, program.call_spec.in_spec)
     return tuple(args), dict(kwargs)
 
 
-def _made(meta: Any) -> Any:
+def _like(meta: Any) -> Any:
     """An uninitialized tensor like *meta*; other objects are returned unchanged."""
     if not isinstance(meta, Tensor):
         return meta
@@ -172,6 +172,6 @@ def _made(meta: Any) -> Any:
 
 
 def _hint(size: Any) -> int:
-    """The size of a symbolic dimension in the example inputs."""
+    """The size of a symbolic dimension in the example inputs; 2 if it is unknown."""
     hint = getattr(size.node, "hint", None)
     return int(hint) if hint is not None else 2

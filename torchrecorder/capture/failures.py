@@ -1,5 +1,4 @@
-"""Notes on the user's exceptions that name the place in the model: the module, the operation, the
-line and the sizes."""
+"""Notes on the user's exceptions: the module, operation, line and input shapes of the failure."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ _LATE = (
 def explain(
     error: BaseException, failure: Failure, events: Sequence[Event], raised: SourceLine | None
 ) -> None:
-    """Attach a note to *error* that names the place in the model, and the user's line, if known."""
+    """Add a note to *error* with the module, operation and line that raised it."""
     note = describe(failure, events, raised)
     if note and "CUDA error" in failure.message and os.environ.get(_BLOCKING) != "1":
         note += _LATE
@@ -36,8 +35,8 @@ def explain(
 
 
 def explain_cause(error: BaseException, recording: Recording) -> None:
-    """Attach a note to *error* about its cause: the operation that made a backward pass fail,
-    or made the tensors with which an operation failed."""
+    """Add a note to *error* about its cause, if the recording shows it: the operation that made a
+    backward pass fail, or those that computed the inputs of a failed operation."""
     from torchrecorder.query.failed_backward import failed_inputs, why_backward_failed
 
     cause = why_backward_failed(recording) or failed_inputs(recording)
@@ -46,16 +45,16 @@ def explain_cause(error: BaseException, recording: Recording) -> None:
 
 
 def _attach_note(error: BaseException, note: str) -> None:
-    with contextlib.suppress(Exception):  # the user's class may refuse to be written on
+    with contextlib.suppress(Exception):  # the user's class may reject attributes
         if hasattr(error, "add_note"):
             error.add_note(note)
-        else:  # Python 3.10 shows no notes, but later tools find them here
+        else:  # Python 3.10 does not show notes, but other tools read this attribute
             error.__notes__ = [*getattr(error, "__notes__", ()), note]
 
 
 def attach(error: BaseException, recorder: Any) -> None:
-    """Keep *recorder* with *error*, for `recording_of`."""
-    with contextlib.suppress(Exception):  # the user's class may refuse to be written on
+    """Store *recorder* on *error*, for `recording_of`."""
+    with contextlib.suppress(Exception):  # the user's class may reject attributes
         setattr(error, _ATTRIBUTE, recorder)
 
 
@@ -82,12 +81,15 @@ def recording_of(error: BaseException) -> Recording | None:
 _CALLS = ScopeKind.MODULE, ScopeKind.FUNCTION, ScopeKind.SCRIPTED
 
 _AROUND_HOOKS = "AccumulateGrad", "BackwardHookFunctionBackward"
-"""Nodes in which the program runs only hooks: of a weight after it has its gradient, and of a
-module."""
+"""Autograd nodes whose only Python code is hooks: post-accumulate-grad hooks, and the full backward
+hooks of modules."""
 
 
 def describe(failure: Failure, events: Sequence[Event], raised: SourceLine | None = None) -> str:
-    """*while running `encoder.layer.3` (Attention), op `matmul` at model.py:57, inputs ...*"""
+    """*torchrecorder: while running `encoder.layer.3` (Attention), op `matmul` at model.py:57, ...*
+
+    Empty if neither op nor scope is known.
+    """
     place = _FailedPlace(failure, events)
     if place.scope is None and place.op is None:
         return ""
@@ -95,7 +97,7 @@ def describe(failure: Failure, events: Sequence[Event], raised: SourceLine | Non
 
 
 class _FailedPlace:
-    """The events about the place of a failure."""
+    """The op, scope, values and autograd node of a failure, among *events*."""
 
     def __init__(self, failure: Failure, events: Sequence[Event]) -> None:
         self.failure, self.events = failure, events
@@ -121,12 +123,12 @@ class _FailedPlace:
         self.scope = self.scopes.get(failure.scope) if failure.scope is not None else None
 
     def forward(self, raised: SourceLine | None) -> str:
-        """Where an operation or module failed."""
+        """Describes the failure of an operation or module in forward."""
         parts = [*self._scopes(self.scope), *self._op(self.op, self.scope, raised)]
         return f"while running {', '.join(parts)}"
 
     def backward(self, raised: SourceLine | None) -> str:
-        """Where a node, or a hook at a node, failed."""
+        """Describes the failure of an autograd node, or of one of its hooks."""
         line = f" raised at {raised.file}:{raised.line}," if raised is not None else ""
         raises = self.op is not None and self.op.kind is OpKind.CALLED and self.op.seconds is None
         parts = [*self._scopes(None if raises else self.scope), *self._op(self.op, self.scope)]
@@ -142,20 +144,20 @@ class _FailedPlace:
         return f"{start} {found}" + (f"; {origin} by {made}" if made else "")
 
     def _is_in_hook(self, raised: SourceLine | None) -> bool:
-        """Whether no code of the node itself failed."""
+        """Whether a hook failed, and not the node itself."""
         if self.node is None or self.run is None:
             return True
         return raised is not None and self.node.name in _AROUND_HOOKS
 
     def _made(self) -> str:
-        """The operation that made the node, with its module and line."""
+        """The operation whose forward created the node, with its module and line."""
         owner, scope = home(self.node.id, self.events) if self.node else (None, None)
         op = self.ops.get(owner) if owner is not None else None
         within = self.scopes.get(scope) if scope is not None else None
         return ", ".join([*self._scopes(within), *self._op(op, within)])
 
     def _described_node(self) -> str:
-        """*`AddmmBackward0`, given gradients float32[2, 8]*, or of which weight it is."""
+        """*`AddmmBackward0`, given gradients float32[2, 8]*; *`AccumulateGrad` of `weight`*."""
         if self.node is None:
             return ""
         leaf = self.values.get(self.node.variable) if self.node.variable is not None else None
@@ -179,7 +181,7 @@ class _FailedPlace:
     def _op(
         self, op: Op | None, scope: Scope | None, raised: SourceLine | None = None
     ) -> Iterator[str]:
-        """An operation, its line or the one that *raised*, and its inputs."""
+        """An operation, its line (or that which *raised*), and its inputs."""
         if op is not None:
             yield f"op `{op.name}`"
         called = op.source if op is not None else scope.source if scope is not None else None
@@ -190,7 +192,7 @@ class _FailedPlace:
             yield f"inputs {', '.join(self._inputs(op))}"
 
     def _inputs(self, op: Op) -> Iterator[str]:
-        """*weight float32[8, 4]*, each with its device if these differ."""
+        """*weight float32[8, 4]*, with the device of each input if these differ."""
         read = [(slot.name, self.values.get(slot.value)) for slot in op.inputs]
         several = len({value.device for _, value in read if value is not None}) > 1
         for name, value in read:
@@ -199,7 +201,7 @@ class _FailedPlace:
 
 
 def _forms(run: GradRun) -> str:
-    """The gradients that a node was given."""
+    """*float32[2, 8], none*: dtypes and shapes of the gradients that a node received."""
     forms = [
         "none" if item is None else f"{item.dtype}{list(item.shape)}" for item in run.given
     ]

@@ -1,4 +1,4 @@
-"""gather: collect the recordings of all processes on one of them, and join them."""
+"""gather: send the recordings of all processes to one of them, which joins them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from torchrecorder.recording import Recording
 
 @suggests_names
 def gather(recording: Recording, group: Any = None) -> Ranks | None:
-    """Join the recordings of all processes of a *group*. Every member has to call it.
+    """Join the recordings of all processes of a *group*: a collective, so every member calls it.
 
-    Of processes that did the same, one sends its whole recording; the others send only differences
-    and times.
+    If several processes ran the same operations, one sends its whole recording; the others send
+    only differences and times.
 
     Args:
         recording: The recording of this process.
@@ -34,9 +34,9 @@ def gather(recording: Recording, group: Any = None) -> Ranks | None:
         The joined run on the first rank of the group; None on the others.
 
     Raises:
-        InvalidArgument: ``torch.distributed`` is not initialized, or numpy is missing, which it
-            needs to send objects; or a process passed something other than a recording of itself;
-            then all members raise it.
+        InvalidArgument: ``torch.distributed`` is not initialized; or numpy, with which it sends
+            objects, is missing; or, on all members, one of them passed something else than its own
+            recording.
     """
     if not in_use():
         raise InvalidArgument(
@@ -49,8 +49,8 @@ def gather(recording: Recording, group: Any = None) -> Ranks | None:
         )
     from gzip import decompress
 
-    meeting = _Meeting(group)
-    collected = meeting.collect(_digest_of(recording))
+    members = _GatherGroup(group)
+    collected = members.collect(_digest_of(recording))
     wanted: Any = None
     digests: list[Digest] = []
     if collected is not None:
@@ -59,19 +59,20 @@ def gather(recording: Recording, group: Any = None) -> Ranks | None:
         with without_gc():
             digests = [decoder.decode(item) for item in collected if not isinstance(item, str)]
         wanted = wrong[0] if wrong else first_ranks(digests)
-    wanted = meeting.announce(wanted)
+    wanted = members.announce(wanted)
     if isinstance(wanted, str):
         raise InvalidArgument(wanted)
-    mine = meeting.rank in wanted
-    parts = meeting.collect(packed(dumps(recording).encode()) if mine else None)
+    mine = members.rank in wanted
+    parts = members.collect(packed(dumps(recording).encode()) if mine else None)
     if parts is None:
         return None
-    texts = dict(zip(meeting.ranks, parts))
+    texts = dict(zip(members.ranks, parts))
     return Ranks(digests, {rank: loads(decompress(texts[rank]), Recording) for rank in wanted})
 
 
 def _digest_of(recording: Any) -> bytes | str:
-    """The digest of this process, or an error message: the other members must not wait forever."""
+    """The encoded digest of *recording*, or an error message: an exception here would let the
+    other members wait forever."""
     try:
         check_recording(recording)
         return encode_digest(digest(recording, rank_of(recording.run, "a recording to gather")))
@@ -79,8 +80,8 @@ def _digest_of(recording: Any) -> bytes | str:
         return str(error)
 
 
-class _Meeting:
-    """The members of a group, the first of which collects the data."""
+class _GatherGroup:
+    """A process group whose first rank collects the data."""
 
     def __init__(self, group: Any) -> None:
         self.distributed: Any = sys.modules["torch.distributed"]
@@ -90,14 +91,14 @@ class _Meeting:
         self.rank = self.distributed.get_rank()
 
     def collect(self, message: Any) -> list[Any] | None:
-        """The objects of all members, on the first; None on the others."""
+        """``gather_object``: the messages of all ranks, on the first rank; None on the others."""
         first = self.rank == self.ranks[0]
         found = [None for _ in self.ranks] if first else None
         self.distributed.gather_object(message, found, dst=self.ranks[0], group=self.group)
         return found
 
     def announce(self, message: Any) -> Any:
-        """Broadcast an object of the first member to all."""
+        """``broadcast_object_list``: the message of the first rank, on all ranks."""
         found = [message]
         self.distributed.broadcast_object_list(found, src=self.ranks[0], group=self.group)
         return found[0]

@@ -1,4 +1,4 @@
-"""The arguments of the model: as given, or created from shapes."""
+"""The arguments of the model: those of the caller, or random tensors created from shapes."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def call_arguments(
 ) -> Arguments:
     """The positional and keyword arguments for the call of *model*.
 
-    A tuple is the positional arguments; a mapping (a tokenizer's output) is the keyword
-    arguments; anything else is the one positional argument.
+    If *args* is a tuple, it has the positional arguments; if it is a mapping, such as the output of
+    a tokenizer, it has keyword arguments; anything else is the only positional argument.
 
     Raises:
         InvalidArgument: *model* cannot be called, or the arguments contradict each other.
@@ -90,7 +90,7 @@ def _check_signature(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 def _from_shapes(
     model: Any, shapes: Any, dtypes: Any
 ) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:
-    """Random inputs of these shapes, on the device and with the dtype of the model."""
+    """Random inputs with these *shapes*, and the device and dtype of the model."""
     if isinstance(shapes, Mapping):
         chosen = _dtype_of_each(dtypes, [*shapes])
         return (), {str(name): _random(model, shapes[name], chosen.get(name)) for name in shapes}
@@ -111,7 +111,7 @@ def _has_dtype(shape: Any) -> bool:
 
 
 def _dtype_of_each(dtypes: Any, names: Sequence[Any]) -> Mapping[Any, torch.dtype | None]:
-    """The dtypes of inputs by name, or by position for inputs without a name."""
+    """The dtype of each input by name, or by position; None for that of the model."""
     if dtypes is None or isinstance(dtypes, torch.dtype):
         return dict.fromkeys(names, dtypes)
     given = dtypes if isinstance(dtypes, Mapping) else None
@@ -129,7 +129,7 @@ def _dtype_of_each(dtypes: Any, names: Sequence[Any]) -> Mapping[Any, torch.dtyp
 
 
 def _random(model: Any, shape: Any, dtype: torch.dtype | None) -> Tensor:
-    """A random input of a shape, or of a pair of shape and dtype."""
+    """A random tensor; *shape* is a shape, or a pair of a shape and a dtype."""
     if _has_dtype(shape):
         shape, dtype = shape
     sizes = tuple(shape) if isinstance(shape, Sequence) else (shape,)
@@ -138,12 +138,12 @@ def _random(model: Any, shape: Any, dtype: torch.dtype | None) -> Tensor:
             "a shape is a sequence of sizes >= 0, or a pair of one and a dtype, as in "
             f"((1, 16), torch.int64); got {shape!r}"
         )
-    device, precision = place_of(model)
+    device, precision = device_and_dtype(model)
     return random_tensor(sizes, dtype or precision, device, torch.Generator().manual_seed(0))
 
 
-def place_of(model: Any) -> tuple[torch.device, torch.dtype]:
-    """Device and precision of the model's first floating-point parameter."""
+def device_and_dtype(model: Any) -> tuple[torch.device, torch.dtype]:
+    """Device and dtype of the first floating-point parameter of *model*, or the defaults."""
     for parameter in model.parameters() if isinstance(model, Module) else ():
         if parameter.is_floating_point():
             return parameter.device, parameter.dtype
@@ -158,9 +158,9 @@ def random_tensor(
     low: float = 0.0,
     high: float = 1.0,
 ) -> Tensor:
-    """A tensor of uniform random numbers from *low* to *high*; for integers, *high* is included.
+    """A tensor of uniform random numbers in [*low*, *high*); integers include *high*.
 
-    They come from *generator*, so that PyTorch's global random state does not change.
+    The numbers are drawn from *generator*, so that PyTorch's global random state does not change.
     """
     if str(device) == "meta":
         return torch.empty(sizes, dtype=dtype, device=device)
@@ -171,10 +171,9 @@ def random_tensor(
 
 
 def as_leaf_dummies(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
-    """The arguments, with floating-point tensors replaced by new leaves that require grad.
+    """The arguments, with floating-point tensors replaced by leaves that require grad.
 
-    This gives a frozen model an autograd graph. The leaves share memory with the user's tensors,
-    which do not change.
+    So a frozen model gets an autograd graph. The leaves share memory with the user's tensors.
     """
     return _with_new_leaves(
         (args, kwargs),
@@ -183,22 +182,22 @@ def as_leaf_dummies(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
 
 
 def detached(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
-    """The arguments, with tensors that have a ``grad_fn`` replaced by new leaves.
+    """The arguments, with tensors that have a ``grad_fn`` replaced by leaves.
 
-    A backward pass of the recorder then stops at the inputs of the model.
+    So a backward pass of the recorder stops at the inputs of the model.
     """
     return _with_new_leaves((args, kwargs), lambda x: x.grad_fn is not None)
 
 
 def _with_new_leaves(given: Arguments, chosen: Callable[[Tensor], bool]) -> Arguments:
-    """The arguments, with a leaf that requires grad and shares its memory for each *chosen* one."""
+    """The arguments, with *chosen* tensors replaced by leaves that share their memory."""
     swapped = {id(x): x.detach().requires_grad_() for _, x in tensors_in(given) if chosen(x)}
     exchanged: Arguments = _swap(given, swapped) if swapped else given
     return exchanged
 
 
 def _swap(value: Any, swapped: dict[int, Tensor]) -> Any:
-    """*value* with other tensors; containers in which none is exchanged stay what they are."""
+    """*value* with tensors replaced by ``id()``; containers are copied if they have one of them."""
     if isinstance(value, Tensor):
         return swapped.get(id(value), value)
     parts: dict[Any, Any]
@@ -215,7 +214,7 @@ def _swap(value: Any, swapped: dict[int, Tensor]) -> Any:
         return value
     if isinstance(value, tuple):
         make = tuple if type(value) is tuple else getattr(value, "_make", None)
-        return value if make is None else make(found.values())  # others are not known
+        return value if make is None else make(found.values())  # else unknown
     other = copy.copy(value)
     for key in found:
         if isinstance(other, (list, dict)):

@@ -1,7 +1,8 @@
-"""Instruments: everything that records one thread, connected to each other.
+"""Instruments: the hooks, modes and tables that record one thread.
 
-The instruments of several recorded threads write to the same list of events. They share the tables
-of tensors, memory and modules, so that an op in one thread can read the result of an op in another.
+The instruments of several recorded threads append to the same list of events. They share the tables
+of tensors, storages and modules, so that an op of one thread can read the result of an op of
+another.
 """
 
 from __future__ import annotations
@@ -29,23 +30,23 @@ from torchrecorder.capture.hooks.registrations import Registrations
 from torchrecorder.capture.hooks.source import Sources
 from torchrecorder.capture.internals.access import SEES_SAVED_TENSORS
 from torchrecorder.capture.modes.fast_paths import FastPaths
-from torchrecorder.capture.modes.function_mode import Calls, FunctionCalls
+from torchrecorder.capture.modes.function_mode import OpRecorder, FunctionMode
 from torchrecorder.capture.modes.higher_order import HigherOrderOps
 from torchrecorder.capture.module_registry import ModuleRegistry
 from torchrecorder.capture.probes.probes import Probes, Started
 from torchrecorder.capture.probes.saved import SavedTensors
-from torchrecorder.capture.running import Running
+from torchrecorder.capture.running_modules import RunningModules
 from torchrecorder.capture.state.force_eager import ForceEager
-from torchrecorder.capture.state.shared import RaisedRecursionLimit
-from torchrecorder.capture.tape import Tape, home_of
-from torchrecorder.capture.tensors.describe import node_behind
+from torchrecorder.capture.state.shared_patch import RaisedRecursionLimit
+from torchrecorder.capture.tape import Tape, thread_of_id
+from torchrecorder.capture.tensors.describe import grad_fn_of
 from torchrecorder.capture.tensors.entries import Entry
 from torchrecorder.capture.tensors.tensor_table import TensorTable
 from torchrecorder.events import OpId, ValueId
 
 
 class SharedValues(TensorTable):
-    """The value of each living tensor of all recorded threads; *main* is that of the first."""
+    """A `TensorTable` for one of several recorded threads; *main* is that of the first thread."""
 
     def __init__(self, tape: Tape, main: TensorTable | None = None) -> None:
         super().__init__(tape, main)
@@ -55,55 +56,56 @@ class SharedValues(TensorTable):
         self.lock: AbstractContextManager[Any] = threading.RLock() if not shared else shared.lock
 
     def read(self, tensor: Tensor) -> ValueId:
-        """The current value of *tensor*, after taking over the grad nodes behind it."""
+        """The current value of *tensor*; first imports its autograd nodes from the thread that
+        recorded them."""
         with self.lock:
             entry = self.entries.get(id(tensor))
             if entry is not None:
-                home = home_of(entry.value)
-                node = None if home == self.tape.number else node_behind(tensor)
+                home = thread_of_id(entry.value)
+                node = None if home == self.tape.number else grad_fn_of(tensor)
                 if node is not None:
-                    self.autograd.adopt(node, self.family[home].autograd)
+                    self.autograd.import_nodes(node, self.family[home].autograd)
             return super().read(tensor)
 
-    def note(self, *args: Any, **kwargs: Any) -> ValueId:
-        """Add a tensor as a new value."""
+    def add_value(self, *args: Any, **kwargs: Any) -> ValueId:
+        """`TensorTable.add_value`, for one thread at a time."""
         with self.lock:
-            return super().note(*args, **kwargs)
+            return super().add_value(*args, **kwargs)
 
     def wrote(self, tensor: Tensor, entry: Entry, op: OpId) -> ValueId:
-        """*op* wrote *tensor* in place."""
+        """`TensorTable.wrote`, for one thread at a time."""
         with self.lock:
             return super().wrote(tensor, entry, op)
 
 
 class Instruments:
-    """A context in which one thread is recorded; *catalog* creates the table of modules."""
+    """A context in which one thread is recorded; *registry* creates its `ModuleRegistry`."""
 
     def __init__(
         self,
         tape: Tape,
-        extras: Probes,
+        probes: Probes,
         values: TensorTable,
-        catalog: Callable[[Tape, TensorTable], ModuleRegistry],
+        registry: Callable[[Tape, TensorTable], ModuleRegistry],
     ) -> None:
         self.tape = tape
-        self.extras = extras
+        self.probes = probes
         self.started = Started()
         self.values = values
         self.autograd = values.autograd = AutogradWalk(tape, values)
         self.applied = AppliedFunctions(tape)
         self.regions = Regions(tape, Sources(self.applied))
         self.saved: SavedTensors | None = None
-        if extras.saved and SEES_SAVED_TENSORS:
+        if probes.saved and SEES_SAVED_TENSORS:
             self.saved = saved = SavedTensors(tape, self.autograd)
             self.autograd.node_recorded, self.regions.entered = saved.node_recorded, saved.entered
-        self.catalog = catalog(tape, values)
+        self.registry = registry(tape, values)
         self.backward = BackwardRuns(tape, self.autograd)
-        calls = Calls(self.regions, self.backward)
-        self.functions = FunctionCalls(calls, opens=not extras.compiled)
+        calls = OpRecorder(self.regions, self.backward)
+        self.functions = FunctionMode(calls, opens=not probes.compiled)
         fast = FastPaths(tape, self.functions)
-        self.modules = ModuleScopes(self.regions, self.catalog, fast, calls.names)
-        self.running = Running(tape, self.backward)
+        self.modules = ModuleScopes(self.regions, self.registry, fast, calls.names)
+        self.running = RunningModules(tape, self.backward)
 
     def __enter__(self) -> Instruments:
         tape = self.tape
@@ -113,7 +115,7 @@ class Instruments:
             self.regions.calls,
             tape.task,
             RaisedRecursionLimit(),
-            ForceEager(tape.lose, self.regions.sources.expect_compiled),
+            ForceEager(tape.record_error, self.regions.sources.expect_compiled),
             self.functions,
             KernelLaunches(self.functions),
             GradientHooks(self.functions, self.backward, self.regions.sources),
@@ -125,12 +127,12 @@ class Instruments:
             ThreadStartHook(tape, self.autograd.expect_foreign_nodes),
         )
         with contextlib.ExitStack() as stack:
-            with tape.survives_errors("extras"):
-                self.extras.start(self.started, tape, self.backward, self.running, stack)
+            with tape.survives_errors("probes"):
+                self.probes.start(self.started, tape, self.backward, self.running, stack)
             for instrument in instruments:
                 with tape.survives_errors(type(instrument).__name__):
                     stack.enter_context(instrument)
-            self.applied.try_out(self.regions.sources.custom_functions)
+            self.applied.check_recognition(self.regions.sources.custom_functions)
             self._exit = stack.pop_all()
         return self
 
@@ -138,12 +140,12 @@ class Instruments:
         self._exit.close()
 
     def finish(self, leave: Callable[[], None]) -> None:
-        """Write the remaining events; *leave* closes open scopes."""
+        """Write the remaining events, after *leave* has closed the open scopes."""
         steps: list[Callable[[], None]] = [
             leave,
             self.autograd.hidden.find_unread,
             *(() if self.saved is None else (self.saved.finish,)),
-            self.catalog.finish,
+            self.registry.finish,
             self.backward.finish,
             self.regions.calls.finish,
             *(observer.finish for observer in self.tape.observers),
@@ -154,26 +156,26 @@ class Instruments:
         self.tape.notes.extend(self.regions.sources.eager.notes())
 
     def clear(self) -> None:
-        """Forget every tensor, node and module."""
+        """Drop the references to all tensors, autograd nodes and modules."""
         self.values.clear()
         self.autograd.clear()
-        self.catalog.clear()
+        self.registry.clear()
 
 
-def of_model(
-    tape: Tape, extras: Probes, model: Module | None, name: str, *, shared: bool
+def main_instruments(
+    tape: Tape, probes: Probes, model: Module | None, name: str, *, shared: bool
 ) -> Instruments:
     """The instruments of the thread in which a recorder is entered."""
     values = SharedValues(tape) if shared else TensorTable(tape)
-    catalog = functools.partial(ModuleRegistry, root=model, name=name)
-    return Instruments(tape, extras, values, catalog)
+    registry = functools.partial(ModuleRegistry, root=model, name=name)
+    return Instruments(tape, probes, values, registry)
 
 
-def of_thread(tape: Tape, main: Instruments) -> Instruments:
+def thread_instruments(tape: Tape, main: Instruments) -> Instruments:
     """The instruments of another thread, which write to *tape* and share the tables of *main*."""
-    shared = main.extras
-    extras = Probes(stats=shared.stats, flops=shared.flops, saved=shared.saved)
-    made = Instruments(tape, extras, SharedValues(tape, main.values), main.catalog.shared)
+    shared = main.probes
+    probes = Probes(stats=shared.stats, flops=shared.flops, saved=shared.saved)
+    made = Instruments(tape, probes, SharedValues(tape, main.values), main.registry.shared)
     walk, known = made.autograd, main.autograd
     walk.leaves, walk.made, walk.owners = known.leaves, known.made, known.owners
     walk.expect_foreign_nodes()

@@ -13,9 +13,9 @@ from torch import Tensor
 from torch.nn import Module, Parameter
 from torch.nn.parameter import is_lazy
 
-from torchrecorder.capture.internals.access import USUAL_TYPES, is_wrapped
-from torchrecorder.capture.live import StandIn, detail_of, plain_detail, stand_in
-from torchrecorder.capture.module_tree import homes_of, named_modules
+from torchrecorder.capture.internals.access import PLAIN_TENSOR_TYPES, is_wrapped
+from torchrecorder.capture.live_modules import StandIn, detail_of, plain_detail, stand_in
+from torchrecorder.capture.module_tree import tensor_dicts_of, named_modules
 from torchrecorder.capture.modes.python_functions import positional_parameters
 from torchrecorder.capture.state.restore import random_state_kept
 from torchrecorder.capture.tape import Tape
@@ -23,21 +23,22 @@ from torchrecorder.capture.tensors.argument_objects import ObjectPlaces
 from torchrecorder.capture.tensors.describe import innermost
 from torchrecorder.capture.tensors.entries import Entry
 from torchrecorder.capture.tensors.tensor_table import TensorTable
-from torchrecorder.events import ModuleId, Role, ScopeKind, Slot, ValueId, made
+from torchrecorder.events import ModuleId, Role, ScopeKind, Slot, ValueId, new_tuple
 from torchrecorder.graph import nodes
 
 _TensorsByName = Mapping[str, "Tensor | None"]
 """The parameters or buffers of a module, without its children."""
 
-_MOST_NAMES = 16
+_MAX_NAMES = 16
+"""The maximum number of names of a shared module or tied tensor."""
 
 
 def no_name() -> None:
-    """What is called has no name of its own."""
+    """Returns None, as a search for a name that finds none."""
 
 
 class ClassFacts(NamedTuple):
-    """Facts about a class of modules."""
+    """Names and kind of a class of modules."""
 
     name: str
     qualname: str
@@ -47,31 +48,42 @@ class ClassFacts(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class RegisteredModule:
-    """A module: its id, names, number of calls, and whether it is part of the recorded model."""
+    """A module of the run.
 
-    given: bool
+    Attributes:
+        in_model: Whether it is part of the recorded model.
+        ref: A weak reference to it.
+        module: Its id.
+        arguments: The positional parameters of ``forward``.
+        names: Its dotted paths; several if it is shared.
+        calls: The number of its calls.
+        written: Whether its event is written.
+        stand_in: Replaces the module in a recording when it no longer exists.
+    """
+
+    in_model: bool
     ref: weakref.ref[Module]
     module: ModuleId
     cls: str
     qualname: str
     kind: ScopeKind
-    arguments: tuple[str, ...]  # positional parameters of ``forward``
+    arguments: tuple[str, ...]
     names: list[str] = field(default_factory=list)
     calls: int = 0
-    stated: bool = False
+    written: bool = False
     stand_in: StandIn | None = None
 
     def count_call(self) -> int:
-        """The number of this call, counted from 0."""
+        """Count a call, and return its number, from 0."""
         self.calls = calls = self.calls + 1
         return calls - 1
 
 
 class ModuleRegistry:
-    """All modules of the model *root*, and other modules that were called.
+    """The modules of the model *root*, and all other modules that the run calls.
 
     Attributes:
-        places: The origins of modules of the outermost call, which give names to others.
+        places: Finds modules in the arguments and variables of the outermost call.
     """
 
     def __init__(self, tape: Tape, values: TensorTable, root: Module | None, name: str) -> None:
@@ -86,40 +98,40 @@ class ModuleRegistry:
         self._undescribed: list[tuple[weakref.ref[Module], nodes.Module]] = []
         self._roots: Counter[str] = Counter()  # how many outermost modules have each name
         self.places = ObjectPlaces([])
-        self._begun = False
+        self._running = False
         if root is not None:
             with tape.survives_errors("names of modules"):
-                self._enter_all(root)
+                self._add_tree(root)
                 self._describe()
                 self._roots.update(name for name, _ in root._modules.items())
-        self._begun = True
+        self._running = True
 
     def shared(self, tape: Tape, values: TensorTable) -> ModuleRegistry:
-        """A catalog of the same modules, for another thread."""
-        catalog = ModuleRegistry(tape, values, None, self.name)
-        catalog.entries, catalog.numbers = self.entries, self.numbers
-        catalog._roots, catalog._held = self._roots, self._held
-        return catalog
+        """A registry of the same modules, for another recorded thread."""
+        registry = ModuleRegistry(tape, values, None, self.name)
+        registry.entries, registry.numbers = self.entries, self.numbers
+        registry._roots, registry._held = self._roots, self._held
+        return registry
 
-    def _enter_all(self, root: Module, name: str = "") -> None:
-        """Add *root* and all its submodules, in the order of ``named_modules()``, under *name*.
+    def _add_tree(self, root: Module, name: str = "") -> None:
+        """Add *root* as *name*, and its submodules, in the order of ``named_modules()``.
 
-        Those of the recorded model, which another may wrap, keep their names.
+        If *root* wraps the recorded model, the modules of the model keep their names.
         """
-        found = list(named_modules(root, name, self._is_given if self._begun else None))
+        found = list(named_modules(root, name, self._is_in_model if self._running else None))
         for path, module in found:
             entry = self._known(module) or self._new(module)
-            if len(entry.names) < _MOST_NAMES and path not in entry.names:
+            if len(entry.names) < _MAX_NAMES and path not in entry.names:
                 entry.names.append(path)
             prefix = f"{path}." if path else ""
-            for role, held in _holdings(module):
+            for role, held in _parameters_and_buffers(module):
                 self._name_tensors(prefix, role, held)
         for module in {id(module): module for _, module in found}.values():
-            if not _waits(module):
-                self._state(self.entries[id(module)], module)
+            if not _is_uninitialized(module):
+                self._write(self.entries[id(module)], module)
 
     def _name_tensors(self, prefix: str, role: Role, held: _TensorsByName) -> None:
-        """Name parameters or buffers; a tied one has several names."""
+        """Add the names of parameters or buffers; a tied one has several."""
         named = self.values.named
         for name, tensor in held.items():
             if isinstance(tensor, Tensor):
@@ -127,7 +139,7 @@ class ModuleRegistry:
                 full, known = prefix + name, self.values.name_of(tensor)
                 if known is None:
                     named[id(tensor)] = weakref.ref(tensor), role, (full,)
-                elif len(known[1]) < _MOST_NAMES and full not in known[1]:
+                elif len(known[1]) < _MAX_NAMES and full not in known[1]:
                     named[id(tensor)] = named[id(tensor)][0], known[0], (*known[1], full)
 
     def _new(self, module: Module) -> RegisteredModule:
@@ -136,7 +148,7 @@ class ModuleRegistry:
         if facts is None:
             facts = self._classes[cls] = _of_class(cls)
         number = self.tape.next_module()
-        entry = RegisteredModule(not self._begun, weakref.ref(module), number, *facts)
+        entry = RegisteredModule(not self._running, weakref.ref(module), number, *facts)
         self.entries[id(module)] = entry
         self.numbers[entry.module] = entry
         return entry
@@ -144,11 +156,14 @@ class ModuleRegistry:
     def find(
         self, module: Module, name: Callable[[], tuple[Module, str] | None] = no_name
     ) -> RegisteredModule:
-        """The entry of *module*, added if it is new; then *name* finds what the program calls it,
-        or a model with it inside."""
+        """The entry of *module*, which is added if it is new.
+
+        If nothing else names a new module, *name* is called: it returns the module, or one that
+        contains it, with the name of that in the program.
+        """
         entry = self._known(module)
-        if entry is not None and entry.stated:
-            self._take_new(entry, module)
+        if entry is not None and entry.written:
+            self._name_new_tensors(entry, module)
             return entry
         in_construction = self._in_construction()
         if entry is not None and (entry.names or in_construction):
@@ -158,28 +173,28 @@ class ModuleRegistry:
         if found is None and module._modules and not in_construction:
             found = module, type(module).__name__
         if found is not None:
-            self._enter_all(found[0], self._numbered(found[1]))
+            self._add_tree(found[0], self._numbered(found[1]))
             return self.entries[id(module)]
         entry = entry or self._new(module)
-        if not in_construction and not _waits(module):
-            self._state(entry, module)
+        if not in_construction and not _is_uninitialized(module):
+            self._write(entry, module)
         return entry
 
     def _in_construction(self) -> bool:
-        """Whether a module is being made: it may hold those that are called, and then names them.
-        """
+        """Whether the ``__init__`` of a module runs: it may register the module that is called,
+        which then gets its name from there."""
         return any(opened.event.kind is ScopeKind.CONSTRUCTION for opened in self.tape.stack)
 
-    def _is_given(self, module: Module) -> bool:
+    def _is_in_model(self, module: Module) -> bool:
         entry = self._known(module)
-        return entry is not None and entry.given
+        return entry is not None and entry.in_model
 
     def _known(self, module: Module) -> RegisteredModule | None:
         entry = self.entries.get(id(module))
         return entry if entry is not None and entry.ref() is module else None
 
     def _numbered(self, name: str) -> str:
-        """*name*, with a number if an outermost module has it already."""
+        """*name*, with a number if another outermost module has it."""
         self._roots[name] += 1
         number = self._roots[name] - 1
         return f"{name}_{number}" if number else name
@@ -194,7 +209,7 @@ class ModuleRegistry:
         return {number: (entry.ref, entry.stand_in) for number, entry in self.numbers.items()}
 
     def clear(self) -> None:
-        """Forget every module."""
+        """Remove all modules."""
         self.entries.clear()
         self.numbers.clear()
         self._held.clear()
@@ -202,7 +217,8 @@ class ModuleRegistry:
     def path(
         self, entry: RegisteredModule, parent: str, around: ModuleId | None
     ) -> tuple[str, str]:
-        """Dotted path and short name of a module called from the module *around* at *parent*."""
+        """The dotted path of a module, and its path relative to *parent*, the path of the module
+        *around* that calls it."""
         if not entry.names:
             return "", entry.cls
         path, prefix = entry.names[0], f"{parent}." if parent else ""
@@ -212,8 +228,8 @@ class ModuleRegistry:
         return path, path.removeprefix(prefix) or self.name
 
     def _moved(self, path: str, prefix: str, around: ModuleId | None) -> str:
-        """*path* below *prefix*, if it is in another place of the module *around*: submodules of a
-        shared module are listed in its first place."""
+        """*path* with *prefix*, if the module *around* is shared: paths of its submodules begin
+        with the first of its own paths."""
         holder = self.numbers.get(around) if around is not None else None
         for place in holder.names if holder is not None else ():
             if path.startswith(f"{place}."):
@@ -221,31 +237,30 @@ class ModuleRegistry:
         return path
 
     def begin(self, module: Module) -> None:
-        """A call begins; lazy parameters that it initializes are values already."""
-        for _, held in _holdings(module):
+        """Before a call of *module*, add its lazy parameters, which the call initializes."""
+        for _, held in _parameters_and_buffers(module):
             for tensor in held.values():
                 if tensor is not None and _is_lazy(tensor):
                     self._shapeless[id(tensor)] = self.values.read(tensor)
 
     def complete(self, module: Module) -> None:
-        """Record a module whose parameters were initialized in its first call."""
+        """After a call, write *module* if the call has initialized its lazy parameters."""
         entry = self.entries.get(id(module))
-        if entry is not None and not entry.stated and not self._in_construction():
-            self._state(entry, module)
+        if entry is not None and not entry.written and not self._in_construction():
+            self._write(entry, module)
 
     def finish(self) -> None:
-        """The run ends: record the remaining modules, and the buffers that the last calls gave the
-        others."""
+        """At the end of the run, write the remaining modules, and the names of new buffers."""
         for entry in list(self.entries.values()):
             module = entry.ref()
-            if module is not None and entry.stated:
-                self._take_new(entry, module, Role.BUFFER)
+            if module is not None and entry.written:
+                self._name_new_tensors(entry, module, Role.BUFFER)
             elif module is not None:
-                self._state(entry, module)
+                self._write(entry, module)
         self._describe()
 
-    def _state(self, entry: RegisteredModule, module: Module) -> None:
-        slots = {role: self._slots(held, role) for role, held in _holdings(module)}
+    def _write(self, entry: RegisteredModule, module: Module) -> None:
+        slots = {role: self._slots(held, role) for role, held in _parameters_and_buffers(module)}
         detail = plain_detail(module)
         row = nodes.Module(
             entry.module,
@@ -257,19 +272,17 @@ class ModuleRegistry:
             slots.get(Role.BUFFER, ()),
             _is_training(module, entry.kind),
             (),
-            not entry.given,
+            not entry.in_model,
         )
         entry.stand_in = stand_in(module)
         self.tape.write(row)
         if detail is None:
             self._undescribed.append((entry.ref, row))
-        entry.stated = True
+        entry.written = True
 
     def _describe(self) -> None:
-        """Call ``extra_repr()`` of the user's classes; never while the model runs.
-
-        It may draw random numbers, or call recorded modules.
-        """
+        """Call ``extra_repr()`` of the user's classes; never while the model runs, because it may
+        draw random numbers or call modules."""
         if self._undescribed:
             with random_state_kept():
                 for ref, row in self._undescribed:
@@ -287,32 +300,32 @@ class ModuleRegistry:
                 tensor = inside  # as in ``functional_call`` under ``torch.func.grad``
             shapeless = self._shapeless.get(id(tensor)) if self._shapeless else None
             if shapeless is not None:
-                self._shape(tensor, role, shapeless, name)
+                self._set_shape(tensor, role, shapeless, name)
             first = shapeless or self._first_value(tensor)
             first = first or values.early_reads.name(tensor, role, self._names(tensor, name))
             value = first or values.peek(tensor)
-            if value is None and self._begun:
+            if value is None and self._running:
                 value = values.alias_of_known(tensor)
             if value is None:
-                value = values.hold(tensor, role, name)
+                value = values.add_held(tensor, role, name)
             elif shapeless is None:
-                self._keep(tensor, role, name)
+                self._rename(tensor, role, name)
             entry = values.entries.get(id(tensor))
             if entry is not None:
                 self._held[id(tensor)] = entry, value
-            slots.append(made(Slot, (name, value)))
+            slots.append(new_tuple(Slot, (name, value)))
         return tuple(slots)
 
     def _first_value(self, tensor: Tensor) -> ValueId | None:
-        """The value that a module already holds *tensor* with: writes do not change that."""
+        """The value of *tensor* when a module was written with it, before any in-place writes."""
         entry, value = self._held.get(id(tensor), (None, None))
         return value if entry is not None and entry is self.values.entries.get(id(tensor)) else None
 
-    def _take_new(self, entry: RegisteredModule, module: Module, *only: Role) -> None:
-        """Name the parameters and buffers that *module* was given since it was recorded, such as
-        an average that is computed anew in each call; *only* those of some roles, if given."""
+    def _name_new_tensors(self, entry: RegisteredModule, module: Module, *only: Role) -> None:
+        """Name the parameters and buffers that were assigned to *module* since it was written, such
+        as an average that each call replaces; *only* those with certain roles, if given."""
         values = self.values
-        for role, held in _holdings(module):
+        for role, held in _parameters_and_buffers(module):
             for name, tensor in held.items() if not only or role in only else ():
                 if not isinstance(tensor, Tensor) or self._first_value(tensor) is not None:
                     continue
@@ -325,8 +338,8 @@ class ModuleRegistry:
                     known.requires_grad = tensor.requires_grad
                     values.record_again(tensor, known, None)
 
-    def _keep(self, tensor: Tensor, role: Role, name: str) -> None:
-        """A module holds a *tensor* that the run made, or that had other names until now."""
+    def _rename(self, tensor: Tensor, role: Role, name: str) -> None:
+        """Update role and names of *tensor*, which the run created or which had other names."""
         entry, names = self.values.entries.get(id(tensor)), self._names(tensor, name)
         if entry is None or entry.names == names:
             return
@@ -335,14 +348,14 @@ class ModuleRegistry:
             self.values.record_again(tensor, entry, None)
 
     def _names(self, tensor: Tensor, name: str) -> tuple[str, ...]:
-        """The names of a parameter or buffer, which its module calls *name*."""
+        """The full names of *tensor*; (*name*,), that in its module, if it has none."""
         known = self.values.name_of(tensor)
         return known[1] if known is not None else (name,)
 
-    def _shape(self, tensor: Tensor, role: Role, value: ValueId, name: str) -> None:
-        """Record a lazy parameter again, now that it has a shape."""
+    def _set_shape(self, tensor: Tensor, role: Role, value: ValueId, name: str) -> None:
+        """Write the value of a lazy parameter again, after its initialization."""
         entry = self.values.entries[id(tensor)]
-        if not entry.names:  # it was not known before its module was called
+        if not entry.names:  # it was added at the call of its module
             entry.names = self._names(tensor, name)
             self.values.record_again(tensor, entry, None)
         now = entry.value, entry.role, entry.producer, entry.requires_grad
@@ -362,22 +375,23 @@ def _of_class(cls: type[Module]) -> ClassFacts:
     return ClassFacts(cls.__name__, f"{cls.__module__}.{cls.__qualname__}", kind, arguments)
 
 
-def _holdings(module: Module) -> list[tuple[Role, _TensorsByName]]:
+def _parameters_and_buffers(module: Module) -> list[tuple[Role, _TensorsByName]]:
     """The parameters and the buffers of *module*, without its children."""
-    return [(role, held) for role, held in homes_of(module)[:2] if held]
+    return [(role, held) for role, held in tensor_dicts_of(module)[:2] if held]
 
 
-def _waits(module: Module) -> bool:
-    """Whether it is a lazy module with uninitialized parameters."""
-    return any(_is_lazy(item) for _, held in _holdings(module) for item in held.values())
+def _is_uninitialized(module: Module) -> bool:
+    """Whether *module* is a lazy module with uninitialized parameters or buffers."""
+    held = _parameters_and_buffers(module)
+    return any(_is_lazy(tensor) for _, tensors in held for tensor in tensors.values())
 
 
 def _is_lazy(tensor: Any) -> bool:
-    return type(tensor) not in USUAL_TYPES and is_lazy(tensor)
+    return type(tensor) not in PLAIN_TENSOR_TYPES and is_lazy(tensor)
 
 
 def _is_training(module: Module, kind: ScopeKind) -> bool:
-    """Its training mode; scripted modules keep it in C++, and frozen ones have none."""
+    """``training`` of *module*; scripted modules keep it in C++, and frozen ones have none."""
     if kind is ScopeKind.SCRIPTED:
         return bool(getattr(module, "training", False))
     return bool(vars(module).get("training", False))

@@ -1,4 +1,4 @@
-"""Walks over the submodules of a module, and over the tensors that they hold."""
+"""Traversal of the submodules of a module, and of their tensors."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from torch.nn.parameter import is_lazy
 from torchrecorder.events import Role
 
 
-def homes_of(module: Module) -> tuple[tuple[Role, Mapping[str, Any]], ...]:
-    """The dicts in which *module* itself has tensors, by role."""
+def tensor_dicts_of(module: Module) -> tuple[tuple[Role, Mapping[str, Any]], ...]:
+    """The parameters, buffers and attributes of *module* itself, each dict with its role."""
     return (
         (Role.PARAMETER, module._parameters),
         (Role.BUFFER, module._buffers),
@@ -24,9 +24,10 @@ def homes_of(module: Module) -> tuple[tuple[Role, Mapping[str, Any]], ...]:
 def named_modules(
     root: Module, name: str = "", ends_at: Callable[[Module], bool] | None = None
 ) -> Iterator[tuple[str, Module]]:
-    """Every path to every module; submodules of a shared module are listed once.
+    """Every path to *root* and its submodules; unlike PyTorch's, all paths of a shared module.
 
-    Modules that *ends_at* accepts are left out, with their submodules.
+    The submodules of a shared module are listed once. Modules that *ends_at* accepts are left out,
+    with their submodules.
     """
     stack: list[tuple[str, Module]] = [(name, root)]
     seen: set[int] = set()
@@ -45,7 +46,7 @@ def named_modules(
 
 
 def weights_of(module: Module) -> list[tuple[str, Tensor]]:
-    """The parameters and buffers that a call of *module* may read."""
+    """The initialized parameters and buffers of *module* and its submodules, by dotted path."""
     return [
         (f"{path}.{name}" if path else name, tensor)
         for kind in ("_parameters", "_buffers")

@@ -1,4 +1,4 @@
-"""Record one rank of a plan with fake tensors, in a process of its own."""
+"""Record one rank of a plan with fake tensors, in the current process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from torchrecorder.recording import Recording
 
 
 def fake_mesh(rank: int, mesh: Mapping[str, int]) -> Any:
-    """Initialize ``torch.distributed`` as *rank* of a fake group; returns a mesh of these sizes.
+    """Initialize ``torch.distributed`` as *rank* of a fake group; returns the ``DeviceMesh``.
 
     Raises:
         InvalidArgument: This PyTorch has no fake process group.
@@ -48,10 +48,10 @@ def fake_mesh(rank: int, mesh: Mapping[str, int]) -> Any:
 
 
 def agree_on_static_shapes() -> None:
-    """Make the pipeline stages of this process assume that all others know their shapes.
+    """Let the pipeline stages of this process assume that all stages have static shapes.
 
-    Before its first micro-batch, a pipeline asks its stages whether each was given the shapes of
-    its inputs and outputs, and reads the answer from a tensor. In a fake group nobody answers.
+    Before the first micro-batch, the ranks of a pipeline exchange whether each stage knows the
+    shapes of its inputs and outputs. In a fake group there is no answer.
     """
     if "torch.distributed.pipelining" in sys.modules and STAGE_VOTES.present:
         stage, _, name = STAGE_VOTES.paths[0].rpartition(".")
@@ -61,14 +61,14 @@ def agree_on_static_shapes() -> None:
 def _all_agree(vote: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(vote)
     def agreed(*args: Any, **kwargs: Any) -> Any:
-        vote(*args, **kwargs)  # the messages are those of a real run
+        vote(*args, **kwargs)  # communicates as a real run does
         return torch.tensor([1], dtype=torch.int32)
 
     return agreed
 
 
 def write_recording(folder: Path, rank: int, *job: Any, **options: Any) -> None:
-    """Write the recording of *rank*, then its digest; the rest is passed to `recorded`."""
+    """Write the recording of *rank* and its digest to *folder*; the rest is for `recorded`."""
     torch.set_num_threads(1)
     recording = recorded(rank, *job, **options)
     recording.save(folder / f"{rank}.json", times=False)
@@ -84,7 +84,7 @@ def recorded(
     backward: bool,
     name: str,
 ) -> Recording:
-    """The recording of one step of *rank* with fake tensors."""
+    """The recording of *rank*: one step, or one call of the model, with fake tensors."""
     devices = fake_mesh(rank, mesh)
     with torch.device("meta"):
         model, step_or_inputs = _parts(factory(devices))
@@ -103,7 +103,11 @@ def recorded(
 
 
 def _parts(made: Any) -> tuple[Any, Any]:
-    """A model, and its inputs or a step; the model is None if there is only a step."""
+    """The model or None, and its inputs or a step, from the result of a factory.
+
+    Raises:
+        InvalidArgument: *made* is none of these.
+    """
     if isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], Module):
         return made
     if isinstance(made, Module):
@@ -130,7 +134,7 @@ def _materialize(model: Module) -> None:
 
 
 def _tied(model: Module) -> list[list[tuple[Module, str]]]:
-    """The places of each parameter that has several modules or names."""
+    """The modules and names of each tied parameter."""
     found: dict[int, list[tuple[Module, str]]] = {}
     for module in model.modules():
         for name, parameter in module._parameters.items():
@@ -140,7 +144,7 @@ def _tied(model: Module) -> list[list[tuple[Module, str]]]:
 
 
 def _to_fake(value: Any) -> Any:
-    """A fake tensor for any other tensor; other values unchanged."""
+    """A fake tensor like a real one; other values are returned unchanged."""
     if not isinstance(value, Tensor) or isinstance(local_part(value), FakeTensor):
         return value
     fake = torch.empty_like(value, device="cpu")

@@ -68,7 +68,7 @@ class RecordOptions(TypedDict, total=False):
 
 
 class InputOptions(RecordOptions, total=False):
-    """The same, and inputs created from shapes."""
+    """The keyword options of `record`, with those that create inputs from shapes."""
 
     input_shapes: Union[Sequence[Any], Mapping[str, Any]]
     dtypes: Any
@@ -132,15 +132,16 @@ def record(
     threads: bool = False,
     input_data: Any = None,
 ) -> Recording:
-    """Run *model* once and record what happens.
+    """Run *model* once, and return a recording of the run.
 
-    The model runs where it is and as it is: it is not moved, cast, or switched between
-    training and evaluation, and runs in the grad mode of the caller.
+    The model runs on its device, in its dtype and training mode, and in the grad mode of the
+    caller: `record` changes none of them.
 
     Args:
-        model: An ``nn.Module``, or any function or method that works on tensors; or an
-            ``ExportedProgram`` of ``torch.export``, or the path of a saved one (``.pt2``), which
-            without inputs runs on fake tensors with the shapes of its example inputs.
+        model: An ``nn.Module``; a function or method that takes tensors; an
+            ``ExportedProgram`` of ``torch.export``, or the path of a saved one (``.pt2``). An
+            exported program that gets no inputs runs on fake tensors with the shapes of its
+            example inputs.
         args: A tuple of positional arguments; a mapping of keyword arguments; or the one
             positional argument.
         kwargs: Keyword arguments of the model.
@@ -153,38 +154,40 @@ def record(
         autograd: Record the autograd graph of a frozen model too: floating-point inputs are
             replaced by leaves that require grad.
         backward: Run the backward pass too, from every output that requires grad, with
-            gradients of ones (an output named ``loss`` alone, if there is one).
-        fake: Run on fake tensors: shapes only, no compute, no memory, no times.
+            gradients of ones; if an output is named ``loss``, only from that.
+        fake: Run on fake tensors (``FakeTensorMode``): shapes only; nothing is computed, allocated
+            or timed.
         restore: Restore buffers, gradients and random state after the run; if *model* is a
             function, only random state.
-        repeat: Number of further runs, only to measure times: the recording has the medians.
-        warmup: Number of unmeasured runs before those; 1 if *repeat* is more than 1.
+        repeat: If more than 1, the number of further runs that are timed; the recording has the
+            median times.
+        warmup: Number of untimed runs before those; 1 if *repeat* is more than 1, else 0.
         stats: Compute statistics of tensors and gradients: of all, or of those in a list of
             scopes (dotted paths, which may contain ``*``).
-        keep: Scopes whose results and gradients are kept, for `Recording.activations`; also
-            operations by place and name, ``"encoder.*: softmax"``.
+        keep: Scopes whose outputs and gradients are kept, for `Recording.activations` and
+            `Recording.gradients`; also operations by scope and name, ``"encoder.*: softmax"``.
         flops: Count floating-point operations.
         replay: Keep the autograd graph with the recording, for `Recording.replay`.
-        saved: Count the bytes saved for backward; by default if backward runs.
+        saved: Count the bytes saved for backward; None: only if *backward* is true.
         compiled: Run the model again with ``torch.compile``, to record the graph of each op and
             the graph breaks with their reasons. ``"inductor"``: also which ops share a kernel;
             that needs a C++ compiler, and time.
-        profile: Run it under ``torch.profiler``, and record its numbers of each op: time on the
-            CPU and on a device, kernels, memory.
+        profile: Run it under ``torch.profiler``, and record what it measures for each op: time on
+            the CPU and on the GPU, kernels, memory.
         memory: Record when the memory of tensors is allocated and released, in forward and
             backward, for `Recording.memory`.
-        threads: Record threads that the model starts too.
+        threads: Also record the threads that the model starts.
         input_data: The 1.x spelling of *args*.
 
     Returns:
         The recording.
 
     Raises:
-        InvalidArgument: *model* cannot be called, arguments contradict each other, or
-            ``fake=True`` would damage the model, which uses FSDP with real weights.
-        ArgumentMismatch: The model does not take these arguments.
-        Exception: Whatever the model raises, with a note of where it happened;
-            `recording_of` returns the recording until then.
+        InvalidArgument: *model* is not callable, arguments contradict each other, or *fake* is
+            true and the model uses FSDP with real weights, which would be replaced by fake ones.
+        ArgumentMismatch: The signature of the model does not accept these arguments.
+        Exception: Any exception of the model, with a note that names the module and operation;
+            `recording_of` returns the recording up to there.
 
     Example:
         >>> import torch, torchrecorder
@@ -221,13 +224,13 @@ def record(
             raise InvalidArgument(
                 f"{option}={setting!r} needs real tensors and cannot be combined with fake=True"
             )
-    once = _Once(model, positional, named, name, autograd, backward, fake, threads)
+    run = _Run(model, positional, named, name, autograd, backward, fake, threads)
     with without_gc():
-        timed = [once.run(Probes(), restore=True) for _ in range(before + repeat * (repeat > 1))]
+        timed = [run.record(Probes(), restore=True) for _ in range(before + repeat * (repeat > 1))]
         kept = backward if saved is None else saved
-        extras = Probes(stats, keep, flops, replay, kept, compiled, memory=memory)
-        extras = replace(extras, profiler=_profiler()) if profile else extras
-        recording = once.run(extras, restore=restore)
+        probes = Probes(stats, keep, flops, replay, kept, compiled, memory=memory)
+        probes = replace(probes, profiler=_profiler()) if profile else probes
+        recording = run.record(probes, restore=restore)
     if exported is not None:
         recording = exported.named(recording)
     if not fake and repeat == 1:
@@ -238,7 +241,11 @@ def record(
 
 
 def _refuse_real_shards(model: Any) -> None:
-    """Refuse FSDP models with real weights: they cache gathered weights, which would be fake."""
+    """Raise for FSDP models with real weights: they cache gathered weights, which would be fake.
+
+    Raises:
+        InvalidArgument: *model* is such a model.
+    """
     if isinstance(model, Module) and any(map(gathers_weights, model.modules())):
         if not all(
             isinstance(local_part(parameter), FakeTensor) for parameter in model.parameters()
@@ -250,7 +257,7 @@ def _refuse_real_shards(model: Any) -> None:
 
 
 def _warmup(repeat: int, warmup: int | None) -> int:
-    """The number of runs before the measured ones."""
+    """The number of untimed runs, after a check of both arguments."""
     for name, number, least in (("repeat", repeat, 1), ("warmup", warmup, 0)):
         runs = Check(f"a number of runs of at least {least}", whole_number(least).holds)
         check_one(name, number, runs.or_none() if name == "warmup" else runs)
@@ -258,8 +265,8 @@ def _warmup(repeat: int, warmup: int | None) -> int:
 
 
 @dataclass(frozen=True)
-class _Once:
-    """A run of a model that can be repeated."""
+class _Run:
+    """A model with its arguments, which can be run and recorded several times."""
 
     model: Any
     args: tuple[Any, ...]
@@ -270,30 +277,30 @@ class _Once:
     fake: bool
     threads: bool
 
-    def run(self, extras: Probes, *, restore: bool) -> Recording:
-        """Run the model under a recorder."""
-        recorder = Recorder(self.model, name=self.name, threads=self.threads, **vars(extras))
+    def record(self, probes: Probes, *, restore: bool) -> Recording:
+        """Run the model in a `Recorder`, and return the recording."""
+        recorder = Recorder(self.model, name=self.name, threads=self.threads, **vars(probes))
         positional, named = self.args, self.kwargs
         with contextlib.ExitStack() as stack:
             if restore:
                 stack.enter_context(restored(self.model))
             if self.fake:
-                positional, named = _faked(stack, positional, named)
+                positional, named = _with_fake_inputs(stack, positional, named)
             if self.autograd:
                 positional, named = as_leaf_dummies(positional, named)
             if self.backward:
-                positional, named = _set_apart(stack, self.model, positional, named, restore)
-            with extras.profiler or contextlib.nullcontext(), recorder:
+                positional, named = _reset_gradients(stack, self.model, positional, named, restore)
+            with probes.profiler or contextlib.nullcontext(), recorder:
                 output = recorder.call(self.model, positional, named)
                 _warn_of_later(output)
                 if self.backward:
-                    _run_backward(output, retain=extras.replay)
+                    _run_backward(output, retain=probes.replay)
             del output, positional, named
             return recorder.recording
 
 
 def _warn_of_later(output: Any) -> None:
-    """Warn of an *output* that has not run yet, so that nothing of it is recorded."""
+    """Warn if *output* is a generator or coroutine, whose body runs after the recording."""
     if isinstance(output, (Generator, Coroutine, AsyncGenerator)):
         warn(
             f"the result is a {type(output).__name__}, which runs when it is iterated or awaited, "
@@ -303,17 +310,17 @@ def _warn_of_later(output: Any) -> None:
 
 
 def _profiler() -> Any:
-    """A profiler of the CPU and of the devices in use."""
+    """A ``torch.profiler.profile`` of the CPU, and of CUDA if it is initialized."""
     from torch.profiler import ProfilerActivity
 
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if in_use() else [])]
     return torch.profiler.profile(activities=activities, profile_memory=True, with_flops=True)
 
 
-def _faked(
+def _with_fake_inputs(
     stack: contextlib.ExitStack, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Enter fake mode, and the arguments as fake tensors."""
+    """Enter a fake tensor mode until *stack* is closed; returns the arguments as fake tensors."""
     mode = FakeTensorMode(allow_non_fake_inputs=True)
 
     def fake(value: Any) -> Any:
@@ -324,14 +331,15 @@ def _faked(
     return positional, named
 
 
-def _set_apart(
+def _reset_gradients(
     stack: contextlib.ExitStack,
     model: Any,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     restore: bool,
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Remove gradients for the run, and detach inputs from the user's autograd graphs."""
+    """Set ``grad`` of parameters and inputs to None; with *restore*, until *stack* is closed, and
+    with the inputs detached from the user's autograd graph. Returns the arguments."""
     parameters = model.parameters() if isinstance(model, Module) else ()
     given = [item for _, item in tensors_in((args, kwargs)) if item.requires_grad and item.is_leaf]
     for leaf in given if restore else ():
@@ -342,6 +350,7 @@ def _set_apart(
 
 
 def _run_backward(output: Any, *, retain: bool) -> None:
+    """Run backward from the outputs that require grad, or from the one named ``loss``."""
     given = tensors_in(output) or tensors_in_objects([("", output)], [])
     found = [(name, tensor) for name, tensor in given if tensor.requires_grad]
     losses = [item for name, item in found if name == "loss"] or [item for _, item in found]
@@ -358,5 +367,5 @@ def _run_backward(output: Any, *, retain: bool) -> None:
 
 
 def _is_scalar(loss: Tensor) -> bool:
-    """Whether backward can start here without a gradient argument."""
+    """Whether ``backward()`` needs no gradient argument: PyTorch creates one for scalars."""
     return loss.dim() == 0 and loss.is_floating_point()

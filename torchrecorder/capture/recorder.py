@@ -1,8 +1,8 @@
-"""Recorder: enters the instruments, leaves them in any case, and builds the recording.
+"""Recorder: the context manager that installs and removes the instruments, and builds the result.
 
 A recorder records one run in one thread. Recorders may be nested, and may run in several threads or
-asyncio tasks at once; each records only its own. An exception of the user's code passes unchanged,
-with a note that names the place in the model; the recording ends there.
+asyncio tasks at once; each records only its own. An exception of the user's code propagates, with a
+note that names the module and operation; the recording ends there.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from torchrecorder.build import Event, build
 from torchrecorder.capture.compiled.second_run import SecondRun
 from torchrecorder.capture.failures import attach, explain, explain_cause
 from torchrecorder.capture.hooks.recorded_threads import RecordedThreads
-from torchrecorder.capture.instruments import of_model
+from torchrecorder.capture.instruments import main_instruments
 from torchrecorder.capture.internals.access import DisableTorchFunction, compiled_from, get_frame
 from torchrecorder.capture.internals.compiler import tracks_kernels
 from torchrecorder.capture.internals.module_calls import has_own_call, runs_hooks
-from torchrecorder.capture.live import Live
+from torchrecorder.capture.live_modules import LiveModules
 from torchrecorder.capture.probes.probes import INDUCTOR, Compiled, Probes
 from torchrecorder.capture.probes.profiled import is_done, slices_of
 from torchrecorder.capture.probes.statistics import Choice
-from torchrecorder.capture.running import Running
+from torchrecorder.capture.running_modules import RunningModules
 from torchrecorder.capture.tape import OTHER_TASKS, Tape
 from torchrecorder.checks import FLAG, TEXT, Check, check_one, suggests_names, warn
 from torchrecorder.errors import InvalidArgument, Notice, RecorderInUse
@@ -49,7 +49,7 @@ def _check_model(model: object) -> None:
     """Check that *model* can be recorded.
 
     Raises:
-        InvalidArgument: It cannot; of several models, the message says how to give them.
+        InvalidArgument: It is not callable, or is a list, tuple or dict of modules.
     """
     parts = [*model.values()] if isinstance(model, dict) else model
     several = isinstance(parts, (list, tuple)) and parts
@@ -65,19 +65,19 @@ class Recorder:
     """Records what runs inside its ``with`` block.
 
     Args:
-        model: An ``nn.Module``, or a function or method. Gives modules, parameters and
-            buffers their dotted names. Modules that are not part of it are recorded too, under
-            the variable or attribute that is called, with which the names in them begin:
-            ``"critic.0.weight"`` after ``self.critic(x)``; a second one of that name is
-            ``"critic_1"``. Those that are called otherwise, as ``nets["a"](x)``, have the name of
-            their class, as all have before Python 3.11. With `record` and a function, those in
-            its variables and arguments have their names. Other tensors are named by the line
-            that reads them first, ``mask`` in ``(loss * mask).sum()``, from Python 3.11 on.
+        model: An ``nn.Module``, or a function or method. It gives modules, parameters and buffers
+            their dotted names. Other modules that run in the block are recorded too. Their names
+            begin with the variable or attribute at the call: ``"critic.0.weight"`` after
+            ``self.critic(x)``; a second module of that name is ``"critic_1"``. If the call has no
+            such name, or before Python 3.11, they begin with the class. If `record` gets a
+            function, modules in its arguments and variables have their names. Other tensors are
+            named by the line that reads them first: ``mask`` in ``(loss * mask).sum()`` (Python
+            3.11 or later).
         name: Name of the recording; the model's class name if not given.
         stats: Compute mean, std, range, norm, zeros, NaNs of tensors and gradients: of all, or
             of those in a list of scopes (dotted paths, which may contain ``*``).
-        keep: Scopes whose results are kept, for `Recording.activations` and
-            `Recording.gradients`; also operations by place and name, ``"layer*: softmax"``.
+        keep: Scopes whose outputs and gradients are kept, for `Recording.activations` and
+            `Recording.gradients`; also operations by scope and name, ``"layer*: softmax"``.
         flops: Count floating-point operations.
         replay: Keep the autograd graph with the recording, for `Recording.replay`.
         saved: Count the bytes saved for backward.
@@ -85,14 +85,14 @@ class Recorder:
             the graph of each op and the graph breaks. ``"inductor"``: also which ops share a
             kernel; that needs a C++ compiler, and time.
         profiler: A ``torch.profiler.profile`` that is active around the block. Ops and scopes
-            become ranges in it, and after its end the recording has its numbers.
+            are ranges in its trace, and after its end the recording has its measurements.
         memory: Record when the memory of tensors is allocated and released, for
             `Recording.memory`.
-        threads: Record threads that are started in the block too.
+        threads: Also record the threads that are started in the block.
 
     Raises:
         InvalidArgument: An option has a wrong value, or needs a *model*.
-        RecorderInUse: It is entered a second time.
+        RecorderInUse: The recorder is entered a second time.
 
     Example:
         >>> import torch, torchrecorder
@@ -125,7 +125,7 @@ class Recorder:
         check_one("threads", threads, FLAG)
         self._model = model
         self._with_threads = threads
-        self._extras = Probes(stats, keep, flops, replay, saved, compiled, profiler, memory)
+        self._probes = Probes(stats, keep, flops, replay, saved, compiled, profiler, memory)
         if compiled and model is None:
             raise InvalidArgument("compiled=True needs the model: Recorder(model, compiled=True)")
         if compiled == INDUCTOR and not tracks_kernels():
@@ -133,21 +133,21 @@ class Recorder:
                 "this version of PyTorch does not report the operations of a kernel; compiled=True "
                 "shows the graphs"
             )
-        self._running: Running | None = None
+        self._running: RunningModules | None = None
         self._kept: Kept | None = None
         self._name = name or _name_of(model)
         self._events: tuple[Event, ...] | None = None
         self._recording: Recording | None = None
-        self._live: Live | None = None
+        self._live: LiveModules | None = None
         self._exit: contextlib.ExitStack | None = None
-        self._used = self._only_looks = False
+        self._used = self._runs_model = False
 
     def __repr__(self) -> str:
         if self._events is not None:
             return f"<Recorder of {self._name}: done, {self.recording!r}>"
         return f"<Recorder of {self._name}: {'recording' if self._used else 'not entered yet'}>"
 
-    if not TYPE_CHECKING:  # which would take any attribute for one of these
+    if not TYPE_CHECKING:  # type checkers would accept every attribute
 
         def __getattr__(self, name: str) -> Any:
             if hasattr(type(self), name):  # a property has failed, with an error of its own
@@ -158,7 +158,7 @@ class Recorder:
             raise AttributeError(text, name=name, obj=self)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        """The formats that a notebook shows: those of the recording, after the block."""
+        """The MIME bundle of the recording, after the block; else the text of `repr`."""
         if self._events is None:
             return {"text/plain": repr(self)}
         return self.recording._repr_mimebundle_(include, exclude)
@@ -177,11 +177,11 @@ class Recorder:
         self._tape = tape = Tape()
         tape.pause()
         model = _module_of(self._model)
-        self._instruments = of_model(
-            tape, self._extras, model, self._name, shared=self._with_threads
+        self._instruments = main_instruments(
+            tape, self._probes, model, self._name, shared=self._with_threads
         )
         self._running = self._instruments.running
-        compiled = self._extras.compiled
+        compiled = self._probes.compiled
         self._second = SecondRun(self._model, fused=compiled == INDUCTOR) if compiled else None
         if self._second is not None:
             self._instruments.modules.called = self._second.called
@@ -203,13 +203,13 @@ class Recorder:
             state = "has ended" if self._used else "was never entered"
             raise RecorderInUse(f"the with block of this recorder {state}")
         self._tape.pause()
-        self._tape.ignores_calls = True  # PyTorch runs hooks that existed when a module was called
+        self._tape.ignores_calls = True  # running calls still run the hooks that they began with
         with self._tape.survives_errors("end"):
             assert self._exit is not None
             self._exit.close()
         if self._second is not None and error is None:
-            known = {key: entry.module for key, entry in self._instruments.catalog.entries.items()}
-            self._second.look(self._tape, self._instruments.regions.sources, known)
+            known = {key: entry.module for key, entry in self._instruments.registry.entries.items()}
+            self._second.run(self._tape, self._instruments.regions.sources, known)
         with DisableTorchFunction():
             self._finish(error)
 
@@ -233,22 +233,22 @@ class Recorder:
                     grad_mode=_grad_mode(),
                     notes=tuple(dict.fromkeys(tape.notes)),
                     seconds=tape.time() - tape.began,
-                    overhead=tape.own,
+                    overhead=tape.overhead,
                     rank=rank,
                 ),
             )
         )
         self._events = tuple(tape.events)
-        tape.events.clear()  # the instruments are in reference cycles
-        self._live = Live(self._instruments.catalog.references())
+        tape.events.clear()  # reference cycles of the instruments would keep them alive
+        self._live = LiveModules(self._instruments.registry.references())
         self._instruments.clear()
         del self._tape, self._instruments, self._exit, self._second
         if error is not None:
             with tape.survives_errors("end"):
                 explain_cause(error, self._built(self._events))
         if error is None:
-            self._extras.warn_unmatched(self._events)
-            for note in () if self._only_looks else eager:
+            self._probes.warn_unmatched(self._events)
+            for note in () if self._runs_model else eager:
                 warn(note, Notice)
             if unrecorded and not tape.index:
                 warn(
@@ -259,52 +259,52 @@ class Recorder:
             _warn_lost(tape.lost, self._events)
 
     def _leave(self, error: BaseException | None) -> None:
-        """Close every scope; if the run failed, record where."""
+        """Close all open scopes; if *error* ended the run, record where it was raised."""
         if error is not None:
             failure = self._tape.conclude_failure(error)
             sources = self._instruments.modules.regions.sources
-            raised = sources.raised(error.__traceback__, backward=failure.backward)
+            raised = sources.raising_line(error.__traceback__, backward=failure.backward)
             explain(error, failure, self._tape.events, raised)
             attach(error, self)
         self._instruments.modules.leave_all(error)
 
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call *function* inside the block.
+        """Call *function* inside the block, and return its result.
 
-        A callable that runs no module hooks gets its own scope.
+        A function, and a module whose class runs no hooks, get their scope here.
         """
-        self._only_looks = True
+        self._runs_model = True
         if isinstance(function, Module) and runs_hooks(type(function)):
             if not has_own_call(type(function)):
                 return function(*args, **kwargs)
             function = function.__call__  # ops around the call with hooks belong to it
         return self._instruments.modules.call(self._name, function, args, kwargs)
 
-    def lose(self, instrument: str, error: Exception) -> None:
-        """An *instrument* failed outside of the block: note the lost fact."""
-        self._tape.lose(instrument, error)
+    def record_error(self, instrument: str, error: Exception) -> None:
+        """Record that *instrument* failed outside of the block."""
+        self._tape.record_error(instrument, error)
 
     def module_called(self, module: Module, args: tuple[Any, ...], frame: FrameType) -> None:
-        """A hook in *frame* entered this block during the call of *module*."""
+        """Record the call of *module* during which a hook, in *frame*, entered this recorder."""
         self._instruments.modules.before(module, args, frame)
 
     @property
     def scopes(self) -> tuple[str, ...]:
         """Dotted paths of the running modules, outermost first.
 
-        In backward, the modules whose forward created the running grad node. Empty outside the
-        block. Other threads, such as that of a sampling profiler, get the scopes of the recorded
+        In backward, those whose forward created the running autograd node. Empty outside the
+        block. In other threads, such as that of a sampling profiler, the scopes of the recorded
         thread.
         """
         running, instruments = self._running, getattr(self, "_instruments", None)
         if running is None or instruments is None:
             return ()
-        instruments.modules.settle(get_frame(1))
+        instruments.modules.close_finished(get_frame(1))
         return running.scopes
 
     @property
     def is_backward(self) -> bool:
-        """Whether a backward pass is running now."""
+        """Whether the block is running a backward pass."""
         return self._running is not None and self._running.is_backward
 
     @property
@@ -317,22 +317,23 @@ class Recorder:
         if self._events is None:
             raise RecorderInUse("the recording is available after the recorder's with block")
         recording = self._built(self._events)
-        if self._extras.profiler is not None:
+        if self._probes.profiler is not None:
             self._recording = recording = self._profiled(recording)
         return recording
 
     def _built(self, events: tuple[Event, ...]) -> Recording:
-        """The recording of *events*, built once."""
+        """The recording of *events*; built at the first call."""
         if self._recording is None:
             self._recording = build(events, Recording, self._live, self._kept)
         return self._recording
 
     def _profiled(self, recording: Recording) -> Recording:
-        """The recording with the profiler's numbers, if it has stopped."""
-        if not is_done(self._extras.profiler):
+        """*recording* with the measurements of the profiler; without, and a warning, if it still
+        runs."""
+        if not is_done(self._probes.profiler):
             warn("the profiler is still running: read the recording after the profiler's block")
             return recording
-        slices, self._extras = slices_of(self._extras.profiler), Probes()
+        slices, self._probes = slices_of(self._probes.profiler), Probes()
         return profiled(recording, slices)
 
 
@@ -345,7 +346,7 @@ def _name_of(model: Any) -> str:
 
 
 def _module_of(model: Any) -> Module | None:
-    """*model* if it is a module, or the module of a bound method."""
+    """*model* itself if it is a module; the module of a bound method; else None."""
     if isinstance(model, Module):  # its attributes are not read: they may be computed
         return model
     owner = getattr(model, "__self__", None)

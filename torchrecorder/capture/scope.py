@@ -1,4 +1,4 @@
-"""OpenScope: the state of a call or region that is running. Observer: what is told about them."""
+"""OpenScope: the state of a running call or region. Observer: callbacks about ops and scopes."""
 
 from __future__ import annotations
 
@@ -11,17 +11,25 @@ from torchrecorder.events import GradId, OpId, ScopeId, ValueId
 from torchrecorder.graph.nodes import Scope
 
 Called = Callable[[Any, tuple[Any, ...], Mapping[str, Any], ScopeId], None]
-"""Called for every call, with the callee, its arguments and its scope."""
+"""A callback for calls of modules: the module or function, args, kwargs, and the scope."""
 
 
 class OpenScope:
-    """A scope that is running."""
+    """A scope that has been entered and not left.
+
+    Attributes:
+        inputs: The values of its arguments.
+        key: What identifies a region: the frame that runs it, or its modes; None for a call.
+        begun: The index in run order after its arguments were read.
+        results_unseen: Whether its outputs are unknown, as those of a call without hooks.
+        around_other: Whether a block with the other grad mode is open inside it.
+    """
 
     inputs: tuple[Any, ...] = ()
     key: object = None
-    begun = 0  # position in the run after the arguments were read
-    results_unseen = False  # nothing is known about what the call returns
-    around_other = False  # a block of the other grad mode began in this one, and runs
+    begun = 0
+    results_unseen = False
+    around_other = False
 
     def __init__(self, event: Scope, state: Any, started: float) -> None:
         self.event = event
@@ -33,49 +41,50 @@ class OpenScope:
 
 
 def scopes_around(scopes: Mapping[ScopeId, Scope], scope: ScopeId | None) -> Iterator[Scope]:
-    """A scope and the scopes around it, innermost first."""
+    """*scope* and the scopes around it, innermost first."""
     while scope is not None:
         yield scopes[scope]
         scope = scopes[scope].parent
 
 
-Given = tuple[Union[Tensor, None], ...]
-"""Gradients as PyTorch passes them to a hook."""
+Gradients = tuple[Union[Tensor, None], ...]
+"""Gradients as autograd passes them to a hook of a node."""
 
 
 class Observer:
-    """Base class with empty callbacks; those for an end are called in reverse order.
+    """Base class of instruments with callbacks; each does nothing unless it is overridden.
 
-    Arguments may be neither kept nor changed. The time of observers counts as the recorder's.
-    Callbacks of grad nodes come from the thread that runs the node.
+    Observers must neither keep nor change the arguments. Their time counts as the recorder's. The
+    callbacks for an end are called in reverse order of the observers. Those of autograd nodes are
+    called in the thread that runs the node.
     """
 
     def op_begins(self, op: OpId) -> None:
-        """A call is about to run."""
+        """An op is about to run."""
 
     def op_ended(self, op: OpId) -> None:
-        """A call has run."""
+        """An op has run."""
 
     def op_made(self, op: OpId, name: str, made: list[tuple[ValueId, Tensor]]) -> None:
-        """An op with this name returned or wrote these tensors."""
+        """An op called *name* has returned or written the tensors *made*, with their values."""
 
     def scope_entered(self, scope: OpenScope) -> None:
-        """A module call begins."""
+        """The call of a module begins."""
 
     def scope_left(self, scope: OpenScope, outputs: list[tuple[str, Tensor]]) -> None:
-        """A module call ended with these results."""
+        """The call of a module returned *outputs*; none if it failed."""
 
-    def node_met(self, grad: GradId, node: Any) -> None:
-        """A backward run that may reach this grad node begins."""
+    def node_hooked(self, grad: GradId, node: Any) -> None:
+        """A backward pass that may reach this autograd node begins, with hooks on the node."""
 
-    def node_begins(self, grad: GradId, run: int, given: Given) -> None:
-        """A grad node is about to run, on these gradients."""
+    def node_begins(self, grad: GradId, run: int, given: Gradients) -> None:
+        """An autograd node is about to run, on the gradients *given*."""
 
-    def node_runs_inside(self, grad: GradId, run: int, given: Given) -> None:
-        """An accumulation is about to run in a pass that another node runs, as part of it."""
+    def node_runs_inside(self, grad: GradId, run: int, given: Gradients) -> None:
+        """``AccumulateGrad`` is about to run in a backward pass that another node started."""
 
     def node_ended(self, grad: GradId, run: int) -> None:
-        """A grad node has run; not called for accumulations."""
+        """An autograd node has run; not called for ``AccumulateGrad``."""
 
     def finish(self) -> None:
-        """The run is over: write the remaining events."""
+        """Write the remaining events, at the end of the run."""

@@ -1,7 +1,7 @@
-"""Tape: collects events, assigns ids, and tracks the current scope and op.
+"""Tape: the list of events of a run, with the current scope, op and time.
 
 A tape exists only during a run. It holds only text and numbers, so that it keeps no object of the
-user alive; live objects that an instrument needs (frames, tensors, modules) stay in the instrument
+user alive. The objects that an instrument needs (frames, tensors, modules) stay in the instrument
 and are released with it.
 """
 
@@ -37,25 +37,25 @@ from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import Failure
 
 _recorded: ContextVar[tuple[object, ...]] = ContextVar("torchrecorder_recorded", default=())
-"""The marks of the recorders that this task belongs to."""
+"""For each recorder that records the current task, its `OwnTask.mark`."""
 
-_CUT = object()
-"""The mark of a recorder that has ended."""
+_ENDED = object()
+"""The mark of a recorder that has ended; no task has it."""
 
 OTHER_TASKS = "operations of other tasks of the same event loop are not recorded"
-"""The note of a run in a task, if other tasks ran operations."""
+"""The note of a recording, if other tasks of the event loop ran operations."""
 
 
 class OwnTask:
-    """A context, for the asyncio task in which it is entered.
+    """A context that tells the recorded asyncio task from others.
 
     A recorder that is entered in a task records that task and those started from it, because a new
     task copies the context variables of its creator. Entered outside of tasks, it records all tasks
     of its thread.
 
     Attributes:
-        mark: Identifies this task; None for the whole thread. It holds no references, because
-            contexts may live long.
+        mark: Identifies this task; None for the whole thread. An object without references,
+            because the contexts of tasks may live long.
         others_ran: Whether another task ran an operation.
     """
 
@@ -72,17 +72,17 @@ class OwnTask:
     def __exit__(self, *error: object) -> None:
         _recorded.set(tuple(item for item in _recorded.get() if item is not self.mark))
 
-    def cut(self) -> None:
-        """End: from now on, nothing belongs to this recorder."""
-        self.mark = _CUT
+    def end(self) -> None:
+        """From now on, no task belongs to this recorder."""
+        self.mark = _ENDED
 
-    def is_cut(self) -> bool:
-        """Whether `cut` was called."""
-        return self.mark is _CUT
+    def has_ended(self) -> bool:
+        """Whether `end` was called."""
+        return self.mark is _ENDED
 
     def is_left(self) -> bool:
-        """Whether another task is running, or ``torch.jit.trace`` a function: what the recorder
-        reads of tensors would be traced, too."""
+        """Whether another task is running, or ``torch.jit.trace``, which would also trace what the
+        recorder reads of tensors."""
         if is_tracing():
             return True
         if self.mark is None or self.mark in _recorded.get():
@@ -100,21 +100,21 @@ def _in_task() -> bool:
 
 IdT = TypeVar("IdT", bound=str)
 
-_IDS = 1_000_000
-"""The size of the range of ids of each thread."""
+_IDS_PER_THREAD = 1_000_000
+"""Each recorded thread numbers its events in a range of this size."""
 
 
-def home_of(name: str) -> int:
-    """The number of the thread that assigned an id."""
-    return int(name[1:]) // _IDS
+def thread_of_id(name: str) -> int:
+    """The number of the recorded thread that assigned this id."""
+    return int(name[1:]) // _IDS_PER_THREAD
 
 
-_TOUCHING = frozenset(("modules", "functions", "aliases", "custom functions"))
-"""The instruments that pass the recorder's aliases to the model, or take them back."""
+_ALIAS_INSTRUMENTS = frozenset(("modules", "functions", "aliases", "custom functions"))
+"""The instruments that exchange the user's tensors for aliases, and back; see `alias`."""
 
 
 class FailedAt(NamedTuple):
-    """The op and scope in which an exception was raised; in a backward pass, also the grad node."""
+    """The op and scope that raised an exception; in a backward pass, also the autograd node."""
 
     op: OpId | None = None
     scope: ScopeId | None = None
@@ -123,7 +123,7 @@ class FailedAt(NamedTuple):
 
 
 class Ids(Generic[IdT]):
-    """Fresh ids with a letter: ``"o0"``, ``"o1"`` ...; *count* is the number of the next one."""
+    """Generates ids, ``"o0"``, ``"o1"`` ...; *count* is the number of the next one."""
 
     def __init__(self, letter: str, first: int) -> None:
         self.letter = letter
@@ -135,52 +135,53 @@ class Ids(Generic[IdT]):
 
 
 class Tape:
-    """The events of one run, and its current position; *clock* returns seconds."""
+    """The events of one run and its current state; *clock* returns seconds."""
 
     strict = False
-    """Raise errors of instruments instead of recording them; for tests."""
+    """Whether errors of instruments are raised instead of recorded; set by tests."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
-        self.number = 0  # of the thread, if several are recorded
+        self.number = 0  # of the recorded thread; 0 for that of the recorder
         self.positions = itertools.count()
         self.backward_runs = itertools.count()
-        self.around: ScopeId | None = None  # the scope in which the thread was started
+        self.outer_scope: ScopeId | None = None  # the scope in which the thread was started
         self.events: list[Event] = []
         self.write = self.events.append
         self.clock = clock
         self.began = clock()
-        self.own = 0.0  # time of the instruments, in seconds
+        self.overhead = 0.0  # seconds in instruments
         self.paused: float | None = None
         self.thread = threading.get_ident()
-        self.engine: int | None = None  # the engine's thread that is recorded in a backward pass
-        self.has_modes: Callable[[], bool] = lambda: False  # whether it runs for this tape
+        self.engine_thread: int | None = None  # of autograd, if it runs the backward pass
+        self.has_modes: Callable[[], bool] = lambda: False  # whether that runs for this tape
         self.task = OwnTask()
         self.ignores_calls = False  # module calls do not belong to the model
         self.stack: list[OpenScope] = []
         self.index = 0
         self._number_from(0)
         self.functions: set[ScopeId] = set()  # calls of custom autograd functions
-        self.last_functions: dict[str, tuple[ScopeId, int]] = {}  # by name: place in the events
+        self.last_functions: dict[str, tuple[ScopeId, int]] = {}  # by name: scope, index in events
         self.shared: dict[Any, Any] = {}  # equal shapes and arguments are kept once
         self.notes: list[str] = []
         self.observers: list[Observer] = []
         self.op: OpId | None = None  # the call that is running
-        self.at_return: Callable[..., None] | None = None  # called when the running call returned
-        self.inside: list[str] | None = None  # the contents of the Python function that reads
+        self.at_return: Callable[..., None] | None = None  # called after the running op
+        self.inside: list[str] | None = None  # ids in the Python function that reads a tensor
         self.lost = 0
-        self.sound = True  # whether all instruments that the user's tensors depend on still work
-        self.failed: tuple[int, type] | None = None  # an exception would keep its frames alive
+        self.aliases_work = True  # no instrument that exchanges tensors for aliases has failed
+        self.failed: tuple[int, type] | None = None  # of the exception, which keeps frames alive
         self.failed_at = FailedAt()
 
     @classmethod
-    def beside(cls, main: Tape, number: int, around: ScopeId | None) -> Tape:
-        """The tape of thread *number*, which shares events and positions with *main*."""
+    def for_thread(cls, main: Tape, number: int, around: ScopeId | None) -> Tape:
+        """The tape of thread *number*, started in the scope *around*; shares the events of *main*.
+        """
         tape = cls(main.clock)
         tape.events, tape.write = main.events, main.write
         tape.positions, tape.backward_runs = main.positions, main.backward_runs
         tape.shared = main.shared
-        tape.number, tape.around, tape.began = number, around, main.began
-        tape._number_from(number * _IDS)
+        tape.number, tape.outer_scope, tape.began = number, around, main.began
+        tape._number_from(number * _IDS_PER_THREAD)
         return tape
 
     def _number_from(self, first: int) -> None:
@@ -194,41 +195,41 @@ class Tape:
     # Time of the user's code, without that of the instruments ----------------
 
     def pause(self) -> float:
-        """An instrument starts to work: stop the user's time and return it."""
+        """Stop the user's clock, because an instrument begins to work; returns its time."""
         if self.paused is None:
             self.paused = self.clock()
-        return self.paused - self.own
+        return self.paused - self.overhead
 
     def resume(self) -> None:
-        """The instrument is done: continue the user's time."""
+        """Continue the user's clock, because the instrument is done."""
         if self.paused is not None:
-            self.own += self.clock() - self.paused
+            self.overhead += self.clock() - self.paused
             self.paused = None
 
     def time(self) -> float:
-        """The user's time, in seconds."""
-        return (self.clock() if self.paused is None else self.paused) - self.own
+        """The seconds on the user's clock, which excludes the time of instruments."""
+        return (self.clock() if self.paused is None else self.paused) - self.overhead
 
     # Position ----------------------------------------------------------------
 
     def is_elsewhere(self) -> bool:
-        """Whether another thread, another task of this thread, or a tracer is running."""
+        """Whether the current thread or task is not the recorded one, or is being traced."""
         here = threading.get_ident()
         if here != self.thread:
-            return here != self.engine or not self.has_modes()
+            return here != self.engine_thread or not self.has_modes()
         return self.task.is_left()
 
     def records(self, thread: int) -> bool:
         """Whether *thread* is the recorded one, or runs a backward pass for it."""
-        return thread == self.thread or thread == self.engine
+        return thread == self.thread or thread == self.engine_thread
 
     @property
     def scope(self) -> ScopeId | None:
-        """The innermost running scope."""
-        return self.stack[-1].scope if self.stack else self.around
+        """The innermost open scope."""
+        return self.stack[-1].scope if self.stack else self.outer_scope
 
     def next_index(self) -> int:
-        """The next position in the run."""
+        """Assign the next index in run order."""
         index = next(self.positions)
         self.index = index + 1
         return index
@@ -245,13 +246,13 @@ class Tape:
         state: Any = None,
         recompute: bool = False,
     ) -> OpenScope:
-        """Open a scope inside the current one."""
+        """Open a scope inside the current one, and write its event."""
         scope, index = self.next_scope(), self.next_index()
         stack = self.stack
-        parent = self.around
+        parent = self.outer_scope
         if stack:
             parent, recompute = stack[-1].scope, recompute or stack[-1].recompute
-        inputs, outputs, seconds, failed = (), (), None, True  # until it is left
+        inputs, outputs, seconds, failed = (), (), None, True  # until the scope is closed
         row = Scope(
             scope, parent, index, kind, name, path, cls, module, call, source, recompute,
             inputs, outputs, seconds, failed,
@@ -261,7 +262,7 @@ class Tape:
         stack.append(opened)
         return opened
 
-    def state_op(
+    def write_op(
         self,
         op: OpId,
         name: str,
@@ -271,8 +272,11 @@ class Tape:
         scope: ScopeId | None = None,
         recompute: bool = False,
     ) -> Op:
-        """Record an op that was not called from Python, in *scope* or the current one, and in the
-        Python function that reads its result."""
+        """Write an op that was not called from Python.
+
+        It is in *scope*, by default the current one, and in the Python function that reads its
+        result.
+        """
         if self.inside is not None and scope is None:
             self.inside.append(op)
         scope, index = scope or self.scope, self.next_index()
@@ -281,7 +285,7 @@ class Tape:
         return row
 
     def fail(self, error: BaseException, op: OpId | None) -> None:
-        """Record the place of *error*; the first report is the closest."""
+        """Record where *error* was raised; the first call, from the innermost op, counts."""
         if self.failed != (id(error), type(error)):
             self.failed, self.failed_at = (id(error), type(error)), FailedAt(op, self.scope)
 
@@ -292,13 +296,13 @@ class Tape:
         op: OpId | None,
         scope: ScopeId | None,
     ) -> None:
-        """Record the grad node, op and scope of *error*."""
+        """Record the autograd node, op and scope in which *error* was raised in backward."""
         if self.failed != (id(error), type(error)):
             self.failed, self.failed_at = (id(error), type(error)), FailedAt(op, scope)
         self.failed_at = self.failed_at._replace(grad=grad, backward=True)
 
     def conclude_failure(self, error: BaseException) -> Failure:
-        """Record that *error* ended the run."""
+        """Write the event that *error* ended the run, and return it."""
         known = self.failed == (id(error), type(error))
         place = self.failed_at if known else FailedAt(scope=self.scope)
         op, scope, grad, backward = place
@@ -308,17 +312,17 @@ class Tape:
 
     @contextlib.contextmanager
     def survives_errors(self, instrument: str) -> Iterator[None]:
-        """A context in which an instrument may fail; see `lose`."""
+        """A context that passes exceptions of an instrument to `record_error`."""
         try:
             yield
         except Exception as error:
-            self.lose(instrument, error)
+            self.record_error(instrument, error)
 
-    def lose(self, instrument: str, error: BaseException) -> None:
-        """Record that an instrument failed; the run goes on.
+    def record_error(self, instrument: str, error: BaseException) -> None:
+        """Write the event that an instrument failed; the run goes on.
 
-        All callbacks of PyTorch are guarded by this. Exceptions such as `KeyboardInterrupt`, which
-        are not an `Exception`, are the user's and pass.
+        Every function that PyTorch calls back passes its `Exception` here. `KeyboardInterrupt` and
+        others that are not an `Exception` are the user's, and propagate.
 
         Raises:
             BaseException: *error* itself, if the tape is strict.
@@ -328,13 +332,13 @@ class Tape:
         if Tape.strict:
             raise error
         self.lost += 1
-        self.sound = self.sound and instrument not in _TOUCHING
+        self.aliases_work = self.aliases_work and instrument not in _ALIAS_INSTRUMENTS
         where = self.stack[-1].event.path if self.stack else ""
         self.write(Lost(instrument, where, f"{type(error).__name__}: {first_line(error)}"))
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of the message of *error*, of limited length."""
+    """The first line of the message of *error*, up to 500 characters."""
     try:
         lines = str(error).strip().splitlines()
     except Exception:  # the user's own __str__ may raise

@@ -1,8 +1,8 @@
 """Events of a run: immutable data without references to torch.
 
-Instruments write events, `build` turns them into a recording. Many events are rows of the recording
-themselves: those here, and the nodes of the graph in `torchrecorder.graph.nodes`. The others add to
-one of them. Ids and enumerations (kinds and roles) are defined here too. Events are named tuples or
+Instruments write events, and `build` turns them into a recording. Most events are rows of the
+recording: those in `torchrecorder.graph.nodes`, and some of those here. The others add facts to a
+row. Ids and enumerations (kinds and roles) are defined here too. Events are named tuples or
 structs, because these are the fastest to create.
 """
 
@@ -74,7 +74,7 @@ from torchrecorder.events.vocabulary import (
     Slot,
     SourceLine,
     ValueId,
-    made,
+    new_tuple,
     names_gradient,
 )
 
@@ -138,6 +138,6 @@ __all__ = [
     "Statistics",
     "UnmatchedCall",
     "ValueId",
-    "made",
+    "new_tuple",
     "names_gradient",
 ]

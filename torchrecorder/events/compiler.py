@@ -23,7 +23,7 @@ UNMATCHED: Mapping[str, str] = MappingProxyType(
         "only compiled": "the eager run has no op on this line",
     }
 )
-"""The kinds of calls in graphs that match no recorded op, and why there is none."""
+"""The kinds of calls in graphs without a recorded op, and why there is none."""
 
 
 class UnmatchedCall(NamedTuple):
@@ -41,7 +41,7 @@ class UnmatchedCall(NamedTuple):
 
 
 class CompiledGraph(NamedTuple):
-    """A graph that ``torch.compile`` made of the model.
+    """A graph into which ``torch.compile`` compiled a part of the model.
 
     Attributes:
         number: Its number, counted from 1, in the order of compilation.
@@ -91,7 +91,7 @@ FUSED_KERNEL = "fused kernel"
 
 
 class FusedKernel(NamedTuple):
-    """A kernel that Inductor made of one or more ops, or a call of a library for one.
+    """A kernel that Inductor generated for one or more ops, or a call of a library for one.
 
     Attributes:
         number: Its number, counted from 1, in the order of compilation.

@@ -14,7 +14,7 @@ MESSAGE = "message"
 """The argument of a receive with the message of the other rank, in joined recordings."""
 
 GRADIENT_MESSAGE = "gradient message"
-"""The same for a message that is a gradient."""
+"""The argument of a receive with the message of the other rank, if that is a gradient."""
 
 
 class RankGroup(NamedTuple):
@@ -27,7 +27,7 @@ class RankGroup(NamedTuple):
 
 
 class Mesh(NamedTuple):
-    """A mesh of processes, and the place of this process in it."""
+    """A device mesh, and the coordinate of this process in it."""
 
     names: tuple[str, ...]  # of its dimensions, ("dp", "tp")
     shape: tuple[int, ...]
@@ -38,7 +38,7 @@ class Mesh(NamedTuple):
 
 
 class Rank(NamedTuple):
-    """The process that was recorded, among those it worked with.
+    """The recorded process, and the groups in which it communicated.
 
     Attributes:
         rank: Its number, counted from 0.
@@ -83,11 +83,11 @@ class Communication(NamedTuple):
         tag: The tag of a message; -1 for a collective.
         given: Bytes of the input.
         received: Bytes of the output.
-        scope: The scope it ran in; in backward, the scope whose forward made the grad node.
+        scope: The scope it ran in; in backward, the scope whose forward created the grad node.
         op: The op that ran it; None in backward.
         grad: The grad node that ran it; None at the end of a backward pass.
         seconds: From the call to its completion; None if the completion is unknown.
-        blocked_seconds: The time that the program was blocked by it; None if unknown.
+        blocked_seconds: The time that it blocked the program; None if unknown.
         waited_seconds: The time that it waited for the slowest rank, *last*; only in joined runs.
     """
 

@@ -1,4 +1,4 @@
-"""Events of a run that are no nodes of its graph."""
+"""Events that are no nodes of the graph of a run."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class FunctionCall(NamedTuple):
 
 
 class ScopeLeft(NamedTuple):
-    """A scope ends; its inputs and outputs. Outputs are None where they were not observed."""
+    """The end of a scope, with its inputs and outputs; outputs are None if they are unknown."""
 
     scope: ScopeId
     inputs: tuple[Slot, ...]
@@ -63,8 +63,8 @@ class Gradient(NamedTuple):
 
 
 class GradNodeMade(NamedTuple):
-    """A grad node was created while another one ran: it belongs to a double backward, or to a pass
-    that the other node runs itself."""
+    """A grad node was created while another one ran: for double backward, or for a backward pass
+    that the other node runs."""
 
     grad: GradId
     by: GradId
@@ -77,7 +77,7 @@ SECONDS_ON_DEVICE = "device seconds"
 
 
 class Measured(NamedTuple):
-    """A measured amount; several of one node add up."""
+    """A measured amount; several amounts of one node are added."""
 
     quantity: str  # one of those above, or an instrument's own
     node: str  # id of a scope, op, value or grad node
@@ -85,7 +85,7 @@ class Measured(NamedTuple):
 
 
 class Statistics(NamedTuple):
-    """Statistics of the numbers in a tensor; the norm includes NaN and infinities."""
+    """Statistics of the elements of a tensor; the norm includes NaN and infinities."""
 
     node: str  # the value, or the grad node that received this gradient
     index: int  # type: ignore[assignment]  # which output of the grad node's forward; else 0
@@ -109,7 +109,7 @@ FLOPS_PROFILED = "profiled flops"
 
 
 class Allocation(NamedTuple):
-    """Memory of tensors, from when it was allocated until it was released.
+    """Memory of tensors, from its allocation to its release.
 
     Attributes:
         storage: The storage number of the values in it.

@@ -60,10 +60,10 @@ FUNCTION = "function"
 """The class of scopes that are calls of Python functions."""
 
 SUM = "sum"
-"""The class of scopes that are sums which Python adds up, such as ``sum(losses)``."""
+"""The class of scopes for running sums of Python, such as ``sum(losses)``."""
 
 OF_WEIGHTS = (ScopeKind.CONSTRUCTION, ScopeKind.TRANSFER)
-"""Regions that make, move, copy, save or load the weights of a model."""
+"""Regions that create, move, copy, save or load the weights of a model."""
 
 TRAINING = (
     ScopeKind.OPTIMIZER,
@@ -75,7 +75,7 @@ TRAINING = (
     ScopeKind.DATA_LOADER,
     ScopeKind.PIPELINE_BACKWARD,
 )
-"""Regions of a program outside the model: they load batches, or make or update weights and
+"""Regions of a program outside the model: they load batches, or create or update weights and
 gradients.
 """
 
@@ -115,10 +115,10 @@ def names_gradient(names: Sequence[str]) -> bool:
 
 
 NO_STORAGE = -1
-"""The number of the storage of tensors that have none."""
+"""The storage number of tensors without a storage."""
 
-made = tuple.__new__
-"""``made(Slot, (name, value))`` is ``Slot(name, value)`` in half the time."""
+new_tuple = tuple.__new__
+"""``new_tuple(Slot, (name, value))`` is ``Slot(name, value)`` in half the time."""
 
 
 class Slot(NamedTuple):
@@ -129,7 +129,7 @@ class Slot(NamedTuple):
 
 
 class SourceLine(NamedTuple):
-    """The line of the user's code that made a call."""
+    """A line of the user's code that makes a call."""
 
     file: str
     line: int
@@ -142,7 +142,7 @@ class SourceLine(NamedTuple):
 
 
 class GradEdge(NamedTuple):
-    """A grad node, and the index of the output of its forward, as in ``next_functions``."""
+    """A grad node, and an index into the outputs of its forward, as in ``next_functions``."""
 
     grad: GradId
     index: int  # type: ignore[assignment]

@@ -32,7 +32,7 @@ class AreaChart:
         title: The title.
         across: The label of the horizontal axis.
         columns: For each moment, the amount of each kind, the lowest first.
-        kinds: The kinds, with their colours, in that order.
+        kinds: The kinds, with their colors, in that order.
         phases: The phases of the run.
         peak: The index of the column with the largest sum.
         peak_label: The label of the peak.

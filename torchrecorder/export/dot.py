@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 GraphT = TypeVar("GraphT", bound="graphviz.Digraph")
 
-MARK = "centred"
-"""The class of boxes with centred labels."""
+MARK = "centered"
+"""The class of boxes with centered labels."""
 
 SHAPES = {"rounded": "box", "plain": "plain"}
 """Outlines with another name in Graphviz."""
@@ -135,7 +135,7 @@ def _statements(figure: Figure, pins: Pins = Pins()) -> Iterator[str]:
     common = figure.lines[0].look if figure.lines else None
     if common is not None:
         yield f"edge [{joined(attribute_values(_line_look(common)))}]"
-    # Graphviz keeps lines between neighbours in run order straight.
+    # Graphviz keeps lines between neighbors in run order straight.
     following = {one.id: other.id for one, other in zip(figure.shapes, figure.shapes[1:])}
     for number, line in enumerate(figure.lines):
         more = {"weight": quote("40")} if following.get(line.tail) == line.head else {}

@@ -16,7 +16,7 @@ from torchrecorder.export import paper_pdf
 from torchrecorder.export.dot import dot_text
 from torchrecorder.export.nested import PAINTER, nested_text, smallest
 from torchrecorder.export.plain_svg import plain_svg
-from torchrecorder.export.svg import centred, finished, names_of, on_page, size_of
+from torchrecorder.export.svg import centered, finished, names_of, on_page, size_of
 from torchrecorder.export.exporter import timeout_option
 from torchrecorder.layout import engine
 from torchrecorder.layout.fonts import stand_in
@@ -155,8 +155,8 @@ class Png(Painted):
 def _with_resolution(png: bytes, dpi: float) -> bytes:
     """*png* with its resolution set to *dpi* pixels per inch."""
     head = 33  # bytes of the signature and of the first chunk with width and height
-    per_metre = round(dpi / 0.0254)
-    chunk = b"pHYs" + struct.pack(">IIB", per_metre, per_metre, 1)
+    per_meter = round(dpi / 0.0254)
+    chunk = b"pHYs" + struct.pack(">IIB", per_meter, per_meter, 1)
     density = struct.pack(">I", 9) + chunk + struct.pack(">I", zlib.crc32(chunk))
     return png[:head] + density + png[head:]
 
@@ -212,4 +212,4 @@ def rendered(
         return paper_pdf.undated(picture)
     if format != "svg":
         return picture
-    return finished(centred(picture.decode()), names)
+    return finished(centered(picture.decode()), names)

@@ -38,7 +38,7 @@ Rectangle = tuple[float, float, float, float]
 
 
 class HeadMark(NamedTuple):
-    """The name of an argument, and the centre of that text, in points."""
+    """The name of an argument, and the center of that text, in points."""
 
     text: str
     at: PlanePoint
@@ -201,7 +201,7 @@ def _fit(figure: Figure, texts: Sequence[str], tips: Sequence[float], upright: b
 
 
 def _spot(figure: Figure, text: str, route: Sequence[PlanePoint], other: bool) -> PlanePoint:
-    """The centre of a mark: right of a vertical line, above a horizontal one, or on the *other*
+    """The center of a mark: right of a vertical line, above a horizontal one, or on the *other*
     side."""
     (before_x, before_y), (x, y) = route[-2], route[-1]
     half = text_width(text, figure.fontsize * SMALL_TEXT) / 2

@@ -30,7 +30,7 @@ SCRIPTS = (
     "layout.js",
     "shapes.js",
     "numbers.js",
-    "colour.js",
+    "color.js",
     "model.js",
     "types.js",
     "names.js",

@@ -56,7 +56,7 @@ def _is_step(entry: LegendEntry) -> bool:
 
 
 class LegendSpot(NamedTuple):
-    """The centre of an entry, relative to the upper left corner of the frame, and its width."""
+    """The center of an entry, relative to the upper left corner of the frame, and its width."""
 
     x: float
     y: float
@@ -127,5 +127,5 @@ def _filled(numbers: Sequence[int], wide: Sequence[float], room: float) -> list[
 
 
 def edge(figure: Figure) -> str:
-    """The colour of the frame."""
+    """The color of the frame."""
     return mix(figure.legend[0].look.text, "#808080", 0.7)

@@ -73,9 +73,9 @@ MARGIN = 8.0
 """Space between the longest name and the edge of the paper."""
 NAMES_AT = END + 14
 COLORS = ("#0b62a4", "#00795c", "#b84a00")
-"""The colours of the lines that have names, from the first to the last."""
+"""The colors of the lines that have names, from the first to the last."""
 OTHERS = "#bcc2c9"
-"""The colour of the lines without a name."""
+"""The color of the lines without a name."""
 SPACING = 12.0
 """Minimum distance in points of labels at the ends of lines."""
 
@@ -89,7 +89,7 @@ class LineChart:
         across: The label of the horizontal axis.
         lines: By dotted name, in order; the first is blue, the last orange. If there are many,
             those that end highest and lowest have their names beside them, and the others are
-            grey.
+            gray.
         logarithmic: Whether the vertical axis is logarithmic.
         show: Formats a number as short text.
         notable: Lines with remarks, which are named before others.
@@ -172,7 +172,7 @@ class LineChart:
         return [self.low + (self.high - self.low) * part / 4 for part in range(5)]
 
     def _curves(self) -> Iterator[str]:
-        """The grey lines, then those that have names, on top."""
+        """The gray lines, then those that have names, on top."""
         for name in self.drawn:
             if name not in self.labels:
                 yield from self._curve(name, OTHERS, 0.9)

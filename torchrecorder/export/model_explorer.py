@@ -31,7 +31,7 @@ from torchrecorder.views.tensors import results
 from torchrecorder.views.view import Arrow, Box, View
 
 COLD, HOT = "#ffffff", "#e4572e"
-"""Colours of the smallest and the largest number."""
+"""Colors of the smallest and the largest number."""
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ def _drawing(document: PdfWriter) -> list[StreamObject]:
 
 
 def _fill(background: str, fit: Fit) -> str:
-    """Drawing of the paper, where it has a colour."""
+    """Drawing of the paper, where it has a color."""
     if not (background.startswith("#") and len(background) == 7):
         return ""
     red, green, blue = (channel / 255 for channel in rgb(background))

@@ -107,7 +107,7 @@ def _legend(figure: Figure, placed: Placed) -> Iterator[str]:
     high, small = legend.entry_height(figure), figure.fontsize * SMALL_TEXT
     for number, (shape, (x, y, wide)) in enumerate(zip(legend.shapes(figure), spots), 1):
         box = (frame[0] + x - wide / 2, frame[1] + y - high / 2, wide, high)
-        text = _centred(shape.label, shape.look, box, figure, small)
+        text = _centered(shape.label, shape.look, box, figure, small)
         inside = [*_outline(shape.look, box), *text]
         yield from _element("node", f"legend{number}", node_name(shape.id), inside)
 
@@ -142,12 +142,12 @@ def _shape(
     inside = list(_outline(shape.look, box))
     if shape.count > 1:
         inside += _again(shape.look, box)
-    inside += _centred(label, shape.look, box, figure, figure.fontsize)
+    inside += _centered(label, shape.look, box, figure, figure.fontsize)
     name = node_name(shape.id)
     yield from _element("node", f"node{number}", name, inside, shape.tooltip, shape.look)
 
 
-def _centred(
+def _centered(
     label: Sequence[Text], look: Look, box: Bounds, figure: Figure, fontsize: float
 ) -> Iterator[str]:
     left, top, width, height = box
@@ -290,7 +290,7 @@ def _polygon(corners: Sequence[PlanePoint], paint: str) -> str:
 
 
 def _stroke(look: Look) -> str:
-    """Colour, width and dashes of a line."""
+    """Color, width and dashes of a line."""
     width = look.attributes.get("penwidth", f"{look.width:g}")
     thick = f' stroke-width="{escape(str(width))}"' if str(width) != "1" else ""
     dashes = f' stroke-dasharray="{DASHES[look.dash]}"' if look.dash in DASHES else ""
@@ -302,11 +302,11 @@ def _filled(color: str) -> str:
 
 
 def _painted(name: str, color: str) -> str:
-    """An attribute with a colour, and one with its opacity if it is not opaque."""
+    """An attribute with a color, and one with its opacity if it is not opaque."""
     found = solid(color.partition(":")[0].partition(";")[0]) or "#000000"
     if found == "transparent":
         return f' {name}="none"'
-    if not found.startswith("#"):  # a colour of a scheme that only Graphviz knows
+    if not found.startswith("#"):  # a color of a scheme that only Graphviz knows
         found = "#808080"
     opacity = f' {name}-opacity="{int(found[7:], 16) / 255:.2f}"' if len(found) == 9 else ""
     return f' {name}="{found[:7]}"{opacity}'

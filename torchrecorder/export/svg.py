@@ -56,7 +56,7 @@ def finished(svg: str, names: Mapping[str, str] | None) -> bytes:
     return _FAMILY.sub(_with_fallback, text).encode()
 
 
-def centred(svg: str) -> str:
+def centered(svg: str) -> str:
     """*svg* with the labels of marked boxes anchored at the middle of their box."""
     return _BOX.sub(_box, _SPACE.sub("", svg))
 
@@ -116,13 +116,13 @@ def names_of(figure: Figure) -> dict[str, str]:
 
 
 def layered(svg: str, names: Mapping[str, str]) -> str:
-    """*svg* with its groups in layers, labelled with *names*."""
+    """*svg* with its groups in layers, labeled with *names*."""
     start, *parts, end = _PARTS.split(svg)
     layers: dict[str, list[str]] = {kind: [] for kind in LAYERS}
     for part in parts:
         head = _HEAD.match(part)
         if head is not None:
-            layers[head[1]].append(_labelled(part, head, names))
+            layers[head[1]].append(_labeled(part, head, names))
     start = start.replace(" xmlns=", f" {_NAMESPACE} xmlns=", 1)
     return "".join([start, *_written(layers), end])
 
@@ -136,7 +136,7 @@ def _written(layers: Mapping[str, list[str]]) -> Iterator[str]:
             yield "</g>\n"
 
 
-def _labelled(part: str, head: re.Match[str], names: Mapping[str, str]) -> str:
+def _labeled(part: str, head: re.Match[str], names: Mapping[str, str]) -> str:
     title = _TITLE.search(part, head.end())
     name = _name(unescape(title[1]), names) if title else ""
     label = f' inkscape:label="{escape(printable(name))}"' if name else ""
@@ -164,7 +164,7 @@ def size_of(svg: bytes) -> tuple[float, float]:
 
 
 def on_page(svg: bytes, fit: Fit, background: str) -> bytes:
-    """*svg* on a page according to *fit*, filled with *background*; sizes are in millimetres."""
+    """*svg* on a page according to *fit*, filled with *background*; sizes are in millimeters."""
     text = svg.decode()
     head = _head(text)
     left, top = -fit.left / fit.scale, -fit.top / fit.scale

@@ -19,7 +19,7 @@ Chain = tuple[FunctionId, ...]
 
 
 class CallsAround:
-    """The function calls of *recording* between its ops and scopes and their module calls."""
+    """The calls of Python functions between the ops and scopes of *recording* and their modules."""
 
     def __init__(self, recording: RecordedRun) -> None:
         self.recording = recording
@@ -29,10 +29,10 @@ class CallsAround:
         return self._direct.get(item) or self._of_regions.get(item, ((), ()))[0]
 
     def filled_by(self, region: ScopeId) -> FunctionCall | None:
-        """The function call that fills a region without a frame of its own.
+        """The function call with the same contents as a region without a frame, or None.
 
-        This is the case for functions decorated with ``torch.no_grad()``. Of several such calls it
-        is the outermost; of a wrapper and the wrapped function, the wrapped one.
+        Functions decorated with ``torch.no_grad()`` have such regions. Of several such calls, the
+        outermost; of a wrapper and the wrapped function, the wrapped one.
         """
         _, inside = self._of_regions.get(region, ((), ()))
         calls = [self.recording.function_calls[call] for call in inside]
@@ -51,8 +51,8 @@ class CallsAround:
 
     @cached_property
     def _of_regions(self) -> Mapping[str, tuple[Chain, Chain]]:
-        """The calls around regions without a frame, such as ``no_grad``, and the calls inside them
-        that contain everything in the region."""
+        """For each region without a frame, such as ``no_grad``: the calls around it, and the calls
+        inside it that contain all of its contents."""
         found: dict[str, tuple[Chain, Chain]] = {}
         everywhere = Counter(call for chain in self._direct.values() for call in chain)
         for scope in reversed(list(self.recording.scopes.values())):

@@ -12,7 +12,7 @@ TABLES = ("scopes", "modules", "ops", "values", "grad_nodes")
 
 
 def problems(recording: RecordedRun) -> Iterator[str]:
-    """Violated invariants of *recording*, one sentence each; empty if it is consistent."""
+    """The violated invariants of *recording*, one sentence each."""
     yield from _ids(recording)
     for table, ids in missing(recording).items():
         for name in sorted(ids):
@@ -39,7 +39,7 @@ def _allocation(recording: RecordedRun, allocation: Allocation) -> Iterator[str]
 
 
 def missing(recording: RecordedRun) -> Mapping[str, set[str]]:
-    """The ids that other tables refer to and that a table lacks, for each table."""
+    """For each table, the ids that other tables refer to and that it does not have."""
     found = {table: ids - getattr(recording, table).keys() for table, ids in _used(recording)}
     return {table: ids for table, ids in found.items() if ids}
 

@@ -10,11 +10,10 @@ from torchrecorder.graph.relations import Tables
 
 
 def calls_of_kind(scopes: Mapping[ScopeId, Scope], *kinds: ScopeKind) -> dict[ScopeId, ScopeId]:
-    """For each scope inside an outermost scope of these *kinds* that runs no module, this outermost
-    scope.
+    """The scopes in an outermost scope of these *kinds*, itself included, mapped to that scope.
 
-    The outermost scope itself is included. A scope that runs a module, such as an optimizer step
-    with a closure, may contain others: tensors may be created, moved or loaded for that module.
+    Scopes in which a module runs are not considered, such as an optimizer step with a closure; but
+    scopes of these kinds inside them are.
     """
     if not any(scope.kind in kinds for scope in scopes.values()):
         return {}
@@ -37,8 +36,8 @@ class DataLoaders:
     """The calls of data loaders in a recording; those that run modules are left out.
 
     Attributes:
-        calls: For each scope in such a call, itself included, that call.
-        batches: For each call, the values made in it that operations outside of it read.
+        calls: The call around each scope in one, itself included.
+        batches: The values that each call computes and that operations outside of it read.
     """
 
     def __init__(self, recording: Tables) -> None:
@@ -58,6 +57,6 @@ class DataLoaders:
         return self.calls.get(op.scope) if op.scope is not None else None
 
     def is_within(self, op: Op, value: ValueId) -> bool:
-        """Whether a *value* of *op* is used only inside of one call."""
+        """Whether only operations in the same call read *value*, a result of *op*."""
         call = self.call_of(op)
         return call is not None and value not in self.batches[call]

@@ -24,7 +24,7 @@ class ComparedRun(Relations, Protocol):
 
 
 def with_inner(recording: ComparedRun) -> Mapping[str, tuple[str, ...]]:
-    """The differences of each node; a scope includes those of everything in it, at any depth."""
+    """The differences of each node; a scope has those of all its contents, at any depth."""
     own, scopes = recording.own_differences, recording.scopes
     if not own:
         return {}

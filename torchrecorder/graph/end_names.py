@@ -17,10 +17,10 @@ def end_title(kind: str, name: str) -> str:
 
 
 def end_names(recording: RecordedRun) -> Iterator[tuple[str, ValueId, tuple[str, ...]]]:
-    """Each input and output: its box, its value, and all of its names.
+    """Each input and output: the id of its box, its value, and all of its names.
 
-    An output without a name is ``output``, and ``out`` as in pages, unless a module has this
-    name.
+    An output without a name is called ``output``, and ``out`` as in pages, unless a module has
+    this name.
     """
     paths = {scope.path for scope in recording.scopes.values()}
     for slot in recording.inputs:

@@ -41,9 +41,9 @@ def flat(recording: RecordedRun, *, values: bool = True, grads: bool = False) ->
 
     Args:
         recording: The recording.
-        values: Tensors as nodes. Without them, edges lead from op to op; nodes remain for
-            tensors that no op made.
-        grads: The autograd graph too; its nodes refer to ops by ``owner``.
+        values: Add tensors as nodes. Without them, edges lead from op to op, and only tensors
+            that no op computed are nodes.
+        grads: Add the autograd graph; its nodes refer to ops by ``owner``.
     """
     import networkx as nx
 

@@ -35,7 +35,7 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     """A part of a recording, or of a view over one: plain data, with references by id."""
 
     def replace(self: RowT, **fields: Any) -> RowT:
-        """The same with other values of these *fields*."""
+        """A copy with these *fields* replaced."""
         return msgspec.structs.replace(self, **fields)
 
 
@@ -43,19 +43,19 @@ class Module(Row, frozen=True, gc=False):
     """One module object of the model, called or not.
 
     Attributes:
-        names: Its dotted paths from the recorded root, first the one that
-            ``named_modules()`` gives; ``""`` is the root. Those of another model begin with
-            the variable of the recorded function that it is in, else with the name of its class.
-            Empty for a module without submodules that is in none of these.
+        names: Its dotted paths from the recorded root, beginning with that of
+            ``named_modules()``; ``""`` is the root. The paths in another model begin with the
+            variable of the recorded function that contains the model, else with its class. Empty
+            for a module without submodules that is in none of these.
         cls: Class name, ``"Conv2d"``.
         qualname: Class name with its module, ``"torch.nn.modules.conv.Conv2d"``.
-        detail: The result of ``extra_repr()``, on one line; width and heads of attention of
-            PyTorch, which has none.
+        detail: The result of ``extra_repr()``, on one line; for ``nn.MultiheadAttention``, which
+            has none, ``embed_dim`` and ``num_heads``.
         parameters: Its own parameters (not those of its children): name and value.
         buffers: Its own buffers.
         training: Whether it was in training mode.
         calls: The scopes that are calls of it, in run order.
-        apart: Whether it is not a part of the recorded model.
+        apart: Whether it is not part of the recorded model.
     """
 
     id: ModuleId
@@ -70,7 +70,7 @@ class Module(Row, frozen=True, gc=False):
     apart: bool = False
 
     def around(self) -> Iterator[str]:
-        """Its paths and those of all that it is in: ``a.b`` gives ``a.b``, ``a`` and the root."""
+        """Its paths and those of the modules that contain it: ``a.b``, ``a`` and the root."""
         for path in self.names:
             while path:
                 yield path
@@ -89,12 +89,12 @@ class Scope(Row, frozen=True, gc=False):
 
     Attributes:
         parent: The scope around it; None at the top.
-        index: Position in the run, counted over scopes and ops together.
-        kind: The kind of call: of a module, a function or a region.
+        index: Position in run order, counted over scopes and ops together.
+        kind: Whether it is a call of a module or function, or which kind of region.
         name: Its short name: ``"conv1"``; class or function name at the top.
         path: Dotted path from the recorded root, ``"layer1.0.conv1"``.
         cls: Class name of the module, or the name of the region.
-        module: The module object, if it is a call of one.
+        module: The module that is called; None for functions and regions.
         call: The number of the call of that module, from 0.
         inputs: Tensors in its arguments, by name.
         outputs: Tensors in its results, by name.
@@ -126,12 +126,12 @@ class Op(Row, frozen=True, gc=False):
 
     Attributes:
         scope: The scope it ran in.
-        index: Position in the run, counted over scopes and ops together.
+        index: Position in run order, counted over scopes and ops together.
         kind: The way in which it was recorded.
         name: Its short name, ``"linear"``.
         qualname: Its full name, ``"torch.nn.functional.linear"``.
         inputs: One slot per tensor argument, in order; ``x * x`` has two.
-        outputs: Values it produced, including those it wrote in place.
+        outputs: The values that it returned or wrote in place.
         writes: The outputs that were written in place.
         arguments: Its other arguments as ``(name, text)``.
         source: The user's line that called it.
@@ -159,7 +159,7 @@ class Op(Row, frozen=True, gc=False):
 
 
 class Value(Row, frozen=True, gc=False):
-    """A tensor between two writes; written in place, it becomes another value.
+    """A tensor between two in-place writes; each write creates another value.
 
     Attributes:
         shape: Sizes; empty for a scalar.
@@ -168,13 +168,13 @@ class Value(Row, frozen=True, gc=False):
         role: Its role in the run. Outputs are listed in ``outputs`` of the scope.
         names: Dotted names of a parameter or buffer (several when tied), or the
             argument name of an input.
-        producer: The op that made it; None if it existed before the run.
-        requires_grad: ``requires_grad`` of the tensor when it appeared.
+        producer: The op that returned or wrote it; None if it existed before the run.
+        requires_grad: ``requires_grad`` of the tensor when it was first seen.
         grad: Its ``grad_fn`` and ``output_nr``.
         bytes: Number of elements times element size.
         kind: ``"Tensor"``, ``"Parameter"``, the subclass, or a layout that is not strided.
         trainable: Whether it is a parameter that requires grad.
-        storage: Equal numbers share memory; -1 where there is no storage.
+        storage: The number of its storage: values with equal numbers share memory; -1 without one.
     """
 
     id: ValueId
@@ -197,12 +197,12 @@ class GradNode(Row, frozen=True, gc=False):
 
     Attributes:
         name: ``"AddmmBackward0"``.
-        owner: The op whose forward made it.
-        scope: The scope it was made in.
+        owner: The op whose forward created it.
+        scope: The scope in which it was created.
         next: The next nodes, by input of the forward; None for inputs without a gradient.
-        variable: The leaf that an ``AccumulateGrad`` adds to.
-        made_by: The grad node whose run created it, for the graph of a double backward, or of a
-            pass that this node runs itself.
+        variable: The leaf into whose ``grad`` an ``AccumulateGrad`` accumulates.
+        made_by: The grad node whose run created it, for double backward or for a backward pass
+            that this node runs.
         failed: Whether the backward pass failed in it.
     """
 
@@ -241,12 +241,12 @@ class GradRun(Row, frozen=True, gc=False):
         grad: The node.
         run: The backward run it ran in.
         order: Its position among the nodes of that run.
-        seconds: Wall-clock time, without the recorder's hooks; None for an accumulation in a pass
-            that a node runs itself, to which the time belongs.
+        seconds: Wall-clock time, without the recorder's hooks; None for ``AccumulateGrad`` in a
+            backward pass that another node runs, to which the time belongs.
         given: The gradients it received, one per output of the forward.
-        gave: The gradients it returned, one per input of the forward; empty for an
-            accumulation, and from PyTorch 2.15 on for a custom function, whose behaviour a hook
-            would change.
+        gave: The gradients it returned, one per input of the forward; empty for
+            ``AccumulateGrad``, and from PyTorch 2.15 on for a custom function, whose behavior a
+            hook would change.
         failed: Whether it raised an exception.
     """
 

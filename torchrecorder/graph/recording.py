@@ -43,10 +43,10 @@ SCOPE = Check("one of Recording.scopes", lambda value: isinstance(value, Scope))
 
 
 class LiveObjects(Protocol):
-    """Access to recorded objects through weak references."""
+    """Access to the recorded modules through weak references; see `LiveModules`."""
 
     def fn(self, recording: RecordedRun, node: str) -> Any:
-        """The module or function of *node*, or a meta tensor like it; None if it is gone."""
+        """The module of the scope *node*, or a meta tensor like the value *node*; else None."""
 
 
 @dataclass(frozen=True)
@@ -102,18 +102,18 @@ class RecordedRun:
         backward_runs: Calls of ``backward()`` and ``grad()``, in run order.
         grad_runs: Runs of grad nodes, in run order.
         measured: Measured amounts, by quantity and by node or scope.
-        statistics: Statistics of the numbers in tensors and gradients, on request.
+        statistics: Statistics of tensors and gradients, if ``stats`` is set.
         shards: The parts of distributed tensors in this process.
         communications: Communication with other processes, in run order.
-        allocations: Memory of tensors, in the order of allocation, on request.
-        kept: Live tensors that were kept on request; they are neither saved nor compared.
-        compiled_graphs: The graphs that ``torch.compile`` makes of the model, on request.
+        allocations: Allocations of tensor memory, in order, if ``memory=True``.
+        kept: The tensors of ``keep=``; they are neither saved nor compared.
+        compiled_graphs: The graphs of ``torch.compile``, if ``compiled`` is set.
         graph_breaks: The ends of graphs at which execution continues in Python, with reasons.
-        fused_kernels: The kernels that Inductor generates for these graphs, on request.
+        fused_kernels: The kernels of Inductor, if ``compiled="inductor"``.
         function_calls: Calls of Python functions between modules and operations.
-        former: Ids of nodes that only the first of two compared runs had; numbers of nodes that
-            both had do not count them.
-        own_differences: Texts about scopes, ops and values that differ between two compared runs.
+        former: In a comparison, the ids of nodes that only the first run has, which numbers exclude.
+        own_differences: In a comparison, the difference of a scope, op or value from its
+            counterpart, as a text that is equal for equal differences.
         quiet_differences: Ids of those that change no result, or follow from others.
     """
 
@@ -245,7 +245,7 @@ class RecordedRun:
 
     @cached_property
     def stored(self) -> Mapping[ValueId, Role]:
-        """The roles of parameters and buffers, and of their values after in-place writes."""
+        """The role of each parameter and buffer, also of its values after in-place writes."""
         values = self.values.values()
         roles = {name: one.role for one in values if one.role in STORED for name in one.names}
         return MappingProxyType({
@@ -256,13 +256,13 @@ class RecordedRun:
 
     @cached_property
     def stored_memory(self) -> Mapping[int, Role]:
-        """The role of the parameters and buffers that lie in each storage."""
+        """The role of the parameter or buffer in each storage."""
         values = self.values.values()
         return {one.storage: one.role for one in values if one.role in STORED and one.storage >= 0}
 
     @cached_property
     def weight_updates(self) -> Mapping[ScopeId, ScopeId]:
-        """For each scope in an optimizer's step or averaging that runs no module, that step."""
+        """The optimizer step or averaging around each scope in one; see `calls_of_kind`."""
         return calls_of_kind(self.scopes, ScopeKind.OPTIMIZER, ScopeKind.AVERAGING)
 
     @cached_property
@@ -277,17 +277,17 @@ class RecordedRun:
 
     @cached_property
     def weight_loops(self) -> frozenset[OpId]:
-        """The ops of lines that run for each of several weights, of any shapes."""
+        """The ops of loops over weights."""
         return weight_loops(self)
 
     @cached_property
     def varying_sizes(self) -> frozenset[str]:
-        """The ops and calls of modules that run again and again with other sizes."""
+        """The ops and module calls that run repeatedly on tensors of different sizes."""
         return varying_sizes(self)
 
     @cached_property
     def running_sums(self) -> frozenset[OpId]:
-        """The ops of lines that add to a sum that begins with the number 0."""
+        """The ops of lines that add to a sum, which begins with 0."""
         return running_sums(self)
 
     @cached_property
@@ -318,7 +318,7 @@ class RecordedRun:
         return self.kept.gradients
 
     def given(self, grad: GradId | str) -> tuple[Any, ...]:
-        """The gradients that a grad node received in the last backward pass; None for missing ones.
+        """The gradients that a grad node received in the last backward pass, or None.
 
         Raises:
             NotKept: The run was not recorded with ``replay=True``, or the node did not run.
@@ -327,12 +327,12 @@ class RecordedRun:
         return self._replayed(grad).given(GradId(grad))
 
     def replay(self, grad: GradId | str, given: tuple[Any, ...] | None = None) -> tuple[Any, ...]:
-        """Run a single grad node again, on the gradients it received, for debugging.
+        """Run one grad node again, for debugging, and return its gradients.
 
         Args:
             grad: Its id: ``recording.find("AddmmBackward0")`` lists them, and
                 ``recording.owned["o3"]`` those of an operation.
-            given: Other gradients to run it on.
+            given: Gradients to run it on; by default those that it received.
 
         Raises:
             NotKept: The run was not recorded with ``replay=True``, the node did not run,
@@ -384,7 +384,7 @@ class RecordedRun:
 
 
 RecordingT = TypeVar("RecordingT", bound=RecordedRun)
-"""The class of recording that is to be made."""
+"""A class of recordings."""
 
 
 def check_recording(value: object) -> None:

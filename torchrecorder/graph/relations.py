@@ -64,8 +64,7 @@ def ops_inside(recording: Relations, scopes: Iterable[ScopeId]) -> Iterator[OpId
 
 
 def readers_of(recording: Relations, op: Op) -> list[Op]:
-    """The ops that read results of *op*, result by result; one that reads two of them is there
-    twice."""
+    """The ops that read results of *op*, result by result; twice if an op reads two of them."""
     readers = (reader for value in op.outputs for reader in recording.consumers.get(value, ()))
     return [recording.ops[reader] for reader in readers]
 
@@ -90,8 +89,8 @@ def own_outputs(values: Mapping[ValueId, Value], op: Op) -> Sequence[ValueId]:
 
 
 def first_in_memory(recording: Relations, value: ValueId) -> ValueId:
-    """The first result of the op in the memory of *value*. It is *value*, unless that is an unnamed
-    further view of memory that its op wrote, such as the local part of a `DTensor`."""
+    """*value*; if it is an unnamed view of memory that its op wrote, such as the local part of a
+    DTensor, the first result of the op in that memory."""
     values, producer = recording.values, recording.values[value].producer
     op = recording.ops.get(producer) if producer is not None else None
     if op is None or value not in op.writes or values[value].names:
@@ -103,7 +102,7 @@ def first_in_memory(recording: Relations, value: ValueId) -> ValueId:
 
 
 def recomputed(recording: Relations) -> frozenset[OpId]:
-    """The ops that a checkpoint or custom function ran again in backward."""
+    """The ops that a checkpoint or custom function recomputed in backward."""
     return frozenset(op.id for op in recording.ops.values() if op.recompute)
 
 
@@ -112,10 +111,10 @@ NOT_INPUTS = (*STORED, Role.CONSTANT)
 
 
 class Boundaries:
-    """The inputs and outputs of the *wanted* scopes, found in one pass over the operations.
+    """The inputs and outputs of the *wanted* scopes, from one pass over the operations.
 
-    Parameters and buffers are no inputs. Constants are: a function received them, or looked them up
-    outside.
+    Constants are inputs, because a function received them or read them from a global; parameters
+    and buffers are none.
     """
 
     def __init__(self, recording: Tables, wanted: Collection[ScopeId]) -> None:

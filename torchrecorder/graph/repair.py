@@ -1,4 +1,4 @@
-"""Repair: adds nodes that a recording refers to but that no instrument recorded.
+"""Repair: adds nodes to which a recording refers but that no instrument recorded.
 
 A tensor without a recorded producer becomes the output of a hidden op, so that every edge has a
 source and the gap is visible.
@@ -51,7 +51,7 @@ def repaired(recording: RecordingT) -> RecordingT:
 
 
 def _sorted(lost: Mapping[str, set[str]], table: str) -> list[str]:
-    """The ids that *table* lacks, in order."""
+    """The ids that *table* does not have, in order."""
     return sorted(lost.get(table, ()), key=lambda name: (len(name), name))
 
 

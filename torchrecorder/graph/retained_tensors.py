@@ -1,4 +1,4 @@
-"""Retained tensors: tensors that a recording keeps on request; they are not saved."""
+"""Retained tensors: the tensors of ``keep=``; they are not saved."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from torchrecorder.events import GradId
 
 
 class Replay(Protocol):
-    """Grad nodes and the gradients that they received, kept alive on request."""
+    """The autograd nodes of a run and the gradients that they received; see `ReplayProbe`."""
 
     def given(self, grad: GradId) -> tuple[Any, ...]:
-        """The gradients that one grad node received."""
+        """The gradients that the node *grad* received."""
 
     def run(self, grad: GradId, given: tuple[Any, ...] | None = None) -> tuple[Any, ...]:
-        """Run one grad node again on the gradients it received, or on others."""
+        """Run the node *grad* again, on the gradients that it received or on those *given*."""
 
 
 class Tensors(Mapping[str, Any]):
@@ -51,7 +51,7 @@ class Tensors(Mapping[str, Any]):
 
 @dataclass(frozen=True)
 class Kept:
-    """Tensors that outlive the run on request.
+    """Tensors and autograd nodes that are kept after the run.
 
     Attributes:
         activations: Copies of the outputs of scopes and operations.

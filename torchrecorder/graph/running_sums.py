@@ -45,7 +45,7 @@ def sums_rounds(op: Op, members: Iterable[str], sums: frozenset[OpId]) -> bool:
 
 
 def sums_at_once(recording: Relations) -> Iterator[list[Op]]:
-    """The ops of each running sum that ran one right after the other, as in ``sum(losses)``.
+    """The ops of each running sum whose ops ran directly after each other, as in ``sum(losses)``.
 
     Only the next op reads the result of each of them.
     """
@@ -61,8 +61,7 @@ def sums_at_once(recording: Relations) -> Iterator[list[Op]]:
 
 
 def _next(recording: Relations, op: Op) -> Op | None:
-    """The op that adds to the result of *op* directly after it, if no other op reads that
-    result."""
+    """The op after *op* that adds to its result, if no other op reads the result."""
     readers = readers_of(recording, op)
     if len(readers) != 1:
         return None

@@ -46,7 +46,7 @@ def weight_loops(recording: Relations) -> frozenset[OpId]:
 
 def _reads(recording: Relations) -> Mapping[OpId, tuple[Hashable, ...]]:
     """The weights that each op reads, for ops that read only weights, constants and results of such
-    ops. For such a result, the weight that it is computed from.
+    ops; a result stands for the weight that it is computed from.
     """
     values, found = recording.values, dict[OpId, tuple[Hashable, ...]]()
     origin: dict[ValueId, Hashable] = {}
@@ -67,8 +67,8 @@ def _reads(recording: Relations) -> Mapping[OpId, tuple[Hashable, ...]]:
 
 
 def _weights(recording: Relations) -> Callable[[Value], Hashable]:
-    """A function that returns the name, memory or position of a weight, of a gradient, or of older
-    state that the run writes; None for other values.
+    """Returns a function that identifies a weight, a gradient, or state that the run writes, by
+    name, memory or position; it returns None for other values.
     """
     ops, stored = recording.ops, recording.stored
     passes = {run.op for run in recording.backward_runs}

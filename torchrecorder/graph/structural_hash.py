@@ -1,8 +1,8 @@
-"""Structural hash: a digest of each scope, equal for scopes that did the same, in linear time.
+"""Structural hash: a digest of each scope, equal for scopes of equal structure, in linear time.
 
 Two scopes have equal structure if they are calls of the same class, with the same ops in the same
 order on tensors of the same shapes, connected in the same way. Names of parameters and the origin
-of inputs do not matter. Nor do numbers in the names of modules in a region: they are indices in the
+of inputs do not count. Nor do numbers in the names of modules in a region, which are indices in the
 module around it.
 """
 
@@ -26,15 +26,15 @@ _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+(?:e[+-]?\d+)?|e[+-]?\d+)|\d+")
 
 
 def is_alias(op: Op) -> bool:
-    """Whether *op* is the first use of other memory of a tensor, such as that of a shard."""
+    """Whether *op* records the first use of an alias, such as a shard, that no op created."""
     alone = len(op.inputs) == len(op.outputs) == 1
     return op.kind is OpKind.PASS and op.name == ALIAS and alone
 
 
 def lasting_outputs(values: Mapping[ValueId, Value], op: Op) -> Sequence[ValueId]:
-    """The outputs without the gradients that a backward pass leaves in its leaves.
+    """The outputs of *op* without the gradients that a backward pass accumulates into leaves.
 
-    These are outputs only if something reads them: nothing does after the last iteration of a loop.
+    Those are outputs only if an op reads them: none does after the last iteration of a loop.
     """
     found = own_outputs(values, op)
     if op.name != BACKWARD:
@@ -49,18 +49,15 @@ def written(op: Op, outputs: Sequence[ValueId]) -> int:
 
 @lru_cache(maxsize=4096)
 def without_numbers(text: str) -> str:
-    """*text* with every number replaced by 0, and without the number of an outermost module.
-
-    The first of several models of one name is ``net``, and the second ``net_1``.
-    """
+    """*text* with numbers replaced by 0, without that of an outermost module (``net_1``)."""
     return re.sub(r"\d+", "0", re.sub(r"_\d+(?=\.|$)", "", text))
 
 
 @lru_cache(maxsize=4096)
 def without_values(text: str) -> str:
-    """The *text* of an argument with every number replaced by 0, whole or not.
+    """The *text* of an argument with every number replaced by 0.
 
-    The sign of a whole one counts: ``x[1:]`` and ``x[-1:]`` are different parts.
+    The sign of an integer is kept, because ``x[1:]`` and ``x[-1:]`` are different slices.
     """
     return _NUMBER.sub("0", text)
 
@@ -70,16 +67,16 @@ def _without_values(arguments: Iterable[tuple[str, str]]) -> tuple[tuple[str, st
 
 
 UNRANKED = 0, -1
-"""The series and number of a value that is from outside everywhere."""
+"""The series and number of a value from outside the run."""
 
 BACKWARD = "backward"
 """The name of an op that is a backward pass."""
 
 ALIAS = "alias"
-"""The name of an op that takes another tensor to be the memory of a known one."""
+"""The name of ops that record an alias of a known tensor."""
 
 SCALE = "GradScaler.scale"
-"""The region in which the loss is multiplied by the scale."""
+"""The region in which a gradient scaler multiplies the loss by the scale."""
 
 
 def scaler_state(recording: Relations) -> frozenset[OpId]:
@@ -116,23 +113,28 @@ def structures(recording: HashedRun, *, exact: bool = True) -> dict[ScopeId, str
 
     Args:
         recording: The run.
-        exact: Whether all settings count. Otherwise these differences do not count: the settings
-            of inactive modules, such as the rate of a dropout in evaluation mode; in optimizer
-            steps and averages, everything but weights and gradients, because the first step creates
-            the state that later steps read; in data loaders, everything but the parts of a batch
-            that are read, because the first call shuffles; the state that the first call of a
-            gradient scaler creates; whether two arguments of a scope are one value or two, because
-            the first iteration of a loop may receive one tensor as all state; numbers among the
-            arguments of ops in functions, and which results of functions are read; such numbers in
-            two calls of the same module; numbers in the names of modules in a module, because each
-            call may use another item of a list; varying sizes.
+        exact: Whether all settings count. If not, these differences are ignored:
+
+            - settings of inactive modules, such as the rate of a dropout in evaluation mode;
+            - in optimizer steps and averages, everything but weights and gradients, because the
+              first step creates the state that later steps read;
+            - in data loaders, everything but the parts of a batch that are read, because the first
+              call shuffles;
+            - the state that the first call of a gradient scaler creates;
+            - whether two arguments of a scope are one value, because the first iteration of a loop
+              may receive one tensor for all of its state;
+            - in functions, numbers in arguments of ops, and which results are read;
+            - numbers in arguments of ops in two calls of the same module;
+            - numbers in the names of modules in a module, because each call may use another item of
+              a list;
+            - varying sizes.
     """
-    forms = _Forms(recording, exact)
+    forms = _StructureHasher(recording, exact)
     return {scope: form.digest for scope, form in forms.found.items()}
 
 
-def is_off(module: Module) -> bool:
-    """Whether it is a dropout of any kind in evaluation mode."""
+def is_inactive(module: Module) -> bool:
+    """Whether *module* is a dropout, of any kind, in evaluation mode."""
     return "Drop" in module.cls and not module.training
 
 
@@ -145,19 +147,19 @@ def _with_unnamed(recording: HashedRun) -> Mapping[ValueId, Role]:
     return {**unnamed, **recording.stored}
 
 
-class _Form:
-    """The steps of one scope, relative to its own inputs.
+class _ScopeStructure:
+    """The contents of one scope, with values numbered relative to the scope.
 
-    Values computed inside are numbered in the order of creation. Others are numbered in the order
-    of their first use, or of each use if one value may stand for several. So are batches: many
-    programs load one ahead.
+    Values computed inside are numbered in the order of creation. Others, and batches, which many
+    programs load one ahead, are numbered in the order of their first use; if one value may stand
+    for several, at each use.
 
     Attributes:
-        start: The number of values that were made before, in each series of `_Forms`.
+        start: The number of values computed before, in each series of `_StructureHasher`.
         outside: The values from outside by their numbers.
-        settings: The arguments in it, which may depend on the iteration of a loop. Those in a
-            region or function count for the scope around it, not for the region; those in a
-            module are taken from one of its calls.
+        settings: The arguments of ops, which may depend on the iteration of a loop. Those in a
+            region or function count for the scope around it; those in a module are taken from one
+            of its calls.
     """
 
     def __init__(self, start: tuple[int, ...]) -> None:
@@ -168,7 +170,7 @@ class _Form:
         self._numbers: dict[ValueId, int] = {}
 
     def number(self, value: ValueId, *, again: bool) -> int:
-        """The number of a value from outside; a new one *again* for each use."""
+        """The number of a value from outside; *again*: a new one for each use."""
         known = None if again else self._numbers.get(value)
         if known is None:
             known = self._numbers[value] = len(self.outside)
@@ -176,8 +178,8 @@ class _Form:
         return known
 
 
-class _Forms:
-    """Computes the forms of all scopes, innermost first."""
+class _StructureHasher:
+    """Computes the digests of all scopes, innermost first."""
 
     def __init__(self, recording: HashedRun, exact: bool) -> None:
         self.recording = recording
@@ -191,20 +193,20 @@ class _Forms:
         self.varying = frozenset[str]() if exact else recording.varying_sizes
         self.outside_rounds = frozenset[OpId]() if exact else scaler_state(recording)
         self.rank: dict[ValueId, tuple[int, int]] = {}
-        self.found: dict[ScopeId, _Form] = {}
-        self.digests: dict[tuple[Any, ...], str] = {}  # most scopes equal one before
+        self.found: dict[ScopeId, _ScopeStructure] = {}
+        self.digests: dict[tuple[Any, ...], str] = {}  # most scopes are equal to an earlier one
         self.settings: dict[tuple[Any, ...], tuple[Any, ...]] = {}  # of one call of each module
         self._run_through()
         for scope in reversed(list(recording.scopes.values())):
             self._complete(scope)
 
     def _run_through(self) -> None:
-        """Number the values in the order of creation, and record where each scope starts."""
+        """Number the values in the order of creation, and store where each scope starts."""
         steps: list[Scope | Op] = [*self.recording.scopes.values(), *self.recording.ops.values()]
         counts, values = [0, 0, 0], self.recording.values
         for step in sorted(steps, key=lambda step: step.index):
             if isinstance(step, Scope):
-                self.found[step.id] = _Form((*counts,))
+                self.found[step.id] = _ScopeStructure((*counts,))
                 continue
             if step.id in self.outside_rounds:
                 continue
@@ -218,14 +220,13 @@ class _Forms:
                 series = self._series(step, value)
                 self.rank[value] = series, counts[series]
                 counts[series] += 1
-            if len(own) < len(step.outputs):  # views of what it wrote have the number of that
+            if len(own) < len(step.outputs):  # views of written memory have its number
                 ranks = {values[value].storage: self.rank[value] for value in reversed(own)}
                 for value in filter(partial(self._is_new, step), step.outputs):
                     self.rank[value] = ranks.get(values[value].storage, UNRANKED)
 
     def _is_alias(self, op: Op) -> bool:
-        """Whether *op* is an alias, which only the first of several equal calls has, and which does
-        not count."""
+        """Whether *op* records an alias; it is ignored, as only the first of equal calls has it."""
         return not self.exact and is_alias(op)
 
     def _is_new(self, op: Op, value: ValueId) -> bool:
@@ -234,10 +235,11 @@ class _Forms:
         return self.recording.values[value].producer == op.id
 
     def _series(self, op: Op, value: ValueId) -> int:
-        """What a *value* of *op* is counted with: 0 for what every round of a loop makes.
+        """The series in which *value*, a result of *op*, is numbered.
 
-        The state that an optimizer or average makes, what a data loader does for a batch (1), and
-        the gradients that a backward pass leaves (2) count only where they are read.
+        0 for values that every iteration of a loop computes. The state of an optimizer or average,
+        values in a data loader (1), and gradients of a backward pass (2) count only if they are
+        read.
         """
         if not self.exact and op.name == BACKWARD:
             if names_gradient(self.recording.values[value].names):
@@ -249,7 +251,7 @@ class _Forms:
         return int(self.loaders.is_within(op, value))
 
     def _complete(self, scope: Scope) -> None:
-        """Join the steps of a scope; its children are complete, because they come later."""
+        """Compute the digest of *scope*, after those of its children, which come later."""
         form = self.found[scope.id]
         parts = tuple(self._parts(scope, form))
         if not self.exact and scope.module is not None:
@@ -260,10 +262,10 @@ class _Forms:
             self.digests[parts] = blake2b(text, digest_size=16).hexdigest()
         form.digest = self.digests[parts]
 
-    def _parts(self, scope: Scope, form: _Form) -> Iterator[Any]:
+    def _parts(self, scope: Scope, form: _ScopeStructure) -> Iterator[Any]:
         module = self.recording.module_of(scope)
         yield scope.kind.value, scope.cls, scope.recompute, scope.failed, self.differs.get(scope.id)
-        off = module is not None and not self.exact and is_off(module)
+        off = module is not None and not self.exact and is_inactive(module)
         if module is not None:
             yield module.qualname, "" if off else module.detail, module.training
         if not self.exact:
@@ -271,7 +273,7 @@ class _Forms:
             off = off or in_update or scope.kind is ScopeKind.OPTIMIZER
         if self.loaders is not None and scope.id in self.loaders.batches:
             batch = self.loaders.batches[scope.id]
-            yield tuple([self._look(self.recording.values[value]) for value in batch])
+            yield tuple([self._type(self.recording.values[value]) for value in batch])
             return
         children = self.recording.children[scope.id]
         if not self.exact and self.recording.weight_updates.get(scope.id) == scope.id:
@@ -296,20 +298,20 @@ class _Forms:
                 form.settings += arguments
                 arguments = _without_values(arguments)
             yield arguments
-        if self.exact or scope.kind is not ScopeKind.FUNCTION:  # else: what ran later read them
+        if self.exact or scope.kind is not ScopeKind.FUNCTION:  # else ops after it read them
             yield tuple([(slot.name, self._place(slot.value, form)) for slot in scope.outputs])
         values, varies = self.recording.values, scope.id in self.varying
         yield tuple([
-            (self._look(values[value], varies and value not in self.stored), self._stored(value))
+            (self._type(values[value], varies and value not in self.stored), self._stored(value))
             for value in form.outside
         ])
 
-    def _updated(self, scope: Scope, form: _Form) -> Iterator[Any]:
-        """The weights and gradients that the ops of an optimizer's step or an averaging are given.
+    def _updated(self, scope: Scope, form: _ScopeStructure) -> Iterator[Any]:
+        """The weights and gradients that the ops of an optimizer step or averaging read, by name.
 
-        By their names: the first step may read them in another order, for the state that it makes.
-        A single weight may have any size, as where each has an optimizer of its own. The averages
-        themselves do not count: they are weights only if a model with them runs later.
+        By name, because the first step may read them in another order when it creates state. A
+        single weight may have any size, because each may have an optimizer of its own. The averages
+        themselves are not listed: they are weights only if a model with them runs later.
         """
         values = self.recording.values
         inside = map(self.recording.ops.__getitem__, ops_inside(self.recording, [scope.id]))
@@ -327,13 +329,13 @@ class _Forms:
                 given.append(value)
         single = sum(value in self.stored for value in given) == 1
         for value in given:
-            yield self._place(value, form), self._look(values[value])[single:]
+            yield self._place(value, form), self._type(values[value])[single:]
 
     def _counts(self, step: Scope | Op, in_module: bool = False) -> bool:
-        """Whether a step counts: it is no state of a scaler, and something ran in it.
+        """Whether *step* counts: it creates no state of a gradient scaler, and an op ran in it.
 
-        Outside of modules, calls such as ``to`` that return what they are given do not count; nor
-        do calls of a data loader whose batch nothing reads, as the one after the last.
+        Outside of modules, calls such as ``to`` that return their argument do not count, nor calls
+        of a data loader whose batch no op reads, such as the call after the last batch.
         """
         if isinstance(step, Op):
             nothing = step.kind is OpKind.PASS and not (step.outputs or in_module or self.exact)
@@ -344,27 +346,27 @@ class _Forms:
             return any(map(self._counts, self.recording.children[step.id]))
         return bool(self.loaders.batches.get(step.id, True))
 
-    def _op(self, op: Op, form: _Form) -> Iterator[Any]:
+    def _op(self, op: Op, form: _ScopeStructure) -> Iterator[Any]:
         place, values = self._place, self.recording.values
         outputs = (own_outputs if self.exact else lasting_outputs)(values, op)
         yield op.kind.value, op.qualname, op.failed, written(op, outputs), self.differs.get(op.id)
         yield tuple([(name, place(value, form)) for name, value in op.inputs])
-        yield tuple([self._look(values[value], op.id in self.varying) for value in outputs])
+        yield tuple([self._type(values[value], op.id in self.varying) for value in outputs])
 
-    def _is_made_in(self, value: ValueId, form: _Form) -> bool:
+    def _is_made_in(self, value: ValueId, form: _ScopeStructure) -> bool:
         series, rank = self.rank.get(value, UNRANKED)
         return rank >= form.start[series]
 
-    def _place(self, value: ValueId, form: _Form) -> int | tuple[int, int]:
-        """The number of a value: 0 or more for values made inside, negative for others."""
+    def _place(self, value: ValueId, form: _ScopeStructure) -> int | tuple[int, int]:
+        """The number of a value: 0 or more for values computed inside, negative for others."""
         series, rank = self.rank.get(value, UNRANKED)
         if rank >= form.start[series]:
             place = rank - form.start[series]
             return (series, place) if series else place
         return -1 - form.number(value, again=not self.exact and value not in self.roles)
 
-    def _look(self, value: Value, varies: bool = False) -> tuple[Any, ...]:
-        """What is seen of a value, whose sizes count unless it *varies*."""
+    def _type(self, value: Value, varies: bool = False) -> tuple[Any, ...]:
+        """The facts about *value* that count; its sizes do, unless it *varies*."""
         return len(value.shape) if varies else value.shape, value.dtype, value.kind
 
     def _stored(self, value: ValueId) -> str:

@@ -1,9 +1,9 @@
 """Varying sizes: ops and module calls that run repeatedly on tensors of different sizes.
 
-A language model that generates text reads one more key and value in each step, and each batch of
-sentences may have another length. Such calls of a module, and such ops beside them, are iterations
-of a loop, although no two have the same shapes. So are the experts of a mixture, each of which is
-given the tokens that are routed to it: there, sizes depend on data.
+A language model that generates text reads one more key and value in each step, and batches of
+sentences may have different lengths. Such calls of a module, and such ops between them, are
+iterations of a loop, although no two have the same shapes. So are the experts of a mixture, each of
+which is given the tokens that are routed to it: there, sizes depend on data.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _SizedOps = list[tuple[Op, _OpShapes]]
 """Ops that differ only in the shapes of their inputs and outputs."""
 
 _Frames = Mapping[Optional[ScopeId], Optional[ScopeId]]
-"""The innermost module call at or around each scope; None outside of modules."""
+"""The innermost module call at or around each scope, or None."""
 
 
 def varying_sizes(recording: Relations) -> frozenset[str]:
-    """The ops that run again with other sizes, and the calls that contain such ops.
+    """The ops that run repeatedly with different sizes, and the module calls that contain some.
 
-    In a module, these are the first, second ... ops of one function in several of its calls. Beside
-    such calls, in the module around them or outside of modules, they are those of one line. See
-    also `_sized_by_data`.
+    In several calls of a module, the n-th ops of one function are compared. Between such calls, in
+    the module around them or outside of modules, the ops of one line are compared. See also
+    `_sized_by_data`.
     """
     frames = _frames(recording)
     found = {op.id for row in _in_calls(recording, frames) if _vary(row) for op, _ in row}
@@ -77,7 +77,7 @@ def _in_calls(recording: Relations, frames: _Frames) -> Iterable[_SizedOps]:
 def _on_lines(
     recording: Relations, frames: _Frames, homes: Container[ScopeId | None]
 ) -> Iterator[tuple[ScopeId | None, _SizedOps]]:
-    """The ops of one line of code in each of the *homes*, which are frames."""
+    """The ops of each line of code, directly in each of the module calls *homes*."""
     rows: dict[tuple[ScopeId | None, Hashable], _SizedOps] = {}
     for op in recording.ops.values():
         frame = frames[op.scope]
@@ -224,7 +224,7 @@ def _frames(recording: Relations) -> _Frames:
 
 
 def _vary(row: _SizedOps) -> bool:
-    """Whether most ops of a row have sizes that no other op has."""
+    """Whether most ops in *row* have sizes that no other has."""
     if len(row) < MIN_RUNS:
         return False
     alone = sum(number == 1 for number in Counter(shapes for _, shapes in row).values())

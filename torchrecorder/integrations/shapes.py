@@ -72,10 +72,10 @@ def tensors(
     """Positional and keyword arguments with random values, the same in every run."""
     import torch
 
-    from torchrecorder.capture.inputs import place_of, random_tensor
+    from torchrecorder.capture.inputs import device_and_dtype, random_tensor
 
     generator = torch.Generator().manual_seed(0)
-    where, precision = place_of(model)
+    where, precision = device_and_dtype(model)
     made = [
         random_tensor(
             shape.sizes,

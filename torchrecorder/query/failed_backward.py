@@ -1,7 +1,7 @@
 """Failed backward passes: the operation that overwrote or freed a tensor that the pass needed.
 
-PyTorch raises the error in the node that needs the tensor. The recording also has the operation
-that wrote to it, the earlier pass that freed the graph, or the operation that cut the autograd
+PyTorch raises the error in the node that needs the tensor. The recording also shows the operation
+that wrote the tensor, the earlier pass that freed the graph, or the operation that cut the autograd
 history.
 """
 
@@ -31,7 +31,7 @@ BRIEF: Mapping[BackwardFailureReason, str] = {
 """Short texts for the reasons, for the box that failed."""
 
 _SHAPE = re.compile(r"Tensor \[([\d, ]*)\]\]")
-"""The sizes in PyTorch's message about a tensor that was modified."""
+"""The shape in PyTorch's message about a tensor that was modified."""
 
 _ELEMENT = re.compile(r"element (\d+) of tensors")
 
@@ -41,14 +41,14 @@ class FailedBackward:
     """The reason why a backward pass failed. ``str()`` of it is a sentence.
 
     Attributes:
-        reason: ``"modified in place"`` (a tensor that was saved for backward was written to),
+        reason: ``"modified in place"`` (a tensor that was saved for backward was overwritten),
             ``"graph freed"`` (an earlier backward pass freed the saved tensors), ``"no graph"``
             (the tensor on which ``backward()`` was called has no autograd history), ``"not in the
             graph"`` (the result does not depend on a tensor whose gradient was requested).
         text: The reason in words, with advice.
-        ops: The operations to look at, in run order: the one that saved the tensor and those that
-            wrote to it; the earlier call of ``backward()`` and the operations that read results
-            from before it; those that cut the autograd history. May be empty.
+        ops: The operations that explain it, in run order: the one that saved the tensor and those
+            that wrote it; or the earlier ``backward()`` and the operations that read results from
+            before it; or those that cut the autograd history. May be empty.
         captions: The texts for these operations in figures, by id.
     """
 
@@ -62,8 +62,10 @@ class FailedBackward:
 
 
 def why_backward_failed(recording: RecordedRun) -> FailedBackward | None:
-    """The cause of a failed backward pass. None if no backward pass failed, if the reason is
-    another one, or if this part of a recording lacks the call of the pass.
+    """The cause of a failed backward pass, or None.
+
+    None if no backward pass failed, if the reason is another one, or if this part of a recording
+    does not contain the call of the pass.
 
     See `torchrecorder.Recording.why_backward_failed`.
     """
@@ -100,7 +102,7 @@ class _FailureSearch:
 
     @cached_property
     def roots(self) -> list[ValueId]:
-        """The tensors from which the pass started."""
+        """The tensors at which the pass started."""
         named = [slot for slot in self.call.inputs if not names_gradient((slot.name,))]
         outputs = [slot for slot in named if slot.name.startswith("outputs")]
         return [slot.value for slot in outputs or named]
@@ -111,8 +113,7 @@ class _FailureSearch:
     # A saved tensor was written to ------------------------------------------------------
 
     def modified(self) -> FailedBackward | None:
-        """The operation that saved the tensor, and the operations that wrote to it before the
-        pass."""
+        """The operation that saved the tensor, and the operations that wrote it before the pass."""
         op = self.recording.ops.get(self.failure.op or OpId(""))
         if op is None:
             return None
@@ -140,8 +141,8 @@ class _FailureSearch:
         return FailedBackward("modified in place", text, tuple(ops.values()), captions)
 
     def _saved(self, op: Op) -> list[ValueId]:
-        """The tensors that *op*, or the custom function around it, may have saved; if possible only
-        tensors with the size in the message."""
+        """The tensors that *op*, or the custom function around it, may have saved; if possible,
+        only those of the shape in the message."""
         found = [*(slot.value for slot in op.inputs), *op.outputs]
         function = self._around(op, ScopeKind.CUSTOM_FUNCTION)
         if function is not None:
@@ -167,7 +168,7 @@ class _FailureSearch:
         return f"autograd.Function {function.name}{place}"
 
     def _without_version(self, op: Op, value: ValueId) -> bool:
-        """Whether *op* wrote to *value* through ``.data``, without the knowledge of autograd."""
+        """Whether *op* wrote *value* through ``.data``, which autograd does not see."""
         storage = self.values[value].storage
         while True:
             same = [slot.value for slot in op.inputs if self.values[slot.value].storage == storage]
@@ -228,7 +229,7 @@ class _FailureSearch:
         return FailedBackward("graph freed", text, (first, *others.values()), captions)
 
     def _across(self, first: Op) -> Iterator[tuple[Op, ValueId]]:
-        """The operations after *first* that read an earlier tensor, through which the pass reached
+        """The operations after *first* that read an earlier tensor; through them, the pass reached
         the failed node."""
         needed = needed_for(self.roots, self.forward)
         failed = [self.failure.grad] if self.failure.grad is not None else []
@@ -269,7 +270,7 @@ class _FailureSearch:
         return FailedBackward("no graph", self._without_grad(roots, needed))
 
     def _without_grad(self, roots: Sequence[ValueId], needed: set[ValueId]) -> str:
-        """The reason why *roots*, which depend on all of *needed*, do not require grad."""
+        """Why *roots*, which depend on all of *needed*, do not require grad."""
         maker = self.values[roots[0]].producer if roots else None
         if maker is not None and not self.recording.ops[maker].inputs:
             made = self._words(self.recording.ops[maker])
@@ -289,7 +290,7 @@ class _FailureSearch:
         return text
 
     def _constant(self, run: BackwardRun) -> str:
-        """The reason why gradients of a pass with ``create_graph=True`` do not require grad."""
+        """Why gradients of a pass with ``create_graph=True`` do not require grad."""
         nodes = self.recording.grad_nodes
         ran = (nodes[item.grad].name for item in self.recording.grad_runs if item.run == run.run)
         custom = dict.fromkeys(
@@ -303,7 +304,7 @@ class _FailureSearch:
         )
 
     def not_in_graph(self) -> FailedBackward | None:
-        """The tensors whose gradients were requested and that no node leads to."""
+        """The tensors whose gradients were requested and that the graph does not reach."""
         edges = (self.values[root].grad for root in self.roots)
         started = {edge.grad for edge in edges if edge is not None}
         leaves = {node.variable: node.id for node in self.recording.grad_nodes.values()}

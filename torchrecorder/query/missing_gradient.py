@@ -1,4 +1,4 @@
-"""Missing gradients: why a parameter got no gradient, with the op and line where it was lost."""
+"""Missing gradients: why a parameter has no gradient, with the op and line where it is lost."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ class MissingGradient:
         name: The tensor.
         reason: ``"frozen"`` (it does not require grad), ``"unused"`` (no op read it),
             ``"not in the loss"`` (no tensor computed from it reaches the loss), ``"left autograd"``
-            (such a tensor reaches the loss, but autograd was left), ``"no backward"`` (no backward
-            pass ran), ``"not propagated"`` (a backward pass ran without a gradient for it).
+            (such a tensor reaches the loss, but without autograd history), ``"no backward"`` (no
+            backward pass ran), ``"not propagated"`` (a pass ran without a gradient for it).
         text: The reason in words.
         ops: The operations where the gradient was lost, in run order; may be empty.
     """
@@ -145,7 +145,7 @@ class _GradientSearch:
 
     @cached_property
     def reached(self) -> set[ValueId]:
-        """Every value that depends on it, through any operation."""
+        """All values that depend on it, through any operation."""
         found = set(self.same)
         for op in self.forward:
             if any(slot.value in found for slot in op.inputs):
@@ -154,7 +154,7 @@ class _GradientSearch:
 
     @cached_property
     def live(self) -> set[ValueId]:
-        """The values that depend on it according to autograd."""
+        """The values that depend on it in the autograd graph."""
         grads, values = self.recording.grad_nodes.values(), self.recording.values.values()
         starts = [grad.id for grad in grads if grad.variable in self.same]
         if self.value.grad is not None:
@@ -165,7 +165,7 @@ class _GradientSearch:
 
     @cached_property
     def loss(self) -> set[ValueId]:
-        """The tensors that backward passes started from; the outputs if none ran."""
+        """The tensors at which backward passes started; the outputs of the run if none ran."""
         runs = self.recording.backward_runs
         if not runs:
             return {slot.value for slot in self.recording.outputs}
@@ -239,8 +239,7 @@ class _GradientSearch:
         return self._because("left autograd", f"{text}: {why_left(self.recording, first)}", cuts)
 
     def _left_unseen(self, alias: Op) -> MissingGradient:
-        """The reason if no operation leaves autograd: the program makes a tensor of the same
-        memory."""
+        """The reason if no operation leaves autograd: the program creates an alias (``.data``)."""
         ops = self.forward[: self.forward.index(alias)]
         reading = [*self._reading(self.reached)]
         to_python = [op for op in reading if op.name in _TO_PYTHON and op in ops]
@@ -271,7 +270,7 @@ class _GradientSearch:
         got_nothing = {run.grad for run in ran if not any(run.given)}
         for item in ran:
             node = grads[item.grad]
-            own = not node.name[-1:].isdigit()  # of a custom function, not PyTorch's
+            own = not node.name[-1:].isdigit()  # of a custom function
             for number, edge in enumerate(node.next):
                 if not own or edge is None or edge.grad not in self.nodes:
                     continue
@@ -293,7 +292,7 @@ class _GradientSearch:
         return self._because("not propagated", text)
 
     def _is_updated(self) -> bool:
-        """Whether an optimizer step writes the tensor: it does so only if there is a gradient."""
+        """Whether an optimizer step writes the tensor; without a gradient it would not."""
         scopes, values = self.recording.scopes, self.recording.values
         written = (
             values[value] for op in self.recording.ops.values() for value in op.writes
@@ -304,7 +303,7 @@ class _GradientSearch:
 
 
 def why_left(recording: RecordedRun, op: Op) -> str:
-    """The reason why the results of *op* have no autograd history, although an argument has one."""
+    """Why the results of *op* have no autograd history, although an argument has one."""
     if op.name in ("detach", "detach_", "data"):
         return "it returns the same numbers without their autograd history"
     for inner in recording.within(op.scope):

@@ -72,7 +72,7 @@ class Paths(Sequence[NodePath]):
 
 
 def _in_digits(number: int) -> str:
-    """*number* in digits, unless it is too long to read; Python refuses to write very long ones."""
+    """*number* in digits, unless it is long; Python raises for very long ones."""
     return f"{number}" if number < 10**100 else "more than 10^100"
 
 
@@ -122,7 +122,7 @@ def _nodes(recording: RecordedRun, name: str) -> set[str]:
 
 
 class _PathGraph:
-    """The nodes on paths that leave *first* once and enter *last* once."""
+    """The nodes on paths that leave the set *first* once and enter the set *last* once."""
 
     def __init__(self, recording: RecordedRun, first: set[str], last: set[str]) -> None:
         self.recording = recording

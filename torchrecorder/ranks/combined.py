@@ -1,6 +1,6 @@
-"""Combined: one recording in which each lane is a scope and messages are edges between lanes.
+"""Combined: one recording in which each lane is a scope, and messages are edges between lanes.
 
-All code that draws, lists or analyzes a recording works with it.
+Code that draws, lists or analyzes a recording also works with a combined one.
 """
 
 from __future__ import annotations
@@ -45,8 +45,7 @@ def combined(
 ) -> Recording:
     """The recordings of *lanes* as one recording, with the waits of their collectives.
 
-    Without *sharding_ops*, the operations by which FSDP and DTensor shard and gather tensors are
-    removed.
+    *sharding_ops*: Keep the operations with which FSDP and DTensor shard and gather tensors.
     """
     skipped: list[set[int]] = [set() for _ in lanes]
     if not sharding_ops:

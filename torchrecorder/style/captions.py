@@ -13,7 +13,7 @@ from torchrecorder.graph.end_names import end_title
 from torchrecorder.graph.failed_places import error_in
 from torchrecorder.graph.nodes import GradNode, Op, Scope, Value
 from torchrecorder.graph.running_sums import sum_sign, sums_rounds
-from torchrecorder.graph.structural_hash import is_off
+from torchrecorder.graph.structural_hash import is_inactive
 from torchrecorder.query.failed_backward import BRIEF, why_backward_failed
 from torchrecorder.style import labels
 from torchrecorder.style.communications import CommunicationCaptions
@@ -204,7 +204,7 @@ class Captions:
         module = self.recording.module_of(scope)
         if module is None:
             return self.regions.details(scope)
-        if is_off(module):
+        if is_inactive(module):
             return ("off in eval mode",)
         return *hyperparameters(scope.cls, module.detail), *self._of_call(scope, module.qualname)
 

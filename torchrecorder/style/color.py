@@ -24,9 +24,9 @@ FADED = (0.3, 0.22, 0.14, 0.07)
 
 @lru_cache(maxsize=1024)
 def solid(text: str, scheme: str = "") -> str | None:
-    """One colour as ``"#rrggbb"``, ``"#rrggbbaa"`` or ``"transparent"``; None if it is invalid.
+    """One color as ``"#rrggbb"``, ``"#rrggbbaa"`` or ``"transparent"``; None if it is invalid.
 
-    Colours of a *scheme* are returned unchanged, because only Graphviz knows them.
+    Colors of a *scheme* are returned unchanged, because only Graphviz knows them.
 
     Example:
         >>> solid("SteelBlue"), solid("#f80"), solid("/blues9/3"), solid("blurple")
@@ -54,9 +54,9 @@ def _in_scheme(name: str, scheme: str) -> bool:
 
 
 def listed(text: str, scheme: str = "") -> str | None:
-    """Colours separated by colons, with ``#rgb`` expanded; None if one is invalid.
+    """Colors separated by colons, with ``#rgb`` expanded; None if one is invalid.
 
-    In a list, a fraction may follow each colour, ``"red;0.3:blue"``.
+    In a list, a fraction may follow each color, ``"red;0.3:blue"``.
     """
     several, found = ":" in text, []
     for part in text.split(":"):
@@ -70,7 +70,7 @@ def listed(text: str, scheme: str = "") -> str | None:
 
 
 def color_check(scheme: str = "") -> Check:
-    """The check for a colour or a list of colours."""
+    """The check for a color or a list of colors."""
     names = f"what the scheme {scheme!r} has" if scheme else "an X11 name such as 'steelblue'"
     return Check(
         f"a color ({names}; '#rgb' or '#rrggbb', also with opacity; 'transparent'; several "
@@ -85,7 +85,7 @@ COLOR = color_check()
 
 
 def rgb(color: str) -> tuple[int, int, int]:
-    """A valid colour as three numbers from 0 to 255."""
+    """A valid color as three numbers from 0 to 255."""
     found = solid(color) or ""
     return int(found[1:3], 16), int(found[3:5], 16), int(found[5:7], 16)
 
@@ -99,14 +99,14 @@ def mix(one: str, other: str, share: float) -> str:
 
 
 def luminance(color: str) -> float:
-    """The relative luminance of a colour, from 0 to 1 (WCAG)."""
+    """The relative luminance of a color, from 0 to 1 (WCAG)."""
     parts = [part / 255 for part in rgb(color)]
     linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 def contrast(one: str, other: str) -> float:
-    """The contrast ratio of two colours, from 1 to 21."""
+    """The contrast ratio of two colors, from 1 to 21."""
     low, high = sorted((luminance(one), luminance(other)))
     return (high + 0.05) / (low + 0.05)
 
@@ -118,7 +118,7 @@ def ink(fill: str) -> str:
 
 
 def scale(stops: tuple[str, ...], share: float) -> str:
-    """The colour at *share* (0 to 1) of the way through *stops*."""
+    """The color at *share* (0 to 1) of the way through *stops*."""
     place = min(max(share, 0.0), 1.0) * (len(stops) - 1)
     low = min(int(place), len(stops) - 2)
     return mix(stops[low], stops[low + 1], place - low)

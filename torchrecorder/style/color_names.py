@@ -90,7 +90,7 @@ _SCHEMES = """
     rdbu=11 rdgy=11 rdpu=9 rdylbu=11 rdylgn=11 reds=9 set1=9 set2=8 set3=12 spectral=11 ylgn=9
     ylgnbu=9 ylorbr=9 ylorrd=9
 """
-"""The schemes of ColorBrewer, with the maximum number of their colours."""
+"""The schemes of ColorBrewer, with the maximum number of their colors."""
 
 
 def _pairs(listed: str) -> Iterator[tuple[str, str]]:
@@ -115,4 +115,4 @@ NAMES: Mapping[str, str] = MappingProxyType(dict(_names()))
 SCHEMES: Mapping[str, int] = MappingProxyType(
     {f"{name}{size}": size for name, most in _pairs(_SCHEMES) for size in range(3, int(most) + 1)}
 )
-"""The number of colours of each ColorBrewer scheme."""
+"""The number of colors of each ColorBrewer scheme."""

@@ -14,10 +14,10 @@ from torchrecorder.style.themes import Theme
 from torchrecorder.views.view import Box, View
 
 SCALE_COLORS = 5
-"""Colours of the scale in the legend."""
+"""Colors of the scale in the legend."""
 
 MAX_COLORS = 10
-"""Maximum colours in the legend for a discrete annotation."""
+"""Maximum colors in the legend for a discrete annotation."""
 
 
 class ColorScale:

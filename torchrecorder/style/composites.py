@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.graph.structural_hash import is_off
+from torchrecorder.graph.structural_hash import is_inactive
 from torchrecorder.style.families import class_family, op_family
 from torchrecorder.style.hyperparameters import hyperparameters
 from torchrecorder.style.labels import shorten
@@ -74,7 +74,7 @@ class Composites:
                 found.add(op.id)
         for scope in reversed(list(recording.scopes.values())):  # inner ones come later
             module = recording.module_of(scope)
-            if module is None or not is_off(module):
+            if module is None or not is_inactive(module):
                 if any(item.id in found for item in recording.children[scope.id]):
                     found.add(scope.id)
         return found

@@ -78,7 +78,7 @@ def _replaced(text: Text, pieces: Mapping[str, str]) -> Text:
 
 
 HUES = {"added": "#009e73", "removed": "#d55e00", "": "#e69f00"}
-"""Colours of added and removed nodes, and of all other differences."""
+"""Colors of added and removed nodes, and of all other differences."""
 
 WORDS = {"added": "added", "removed": "removed", "": "different"}
 """Their names in the legend."""

@@ -13,7 +13,7 @@ from torchrecorder.annotations.parameters import PARAMETERS
 from torchrecorder.events import ScopeId, ValueId
 from torchrecorder.graph.nodes import Module, Op, Scope
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.graph.structural_hash import is_off, without_numbers
+from torchrecorder.graph.structural_hash import is_inactive, without_numbers
 from torchrecorder.style import labels
 from torchrecorder.style.hyperparameters import FLAGS, NEVER, SAID, size, split, unify
 from torchrecorder.views.quiet_ops import RESHAPES, is_identity, returns_no_tensor
@@ -122,7 +122,7 @@ class _Repeat:
             for slot in module.parameters if module is not None else ():
                 self.features.update(self.recording.values[slot.value].shape[:1])
             self.classes.setdefault(place, scope.cls)
-            if module is not None and not is_off(module):
+            if module is not None and not is_inactive(module):
                 self.modules.setdefault(place, module)
             waiting.extend(reversed([*self._children(scope, place)]))
 

@@ -105,7 +105,7 @@ def draw(
         unused: Captions of boxes whose results no drawn box reads, by id; by default of boxes
             without outgoing edges.
         captions: The captions of another view of the same recording without folds, in the same
-            style except colours.
+            style except colors.
     """
     captions = captions or Captions(view, style, _repeated(view))
     graphs = GraphMarks(view, style.theme)
@@ -140,7 +140,7 @@ def draw(
 
 
 def repainted(figure: Figure, view: View, style: Style) -> Figure:
-    """*figure* of *view* in the colours of *style*, with the same texts."""
+    """*figure* of *view* in the colors of *style*, with the same texts."""
     marks, graphs = ErrorMarkers(view), GraphMarks(view, style.theme)
     depth = view.nesting.depth
     done = replace(

@@ -42,9 +42,9 @@ class Look:
     """The look of a shape, group or line.
 
     Attributes:
-        fill: Background colour: ``"#rrggbb"``, ``"transparent"``, or a name of X11.
-        stroke: Colour of outline or line.
-        text: Colour of its text.
+        fill: Background color: ``"#rrggbb"``, ``"transparent"``, or a name of X11.
+        stroke: Color of outline or line.
+        text: Color of its text.
         outline: Form of the outline; ignored for lines.
         dash: ``"solid"``, ``"dashed"`` or ``"dotted"``.
         width: Stroke width in points.
@@ -173,9 +173,9 @@ class LegendEntry:
     Attributes:
         text: The explanation.
         look: The look that it explains; an entry with the outline ``"plain"`` is only text.
-        part: The part of the legend that it belongs to; each begins a row of its own. The colours
+        part: The part of the legend that it belongs to; each begins a row of its own. The colors
             of a scale are equally wide, and totals have a row each. The title of a scale, or of
-            the numbers that have colours, is text in front.
+            the numbers that have colors, is text in front.
     """
 
     text: str
@@ -189,7 +189,7 @@ class Figure:
 
     Attributes:
         direction: ``"TB"`` or ``"LR"``.
-        background: Colour of the background, or ``"transparent"``.
+        background: Color of the background, or ``"transparent"``.
         fontname: Font family; each format adds its own fallback.
         fontsize: Size of titles in points; details are drawn smaller.
         attributes: Graphviz attributes of the whole graph, set by the user.

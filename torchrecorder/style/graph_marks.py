@@ -17,7 +17,7 @@ from torchrecorder.style.themes import PRINT, Theme
 from torchrecorder.views.view import Arrow, Box, Cluster, View
 
 HUES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#8a6d3b")
-"""Colours of the outlines of graphs, in turn; distinguishable for colour-blind readers."""
+"""Colors of the outlines of graphs, in turn; distinguishable for color-blind readers."""
 
 MAX_GRAPHS = 6
 """Maximum number of graphs in the legend."""

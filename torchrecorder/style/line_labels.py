@@ -77,7 +77,7 @@ MAX_TENSORS = 12
 
 
 def line_labels(view: View, drawn: Sequence[Bundle], captions: Captions) -> dict[int, str]:
-    """The labels of lines, by index: each tensor is labelled on its first line.
+    """The labels of lines, by index: each tensor is labeled on its first line.
 
     Lines to outputs have none, because the box shows the shape, unless other lines of the same tail
     would seem to show all of its results. Gradients and updated weights are shown as counts.
@@ -115,9 +115,9 @@ def _repeated(
     A tensor keeps its label if several boxes read it, unless it is a sum or product, and if it is
     one of several results.
     """
-    labelled: dict[str, list[int]] = {}
+    labeled: dict[str, list[int]] = {}
     for number in texts:
-        labelled.setdefault(drawn[number].first.tail, []).append(number)
+        labeled.setdefault(drawn[number].first.tail, []).append(number)
     readers: dict[str, set[str]] = {}
     read: dict[str, set[str]] = {}
     for arrow in view.arrows:
@@ -126,7 +126,7 @@ def _repeated(
             read.setdefault(arrow.head, set()).add(_shape_of(view, arrow, captions))
     return [
         numbers[0]
-        for tail, numbers in labelled.items()
+        for tail, numbers in labeled.items()
         if len(numbers) == 1 and read.get(tail) == {texts[numbers[0]]}
         if len(readers[tail]) == 1 or is_symbol(view, tail)
     ]

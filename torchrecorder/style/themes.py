@@ -37,8 +37,8 @@ class Theme:
     """Looks by name.
 
     Attributes:
-        paper: The background colour.
-        ink: The text colour.
+        paper: The background color.
+        ink: The text color.
         looks: By kind of box (`BoxKind`), by family (`style.families`), and ``"failed"``.
         groups: Looks of clusters by depth, from the outside in; below that, the last two
             alternate.
@@ -46,7 +46,7 @@ class Theme:
         region: Look of a cluster that is a region such as ``no_grad``.
         line: Look of an arrow.
         gradient: Look of an arrow between grad nodes that carries no known value.
-        heat: Colours of a scale from low to high.
+        heat: Colors of a scale from low to high.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Theme:
         check_one("looks", self.looks, LOOKS)
 
     def outlined(self, family: str, kind: str) -> Look:
-        """The colours of a family in the outline of a kind, cached."""
+        """The colors of a family in the outline of a kind, cached."""
         if (family, kind) not in self._outlined:
             look, plain = self.looks[family], self.looks[kind]
             self._outlined[family, kind] = replace(
@@ -129,13 +129,13 @@ def _theme(
     steps: tuple[float, ...],
     outlines: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
 ) -> Theme:
-    """A theme in these colours.
+    """A theme in these colors.
 
     Args:
         fill: The share of the hue in fills.
-        stroke: The share of the text colour in outlines.
+        stroke: The share of the text color in outlines.
         steps: The share of the hue of modules in clusters, by depth.
-        outlines: The width or colour of the outlines of some families.
+        outlines: The width or color of the outlines of some families.
     """
 
     def look(hue: str, outline: Outline, dash: Dash = "solid", **more: Any) -> Look:
@@ -181,7 +181,7 @@ LIGHT = _theme(
     "light", "#ffffff", "#1b1f24", "#4d5560", LIGHT_HUES, fill=0.16, stroke=0.22,
     heat=("#fffaf0", "#fee3ae", "#fdb562", "#f28e3c"), steps=(0.05, 0.10, 0.02, 0.08),
 )
-"""Dark on white, calm colours."""
+"""Dark on white, calm colors."""
 
 DARK = _theme(
     "dark", "#15181d", "#e8ebef", "#a3acb8", LIGHT_HUES, fill=0.34, stroke=0.30,
@@ -189,7 +189,7 @@ DARK = _theme(
 )
 """Light on nearly black."""
 
-GREYS = {
+GRAYS = {
     **dict.fromkeys(LIGHT_HUES, "#ffffff"),
     **dict.fromkeys(("module", "activation", "failed"), "#dedede"),
     **dict.fromkeys(("norm", "pooling"), "#bdbdbd"),
@@ -206,10 +206,10 @@ OUTLINES = MappingProxyType({
 """Outlines that distinguish two families, or a family and plain boxes, with the same gray."""
 
 PRINT = _theme(
-    "print", "#ffffff", "#000000", "#333333", GREYS, fill=1.0, stroke=0.85,
+    "print", "#ffffff", "#000000", "#333333", GRAYS, fill=1.0, stroke=0.85,
     heat=("#ffffff", "#dddddd", "#b5b5b5", "#8c8c8c"), steps=(0.0, 0.4, 0.0, 0.4),
     outlines=OUTLINES,
 )
-"""Black, white and grey."""
+"""Black, white and gray."""
 
 THEMES = MappingProxyType({theme.name: theme for theme in (LIGHT, DARK, PRINT)})

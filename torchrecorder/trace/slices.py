@@ -1,7 +1,7 @@
 """Slices: events of a profiler, their owners, and sums per owner.
 
 While a profiler runs, each op and scope is a range named by its id, and each grad node has a mark
-inside the slice in which autograd's engine runs it. They own the slices inside.
+inside the slice in which the autograd engine runs it. Ops, scopes and nodes own the slices inside.
 """
 
 from __future__ import annotations

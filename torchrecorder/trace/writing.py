@@ -38,8 +38,8 @@ def events(recording: RecordedRun) -> Iterator[dict[str, Any]]:
     Raises:
         InvalidArgument: The recording has no times.
     """
-    laid = _Laid(recording)
-    if not any(laid.lasting.values()):
+    timeline = _Timeline(recording)
+    if not any(timeline.lasting.values()):
         raise InvalidArgument(
             f"this recording of {recording.name} has no times: runs on fake tensors and "
             "files saved with times=False have none"
@@ -48,12 +48,13 @@ def events(recording: RecordedRun) -> Iterator[dict[str, Any]]:
     yield _named("thread_name", FORWARD, "calls")
     if recording.grad_runs:
         yield _named("thread_name", BACKWARD, "grad nodes")
-    for item in laid.items:
-        yield _entry(FORWARD, item.name, laid.begin[item.id], laid.lasting[item.id], _about(item))
-    yield from _backward(recording, laid)
+    for item in timeline.items:
+        begin, lasting = timeline.begin[item.id], timeline.lasting[item.id]
+        yield _entry(FORWARD, item.name, begin, lasting, _about(item))
+    yield from _backward(recording, timeline)
 
 
-class _Laid:
+class _Timeline:
     """The start and duration of each scope and op, in seconds."""
 
     def __init__(self, recording: RecordedRun) -> None:
@@ -62,7 +63,7 @@ class _Laid:
         self.items = sorted(found, key=lambda item: item.index)
         self.lasting: dict[str, float] = {}
         self.begin: dict[str, float] = {}
-        for element in reversed(self.items):  # what is inside comes later in the run
+        for element in reversed(self.items):  # contents come later in run order
             self.lasting[element.id] = max(element.seconds or 0.0, self._inside(element))
         now = 0.0
         for item in self.children[None]:
@@ -86,9 +87,9 @@ class _Laid:
             now += self.lasting[entry.id] + gap
 
 
-def _backward(recording: RecordedRun, laid: _Laid) -> Iterator[dict[str, Any]]:
+def _backward(recording: RecordedRun, timeline: _Timeline) -> Iterator[dict[str, Any]]:
     """Grad nodes in the order in which they ran, from the beginning of the call on."""
-    now = {run.run: laid.begin.get(run.op, 0.0) for run in recording.backward_runs}
+    now = {run.run: timeline.begin.get(run.op, 0.0) for run in recording.backward_runs}
     for ran in sorted(recording.grad_runs, key=lambda run: (run.run, run.order)):
         grad, seconds = recording.grad_nodes[ran.grad], ran.seconds or 0.0
         about = {"id": grad.id, "op": grad.owner or ""}

@@ -177,7 +177,7 @@ def func_jvp(block, live, step):
 
 
 class Marked(torch.Tensor):
-    """A class of the user's own, without behaviour."""
+    """A class of the user's own, without behavior."""
 
 
 @kind(hears=False, reaches=False)  # no mode is told of as_subclass, so it meets our aliases

@@ -1,9 +1,9 @@
-"""HiddenOps: ops that no instrument saw, known from their grad nodes.
+"""HiddenOps: ops that no instrument saw, known from their autograd nodes.
 
-Where a custom function computes something in code that is not recorded, such as NumPy or the
-replay of a CUDA graph, this code is an op too. It reads tensors through NumPy arrays or addresses,
-and writes to memory that is left for it. It has run if a result of the function comes from nothing
-that the function was given, as far as the recorded ops tell, but autograd says that it does.
+A custom ``autograd.Function`` may compute a result in code that is not recorded, such as NumPy or
+the replay of a CUDA graph. This code is a hidden op too. It reads tensors through NumPy arrays or
+addresses, and writes to memory that was allocated for it. It must have run if, by the recorded ops,
+a result depends on none of the arguments of the function, but by autograd it does.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from torchrecorder.events import GradEdge, GradId, OpId, Role, ScopeId, ScopeLef
 from torchrecorder.graph.nodes import Op, Scope, Value
 
 _MEMORY = LEAVES_UNSET - {"resize_", "resize_as_"} | {"new_zeros", "zeros", "zeros_like"}
-"""Ops that make memory; of the tensors that they are given, they read the form only."""
+"""Ops that allocate memory; of their arguments they read only shape, dtype and device."""
 
 _FROM_PYTHON = frozenset("as_tensor asarray from_dlpack from_numpy frombuffer tensor".split())
-"""Ops that take their data from Python objects."""
+"""Ops that create a tensor from Python objects or arrays."""
 
 
 class Unseen(NamedTuple):
-    """What unseen code read to compute a result of a custom function.
+    """The inputs of unrecorded code that computed a result of a custom function.
 
     Attributes:
         read: The values that it read.
-        taken_by: The ops that took its result from Python; none if it wrote to a tensor.
+        taken_by: The ops that created a tensor from its result; none if it wrote to a tensor.
     """
 
     read: list[ValueId]
@@ -42,14 +42,13 @@ class Unseen(NamedTuple):
 
 
 def last_inside(tape: Tape, name: str) -> FunctionInside | None:
-    """The inside of the last call of the custom function with this name; None if nothing was
-    recorded."""
+    """The ops inside the last call of the custom function with this name; None without a call."""
     found = tape.last_functions.get(name)
     return None if found is None else FunctionInside(found[0], _ops_inside(tape, *found))
 
 
 def _ops_inside(tape: Tape, function: ScopeId, place: int) -> list[Op]:
-    """The ops in the scope of a function, which was opened at a *place* among the events."""
+    """The ops in the scope of a function, which was entered at index *place* of the events."""
     inside, ops = {function}, dict[OpId, Op]()
     events = tape.events
     for event in map(events.__getitem__, range(place, len(events))):
@@ -65,7 +64,7 @@ def _ops_inside(tape: Tape, function: ScopeId, place: int) -> list[Op]:
 
 
 class FunctionInside:
-    """The ops that were recorded inside one call of a custom function."""
+    """The ops inside one call of a custom function."""
 
     def __init__(self, scope: ScopeId, ops: Sequence[Op]) -> None:
         self.scope = scope
@@ -82,10 +81,10 @@ class FunctionInside:
         given: Collection[ValueId],
         are_constants: Callable[[Collection[ValueId]], bool],
     ) -> Unseen | None:
-        """What unseen code read to compute *value* from what the function was *given*.
+        """The inputs of unrecorded code that computed *value* from the arguments *given*.
 
-        None if *value* was made outside, or is known to come from something besides memory, data
-        of Python, and values that *are_constants*.
+        None if *value* was computed outside, or if the recorded ops explain it: it depends on
+        arguments, or on values other than new memory, Python data and constants.
         """
         behind = self._behind([value])
         sources = behind.difference(self._makers)
@@ -98,10 +97,8 @@ class FunctionInside:
     def read_unseen(
         self, given: Collection[ValueId], known: Collection[ValueId] = ()
     ) -> list[ValueId]:
-        """What is handed to Python or copied for others to read, and what else is *given*.
-
-        Without what is *known*, and memory that is only there to be written to.
-        """
+        """The values that unrecorded code may read: those that ops pass to Python or copy without a
+        later reader, and the other arguments *given*; no *known* values and no new memory."""
         found = [item for item in self._taken if item not in known and not self._is_memory(item)]
         behind = self._behind(found)
         return found + [value for value in given if value not in behind]
@@ -111,7 +108,7 @@ class FunctionInside:
         return maker is not None and maker.name in _MEMORY
 
     def _behind(self, values: Sequence[ValueId]) -> set[ValueId]:
-        """*values*, and all that they were computed from."""
+        """*values* and all values that they were computed from."""
         found, waiting = set[ValueId](), [*values]
         while waiting:
             value = waiting.pop()
@@ -123,28 +120,29 @@ class FunctionInside:
 
 
 class HiddenOps:
-    """Writes hidden ops for grad nodes, with values from autograd's metadata."""
+    """Writes hidden ops for autograd nodes; their outputs are known from autograd's metadata."""
 
     def __init__(self, nodes: Walk) -> None:
         self.nodes = nodes
-        self._rows: dict[ScopeId, Op] = {}  # what custom functions computed unseen
-        self._claimed: set[ScopeId] = set()  # the insides of those that have a node
+        self._rows: dict[ScopeId, Op] = {}  # hidden ops of custom functions
+        self._claimed: set[ScopeId] = set()  # functions whose node is known
 
     def record(self, tensor: Tensor) -> ValueId:
-        """Record hidden ops for the autograd nodes behind *tensor*, which no instrument saw."""
+        """Write hidden ops for the unknown autograd nodes behind *tensor*; returns its value."""
         nodes = self.nodes
-        nodes.meet(tensor.grad_fn)
+        nodes.find_foreign(tensor.grad_fn)
         edge = nodes.edge(tensor.grad_fn, tensor.output_nr, None)
         owner = nodes.owners.get(edge.grad)
         made = nodes.made.get(edge)
         if owner is not None:
-            return nodes.values.note(tensor, owner, grad=edge, value=made)
+            return nodes.values.add_value(tensor, owner, grad=edge, value=made)
         role, name = nodes.values.names.of(tensor) or (Role.CONSTANT, "")
         names = (name,) if name else ()
-        return nodes.values.note(tensor, None, role, names, grad=edge, value=made)
+        return nodes.values.add_value(tensor, None, role, names, grad=edge, value=made)
 
     def update(self, tensor: Tensor, entry: Entry) -> ValueId:
-        """Record the node that a custom function put behind a tensor after its op ran."""
+        """Write the node that a custom function has set as ``grad_fn`` after the op of *tensor*;
+        returns its value."""
         nodes = self.nodes
         if isinstance(tensor.grad_fn, BackwardCFunction):
             computed = self._computed_unseen(tensor, entry)
@@ -156,7 +154,7 @@ class HiddenOps:
         return entry.value
 
     def find_unread(self) -> None:
-        """Record the nodes that custom functions put behind results that nothing has read since."""
+        """Write the nodes of custom functions whose results nothing has read."""
         nodes, functions = self.nodes, self.nodes.tape.functions
         for entry in list(nodes.values.entries.values()) if functions else ():
             tensor = entry() if entry.scope in functions else None
@@ -164,8 +162,10 @@ class HiddenOps:
                 nodes.values.read(tensor)
 
     def _computed_unseen(self, tensor: Tensor, entry: Entry) -> ValueId | None:
-        """The value of *tensor* if unseen code of a custom function wrote it, which is an op then;
-        else None. Its results that Python hands on are results of the ops that take them."""
+        """The value of *tensor* if unrecorded code of a custom function wrote it, in a hidden op.
+
+        None otherwise. If an op created *tensor* from a Python object, that op gets the inputs.
+        """
         nodes, node = self.nodes, tensor.grad_fn
         assert node is not None
         name = op_name(name_of(node))
@@ -187,13 +187,14 @@ class HiddenOps:
     def _written_unseen(
         self, tensor: Tensor, before: ValueId, name: str, scope: ScopeId, read: list[ValueId]
     ) -> ValueId:
-        """The value of *tensor* after the only op of a function that writes what was *before*."""
+        """The value of *tensor* as a result of the one hidden op of a function; *before* it was
+        written."""
         nodes, row = self.nodes, self._rows.get(scope)
         op = nodes.tape.next_op() if row is None else row.id
-        value = nodes.values.note(tensor, op)
+        value = nodes.values.add_value(tensor, op)
         if row is None:
             inputs = _numbered([before, *read])
-            row = nodes.tape.state_op(op, name, inputs, (value,), scope=scope)
+            row = nodes.tape.write_op(op, name, inputs, (value,), scope=scope)
         else:
             inputs = _numbered([*(slot.value for slot in row.inputs), before])
             row = row.replace(inputs=inputs, outputs=(*row.outputs, value))
@@ -211,7 +212,7 @@ class HiddenOps:
     def write(
         self, grad: GradId, node: Any, op: OpId, following: tuple[GradEdge | None, ...]
     ) -> None:
-        """Write the hidden op of a *node* that leads to *following*."""
+        """Write the hidden op of *node*, whose next nodes are *following*."""
         nodes, name, scope = self.nodes, op_name(name_of(node)), None
         read = [self._value_of(edge) for edge in following if edge is not None]
         inside = last_inside(self.nodes.tape, name) if isinstance(node, BackwardCFunction) else None
@@ -219,22 +220,22 @@ class HiddenOps:
             read, scope = inside.read_unseen(read), inside.scope
             self._claimed.add(scope)
         outputs = [
-            self._invent(GradEdge(grad, index), op, *facts)
+            self._new_value(GradEdge(grad, index), op, *facts)
             for index, facts in enumerate(output_facts(node))
         ]
         recompute = nodes.made_in_pass(node)
         given, made = _numbered(read), tuple(outputs)
-        nodes.tape.state_op(op, name, given, made, scope=scope, recompute=recompute)
+        nodes.tape.write_op(op, name, given, made, scope=scope, recompute=recompute)
 
     def _value_of(self, edge: GradEdge) -> ValueId:
-        """The value of an edge; if none was recorded, a new one from autograd's metadata."""
+        """The value of an edge; if none was recorded, a new one of unknown shape."""
         value = self.nodes.made.get(edge)
         if value is None:
             owner = self.nodes.owners.get(edge.grad)
-            value = self._invent(edge, owner, (), "unknown", "unknown", 0)
+            value = self._new_value(edge, owner, (), "unknown", "unknown", 0)
         return value
 
-    def _invent(
+    def _new_value(
         self,
         edge: GradEdge,
         producer: OpId | None,

@@ -1,4 +1,4 @@
-"""Facts about grad nodes: names, the outputs of their forward, and the graph behind them."""
+"""Facts about autograd nodes: names, metadata of the forward outputs, and the graph behind them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
-from torchrecorder.capture.internals.access import output_forms
+from torchrecorder.capture.internals.access import input_metadata
 from torchrecorder.capture.tensors.describe import device_name, dtype_facts
 
 
 def output_facts(node: Any) -> list[tuple[tuple[int, ...], str, str, int]]:
-    """Shape, dtype, device and bytes of the outputs of a node's forward, from autograd's
-    metadata."""
+    """Shape, dtype, device and bytes of each output of the forward of *node*."""
     facts = []
-    for form in output_forms(node):
+    for form in input_metadata(node):
         shape = tuple(size if type(size) is int else -1 for size in form.shape)
         dtype, size = dtype_facts(form.dtype)
         facts.append((shape, dtype, device_name(form.device), abs(prod(shape)) * size))
@@ -28,7 +27,7 @@ def output_facts(node: Any) -> list[tuple[tuple[int, ...], str, str, int]]:
 
 
 def name_of(node: Any) -> str:
-    """The name of *node*, without namespace."""
+    """The name of *node* without its namespace: ``AddmmBackward0``."""
     return str(node.name()).rpartition("::")[2]
 
 
@@ -37,7 +36,8 @@ _WORDS = (
     r"(?<=[a-z\d])(?=[A-Z][a-z\d])",  # SmoothL1Loss
     r"(?<=[a-z])(?=[A-Z\d])|(?<=\d[A-Z])(?=[A-Z])",  # GridSampler2D
 )
-"""Matches the starts of words. PyTorch capitalizes letters after a digit as after an underscore."""
+"""Patterns for the starts of words in names of nodes, in which PyTorch capitalizes letters after an
+underscore or digit."""
 
 
 @functools.cache
@@ -51,22 +51,22 @@ def op_name(node: str) -> str:
 
 
 def creates_graph(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The argument ``create_graph``; both functions are recorded with keyword arguments."""
+    """The argument ``create_graph`` of ``backward()`` or ``grad()``."""
     return kwargs.get("create_graph", args[3] if len(args) > 3 else False)
 
 
 def roots(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-    """The nodes from which the pass starts."""
+    """The nodes of the tensors at which the backward pass starts."""
     return nodes_of(args[0] if args else kwargs.get("tensors", kwargs.get("outputs", ())))
 
 
 def wanted(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-    """The nodes of ``inputs``, whose gradients were asked for; empty for all."""
+    """The nodes of the argument ``inputs``; empty if there is none."""
     return nodes_of(kwargs.get("inputs", args[1] if len(args) > 1 else ()))
 
 
 def nodes_of(found: Any) -> list[Any]:
-    """The nodes of one or several tensors or edges."""
+    """The nodes of one or several tensors or ``GradientEdge`` objects."""
     edges = [found] if isinstance(found, (Tensor, GradientEdge)) else found
     nodes = []
     for edge in edges if isinstance(edges, (tuple, list)) else ():
@@ -78,7 +78,7 @@ def nodes_of(found: Any) -> list[Any]:
 
 
 def behind(starts: Sequence[Any]) -> Iterator[Any]:
-    """*starts* and every node behind them, once, without recursion."""
+    """*starts* and all nodes that ``next_functions`` reaches, each once, without recursion."""
     seen: set[Any] = set()
     stack = list(reversed(starts))
     while stack:

@@ -1,10 +1,10 @@
-"""ThreadNodes: distinguish grad nodes of several threads, whose numbers each start at 0.
+"""ThreadNodes: distinguish autograd nodes of several threads, which each number their nodes from 0.
 
 In one thread a node is identified by its number. Once the program starts a thread, or a node shows
-that another thread is active, two nodes may have the same number. From then on, a new node belongs
-to this thread only if it equals the known node with its number: same name, same next nodes, used by
-the same tensor. Every other node is foreign and identified by its ``id()``, so it must be kept
-alive until the run is over.
+that another thread creates nodes, two nodes may have the same number. From then on, a node belongs
+to this thread only if it equals the known node with its number: same name, same next nodes, and
+``grad_fn`` of the same tensor. Every other node is *foreign* and identified by its ``id()``, so it
+must be kept alive until the run is over.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from torch import Tensor
 
 from torchrecorder.capture.autograd.node_facts import name_of
 from torchrecorder.capture.internals.access import next_node_number
-from torchrecorder.capture.state.shared import Shared
-from torchrecorder.capture.tape import Tape, home_of
-from torchrecorder.capture.tensors.describe import node_behind, version_of
+from torchrecorder.capture.state.shared_patch import SharedPatch
+from torchrecorder.capture.tape import Tape, thread_of_id
+from torchrecorder.capture.tensors.describe import grad_fn_of, version_of
 from torchrecorder.capture.tensors.entries import Entry
 from torchrecorder.capture.tensors.tensor_table import TensorTable
 from torchrecorder.events import GradEdge, GradId, OpId, ScopeId, ValueId
@@ -32,15 +32,15 @@ from torchrecorder.graph.nodes import GradNode
 number_of = operator.methodcaller("_sequence_nr")
 
 LEAF = 2**64 - 1
-"""The sequence number that autograd reports for an accumulation node."""
+"""The ``_sequence_nr`` of every ``AccumulateGrad`` node."""
 
 
 class ThreadStartHook:
-    """A context in which a function is called when the program starts a thread."""
+    """A context that calls *on_start* when the program starts a thread."""
 
-    def __init__(self, tape: Tape, tell: Callable[[], None]) -> None:
+    def __init__(self, tape: Tape, on_start: Callable[[], None]) -> None:
         self.tape = tape
-        self.tell = tell
+        self.on_start = on_start
 
     def __enter__(self) -> ThreadStartHook:
         _started.add(self)
@@ -52,31 +52,31 @@ class ThreadStartHook:
 
 @contextlib.contextmanager
 def _profile_function() -> Iterator[None]:
-    """Python installs a profile function in every new thread: ours, which works once and then
-    installs that of the program."""
+    """A context in which new threads get a profile function that calls the hooks once, and then
+    replaces itself by that of the program."""
     before: Any = threading.getprofile()
 
-    def hear(frame: Any, event: str, argument: Any) -> None:
+    def started(frame: Any, event: str, argument: Any) -> None:
         for item in _started.users:
             with item.tape.survives_errors("threads"):
-                item.tell()
+                item.on_start()
         sys.setprofile(before)
         if before is not None:
             before(frame, event, argument)
 
-    threading.setprofile(hear)
+    threading.setprofile(started)
     try:
         yield
     finally:
-        if threading.getprofile() is hear:
+        if threading.getprofile() is started:
             threading.setprofile(before)
 
 
-_started: Shared[ThreadStartHook] = Shared(_profile_function)
+_started: SharedPatch[ThreadStartHook] = SharedPatch(_profile_function)
 
 
 class Walk(Protocol):
-    """The part of `AutogradWalk` that its helpers use; it is explained there."""
+    """The part of `AutogradWalk` that its helpers use."""
 
     tape: Tape
     values: TensorTable
@@ -94,13 +94,14 @@ class Walk(Protocol):
     def known_as(self, node: Any) -> GradId | None: ...
     def knows(self, tensor: Tensor) -> bool: ...
     def expect_foreign_nodes(self) -> None: ...
-    def meet(self, node: Any) -> None: ...
+    def find_foreign(self, node: Any) -> None: ...
     def made_in_pass(self, node: Any) -> bool: ...
     def following(self, parents: Any) -> tuple[GradEdge | None, ...] | None: ...
 
 
 class ThreadNodes:
-    """Keys of grad nodes: their numbers for nodes of this thread, negative for foreign nodes."""
+    """Assigns keys to autograd nodes: the number to nodes of this thread, a negative key to foreign
+    nodes."""
 
     def __init__(self, walk: Walk) -> None:
         self.walk = walk
@@ -115,41 +116,40 @@ class ThreadNodes:
         held = self.held.get(id(node))
         return int(node._sequence_nr()) if held is None else held[1]
 
-    def meet(self, node: Any) -> None:
-        """Find the foreign nodes among *node* and the nodes behind it, and keep them alive."""
+    def find_foreign(self, node: Any) -> None:
+        """Add the foreign nodes among *node* and the nodes behind it."""
         stack = [node]
         while stack:
             node = stack.pop()
-            if id(node) not in self.held and self._is_strange(node):
-                self.hold(node)
+            if id(node) not in self.held and self._is_foreign(node):
+                self.add_foreign(node)
                 stack.extend(parent for parent, _ in node.next_functions if parent is not None)
 
-    def hold(self, node: Any) -> int:
-        """Register *node* as foreign; returns its key."""
+    def add_foreign(self, node: Any) -> int:
+        """Add *node* as foreign, and keep it alive; returns its key."""
         self.held[id(node)] = node, -1 - len(self.held)
         return self.held[id(node)][1]
 
-    def adopt(self, node: Any, other: Walk) -> None:
-        """Register the nodes from *node* on that *other* recorded, with the ids that they have
-        there.
+    def import_nodes(self, node: Any, other: Walk) -> None:
+        """Add *node* and the nodes behind it that *other* has recorded, with their ids there.
 
-        Only the first thread, which usually runs backward, walks further than the first node.
+        Only the first thread, which usually runs backward, goes further than *node*.
         """
         self.walk.expect_foreign_nodes()
         own, stack = self.walk.tape.number, [node]
         while stack:
             node = stack.pop()
             known = None if id(node) in self.held else other.known_as(node)
-            if known is not None and home_of(known) != own and not hasattr(node, "variable"):
-                self.walk.known[self.hold(node)] = known
+            if known is not None and thread_of_id(known) != own and not hasattr(node, "variable"):
+                self.walk.known[self.add_foreign(node)] = known
                 if own == 0:
                     stack.extend(item for item, _ in node.next_functions if item is not None)
 
-    def look(self, node: Any) -> None:
-        """Expect foreign nodes if *node* shows that another thread creates nodes too."""
+    def check(self, node: Any) -> None:
+        """Expect foreign nodes from now on if *node* shows that another thread creates nodes."""
         if threading.active_count() > 1 and self._shows_another(node):
             self.walk.expect_foreign_nodes()
-            self.meet(node)
+            self.find_foreign(node)
 
     def _shows_another(self, node: Any) -> bool:
         """Whether *node*, or one behind it, has a number that this thread cannot have assigned."""
@@ -171,7 +171,7 @@ class ThreadNodes:
             stack.extend(behind)
         return False
 
-    def _is_strange(self, node: Any) -> bool:
+    def _is_foreign(self, node: Any) -> bool:
         number = int(node._sequence_nr())
         walk = self.walk
         if number == LEAF:
@@ -185,7 +185,7 @@ class ThreadNodes:
         return walk.may_recompute(number) and self._holder(walk.known[number]) is None
 
     def numbers(self) -> dict[int, int]:
-        """For the key of each foreign node, the number that its thread gave it."""
+        """The numbers of foreign nodes in their threads, by key."""
         return {key: number_of(node) for node, key in self.held.values()}
 
     def clear(self) -> None:
@@ -206,10 +206,10 @@ class ThreadNodes:
         if not all(map(self._leads, found.next, parents)):
             return False
         holder = self._holder(grad)
-        return holder is None or node_behind(holder) is node
+        return holder is None or grad_fn_of(holder) is node
 
     def _leads(self, edge: GradEdge | None, parent: tuple[Any, int]) -> bool:
-        """Whether the recorded *edge* leads to *parent*."""
+        """Whether the recorded *edge* is *parent*, an item of ``next_functions``."""
         node, index = parent
         if edge is None or node is None:
             return edge is None and node is None
@@ -223,7 +223,8 @@ class ThreadNodes:
         return edge.index == index and self._numbers.get(edge.grad) == number
 
     def _holder(self, grad: GradId) -> Tensor | None:
-        """A living tensor that has the known node *grad*; once there is none, there never is."""
+        """A living tensor whose ``grad_fn`` is the node *grad*; None from the first time that there
+        is none."""
         value = self.walk.made.get(GradEdge(grad, 0))
         if value is None:
             return None
@@ -251,7 +252,7 @@ class ThreadNodes:
 
 
 def _tensor_of(entry: Entry, value: ValueId) -> Tensor | None:
-    """The tensor of *entry*, if it lives and still has this value; it has none until its grad node
-    is known."""
+    """The tensor of *entry*, if it exists and has this value; an entry under construction has none.
+    """
     tensor = entry() if getattr(entry, "value", None) == value else None
     return tensor if tensor is not None and version_of(tensor) == entry.version else None

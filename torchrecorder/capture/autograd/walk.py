@@ -1,12 +1,11 @@
-"""Walk ``grad_fn.next_functions``: grad nodes and their owners.
+"""AutogradWalk: walk ``grad_fn.next_functions``, and find the op that owns each autograd node.
 
-Autograd numbers its nodes on creation (``_sequence_nr``, one counter per thread). An op owns the
-nodes numbered while it ran. A node without an owner was created where the function mode does not
-see calls (a scripted or compiled region, C++, a custom function): it becomes a hidden op, see
-`HiddenOps`.
-Accumulation nodes have no number and are identified by their leaf.
+Autograd numbers its nodes when it creates them (``_sequence_nr``, one counter per thread). An op
+owns the nodes that were numbered while it ran. A node without an owner was created where the
+function mode sees no calls (in scripted or compiled code, C++ or a custom function): it becomes a
+hidden op, see `HiddenOps`. ``AccumulateGrad`` nodes have no number; their leaf identifies them.
 
-No node is kept beyond the walk, because a node keeps the whole graph behind it alive.
+No node is kept after the walk, because a node keeps the whole graph behind it alive.
 """
 
 from __future__ import annotations
@@ -24,29 +23,37 @@ from torchrecorder.capture.autograd.node_facts import name_of
 from torchrecorder.capture.autograd.thread_nodes import LEAF, ThreadNodes, number_of
 from torchrecorder.capture.internals.access import current_node, next_node_number
 from torchrecorder.capture.tape import Tape
-from torchrecorder.capture.tensors.describe import is_leaf, node_behind
+from torchrecorder.capture.tensors.describe import is_leaf, grad_fn_of
 from torchrecorder.capture.tensors.tensor_table import TensorTable
-from torchrecorder.events import GradEdge, GradId, OpId, ScopeId, ValueId, made
+from torchrecorder.events import GradEdge, GradId, OpId, ScopeId, ValueId, new_tuple
 from torchrecorder.graph.nodes import GradNode
 
 _Parents = tuple[tuple[Any, int], ...]
-"""``next_functions``: nodes, or None, and which of their outputs."""
+"""The ``next_functions`` of a node: nodes or None, with an input index."""
 
 
 class AutogradWalk:
-    """The known grad nodes, and the value of each of their outputs."""
+    """The known autograd nodes, with their owners and the values that they are the ``grad_fn`` of.
+
+    Attributes:
+        known: The ids of nodes, by key: the number, or another key; see `ThreadNodes`.
+        leaves: The ids of ``AccumulateGrad`` nodes, by the value of the leaf.
+        passed: For nodes of the recorder's aliases, by key, the edges that they stand for.
+        made: The value of each output of a forward.
+        owners: The op that created each node.
+    """
 
     def __init__(self, tape: Tape, values: TensorTable) -> None:
         self.tape = tape
         self.values = values
         self.known: dict[int, GradId] = {}
         self.leaves: dict[ValueId, GradId] = {}
-        self.passed: dict[int, GradEdge] = {}  # nodes of our own aliases: the edge they replace
+        self.passed: dict[int, GradEdge] = {}
         self.made: dict[GradEdge, ValueId] = {}
         self.owners: dict[GradId, OpId] = {}
         self._names: dict[type, str] = {}
-        self.start = self.since = next_node_number()  # older nodes have lower numbers
-        self.engine_start = 0  # the same in the thread of the engine that is recorded
+        self.start = self.since = next_node_number()  # nodes from before have lower numbers
+        self.engine_start = 0  # the same in the recorded thread of the engine
         self.recomputes = False
         self.starts: list[int] = []
         self.spans: list[tuple[int, OpId, ScopeId | None]] = []
@@ -54,34 +61,34 @@ class AutogradWalk:
         self.foreign_nodes = ThreadNodes(self)
         self.hidden = HiddenOps(self)
         self.key: Callable[[Any], int] = number_of
-        self.meet: Callable[[Any], None] = self.foreign_nodes.look
+        self.find_foreign: Callable[[Any], None] = self.foreign_nodes.check
 
     def expect_foreign_nodes(self) -> None:
-        """From now on, nodes of two threads may have the same number."""
-        self.key, self.meet = self.foreign_nodes.key, self.foreign_nodes.meet
+        """From now on, expect nodes of other threads, which may have equal numbers."""
+        self.key, self.find_foreign = self.foreign_nodes.key, self.foreign_nodes.find_foreign
 
-    def adopt(self, node: Any, other: AutogradWalk) -> None:
-        """Take over the grad nodes from *node* on, which *other* recorded in its thread."""
-        self.foreign_nodes.adopt(node, other)
+    def import_nodes(self, node: Any, other: AutogradWalk) -> None:
+        """Add *node* and the nodes behind it, which *other* has recorded in its thread."""
+        self.foreign_nodes.import_nodes(node, other)
 
     def clear(self) -> None:
-        """Forget all nodes, and release those that are kept alive."""
+        """Remove all nodes, and release those that are kept alive."""
         self.foreign_nodes.clear()
         for found in (self.known, self.leaves, self.passed, self.made, self.owners):
             found.clear()
 
     def custom_backward(self) -> str | None:
-        """The name of the custom function whose backward runs in this thread, or None."""
+        """The name of the custom ``autograd.Function`` whose backward this thread runs, or None."""
         node = current_node()
         return name_of(node) if isinstance(node, BackwardCFunction) else None
 
     def made_in_pass(self, node: Any) -> bool:
-        """Whether the backward of a custom function made *node*, and is still running."""
+        """Whether the running backward of a custom function has created *node*."""
         is_new = self.since == LEAF or self.is_recent(self.key(node))
         return is_new and self.custom_backward() is not None
 
     def is_older(self, node: Any) -> bool:
-        """Whether *node* existed before the run; for one without a number, before the first op."""
+        """Whether *node* is from before the run; one without a number, from before the first op."""
         number = self.key(node)
         if number < 0 and node._sequence_nr() == LEAF:
             return not self.starts and self.since == self.start
@@ -92,65 +99,64 @@ class AutogradWalk:
         return self.since <= number < next_node_number()
 
     def _maker(self, number: int) -> tuple[OpId | None, ScopeId | None]:
-        """The op that ran when autograd assigned *number*."""
+        """The op and scope that ran when autograd assigned *number*."""
         place = bisect.bisect_right(self.starts, number) - 1
         if place >= 0 and number < self.spans[place][0]:
             return self.spans[place][1:]
         return None, None
 
     def begin(self) -> None:
-        """An op begins, which owns the nodes numbered from now on."""
+        """An op begins: it owns the nodes that are numbered from now on."""
         self.since = next_node_number()
-        if self.tape.engine is not None:
+        if self.tape.engine_thread is not None:
             self.find_numbering()
 
     def find_numbering(self) -> None:
-        """A module or function begins: in a thread of the engine, it makes nodes with numbers of
-        that thread, perhaps the same that the forward pass made."""
-        if self.tape.engine is not None and is_grad_enabled():
+        """A module or function begins: in a thread of the engine, it creates nodes with numbers of
+        that thread, which nodes of the forward pass may have too."""
+        if self.tape.engine_thread is not None and is_grad_enabled():
             self.number_elsewhere()
             self.recomputes = True
 
     def number_elsewhere(self) -> None:
-        """Until the next op begins, new nodes have the numbers of a thread of the engine."""
+        """Until the next op begins, new nodes have numbers of a thread of the engine."""
         self.expect_foreign_nodes()
         self.since = LEAF
 
     def may_recompute(self, number: int) -> bool:
-        """Whether the node with this number may have been made again in this thread of the
-        engine."""
+        """Whether the node with this number may be from a recomputation in this engine thread."""
         return self.recomputes and self.engine_start <= number < next_node_number()
 
     def end(self, op: OpId) -> None:
-        """The op ended: it owns all nodes numbered since it began, also those found later."""
+        """The op ended: it owns the nodes numbered since it began, also those found later."""
         number = next_node_number()
         if number > self.since:
             self.starts.append(self.since)
             self.spans.append((number, op, self.tape.scope))
 
     def expect_unrecorded(self, made: Iterable[Tensor]) -> None:
-        """Until the next op begins, all unknown grad nodes behind *made* belong to this call."""
-        for node in map(node_behind, made):
+        """Until the next op begins, unknown nodes behind the tensors *made* belong to the op."""
+        for node in map(grad_fn_of, made):
             if node is not None:
-                self.meet(node)
+                self.find_foreign(node)
                 self.since = 0
 
     def knows(self, tensor: Tensor) -> bool:
-        """Whether the node behind *tensor* is known."""
-        node = node_behind(tensor)
+        """Whether ``grad_fn`` of *tensor* is known or None."""
+        node = grad_fn_of(tensor)
         if node is not None:
-            self.meet(node)
+            self.find_foreign(node)
         return node is None or self.key(node) in self.known
 
     def grad_of(self, node: Any) -> GradId | None:
-        """The id of *node*, without an owner if it is new; None for one created by the recorder."""
+        """The id of *node*; a new one has no owner. None for a node that the recorder created."""
         if self.key(node) in self.passed:
             return None
         return self.edge(node, 0, None).grad
 
     def edge_behind(self, tensor: Tensor) -> GradEdge | None:
-        """The grad node and output that receive the gradient of *tensor*."""
-        node = node_behind(tensor)
+        """The node and input index that receive the gradient of *tensor*, or None."""
+        node = grad_fn_of(tensor)
         if node is not None:
             return self.edge(node, tensor.output_nr, None)
         if not is_leaf(tensor):
@@ -166,7 +172,7 @@ class AutogradWalk:
         return self.leaves.get(value) if value is not None else None
 
     def map_alias(self, alias: Tensor, tensor: Tensor) -> None:
-        """Map the node of *alias*, which the recorder created, to that of *tensor*."""
+        """Map ``grad_fn`` of *alias*, which the recorder created, to that of *tensor*."""
         if alias.grad_fn is None:
             return
         if tensor.grad_fn is not None:
@@ -177,12 +183,12 @@ class AutogradWalk:
         self.passed[self.key(alias.grad_fn)] = edge
 
     def edge_of(self, tensor: Tensor, producer: OpId) -> GradEdge | None:
-        """The node behind *tensor*; if it is new, *producer* is its owner."""
-        node = node_behind(tensor)
+        """The edge to ``grad_fn`` of *tensor*, or None; *producer* is the owner of a new node."""
+        node = grad_fn_of(tensor)
         if node is None:
             return None
         if self.since == LEAF:
-            self.meet(node)
+            self.find_foreign(node)
         number = self.key(node)
         known = self.known.get(number)
         if known is None and number in self.passed:
@@ -191,10 +197,10 @@ class AutogradWalk:
             known = self._claim_usual(number, node, producer)
         if known is None:
             return self.edge(node, tensor.output_nr, producer)
-        return made(GradEdge, (known, tensor.output_nr))
+        return new_tuple(GradEdge, (known, tensor.output_nr))
 
     def _claim_usual(self, number: int, node: Any, owner: OpId) -> GradId | None:
-        """Record a node if all nodes behind it are known, as for most ops; otherwise None."""
+        """Write a node whose next nodes are all known, as those of most ops; otherwise None."""
         following = self.following(node.next_functions)
         if following is None:
             return None
@@ -203,7 +209,7 @@ class AutogradWalk:
         return grad
 
     def following(self, parents: _Parents) -> tuple[GradEdge | None, ...] | None:
-        """The edges of a node with these *parents*; None if one of them is unknown."""
+        """The recorded edges of *parents* (``next_functions``); None if a node is unknown."""
         following: list[GradEdge | None] = []
         for parent, index in parents:
             if parent is None:
@@ -212,9 +218,9 @@ class AutogradWalk:
             number = self.key(parent)
             known = self.known.get(number)
             if known is not None:
-                following.append(made(GradEdge, (known, index)))
+                following.append(new_tuple(GradEdge, (known, index)))
             elif number == LEAF and self._is_leaf(parent):
-                following.append(made(GradEdge, (self._leaf(parent), index)))
+                following.append(new_tuple(GradEdge, (self._leaf(parent), index)))
             elif number in self.passed:
                 following.append(self.passed[number])
             else:
@@ -224,6 +230,7 @@ class AutogradWalk:
     def edge(
         self, node: Any, index: int, owner: OpId | None, scope: ScopeId | None = None
     ) -> GradEdge:
+        """The edge to *node*; *owner* and *scope* are those of a new node."""
         number = self.key(node)
         known = self.known.get(number)
         if known is None:
@@ -236,7 +243,7 @@ class AutogradWalk:
         return GradEdge(known, index)
 
     def _gather(self, node: Any) -> list[tuple[int, Any, _Parents]]:
-        """*node* and the unknown nodes behind it, in the order of creation."""
+        """*node* and the unknown nodes behind it, each after its next nodes."""
         found: dict[int, tuple[int, Any, _Parents]] = {}
         stack = [node]
         while stack:
@@ -244,11 +251,11 @@ class AutogradWalk:
             if self.key(node) == LEAF and self._is_leaf(node):
                 continue
             number = self.key(node)
-            if number in found and found[number][1] is not node:  # found only now
+            if number in found and found[number][1] is not node:  # equal numbers of two threads
                 self.expect_foreign_nodes()
-                number = self.foreign_nodes.hold(node)
-            elif number in self.known and self.meet == self.foreign_nodes.meet:
-                self.meet(node)
+                number = self.foreign_nodes.add_foreign(node)
+            elif number in self.known and self.find_foreign == self.foreign_nodes.find_foreign:
+                self.find_foreign(node)
                 number = self.key(node)
             if number in self.known or number in self.passed or number in found:
                 continue
@@ -260,13 +267,13 @@ class AutogradWalk:
         return _parents_first(found, self.key)
 
     def _claim(self, node: Any, owner: OpId | None, scope: ScopeId | None) -> None:
-        """Record *node* and the unknown nodes behind it, owned by *owner* or by hidden ops."""
+        """Write *node* and the unknown nodes behind it, with their owners: ops, or hidden ops."""
         found = self._gather(node)
         for number, _, _ in found:
             self.known[number] = self.tape.next_grad()
         for number, item, parents in found:
             following = self.following(parents)
-            assert following is not None  # all of them have been gathered
+            assert following is not None  # their ids were assigned above
             grad = self.known[number]
             whole = number < 0 or isinstance(item, BackwardCFunction)
             maker, place = owner, scope
@@ -295,42 +302,41 @@ class AutogradWalk:
         self.node_recorded(grad, node)
 
     def _name_of(self, node: Any) -> str:
-        """The name of *node*, cached by class if the class determines it."""
+        """The name of *node*, cached by class if all nodes of the class have it."""
         name = name_of(node)
         if type(node).__name__ == name:
             self._names[type(node)] = name
         return name
 
     def _is_leaf(self, node: Any) -> bool:
-        """Whether *node*, which has no number, is the accumulation node of a leaf.
+        """Whether *node*, which has no number, is the ``AccumulateGrad`` node of a leaf.
 
-        Nodes that only raise an error if a gradient arrives have no number either; they are treated
-        as foreign nodes.
+        Nodes that raise an error when they run have no number either; they are treated as foreign.
         """
         if hasattr(node, "variable"):
             return True
         self.expect_foreign_nodes()
-        self.meet(node)
+        self.find_foreign(node)
         return False
 
     def _leaf(self, node: Any) -> GradId:
-        """The accumulation node of a leaf."""
+        """The id of an ``AccumulateGrad`` node, which is written if it is new."""
         value = self.values.read(node.variable)
         known = self.leaves.get(value)
         if known is None:
             known = self.leaves[value] = self.tape.next_grad()
             self.tape.write(GradNode(known, "AccumulateGrad", None, None, (), value))
-            self.made[made(GradEdge, (known, 0))] = value
+            self.made[new_tuple(GradEdge, (known, 0))] = value
         return known
 
 
 def _parents_first(
     nodes: dict[int, tuple[int, Any, _Parents]], key: Callable[[Any], int]
 ) -> list[tuple[int, Any, _Parents]]:
-    """The nodes in *nodes* by their numbers, but each after its next nodes.
+    """*nodes* in topological order, each after its next nodes; otherwise by number.
 
-    Numbers of several threads are not comparable; and a view of a tensor written in place gets
-    another node, with a later number, when its ``grad_fn`` is read.
+    Numbers alone are not sufficient: those of several threads are not comparable, and a view of a
+    tensor that was written in place gets a new node when its ``grad_fn`` is read.
     """
     ordered: dict[int, tuple[int, Any, _Parents]] = {}
     stack = [(number, False) for number in sorted(nodes, reverse=True)]

@@ -1,1 +1,1 @@
-"""The graphs that ``torch.compile`` makes of a model, and the graph breaks."""
+"""The graphs into which ``torch.compile`` compiles a model, and the graph breaks."""

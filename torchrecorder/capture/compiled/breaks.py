@@ -1,4 +1,4 @@
-"""Graph breaks: where a graph ends and Python continues, with PyTorch's explanation."""
+"""Graph breaks: the op or scope at which a graph ends, with PyTorch's explanation."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ PLAIN = {
     "generic_jump": "branch on the value of a tensor",
     "step_unsupported": "a statement that cannot be in a graph",
 }
-"""Reasons for which older versions of PyTorch report the name of an internal function."""
+"""Reasons by the name of the internal function that older versions of PyTorch report instead."""
 
 
 class BreakMessage(NamedTuple):
-    """The parsed message of PyTorch about a graph break."""
+    """PyTorch's message about a graph break, parsed."""
 
     reason: str
     explanation: str
@@ -34,7 +34,7 @@ class BreakMessage(NamedTuple):
 
 
 def parse(text: str) -> BreakMessage:
-    """Parse a message: a title, and lines that begin with a keyword."""
+    """Parse a message of PyTorch: a title, and lines that begin with a keyword."""
     links = _LINK.findall("".join(_MORE.findall(text)))
     pieces = _PARTS.split(_MORE.sub("", text))
     parts = [(kind, " ".join(message.split())) for kind, message in zip(pieces[1::2], pieces[2::2])]
@@ -71,7 +71,7 @@ class _BreakLocator:
             self.children.setdefault(event.parent, []).append(event)
 
     def of(self, number: int, stop: Stop) -> tuple[OpId | None, ScopeId | None]:
-        """The op and the scope where a graph ends; None if not found."""
+        """The op and scope at which graph *number* ends; None for what is not found."""
         begin, end = self._between(number)
         line = stop.lines[0] if stop.lines else None
         for op, *_ in self.matched.candidates[begin:end]:
@@ -80,7 +80,7 @@ class _BreakLocator:
         return None, self._inner(self._frame(number), stop, begin)
 
     def _between(self, number: int) -> tuple[int, int]:
-        """The candidates after the first run of a graph and before the next run of another."""
+        """The range of ops between the first run of a graph and the next run of any graph."""
         spans, total = self.matched.spans, len(self.matched.candidates)
         for place, span in enumerate(spans):
             if span.graph == number:
@@ -89,7 +89,7 @@ class _BreakLocator:
         return 0, 0
 
     def _frame(self, number: int) -> ScopeId | None:
-        """The scope of the compiled function, outside of the scopes that it calls."""
+        """The scope of the compiled function of graph *number*."""
         for call, place in self.matched.found.get(number, ()):
             scope = self.matched.candidates[place].op.scope
             if call.lines and scope is not None:
@@ -99,7 +99,7 @@ class _BreakLocator:
         return None
 
     def _inner(self, scope: ScopeId | None, stop: Stop, begin: int) -> ScopeId | None:
-        """The innermost scope in *scope* on the stack of a break."""
+        """The innermost scope inside *scope* that is on the stack of the break."""
         now = self.matched.candidates[begin - 1].op.index if begin else 0
         for line in reversed(stop.lines[1:]):
             called = [

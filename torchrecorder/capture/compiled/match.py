@@ -1,14 +1,14 @@
 """Match recorded ops with the calls in compiled graphs.
 
-Both are in run order: the ops of the eager run, and the calls of the graphs in the order in which
-the graphs ran. A call and an op match if they have the same name, source line, module and output
-shapes, as far as the compiler knows them. The matching keeps the run order, and has as many pairs
-as possible.
+Both are sequences in run order: the ops of the eager run, and the calls of the graphs in the order
+in which the graphs ran. A call and an op match if they have the same name, source line, module and
+output shapes, as far as the compiler knows these. The matching keeps the run order, and has the
+maximum number of pairs.
 
-A model may run other lines when it is compiled (``if torch.compiler.is_compiling()``), and PyTorch
-reports wrong line numbers for some functions that resume after a graph break. Calls without a match
-on their line are matched by name and shapes with ops between two matched ones, if there are
-equally many. The remaining calls have a kind, which says why there is no op.
+A compiled model may run other lines (``if torch.compiler.is_compiling()``), and PyTorch reports
+wrong line numbers for some functions that resume after a graph break. Calls without a match on
+their line are matched by name and shapes with the ops between two matched ones, if the numbers are
+equal. Each remaining call has a kind, which says why it has no op.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _CallKey = tuple[Any, ...]
 _Shapes = tuple[tuple[int, ...], ...]
 
 _SLACK = 16
-"""The n-th call of a line is looked for among its ops from the n-16th to the n+16th, at least."""
+"""Call n of a line is compared with at least the ops n - 16 to n + 16 of the line."""
 
 
 class Candidate(NamedTuple):
-    """An op that may be in a graph, the modules in whose calls it ran, by class, and its results'
-    shapes."""
+    """An op that may be in a graph; the classes of the modules around it, by id; the shapes of its
+    results."""
 
     op: Op
     modules: Mapping[ModuleId, str]
@@ -42,7 +42,7 @@ class Candidate(NamedTuple):
 
 
 class Span(NamedTuple):
-    """One run of a graph: from the first to the last of its ops."""
+    """One run of a graph: the indices of its first and last op."""
 
     graph: int
     first: int
@@ -51,30 +51,30 @@ class Span(NamedTuple):
 
 @dataclass
 class _GraphCall:
-    """A call in one run of a graph, its innermost module, and where its op lies, if found.
+    """A call in one run of a graph, its innermost module, and the index of its op, if found.
 
-    A graph may run again for other modules of the same classes, of which the first was traced.
+    A graph may run again for another module of the same class; then only the class is known.
     """
 
     op: TracedOp
     module: ModuleId | None
-    cls: str | None  # of the module, which is this one or another
+    cls: str | None  # of the module, if the graph runs again
     place: int | None = None
 
     @property
     def key(self) -> _CallKey:
-        """Its name and line; only its name if no user code is on the stack."""
+        """The name and line; only the name if no user code is on the stack."""
         return (self.op.name, *self.op.lines[0][:2]) if self.op.lines else (self.op.name,)
 
 
 class Matched:
-    """The ops of each graph, among the *candidates* that ran in the model, in run order.
+    """The match of the calls in *traced* with *candidates*, the ops of the model in run order.
 
     Attributes:
-        graphs: For each op that is in a graph, the number of the graph.
+        graphs: For each op that is in a graph, the index of the graph.
         spans: For each run of a graph, the range of its ops among the candidates.
         unmatched: For each graph, its calls without an op.
-        found: For each graph, the calls of its first run that have an op, with its index.
+        found: For each graph, the calls of its first run that have an op, with the index of this.
     """
 
     def __init__(
@@ -104,10 +104,10 @@ class Matched:
             self._keep(number, run)
 
     def in_python(self) -> Iterator[OpId]:
-        """The ops that ran between two graphs, before the first, or after the last.
+        """The ops that ran before, between and after the graphs.
 
-        Ops that a graph left out as irrelevant lie among its ops and are not listed. Neither are
-        ops next to a graph that may be one of its unmatched calls.
+        Without ops among those of a graph, which it left out as dead code, and without ops next to
+        a graph that have the name of one of its unmatched calls.
         """
         inside = 0
         for place, (op, *_) in enumerate(self.candidates):
@@ -136,7 +136,7 @@ class Matched:
     def _calls(
         self, ops: Sequence[TracedOp], classes: Mapping[ModuleId, str]
     ) -> Iterator[_GraphCall]:
-        """The calls in one run of a graph; not the first if there are *classes* of modules."""
+        """The calls in one run of a graph; *classes* of modules after the first run."""
         for op in ops:
             around = (self.modules.get(module) for module in reversed(op.modules))
             module = next(filter(None, around), None)
@@ -144,7 +144,7 @@ class Matched:
             yield _GraphCall(op, module if cls is None else None, cls)
 
     def _match_lines(self, calls: Sequence[_GraphCall]) -> None:
-        """Match calls by line, module and shapes: as many as possible in run order."""
+        """Match a maximum number of calls, in run order, by line, module and shapes."""
         counts = Counter(call.key for call in calls)
         ranks: Counter[_CallKey] = Counter()
         possible = []
@@ -159,9 +159,9 @@ class Matched:
         self._used.add(place)
 
     def _on_line(self, call: _GraphCall, rank: int, count: int) -> Iterator[int]:
-        """The candidates for a call, which is number *rank* of *count* calls with its key.
+        """The indices of ops that may be *call*, which is number *rank* of *count* with its key.
 
-        If *count* candidates have this key, the one of the call has nearly the same number.
+        Only ops with nearly the same number among those with the key are compared.
         """
         places = self._places.get(call.key, [])
         more = len(places) - count
@@ -169,18 +169,18 @@ class Matched:
         return (place for place in places[max(first, 0) : last + 1] if self._fits(call, place))
 
     def _fits(self, call: _GraphCall, place: int) -> bool:
-        """Whether a candidate ran in the module of a call and has results of its shapes."""
+        """Whether an op ran in the module of *call*, and its results have the shapes of *call*."""
         shapes = self.candidates[place].shapes
         return self._inside(call, place) and _can_be_equal(call.op.shapes, shapes)
 
     def _inside(self, call: _GraphCall, place: int) -> bool:
-        """Whether a candidate ran in the module of a call, or one of its class, if known."""
+        """Whether an op ran in the module of *call*, or in one of its class, as far as known."""
         modules = self.candidates[place].modules
         fits = call.cls is None or call.cls in modules.values()
         return fits and (call.module is None or call.module in modules)
 
     def _fill_gaps(self, calls: Sequence[_GraphCall]) -> None:
-        """Match calls without an op on their line, between the matches before and after them."""
+        """Match the remaining calls with ops between the nearest matched calls."""
         begin = 0
         lost: list[_GraphCall] = []
         for call in calls:
@@ -192,7 +192,7 @@ class Matched:
         self._fill(lost, begin, len(self.candidates))
 
     def _fill(self, lost: Sequence[_GraphCall], begin: int, end: int) -> None:
-        """Match *lost* calls with candidates from *begin* to *end* that are equally many."""
+        """Match *lost* calls with ops from *begin* to *end*, if their numbers are equal."""
 
         def fitting(call: _GraphCall) -> Iterator[int]:  # on any line
             return filter(partial(self._fits, call), self._between((call.op.name,), begin, end))
@@ -209,7 +209,7 @@ class Matched:
         places_of: Callable[[_GraphCall], Iterator[int]],
         key: Callable[[_GraphCall], _CallKey],
     ) -> None:
-        """Match *lost* calls of equal *key* with the *places_of* them, if equally many."""
+        """Match *lost* calls of equal *key* with the ops at *places_of* them, if as many."""
         alike: dict[_CallKey, list[_GraphCall]] = {}
         for call in lost:
             if call.op.lines and call.place is None:
@@ -221,7 +221,7 @@ class Matched:
                     self._found(call, place)
 
     def _between(self, key: _CallKey, begin: int, end: int) -> Iterator[int]:
-        """The candidates of a name, or a name and line, that have no match yet."""
+        """The unmatched ops from *begin* to *end* with this name, or name and line."""
         places = self._places.get(key, [])
         inside = places[bisect_left(places, begin) : bisect_left(places, end)]
         return (place for place in inside if place not in self._used)
@@ -243,7 +243,7 @@ class Matched:
             ]
 
     def _kind(self, call: _GraphCall) -> str:
-        """The reason why a call has no op: a key of `UNMATCHED`."""
+        """Why *call* has no op: a key of `UNMATCHED`."""
         if call.op.numpy:
             return "NumPy"
         if not call.op.lines:
@@ -258,8 +258,8 @@ class Matched:
 def _can_be_equal(traced: _Shapes, made: _Shapes) -> bool:
     """Whether the shapes of results are equal, as far as they are known.
 
-    The compiler does not know all sizes. The recorded results leave out arguments that are
-    returned unchanged, and have buffers that were written at their end.
+    The compiler does not know all sizes. The recorded results exclude arguments that are returned
+    unchanged, and end with written buffers.
     """
     return all(
         len(one) == len(other) and all(size in (-1, real) for size, real in zip(one, other))

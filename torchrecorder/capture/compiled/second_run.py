@@ -1,8 +1,7 @@
 """SecondRun: run the model again, compiled, to get its graphs.
 
-The recorded run is eager, as always. When it is over, its calls of the model are repeated with the
-compiled model, on the same arguments. Buffers, gradients, random state and the state of the
-compiler are restored afterwards.
+The recorded run is eager. After it, its calls of the model are repeated with the compiled model and
+the same arguments. Buffers, gradients, random state and the state of the compiler are restored.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from torchrecorder.capture.internals.access import (
     push_function_mode,
 )
 from torchrecorder.capture.internals.compiler import compile_with, compiler_set_aside
-from torchrecorder.capture.modes.function_mode import FunctionCalls
+from torchrecorder.capture.modes.function_mode import FunctionMode
 from torchrecorder.capture.state.restore import restored
 from torchrecorder.capture.tape import Tape, first_line
 from torchrecorder.checks import warn
@@ -47,11 +46,11 @@ from torchrecorder.events import (
 from torchrecorder.graph.nodes import Op, Scope, Value
 
 IN_PYTHON = 0
-"""The graph number of an op that runs between two graphs."""
+"""The graph number of an op that is in no graph."""
 
 
 class _ModelCall(NamedTuple):
-    """A call of the model: its arguments, and the modes it was made in."""
+    """A call of the model: its arguments, scope and modes."""
 
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
@@ -60,9 +59,8 @@ class _ModelCall(NamedTuple):
 
 
 class SecondRun:
-    """Keeps the calls of *model* while it is recorded, and repeats them compiled,
-    if *fused* with Inductor.
-    """
+    """Keeps the calls of *model* in the recorded run, and repeats them compiled; *fused*: with
+    Inductor."""
 
     def __init__(self, model: Any, *, fused: bool = False) -> None:
         self.model = compiled_from(model)
@@ -72,12 +70,12 @@ class SecondRun:
     def called(
         self, model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], scope: ScopeId
     ) -> None:
-        """Note a call in *scope*, if it is a call of the model."""
+        """Keep a call in *scope*, if *model* is the recorded model."""
         if model is self.model:
             self._calls.append(_ModelCall(args, dict(kwargs), scope, _call_modes()))
 
-    def look(self, tape: Tape, sources: Sources, modules: Mapping[int, ModuleId]) -> None:
-        """Repeat the calls compiled, and write the graphs, breaks and kernels on *tape*."""
+    def run(self, tape: Tape, sources: Sources, modules: Mapping[int, ModuleId]) -> None:
+        """Repeat the calls compiled, and write graphs, graph breaks and kernels to *tape*."""
         traced = self._traced(tape, sources, fused=self.fused)
         if traced is None and self.fused:
             traced = self._traced(tape, sources, fused=False)
@@ -104,10 +102,10 @@ class SecondRun:
                 tape.write(Measured(FUSED_KERNEL, op, number))
 
     def _traced(self, tape: Tape, sources: Sources, *, fused: bool) -> Traced | None:
-        """The graphs of the calls; None if compiling failed."""
+        """The graphs of the calls; None, and a warning, if compiling failed."""
         traced = Traced(sources.file, fused)
         try:
-            self._run(traced)
+            self._run_compiled(traced)
         except Exception as error:
             text = f"compiling the model failed: {type(error).__name__}: {first_line(error)}"
             tape.notes.append(text)
@@ -115,7 +113,7 @@ class SecondRun:
             return None
         return traced
 
-    def _run(self, traced: Traced) -> None:
+    def _run_compiled(self, traced: Traced) -> None:
         whole = self.model if isinstance(self.model, Module) else None
         with restored(whole), compiler_set_aside(traced):
             compiled = compile_with(self.model, traced, traced.guarded)
@@ -125,7 +123,7 @@ class SecondRun:
 
 
 def _candidates(events: Sequence[Event], calls: set[ScopeId | None]) -> Iterator[Candidate]:
-    """The ops in *calls*, in run order, each with the modules in whose calls it ran."""
+    """The ops in *calls* and the modules around each, in run order."""
     inside: dict[ScopeId, bool] = {}
     modules: dict[ScopeId | None, Mapping[ModuleId, str]] = {None: {}}
     shapes: dict[ValueId, tuple[int, ...]] = {}
@@ -160,7 +158,7 @@ def _graphs(traced: Traced, matched: Matched) -> Iterator[CompiledGraph]:
 
 
 def _kernels(traced: Traced, matched: Matched) -> Iterator[FusedKernel]:
-    """The kernels, each with the ops that it computes."""
+    """The kernels with the ops that each computes."""
     made = [
         (number, kernel) for number, graph in enumerate(traced.graphs) for kernel in graph.kernels
     ]
@@ -172,7 +170,7 @@ def _kernels(traced: Traced, matched: Matched) -> Iterator[FusedKernel]:
 
 
 class CallModes(NamedTuple):
-    """Grad mode, inference mode, autocast, and function modes such as the default device."""
+    """Grad mode, inference mode, autocast, and function modes such as the default device's."""
 
     grad: bool
     inference: bool
@@ -181,7 +179,7 @@ class CallModes(NamedTuple):
 
     @contextlib.contextmanager
     def entered(self) -> Iterator[None]:
-        """A context with these modes; function modes that are active are not entered again."""
+        """A context with these modes; active function modes are not entered again."""
         with contextlib.ExitStack() as stack:
             stack.enter_context(torch.inference_mode(self.inference))
             stack.enter_context(torch.set_grad_enabled(self.grad))
@@ -201,5 +199,5 @@ def _call_modes() -> CallModes:
         torch.is_grad_enabled(),
         torch.is_inference_mode_enabled(),
         autocast_dtypes(),
-        tuple(mode for mode in function_modes() if not isinstance(mode, FunctionCalls)),
+        tuple(mode for mode in function_modes() if not isinstance(mode, FunctionMode)),
     )

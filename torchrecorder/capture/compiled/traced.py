@@ -1,7 +1,7 @@
 """Traced: the graphs of a compiled model, as plain data.
 
-The model is compiled by a backend that keeps each graph and returns its ``forward``, so that the
-same operations run as without a compiler.
+The backend of the compiler stores a description of each graph and returns its ``forward``, so that
+the same operations run as in eager mode.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class TracedOp(NamedTuple):
 
     Attributes:
         name: The name of the function, as in `FunctionFacts`.
-        lines: The user's lines on its call stack, innermost first.
-        modules: The ids of the module objects around it, outermost first, as far as known.
+        lines: The lines of the user's code on its call stack, innermost first.
+        modules: The ``id()`` of each known module around it, outermost first.
         shapes: The shapes of its results.
-        node: The name of its node in the graph.
+        node: The name of its FX node.
         numpy: Whether it replaces a call of NumPy.
         number: Whether its result is a number or a shape.
     """
@@ -59,7 +59,7 @@ class TracedOp(NamedTuple):
 
 
 class Stop(NamedTuple):
-    """The end of a graph: PyTorch's reason, the place, and whether it is a graph break."""
+    """The end of a graph: PyTorch's reason, the lines, and whether it is a graph break."""
 
     reason: str
     lines: tuple[SourceLine, ...]  # innermost first
@@ -68,8 +68,7 @@ class Stop(NamedTuple):
 
 @dataclass
 class TracedGraph:
-    """One graph: its calls, the reason of its end, the number of its guards, and the kernels of
-    Inductor, if it was used."""
+    """One graph: its calls, why it ends, the number of its guards, and the kernels of Inductor."""
 
     ops: tuple[TracedOp, ...]
     stop: Stop | None
@@ -80,7 +79,7 @@ class TracedGraph:
 
 @dataclass
 class Traced:
-    """A backend for ``torch.compile`` that keeps its graphs as plain data.
+    """A backend for ``torch.compile`` that stores graphs as plain data.
 
     Attributes:
         file: Returns the name of a file in recordings; None for files that are not the user's.
@@ -96,7 +95,7 @@ class Traced:
     functions: set[int] = field(default_factory=set)
 
     def __call__(self, graph: GraphModule, inputs: Any) -> Callable[..., Any]:
-        """Keep *graph*; returns the function that runs it."""
+        """Store a description of *graph*; returns the function that runs it."""
         number = len(self.graphs)
         function = compiled_function()
         again = function in self.functions
@@ -115,12 +114,12 @@ class Traced:
         return run
 
     def guarded(self, guards: Any) -> None:
-        """The last compiled graph has these guards."""
+        """Store the number of *guards* of the last compiled graph."""
         if self.graphs and self.graphs[-1].guards is None:
             self.graphs[-1].guards = len(guards)
 
     def _calls(self, graph: GraphModule) -> Iterator[TracedOp]:
-        """The calls in a graph and its subgraphs, in run order."""
+        """The calls in *graph* and its subgraphs, in run order."""
         for node in graph.graph.nodes:
             inner = [_attribute(graph, item) for item in node.all_input_nodes]
             bodies = [item for item in inner if isinstance(item, GraphModule) and _only_calls(node)]
@@ -157,13 +156,13 @@ class Traced:
 
 
 def _only_calls(node: Node) -> bool:
-    """Whether a node that takes a subgraph only runs it once."""
+    """Whether a higher-order node only runs its subgraph, once: checkpoint, custom function ..."""
     name = getattr(node.target, "__name__", "")
     return any(part in name for part in ("checkpoint", "wrap", "autograd_function", "subgraph"))
 
 
 def _attribute(owner: GraphModule, node: Node) -> Any:
-    """The attribute that a ``get_attr`` node reads."""
+    """The attribute that a ``get_attr`` node reads; None for other nodes."""
     found: Any = owner if node.op == "get_attr" else None
     for part in str(node.target).split(".") if found is not None else ():
         found = getattr(found, part, None)
@@ -171,7 +170,7 @@ def _attribute(owner: GraphModule, node: Node) -> Any:
 
 
 def _is_plumbing(node: Node) -> bool:
-    """Whether a node is no tensor operation: it takes an item of a tuple, or computes sizes."""
+    """Whether *node* is no tensor operation: it takes an item of a tuple, or computes sizes."""
     value = node.meta.get("example_value")
     if getattr(node.target, "__name__", "") == "getitem":
         given = node.args[0]
@@ -181,7 +180,7 @@ def _is_plumbing(node: Node) -> bool:
 
 
 def _reads(node: Node) -> bool:
-    """Whether a node has a tensor among its arguments."""
+    """Whether *node* has a tensor argument."""
     given = (item.meta.get("example_value") for item in node.all_input_nodes)
     return any(isinstance(item, Tensor) for item in given)
 
@@ -202,7 +201,7 @@ def _name(owner: GraphModule, node: Node) -> str:
 
 
 def canonical(name: str) -> str:
-    """*name* in a form that is equal for an operator, method and function that do the same."""
+    """*name* in a form that is equal for an operator, method and function with one meaning."""
     plain = name.partition(".")[0]
     found = _OPERATOR.match(plain)
     plain = next(filter(None, found.groups())) if found else plain
@@ -221,6 +220,6 @@ _SAME: Mapping[str, str] = {
 
 
 def _function(name: str) -> str:
-    """The name of a function; for a resume function after a graph break, of the original one."""
+    """*name*; for the resume function after a graph break, the name of the original function."""
     found = _RESUMED.match(name)
     return found.group(1) if found else name

@@ -1,5 +1,5 @@
-"""AttributeNames: name the tensors that running modules hold, also inside lists and objects, those
-of the script or notebook in which the recorder was entered, and the state of optimizers."""
+"""AttributeNames: names for tensors in attributes of running modules (also in lists and objects),
+in variables of the script or notebook, and in the state of optimizers."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from torch.optim import Optimizer
 from torchrecorder.capture.hooks.call_names import name_of_call
 from torchrecorder.capture.hooks.source import first_local
 from torchrecorder.capture.module_registry import ModuleRegistry
-from torchrecorder.capture.module_tree import homes_of, named_modules
+from torchrecorder.capture.module_tree import tensor_dicts_of, named_modules
 from torchrecorder.capture.tensors.argument_objects import (
-    IN_VARIABLES, MAX_ATTRIBUTE_DEPTH, ObjectPlaces, attributes, every_place, has_place, places_in,
+    MAX_ATTRIBUTE_DEPTH, MAX_VARIABLE_DEPTH, ObjectPlaces, attributes, every_place, has_place,
+    places_in,
 )
 from torchrecorder.capture.tensors.entries import TensorNames
 from torchrecorder.events import Role, ScopeKind, SourceLine
 
 _MAX_PLACES = 100_000
-"""How many places inside attributes are looked at in a run; they may change between searches."""
+"""The maximum number of objects in attributes and variables that a run searches."""
 
 _OF_OBJECTS = ScopeKind.TRANSFER, ScopeKind.DATA_LOADER
 _DATASET = "dataset"
@@ -35,9 +36,9 @@ _OF_IPYTHON = frozenset(("In", "Out"))
 class AttributeNames(TensorNames):
     """Finds the name and role of a tensor of unknown origin."""
 
-    def __init__(self, catalog: ModuleRegistry) -> None:
-        self.tape = catalog.tape
-        self.catalog = catalog
+    def __init__(self, registry: ModuleRegistry) -> None:
+        self.tape = registry.tape
+        self.registry = registry
         self._left = _MAX_PLACES
         self._globals: Mapping[str, Any] = {}
         self._models, self._region = _Searched(), _Searched()
@@ -45,22 +46,25 @@ class AttributeNames(TensorNames):
         self._state: dict[int, tuple[weakref.ref[Any], str]] = {}
 
     def enter(self, frame: FrameType) -> None:
-        """The recorder is entered in *frame*: if that is no function, its variables give names.
+        """Use the global variables of *frame*, which enters the recorder, if it is no function.
 
-        Those of a function are not read, because Python would keep them alive.
+        The variables of a function are not read, because Python would keep their values alive.
         """
         if not frame.f_code.co_flags & inspect.CO_NEWLOCALS:
             self._globals = frame.f_globals
 
     def step_of(self, optimizer: Optimizer) -> None:
-        """A step of *optimizer* begins; its state is searched when a tensor is unknown."""
+        """Search the state of *optimizer*, whose step begins, for tensors of unknown origin."""
         self._optimizer, self._state = weakref.ref(optimizer), {}
 
     def of(self, tensor: Tensor) -> tuple[Role, str] | None:
-        """The name of *tensor*, if it is an attribute of a running module, in an argument or a
-        variable of the outermost call, inside an attribute of a running module, in the state of the
-        optimizer that ran last, or in what a region moves, copies or loads."""
-        known = self.of_running(tensor) or self.catalog.places.of(tensor)
+        """The role and name of *tensor*, or None.
+
+        Searched in this order: attributes of running modules; arguments and variables of the
+        outermost call; objects in attributes of running modules; state of the last optimizer;
+        variables of the script; the module or dataset of a running transfer or data loader.
+        """
+        known = self.of_running(tensor) or self.registry.places.of(tensor)
         if known is not None:
             return known
         for prefix, module in self._running():
@@ -74,17 +78,17 @@ class AttributeNames(TensorNames):
         return variable or self._in_region(tensor)
 
     def of_running(self, tensor: Tensor) -> tuple[Role, str] | None:
-        """The name of *tensor*, if it is a parameter, buffer or attribute of a running module."""
+        """The role and name of *tensor* as parameter, buffer or attribute of a running module."""
         for prefix, module in self._running():
-            for role, held in homes_of(module):
+            for role, held in tensor_dicts_of(module):
                 for name, item in held.items():
                     if item is tensor:
                         return role, f"{prefix}{name}"
         return None
 
     def _in_region(self, tensor: Tensor) -> tuple[Role, str] | None:
-        """The place of *tensor* in the module that is moved, copied or saved, whose caller alone
-        knows its name, or in the dataset of the loader that runs."""
+        """The path of *tensor* in the module that is being moved, copied or saved, or in the
+        dataset of the running data loader."""
         frame = self.tape.stack[-1].key if self.tape.stack else None
         kind = self.tape.stack[-1].event.kind if isinstance(frame, FrameType) else None
         if not isinstance(frame, FrameType) or kind not in _OF_OBJECTS:
@@ -96,10 +100,10 @@ class AttributeNames(TensorNames):
         return self._region.of(tensor, {_DATASET: held.get(_DATASET)})
 
     def _of_state(self, tensor: Tensor) -> str | None:
-        """The place of *tensor* in the state of the optimizer, such as ``0.weight.exp_avg``."""
+        """The path of *tensor* in the state of the optimizer, such as ``0.weight.exp_avg``."""
         optimizer = self._optimizer() if self._optimizer is not None else None
         if optimizer is not None and not self._state:
-            entries = self.catalog.values.entries
+            entries = self.registry.values.entries
             for weight, held in optimizer.state.items():
                 entry = entries.get(id(weight))
                 name = entry.names[0] if entry is not None and entry.names else ""
@@ -109,21 +113,21 @@ class AttributeNames(TensorNames):
         return known[1] if known is not None and known[0]() is tensor else None
 
     def _running(self) -> Iterator[tuple[str, Module]]:
-        """The modules that are running, innermost first, each with the prefix of its names."""
+        """The running modules, innermost first, with the prefix of names in each."""
         for opened in reversed(self.tape.stack):
-            module = self.catalog.module(opened.event.module)
+            module = self.registry.module(opened.event.module)
             if module is not None:
                 yield f"{opened.event.path}." if opened.event.path else "", module
 
     def _variable(self, tensor: Tensor) -> tuple[Role, str] | None:
-        """The variable that is *tensor*, or the place of *tensor* in one, also in its modules."""
+        """The variable of the script that is *tensor*, or the path of *tensor* in one."""
         role = Role.PARAMETER if isinstance(tensor, Parameter) else Role.CONSTANT
         public = self._public()
         for name, value in public.items():
             if value is tensor:  # also when the run has searched enough
                 return role, name
         models: dict[str, Module] = {}
-        for name, found in self._places(public, IN_VARIABLES):
+        for name, found in self._places(public, MAX_VARIABLE_DEPTH):
             if found is tensor:
                 return role, name
             if isinstance(found, Module):
@@ -131,7 +135,7 @@ class AttributeNames(TensorNames):
         return self._models.of(tensor, models)
 
     def _public(self) -> dict[str, Any]:
-        """The variables of the script in which the recorder was entered."""
+        """The public variables of the script that entered the recorder."""
         return {
             name: value
             for name, value in list(self._globals.items())
@@ -141,8 +145,8 @@ class AttributeNames(TensorNames):
     def of_module(
         self, module: Module, frame: FrameType | None, source: SourceLine | None
     ) -> tuple[Module, str] | None:
-        """The name of *module* where *frame* calls it, or a model in a variable of the script, with
-        the name of that, which has it inside."""
+        """*module* with its name in the call that *frame* makes; or a model in a variable of the
+        script that contains it, with the name of the variable; or None."""
         called = name_of_call(module, frame, source)
         models = {
             name: value for name, value in self._public().items() if issubclass(type(value), Module)
@@ -158,7 +162,7 @@ class AttributeNames(TensorNames):
         return (module, called) if called is not None else None
 
     def inner(self, module: Module) -> tuple[Module, str] | None:
-        """The place of *module* in a list, dict or object of a running module: ``heads.a``."""
+        """*module* with its path in a list, dict or object of a running module: ``heads.a``."""
         for prefix, running in self._running():
             inside = self._inside(vars(running), module)
             if inside is not None:
@@ -166,14 +170,14 @@ class AttributeNames(TensorNames):
         return None
 
     def _inside(self, holder: Mapping[str, Any], wanted: Tensor | Module) -> str | None:
-        """The place of *wanted* in a list, dict or object that *holder* has."""
+        """The path of *wanted* in the lists, dicts and objects of *holder*."""
         places = self._places(holder, MAX_ATTRIBUTE_DEPTH)
         return next((name for name, item in places if item is wanted), None)
 
     def _places(
         self, holder: Mapping[str, Any], deepest: int
     ) -> Iterator[tuple[str, Tensor | Module]]:
-        """The places in lists, dicts and objects that *holder* has, while the run may search."""
+        """The tensors and modules in *holder*, with paths, up to the limit of the run."""
         held = [(str(key), value) for key, value in holder.items() if key not in _OF_PYTORCH]
         for name, found in every_place(held, deepest) if self._left > 0 else ():
             self._left -= 1
@@ -184,15 +188,14 @@ class AttributeNames(TensorNames):
 
 
 class _Searched:
-    """The places in objects, which are searched again only if those before were others."""
+    """Paths in objects; the objects are searched again only if others are given."""
 
     def __init__(self) -> None:
         self._objects: dict[str, int] = {}
         self._places = ObjectPlaces([])
 
     def of(self, tensor: Tensor, objects: Mapping[str, Any]) -> tuple[Role, str] | None:
-        """The role and the place of *tensor* in *objects*, by name; if there are none, in those
-        before."""
+        """The role and path of *tensor* in *objects*; without objects, in the previous ones."""
         now = {name: id(item) for name, item in objects.items()}
         if now and now != self._objects:
             self._objects, self._places = now, ObjectPlaces([], [*objects.items()])

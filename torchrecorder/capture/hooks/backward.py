@@ -1,16 +1,17 @@
-"""BackwardRuns: hooks on grad nodes that record the backward pass as it runs.
+"""BackwardRuns: hooks on autograd nodes that record the backward pass as it runs.
 
-When ``backward()`` or ``grad()`` is called, every node behind its roots gets a pre-hook and a
-post-hook, which are removed when the call ends. A hook only keeps the id of its node, because a
+When ``backward()`` or ``grad()`` is called, every node that it reaches gets a pre-hook and a
+post-hook, which are removed when the call ends. A hook keeps only the id of its node, because a
 reference to the node would keep the whole graph alive. Some nodes get only the pre-hook, and end
-when the next node of their thread begins: accumulation nodes, and those of custom functions if a
-post-hook changes their behaviour.
+when the next node of their thread begins: ``AccumulateGrad``, and nodes of custom functions where a
+post-hook changes their behavior.
 
-Nodes of a GPU run in a thread of the engine, and their hooks too, while the recorded thread waits.
-That thread is recorded in its place. If nodes of several devices run at the same time, hooks and
-recomputation are recorded in one of their threads only.
+Nodes of a GPU and their hooks run in a thread of the engine, while the recorded thread waits. That
+thread is recorded in its place. If nodes of several devices run at the same time, hooks and
+recomputation are recorded in only one of their threads.
 
-Of a pass that a node runs itself (a reentrant checkpoint), what it adds to leaves is recorded.
+If a node runs a backward pass itself (a reentrant checkpoint), only the accumulation into leaves is
+recorded.
 """
 
 from __future__ import annotations
@@ -37,15 +38,15 @@ from torchrecorder.capture.internals.access import (
     ACCUMULATION, DisableTorchFunction, current_node, next_node_number, takes_post_hook,
 )  # fmt: skip
 from torchrecorder.capture.internals.engine import COMPILED_BACKWARD
-from torchrecorder.capture.scope import Given
+from torchrecorder.capture.scope import Gradients
 from torchrecorder.capture.tape import Tape
-from torchrecorder.capture.tensors.describe import form_of
+from torchrecorder.capture.tensors.describe import gradient_facts
 from torchrecorder.events import GradId, GradNodeMade, Gradient, OpId
 from torchrecorder.graph.nodes import BackwardRun, GradRun
 
 
 class BackwardRuns:
-    """Records every node of the backward passes that this thread starts."""
+    """Records the autograd nodes of the backward passes that this thread starts."""
 
     def __init__(self, tape: Tape, autograd: AutogradWalk) -> None:
         self.tape = tape
@@ -56,15 +57,17 @@ class BackwardRuns:
         self.left: Callable[[], None] = lambda: None
 
     def behind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-        """All nodes behind the roots of a call of ``backward()`` or ``grad()``."""
+        """All nodes that a call of ``backward()`` or ``grad()`` reaches from its tensors."""
         with DisableTorchFunction():
             return [*behind(roots(args, kwargs))]
 
     def begin(
         self, op: OpId, nodes: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        """A call of ``backward()`` or ``grad()`` begins: put hooks on all *nodes* behind its
-        roots; none for a transformation of ``torch.func``, whose graph is behind wrappers."""
+        """A call of ``backward()`` or ``grad()`` begins: install hooks on its *nodes*.
+
+        There are none inside a transformation of ``torch.func``, whose graph is behind wrappers.
+        """
         number = next(self.tape.backward_runs)
         run = RunningPass(self, number, op, bool(creates_graph(args, kwargs)))
         if nodes:
@@ -75,12 +78,12 @@ class BackwardRuns:
             for node in nodes:
                 grad = self.autograd.grad_of(node)
                 if grad is not None:
-                    run.listen(grad, node)
+                    run.add_hooks(grad, node)
                     for observer in self.tape.observers:
-                        observer.node_met(grad, node)
+                        observer.node_hooked(grad, node)
 
     def fail(self, op: OpId, error: BaseException) -> None:
-        """The call raised: record the node to which the failure belongs."""
+        """The call raised *error*: record the node that failed."""
         if not self.running or self.running[-1].op != op:
             return
         run = self.running[-1]
@@ -95,7 +98,7 @@ class BackwardRuns:
             self.tape.fail_backward(error, None, op, None)
 
     def end(self, op: OpId, seconds: float | None) -> None:
-        """The call returned after so many *seconds*; None if it raised."""
+        """The call returned after *seconds*; None if it raised."""
         if self.running and self.running[-1].op == op:
             run, failed = self.running[-1], seconds is None
             run.leave()
@@ -107,18 +110,18 @@ class BackwardRuns:
             self.left()
 
     def abandon(self, op: OpId | None) -> None:
-        """An instrument failed at the call *op*: stop recording its backward run."""
+        """Remove the hooks of the call *op*, after an error of the recorder."""
         if self.running and self.running[-1].op == op:
             self.running.pop().remove_hooks()
             self._leave_engine()
 
     def _leave_engine(self) -> None:
-        """The recorded thread goes on, with numbers of its own."""
-        self.tape.engine = None
+        """The engine is done: the recorded thread continues, with its own node numbers."""
+        self.tape.engine_thread = None
         self.autograd.recomputes = False
 
     def finish(self) -> None:
-        """The recording ends: record which nodes were created while others ran."""
+        """At the end of the run, write which nodes were created while another node ran."""
         for run in self.running:
             run.remove_hooks()
         if not self._makers:
@@ -133,33 +136,32 @@ class BackwardRuns:
                     break
 
     def current(self) -> GradId | None:
-        """The recorded grad node that this thread is running, or None."""
+        """The recorded node that this thread is running, or None."""
         node = current_node()
         return None if node is None else self.autograd.known_as(node)
 
     def last_started(self) -> GradId | None:
-        """The recorded node that began last and has not ended."""
+        """The running node that began last, or None."""
         return self.running[-1].last_started() if self.running else None
 
     def makes(self, grad: GradId | str) -> None:
-        """Nodes that this thread numbers from now on are created by *grad*; empty for no recorded
-        node."""
+        """The node *grad* creates the nodes that this thread numbers from now on; ``""``: none."""
         makers = self._makers.setdefault(threading.get_ident(), [])
         makers.append((int(next_node_number()), GradId(grad)))
 
-    def forms(self, gradients: Sequence[Tensor | None]) -> tuple[Gradient | None, ...]:
-        """Shape, dtype and size of each of *gradients*."""
-        return tuple([self._form(one) if isinstance(one, Tensor) else None for one in gradients])
+    def describe(self, gradients: Sequence[Tensor | None]) -> tuple[Gradient | None, ...]:
+        """Shape, dtype, device and bytes of each gradient."""
+        return tuple([self._facts(one) if isinstance(one, Tensor) else None for one in gradients])
 
-    def _form(self, gradient: Tensor) -> Gradient:
-        """Shape, dtype and size of a gradient; equal ones share an object."""
+    def _facts(self, gradient: Tensor) -> Gradient:
+        """The facts about a gradient; equal facts share an object."""
         try:
             key = gradient.shape, gradient.dtype, gradient.device, gradient.layout
             known = self._forms.get(key)
         except (RuntimeError, TypeError):  # a nested tensor, or symbolic sizes
-            return form_of(gradient)
+            return gradient_facts(gradient)
         if known is None:
-            known = form_of(gradient)
+            known = gradient_facts(gradient)
             if gradient.layout is torch.strided:
                 self._forms[key] = known
         return known
@@ -175,40 +177,40 @@ class RunningPass:
         self.op = op
         self.create_graph = create_graph
         self.compiled = False
-        self.inner: list[int] = []  # the threads of passes that its nodes run, the inner ones last
-        self.in_node = False  # one that may unpack saved tensors runs in a recorded thread
+        self.inner: list[int] = []  # threads of the passes that its nodes run, innermost last
+        self.in_node = False  # a node that may unpack saved tensors runs in a recorded thread
         self.order = 0
         self.open: dict[_NodeHooks, None] = {}  # started and not ended, in the order of starting
         self.latest: dict[int, _NodeHooks] = {}  # the last node that began, by thread
-        self.graph: tuple[list[Any], list[Any]] = [], []  # its roots, and the nodes asked for
+        self.graph: tuple[list[Any], list[Any]] = [], []  # root nodes, and nodes of ``inputs``
         self.failing: GradId | None = None
         self._handles: list[dict[GradId, list[RemovableHandle]]] = [{}]  # and of inner passes
 
-    def listen(self, grad: GradId, node: Any) -> None:
-        """Put hooks on *node*, once also if inner passes reach it."""
-        if len(self._handles) == 1 or not any(grad in heard for heard in self._handles):
-            self._handles[-1][grad] = self._put_hooks(_NodeHooks(self, grad), node)
+    def add_hooks(self, grad: GradId, node: Any) -> None:
+        """Install the hooks of *node*; once, also if inner passes reach it."""
+        if len(self._handles) == 1 or not any(grad in hooked for hooked in self._handles):
+            self._handles[-1][grad] = self._install(_NodeHooks(self, grad), node)
 
-    def _put_hooks(self, listener: _NodeHooks, node: Any) -> list[RemovableHandle]:
-        handles = [node.register_prehook(listener.before)]
+    def _install(self, hooks: _NodeHooks, node: Any) -> list[RemovableHandle]:
+        handles = [node.register_prehook(hooks.before)]
         name = node.name()
         self.compiled = self.compiled or name == COMPILED_BACKWARD
         if name == ACCUMULATION:
-            listener.end_is_unseen = True
+            hooks.end_is_unseen = True
         elif takes_post_hook(node):
-            handles.append(node.register_hook(listener.after))
-            listener.unpacks = not isinstance(node, BackwardCFunction)
+            handles.append(node.register_hook(hooks.after))
+            hooks.unpacks = not isinstance(node, BackwardCFunction)
         else:
-            listener.has_no_post_hook = listener.end_is_unseen = True
+            hooks.has_no_post_hook = hooks.end_is_unseen = True
         return handles
 
     def enter_inner(self) -> None:
-        """A node runs a pass of its own in this thread."""
+        """A node starts an inner backward pass in this thread."""
         self.inner.append(threading.get_ident())
         self._handles.append({})
 
     def leave_inner(self) -> None:
-        """This pass ended: a leaf has another node in the next one, if no graph holds this one."""
+        """The inner pass ended: remove its hooks, as the next one may have other leaf nodes."""
         self.inner.pop()
         self._remove(self._handles.pop())
 
@@ -218,43 +220,43 @@ class RunningPass:
         handles.clear()
 
     def is_alone(self, here: int) -> bool:
-        """Whether no node is running in another thread than *here*; ends of some are not seen."""
+        """Whether no other thread than *here* runs a node, as far as ends of nodes are known."""
         return all(item.thread == here or item.has_no_post_hook for item in self.open)
 
     def is_in_node(self, here: int) -> bool:
-        """Whether a node that is no accumulation is running in thread *here*."""
+        """Whether thread *here* runs a node other than ``AccumulateGrad``."""
         mine = (item for item in self.open if item.thread == here)
         return any(item.has_no_post_hook or not item.end_is_unseen for item in mine)
 
     def enters(self, here: int) -> bool:
-        """The engine runs in thread *here*: record this thread, if no other one runs a node."""
+        """The engine runs in thread *here*, which is recorded if no other thread runs a node."""
         if not self.tape.records(here) and self.is_alone(here):
-            self.tape.engine = here
+            self.tape.engine_thread = here
             self.runs.autograd.engine_start = next_node_number()
             if self.create_graph:
                 self.runs.autograd.number_elsewhere()
         return self.tape.records(here)
 
-    def meet(self, gradients: Given) -> None:
-        """A node takes or gives *gradients*, which a hook may keep."""
+    def track_gradients(self, gradients: Gradients) -> None:
+        """Store that this pass computed *gradients*, which a hook may keep."""
         kept = self.runs.autograd.values.gradients
         for item in gradients:
             if isinstance(item, Tensor):
-                kept.meet(item, self.op)
+                kept.track(item, self.op)
 
     def remove_hooks(self) -> None:
-        """Take the hooks off the nodes again."""
+        """Remove the hooks from all nodes."""
         for handles in self._handles:
             self._remove(handles)
         self.graph = [], []
 
     def last_started(self) -> GradId | None:
-        """The node that began last and has not ended."""
+        """The running node that began last, or None."""
         return next((item.grad for item in reversed(self.open)), None)
 
     def failing_node(self, error: BaseException, call: EngineCall | None) -> GradId | None:
-        """The node in which the pass failed with *error*, after which a check failed, or before
-        which a hook did: the *call* of the engine."""
+        """The node that failed with *error*: the node itself, PyTorch's check of its gradients,
+        or a hook before it, which is the *call* of the engine."""
         events, last = self.tape.events, next(reversed(self.open), None)
         met = {item.grad for item in (*self.open, *self.latest.values())}
         found = node_of_check(error, met, events)
@@ -268,21 +270,20 @@ class RunningPass:
         return following.with_hook(call, self.last_started())
 
     def leave(self) -> None:
-        """Remove the hooks; nodes that are still running failed, or are accumulations."""
+        """Remove the hooks, and close the nodes that are still open."""
         self.remove_hooks()
         now = self.tape.time()
-        for listener in dict.fromkeys([*self.open, *self.latest.values()]):
-            listener.close(listener.ended or now, failed=listener.grad == self.failing)
+        for hooks in dict.fromkeys([*self.open, *self.latest.values()]):
+            hooks.close(hooks.ended or now, failed=hooks.grad == self.failing)
         if self.create_graph:
             self.runs.makes("")
 
 
 @dataclass(eq=False, slots=True)
 class _NodeHooks:
-    """The two hooks on one node. They return None: other results would replace gradients.
+    """The pre-hook and post-hook of a node. Both return None: a result would replace gradients.
 
-    After a node, the engine adds its gradients to those of other nodes in the same thread; this is
-    part of the node's time.
+    The time of a node includes that in which the engine then adds its gradients to others.
     """
 
     run: RunningPass
@@ -298,8 +299,8 @@ class _NodeHooks:
     gave: tuple[Gradient | None, ...] = ()
     done: bool = False
 
-    def before(self, given: Given) -> None:
-        """The node is about to run."""
+    def before(self, given: Gradients) -> None:
+        """The pre-hook: the node is about to run, on the gradients *given*."""
         try:
             tape = self.run.tape
             here = self.thread = threading.get_ident()
@@ -307,16 +308,16 @@ class _NodeHooks:
             recorded = self.run.enters(here)
             if recorded:
                 tape.pause()
-            self._begin(given, here, entered - tape.own, recorded)
+            self._begin(given, here, entered - tape.overhead, recorded)
             if recorded:
                 tape.resume()
             else:
-                tape.own += tape.clock() - entered
+                tape.overhead += tape.clock() - entered
             self.started = tape.time()
         except Exception as error:
-            self.run.tape.lose("backward", error)
+            self.run.tape.record_error("backward", error)
 
-    def _begin(self, given: Given, here: int, now: float, recorded: bool) -> None:
+    def _begin(self, given: Gradients, here: int, now: float, recorded: bool) -> None:
         run = self.run
         if here in run.inner:
             self._run_inside(given)
@@ -328,27 +329,27 @@ class _NodeHooks:
         run.latest[here] = self
         self.order, run.order = run.order, run.order + 1
         run.open[self] = None
-        run.meet(given)
+        run.track_gradients(given)
         with DisableTorchFunction():
-            self.given = run.runs.forms(given)
+            self.given = run.runs.describe(given)
             for observer in run.tape.observers:
                 observer.node_begins(self.grad, run.number, given)
         if run.create_graph:
             run.runs.makes(self.grad)
 
-    def _run_inside(self, given: Given) -> None:
-        """The node, an accumulation, runs in a pass of another node, to which its time belongs."""
+    def _run_inside(self, given: Gradients) -> None:
+        """Record ``AccumulateGrad`` in an inner pass; its time is that of the node around it."""
         run, tape = self.run, self.run.tape
         order, run.order = run.order, run.order + 1
-        run.meet(given)
+        run.track_gradients(given)
         with DisableTorchFunction():
-            forms = run.runs.forms(given)
+            facts = run.runs.describe(given)
             for observer in tape.observers:
                 observer.node_runs_inside(self.grad, run.number, given)
-        tape.write(GradRun(self.grad, run.number, order, None, forms, (), False))
+        tape.write(GradRun(self.grad, run.number, order, None, facts, (), False))
 
-    def after(self, gave: Given, given: Given) -> None:
-        """The node has run."""
+    def after(self, gave: Gradients, given: Gradients) -> None:
+        """The post-hook: the node has computed the gradients *gave*."""
         try:
             tape = self.run.tape
             here = threading.get_ident()
@@ -366,23 +367,23 @@ class _NodeHooks:
             if recorded:
                 tape.resume()
             else:
-                tape.own += tape.clock() - entered
+                tape.overhead += tape.clock() - entered
         except Exception as error:
-            self.run.tape.lose("backward", error)
+            self.run.tape.record_error("backward", error)
 
     def _notify_end(self) -> None:
         for observer in reversed(self.run.tape.observers):
             observer.node_ended(self.grad, self.run.number)
 
-    def _end(self, gave: Given) -> None:
+    def _end(self, gave: Gradients) -> None:
         with DisableTorchFunction():
             self._notify_end()
-            self.gave = self.run.runs.forms(gave)
-        self.run.meet(gave)
+            self.gave = self.run.runs.describe(gave)
+        self.run.track_gradients(gave)
         self.run.open.pop(self, None)
 
     def close(self, now: float, *, failed: bool = False) -> None:
-        """Record the run of the node, which ends *now*."""
+        """Write the run of the node, which ended at the time *now*, once."""
         self.run.open.pop(self, None)
         if self.done:
             return

@@ -1,4 +1,4 @@
-"""The source of a call, and the name of the module in it: ``"actor"`` in ``self.actor(x)``."""
+"""The name of a module in the source of its call: ``"actor"`` in ``self.actor(x)``."""
 
 from __future__ import annotations
 
@@ -18,23 +18,22 @@ from torchrecorder.capture.internals.module_calls import caller_of_own_call, has
 from torchrecorder.events import SourceLine
 
 _OTHERS = frozenset(("self", *vars(builtins)))
-"""Names that say nothing of a module, or are those of functions that call it, as ``map`` does."""
-
+"""Names that are not those of modules: ``self``, and built-in functions that call one (``map``)."""
 
 _ENTERS = {dis.opmap[name] for name in ("SETUP_WITH", "BEFORE_WITH", "LOAD_SPECIAL")
            if name in dis.opmap}
 """The instructions that enter a ``with`` block, in the versions of Python."""
 
 _CACHE = dis.opmap.get("CACHE", -1)
-"""What follows an instruction to speed it up."""
+"""The code of inline caches, which follow some instructions."""
 
 
 def name_of_call(
     module: Module, frame: FrameType | None, source: SourceLine | None
 ) -> str | None:
-    """The name of *module* where *frame* calls it, if that is the program's own code, at *source*.
+    """The name of *module* in the user's code at *source*; None if it has none.
 
-    A ``__call__`` of its class calls that of PyTorch by another name.
+    If its class overrides ``__call__``, *frame* is inside that, and the name is in its caller.
     """
     if frame is None or source is None:
         return None
@@ -50,8 +49,8 @@ def _is_at(frame: FrameType, source: SourceLine) -> bool:
 
 
 def _passed_name(module: Module, frame: FrameType, source: SourceLine) -> str | None:
-    """The name of *module* where the program passes it as the first argument to a function that
-    calls it, such as ``functional_call``, or runs a method of it, such as ``generate``."""
+    """The name of *module* where it is the first argument of a function that calls it, such as
+    ``functional_call``, or where a method of it is called, such as ``generate``."""
     function, caller = frame, frame.f_back
     while caller is not None and not _is_at(caller, source):
         function, caller = caller, caller.f_back
@@ -73,10 +72,10 @@ def _passed_name(module: Module, frame: FrameType, source: SourceLine) -> str | 
 
 
 def called_name(frame: FrameType) -> str | None:
-    """The variable, attribute or item that is called at *frame*, from the source of its line.
+    """The name of the variable, attribute or item that *frame* calls, from its source.
 
-    None if the source is not known, or if something else is called, such as what a call returns.
-    Variables of the frame are not looked up, because Python would keep their contents alive.
+    None if the source is unknown, or if another expression is called, such as ``make()(x)``. The
+    variables of the frame are not read, because Python would keep their values alive.
     """
     call = expression_at(frame)
     return _last_name(call.func) if isinstance(call, ast.Call) else None
@@ -93,9 +92,9 @@ def _last_name(node: ast.AST | None) -> str | None:
 
 
 def expression_at(frame: FrameType) -> ast.AST | None:
-    """The expression, or the assignment with an operator, that *frame* computes now.
+    """The syntax tree of the expression or augmented assignment that *frame* is executing.
 
-    None if the source is not known, and before Python 3.11, whose code has no columns.
+    None if the source is unknown, and before Python 3.11, whose code objects have no columns.
     """
     positions: Callable[[], Iterator[Any]] = getattr(frame.f_code, "co_positions", lambda: iter(()))
     place: Any = next(itertools.islice(positions(), frame.f_lasti // 2, None), None)
@@ -109,7 +108,7 @@ def expression_at(frame: FrameType) -> ast.AST | None:
     encoded[-1] = encoded[-1][:end]
     encoded[0] = encoded[0][start:]
     source = b"".join(encoded)
-    for text in (b"(" + source + b")", source):  # over several lines; an assignment
+    for text in (b"(" + source + b")", source):  # an expression on several lines; an assignment
         try:
             statement = ast.parse(text).body[0]
         except (SyntaxError, ValueError):
@@ -119,7 +118,7 @@ def expression_at(frame: FrameType) -> ast.AST | None:
 
 
 def enters_result(frame: FrameType) -> bool:
-    """Whether a ``with`` block begins with what the call that *frame* runs will return."""
+    """Whether a ``with`` block enters the result of the call that *frame* is executing."""
     following = frame.f_code.co_code[frame.f_lasti + 2 :: 2]
     instructions = (code for code in following if code != _CACHE)
     return any(code in _ENTERS for code in itertools.islice(instructions, 2))

@@ -1,13 +1,13 @@
-"""AppliedFunctions: recognize which custom ``autograd.Function`` is running.
+"""AppliedFunctions: find the custom ``autograd.Function`` that is running.
 
-Up to torch 2.13 ``Function.apply`` is Python: its frame is on the stack while the function runs.
-From 2.14 on it is C and has no frame. But before it calls ``forward``, it creates the function's
-context, an instance of ``BackwardCFunction``. While a recorder is active, that class has an
-``__init__`` that notes the function and the instruction that applies it: as long as the caller's
-frame is at that instruction, the function is running.
+Up to torch 2.13, ``Function.apply`` is written in Python: its frame is on the stack while the
+function runs. From 2.14 on it is written in C and has no frame. But before it calls ``forward``, it
+creates the context of the function, an instance of ``BackwardCFunction``. While a recorder is
+active, ``__init__`` of that class is patched: it stores the function and the current instruction of
+the caller. As long as the caller's frame is at this instruction, the function is running.
 
-A recorder's alias that a custom function returns would get a wrong gradient, so recognition is
-tested on a function of our own before anything relies on it.
+An alias of the recorder that a custom function returns would get a wrong gradient. So the detection
+is first tested with a function of the recorder.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ import torch
 from torch.autograd.function import BackwardCFunction, Function
 
 from torchrecorder.capture.internals.access import apply_code, forward_gradients, get_frame
-from torchrecorder.capture.state.shared import Shared, replaced
+from torchrecorder.capture.state.shared_patch import SharedPatch, replaced
 from torchrecorder.capture.tape import Tape
 
-Recognise = Callable[[Union[FrameType, None]], list[Any]]
-"""Finds the custom functions that run around a frame; see `class_of`."""
+FindFunctions = Callable[[Union[FrameType, None]], list[Any]]
+"""Returns the custom functions that run around a frame, innermost first; see `class_of`."""
 
-_UNRECOGNISED = (
+_UNRECOGNIZED = (
     "a module that returned its own input is not distinguished from that input, because running "
-    "custom autograd functions cannot be recognised here"
+    "custom autograd functions cannot be recognized here"
 )
 
 _inference = torch.is_inference_mode_enabled
 
 
 class Applied(NamedTuple):
-    """One application of a custom function."""
+    """A call of ``apply`` of a custom function."""
 
     cls: type[Function]
     instruction: int  # the position in the caller's code while the function runs
@@ -45,10 +45,10 @@ class Applied(NamedTuple):
     def is_running(self, caller: FrameType, callee: FrameType | None) -> bool:
         """Whether the function has not returned yet.
 
-        The same instruction can call other functions too, as in ``for call in (F.apply, g)``.
-        Forward-mode gradients decide: they are off inside a custom function, and otherwise only
-        in inference mode. A function that leaves inference mode switches them on again. *callee* is
-        the frame directly inside the *caller*; None where C code is running.
+        The same instruction may also call another function, as in ``for call in (F.apply, g)``. But
+        forward-mode AD is disabled inside a custom function, and otherwise only in inference mode.
+        A function that leaves inference mode enables it again. *callee* is the frame directly
+        inside *caller*; None if C code is running there.
         """
         if caller.f_lasti != self.instruction:
             return False
@@ -58,11 +58,11 @@ class Applied(NamedTuple):
 
 
 class AppliedFunctions:
-    """A context that records the custom functions applied in this thread."""
+    """A context that stores the running custom functions of this thread."""
 
     def __init__(self, tape: Tape) -> None:
         self.tape = tape
-        self.recognised = False
+        self.recognized = False
         self._warned = False
         self.found: dict[int, Applied] = {}  # by id of the caller's frame
 
@@ -74,14 +74,14 @@ class AppliedFunctions:
         _contexts.remove(self)
         self.found.clear()
 
-    def note(self, cls: type[Function], caller: FrameType) -> None:
-        """A custom function is applied by *caller*."""
+    def applied(self, cls: type[Function], caller: FrameType) -> None:
+        """Store that *caller* applies the custom function *cls*."""
         self.found[id(caller)] = Applied(cls, caller.f_lasti)
 
     def fail(self, error: Exception) -> None:
-        """A custom function could not be recorded: it may be running from now on."""
-        self.recognised = False
-        self.tape.lose("custom functions", error)
+        """Record that a custom function was not stored: one may be running from now on."""
+        self.recognized = False
+        self.tape.record_error("custom functions", error)
 
     def running(self, caller: FrameType, callee: FrameType | None) -> Applied | None:
         """The function that *caller* is applying; see `Applied.is_running`."""
@@ -92,26 +92,25 @@ class AppliedFunctions:
             del self.found[id(caller)]
         return None
 
-    def try_out(self, recognise: Recognise) -> None:
-        """Test whether *recognise* finds custom functions in this thread, with this PyTorch."""
+    def check_recognition(self, find_functions: FindFunctions) -> None:
+        """Test whether *find_functions* works in this thread, with this version of PyTorch."""
         try:
-            self.recognised = _tried(recognise)
-        except Exception:  # inside a transformation of torch.func, where our function does not run
-            self.recognised = False
+            self.recognized = _works(find_functions)
+        except Exception:  # in a torch.func transformation, which rejects it
+            self.recognized = False
 
-    def may_run(self, frame: FrameType | None, recognise: Recognise) -> bool:
+    def may_run(self, frame: FrameType | None, find_functions: FindFunctions) -> bool:
         """Whether a custom function may be running around *frame*."""
-        if self.recognised:
-            return bool(recognise(frame))
+        if self.recognized:
+            return bool(find_functions(frame))
         if not self._warned:
             self._warned = True
-            self.tape.lose("custom functions", RuntimeError(_UNRECOGNISED))
+            self.tape.record_error("custom functions", RuntimeError(_UNRECOGNIZED))
         return True
 
 
 def class_of(running: FrameType | Applied) -> Any:
-    """The class of a running function, recorded at its application or found in a frame of
-    PyTorch."""
+    """The class of a running function: of a call that was stored, or in a frame of ``apply``."""
     return running.cls if isinstance(running, Applied) else running.f_locals.get("cls")
 
 
@@ -121,23 +120,23 @@ _plain_init: Any = BackwardCFunction.__init__
 
 
 def _init(self: Any, *args: Any, **kwargs: Any) -> None:
-    """``BackwardCFunction.__init__``: a custom function is about to run."""
+    """Replaces ``BackwardCFunction.__init__``: a custom function is about to run."""
     for item in _contexts.users:
         try:
             if not item.tape.is_elsewhere():
-                item.note(type(self)._forward_cls, get_frame(1))
+                item.applied(type(self)._forward_cls, get_frame(1))
         except Exception as error:
             item.fail(error)
     _plain_init(self, *args, **kwargs)
 
 
-def _watched() -> contextlib.AbstractContextManager[None]:
+def _patched() -> contextlib.AbstractContextManager[None]:
     if apply_code() is not None:
-        return contextlib.nullcontext()  # its frame is enough
+        return contextlib.nullcontext()  # its frame is on the stack
     return replaced(BackwardCFunction, "__init__", _init)
 
 
-_contexts: Shared[AppliedFunctions] = Shared(_watched)
+_contexts: SharedPatch[AppliedFunctions] = SharedPatch(_patched)
 
 
 def _codes_of(cls: type[Function]) -> list[CodeType | None]:
@@ -156,8 +155,8 @@ def _codes_of(cls: type[Function]) -> list[CodeType | None]:
 # Trial ------------------------------------------------------------------------------------
 
 
-class _LookingFunction(Function):
-    """Calls a function in its forward."""
+class _TrialFunction(Function):
+    """Calls *look* in its forward."""
 
     @staticmethod
     def forward(ctx: Any, look: Callable[[], None]) -> None:  # type: ignore[override]
@@ -173,12 +172,12 @@ def _look(look: Callable[[], None]) -> None:
 _known: list[bool] = []
 
 
-def _tried(recognise: Recognise) -> bool:
-    """Whether *recognise* finds a custom function inside one, and none outside."""
+def _works(find_functions: FindFunctions) -> bool:
+    """Whether *find_functions* finds a custom function inside one, and none outside; cached."""
     if not _known:
         found: list[list[Any]] = []
         with torch.inference_mode(False):
-            for call in (_LookingFunction.apply, _look):
-                call(lambda: found.append([class_of(item) for item in recognise(get_frame())]))
-        _known.append(found == [[_LookingFunction], []])
+            for call in (_TrialFunction.apply, _look):
+                call(lambda: found.append([class_of(item) for item in find_functions(get_frame())]))
+        _known.append(found == [[_TrialFunction], []])
     return _known[0]

@@ -1,8 +1,8 @@
-"""DeferredExits: scopes of modules that have returned, but whose own hooks still run.
+"""DeferredExits: scopes of modules that have returned, but whose own forward hooks still run.
 
-The recorder's hook is global, and PyTorch runs it before the hooks of the module. Those belong to
-the module's call, and may change its result. PyTorch does not report when they are done: that is
-detected when something runs outside the frame in which PyTorch calls hooks.
+PyTorch runs the global hook of the recorder before the forward hooks of the module, which belong to
+the call and may change its result. It does not report when they are done: the next op or module
+call outside the frame in which PyTorch runs them shows it.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from torchrecorder.capture.scope import OpenScope
 
 
 class DeferredExit(NamedTuple):
-    """A scope whose exit is deferred."""
+    """The scope of a module whose forward hooks may still run."""
 
     opened: OpenScope
-    frame: FrameType  # in which PyTorch runs the hooks, with the result as a local
+    frame: FrameType  # of PyTorch, which runs the hooks; its local ``result`` is the output
     since: float
-    index: int  # type: ignore[assignment]  # where the run was when the module returned
+    index: int  # type: ignore[assignment]  # in run order, when the module returned
 
     @property
     def result(self) -> Any:
-        """The result of the call, after all hooks."""
+        """The output of the call, as the hooks have changed it."""
         return self.frame.f_locals.get("result")
 
     def failed(self, error: BaseException | None) -> bool:
@@ -39,7 +39,7 @@ class DeferredExit(NamedTuple):
 
 
 class DeferredExits:
-    """The scopes with a deferred exit, innermost last, which *finish* closes."""
+    """The deferred exits, innermost last; *finish* closes a scope."""
 
     def __init__(
         self,
@@ -50,13 +50,13 @@ class DeferredExits:
         self.finish = finish
         self.waiting: list[DeferredExit] = []
 
-    def settle(self, frame: FrameType | None, error: BaseException | None = None) -> None:
-        """Something runs in *frame*: close the scopes whose hooks are done."""
+    def close_finished(self, frame: FrameType | None, error: BaseException | None = None) -> None:
+        """Close the scopes whose hooks are done, as code that runs in *frame* shows; None: all."""
         while self.waiting and self._is_over(self.waiting[-1], frame):
             self.finish(self.waiting.pop(), error)
 
     def forget_closed(self) -> None:
-        """The scopes that wait and are no longer open were closed by something else."""
+        """Remove the exits of scopes that were closed otherwise."""
         still = {id(opened) for _, opened in self.open}
         self.waiting = [last for last in self.waiting if id(last.opened) in still]
 

@@ -1,14 +1,14 @@
 """DeferredRecorder: a recorder that starts at the first call of a model and ends after n calls.
 
-For code that cannot be changed, such as a script with its own main. Until the model is called,
-only global module hooks are active; compiled code runs eagerly from the beginning, because a
-recorder cannot start inside it. A step is one call of the model and what follows: loss, backward,
-optimizer. Operations between the optimizer and the next module (usually data loading) are not
-recorded, so that all steps have the same operations, unless all calls are recorded.
+It records code that cannot be changed, such as a script with its own ``main``. Until the model is
+called, only global module hooks are active; compiled code runs eagerly from the beginning, because
+a recorder cannot start inside it. A step is one call of the model with the loss, backward and
+optimizer after it. Unless all calls are recorded, operations between the optimizer and the next
+module (usually data loading) are not, so that all steps have the same operations.
 
-Function modes must be exited in reverse order of entering, but the recorder starts and ends in the
-middle of the program: so its modes go below those of the program. Only PyTorch's mode for the
-default device stays below, because it expects to be the lowest.
+Function modes must be exited in reverse order of entry, but the recorder starts and ends inside
+modes of the program. So its modes are put below these on the stack; only PyTorch's mode for the
+default device stays below, because it must be the lowest.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from torchrecorder.errors import TorchRecorderError
 from torchrecorder.recording import Recording
 
 ModuleChoice = Callable[[Module, FrameType], bool]
-"""Returns whether a module that is called from this frame is the model to record."""
+"""Returns whether a module, which a frame calls, is the model to record."""
 
 
 class DeferredRecorder:
     """Records the first steps of the first chosen module, inside its ``with`` block.
 
     Args:
-        chosen: Returns whether a module that is called is the one to record.
+        chosen: Returns whether a called module is the one to record.
         steps: The number of calls to record; 0 for all.
         options: Keyword options of `Recorder`.
 
@@ -92,7 +92,7 @@ class DeferredRecorder:
         self._end(error if left else None)
 
     def _called(self, module: Module, args: tuple[Any, ...]) -> None:
-        """*module* is about to run: start or end recording if necessary."""
+        """The forward pre-hook: start or end recording if necessary."""
         if self._over or self._inside or threading.get_ident() != self._thread:
             return
         try:
@@ -100,12 +100,12 @@ class DeferredRecorder:
         except TorchRecorderError:
             raise
         except Exception as error:
-            self._lose(error)
+            self._record_error(error)
 
-    def _lose(self, error: Exception) -> None:
-        """A callback failed: warn, and let the program go on."""
+    def _record_error(self, error: Exception) -> None:
+        """Report that a callback failed; the program continues."""
         if self._recorder is not None and not self._over:
-            self._recorder.lose("steps of the model", error)
+            self._recorder.record_error("steps of the model", error)
         else:
             message = f"torchrecorder could not record the model: {type(error).__name__}: {error}"
             warnings.warn(message, stacklevel=2)
@@ -116,17 +116,17 @@ class DeferredRecorder:
             self._begin(module)
         is_last = self._steps > 0 and self.calls == self._steps
         if is_last and (self._paused or module is self.model):
-            self._end(None)  # the last step is done, and something else starts
+            self._end(None)  # the last step is done
             return
         self._resume()
         if module is self.model:
             self.calls += 1
             self._inside = True
-            if begins and self._recorder is not None:  # for this call it is too late for hooks
+            if begins and self._recorder is not None:  # its hooks do not run for this call
                 self._recorder.module_called(module, args, frame)
 
     def _returned(self, module: Module, args: tuple[Any, ...], output: Any) -> None:
-        """The call of *module* is over."""
+        """The forward hook."""
         if module is self.model and threading.get_ident() == self._thread:
             self._inside = False
 
@@ -143,7 +143,7 @@ class DeferredRecorder:
             self._put_with(others)
 
     def _put_with(self, others: list[TorchFunctionMode]) -> None:
-        """Push the recorder's modes and those of the program in the right order."""
+        """Push the recorder's modes below those of the program, *others*."""
         default = default_device_mode()
         lowest = [mode for mode in others if mode is default]
         highest = [mode for mode in others if mode is not default]
@@ -154,26 +154,26 @@ class DeferredRecorder:
         return [mode for mode in modes if not any(mode is item for item in self._modes)]
 
     def _steps_now(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        """An optimizer step begins: it belongs to the recorded step."""
+        """The pre-hook of optimizer steps, which belong to the recorded step."""
         try:
             if threading.get_ident() == self._thread:
                 self._resume()
         except Exception as error:
-            self._lose(error)
+            self._record_error(error)
 
     def _resume(self) -> None:
-        """Record operations again, if they were not."""
+        """Continue to record operations after `_pause_after`."""
         if self._paused:
             self._paused = False
             self._put_with(take_function_modes())
 
     def _stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        """An optimizer step ended: if it is the model's optimizer, this step of the model is done.
+        """The post-hook of optimizer steps: a step of the model's optimizer ends the recorded step.
         """
         try:
             self._pause_after(optimizer)
         except Exception as error:
-            self._lose(error)
+            self._record_error(error)
 
     def _pause_after(self, optimizer: Any) -> None:
         if self._paused or not self._steps or threading.get_ident() != self._thread:
@@ -185,7 +185,7 @@ class DeferredRecorder:
             put_function_modes(self._take_from(take_function_modes()))
 
     def _end(self, error: BaseException | None) -> None:
-        """Stop recording at the current place of the program."""
+        """Stop recording here."""
         if self._over:
             return
         self._over = True

@@ -1,9 +1,8 @@
-"""Failing node: the grad node to which the failure of a backward pass belongs.
+"""Failing node: the autograd node that made a backward pass fail.
 
-Mostly it is the node that is running. But PyTorch checks the gradients of a node after it has
-run: their sizes, and in anomaly mode whether they are NaN. And it calls the hooks of a tensor
-before the node that takes the gradient of the tensor begins: this is the next node in the order of
-the engine.
+Usually this is the node that is running. But PyTorch checks the gradients of a node after the node
+has run: their shapes and, in anomaly mode, NaN. And it calls the hooks of a tensor before the node
+that receives the gradient begins: this is the next node in the order of the engine.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ _CUSTOM_BACKWARD = getattr(BackwardCFunction.apply, "__code__", None)
 
 
 class EngineCall(NamedTuple):
-    """A function in Python that the engine called: a hook, or the backward of a custom function.
+    """A Python function that the engine called: a hook, or the backward of a custom function.
 
     Attributes:
-        code: That of the function.
-        tuples: How many tuples it was given: two are the gradients before and after a node.
-        shapes: The sizes of the gradients that it was given.
+        code: The code object of the function.
+        tuples: The number of its arguments that are tuples; two: gradients before and after a node.
+        shapes: The shapes of the gradients in its arguments.
     """
 
     code: CodeType
@@ -43,16 +42,16 @@ class EngineCall(NamedTuple):
 
     @property
     def is_in_node(self) -> bool:
-        """Whether a node was running, or had run: it is no hook of a gradient before it."""
+        """Whether it ran in or after a node: it is no hook of a gradient before the node."""
         return self.code is _CUSTOM_BACKWARD or self.tuples > 1
 
     def is_among(self, hooks: Mapping[int, Any] | None) -> bool:
-        """Whether this may be a call of one of *hooks*."""
+        """Whether it may be a call of one of *hooks*."""
         return any(_code_of(hook) in (None, self.code) for hook in (hooks or {}).values())
 
 
 def failed_call(error: BaseException) -> EngineCall | None:
-    """The function that the engine called, and that raised *error*; None if it raised itself."""
+    """The Python function that the engine called and that raised *error*, or None."""
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_frame.f_code is not ENGINE_CODE:
         traceback = traceback.tb_next
@@ -70,7 +69,7 @@ def _call_in(frame: FrameType) -> EngineCall:
 
 
 def _code_of(hook: Any) -> CodeType | None:
-    """The code of a function, method, partial function or object that is called."""
+    """The code object of a function, method, ``partial`` or callable object, or None."""
     while isinstance(hook, functools.partial):
         hook = hook.func
     code = getattr(getattr(hook, "__func__", hook), "__code__", None)
@@ -78,13 +77,13 @@ def _code_of(hook: Any) -> CodeType | None:
 
 
 _CHECKED = re.compile(r"Function '?([\w:]+)'? returned ")
-"""The beginning of a message about the gradients that a node gave."""
+"""The beginning of PyTorch's message about the gradients of a node."""
 
 
 def node_of_check(
     error: BaseException, latest: Iterable[GradId], events: Sequence[Event]
 ) -> GradId | None:
-    """The node that gave the gradients which *error* is about, if it is among the *latest* ones."""
+    """The node among *latest* whose gradients failed the check that *error* reports, or None."""
     message = _CHECKED.match(str(error))
     if message is None:
         return None
@@ -110,16 +109,16 @@ def home(grad: GradId, events: Sequence[Event]) -> tuple[OpId | None, ScopeId | 
 
 
 class NextNode:
-    """Finds the node that the engine was about to run in a pass.
+    """Finds the node that the engine was about to run.
 
-    Of the nodes that have all their gradients, the engine takes the one that was created last, and
-    accumulations before all others.
+    Among the nodes that have received all gradients, the engine runs the one that was created last,
+    and ``AccumulateGrad`` before all others.
 
-    Attributes:
-        roots: The nodes from which the pass started.
-        wanted: The nodes whose gradients were asked for; empty for all.
-        grad_of: The id of a node; None for one that the recorder made.
-        begun: The nodes that have run, or are running.
+    Args:
+        roots: The nodes at which the pass started.
+        wanted: The nodes of the argument ``inputs``; empty for all.
+        grad_of: Returns the id of a node; None for one that the recorder created.
+        begun: The nodes that have run or are running.
     """
 
     def __init__(
@@ -139,19 +138,20 @@ class NextNode:
                     self.before[parent].append(node)
 
     def with_hook(self, hook: EngineCall, last: GradId | None) -> GradId | None:
-        """The node before which the engine called *hook*, or the *last* one, if it did so after
-        this had added to a gradient; None if no node fits."""
-        if any(self.grad_of(node) == last and _left(node, hook) for node in self.nodes):
+        """The node before which the engine called *hook*; the *last* node, if it called the hook
+        after accumulating, or if no other node fits."""
+        latest = (node for node in self.nodes if self.grad_of(node) == last)
+        if any(_is_post_accumulate(node, hook) for node in latest):
             return last
         fitting = [
             node for node in self.nodes
-            if self._is_next(node) and _takes(node, hook) and self._is_wanted(node)
+            if self._is_next(node) and _may_have(node, hook) and self._is_wanted(node)
         ]
         found = max(fitting, key=lambda node: int(node._sequence_nr()), default=None)
         return self.grad_of(found) if found is not None else last
 
     def _is_next(self, node: Any) -> bool:
-        """Whether *node* has not run, but all nodes that give it a gradient have."""
+        """Whether *node* has not run, and all nodes whose gradients it receives have."""
         grad = self.grad_of(node)
         if grad is None or grad in self.begun:
             return False
@@ -167,14 +167,14 @@ class NextNode:
         return not self.wanted or any(item in self.wanted for item in behind([node]))
 
 
-def _left(node: Any, hook: EngineCall) -> bool:
-    """Whether *hook* is called after *node* has added to the gradient of a leaf."""
+def _is_post_accumulate(node: Any, hook: EngineCall) -> bool:
+    """Whether *hook* may be a post-accumulate-grad hook of the leaf of *node*."""
     leaf = getattr(node, "variable", None)
     return leaf is not None and hook.is_among(leaf._post_accumulate_grad_hooks)
 
 
-def _takes(node: Any, hook: EngineCall) -> bool:
-    """Whether *hook* may be one of *node*: by its gradient, and of a leaf by its function."""
+def _may_have(node: Any, hook: EngineCall) -> bool:
+    """Whether *node* may have *hook*, by the shape of the gradient and the hooks of its leaf."""
     leaf = getattr(node, "variable", None)
     if leaf is not None and not hook.is_among(leaf._backward_hooks):
         return False

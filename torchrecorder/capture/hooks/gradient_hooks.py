@@ -1,11 +1,11 @@
-"""GradientHooks: record the functions that hooks call while a backward pass runs.
+"""GradientHooks: record the torch functions that hooks call while a backward pass runs.
 
-The autograd engine runs hooks with the modes that are active when it starts, so the function mode
-is put on their stack there. It then also hears the backward of custom functions, the recomputation
-of checkpoints and the hooks of PyTorch itself, which are parts of the pass and are no ops. The
-outermost frame that the engine called tells them apart.
+The autograd engine runs hooks with the function modes that are active when it starts, so the
+recorder's is pushed then. It is then also called for the backward of custom functions, for the
+recomputation of checkpoints and for hooks of PyTorch itself. These are parts of the pass and no
+ops; the outermost Python frame that the engine called distinguishes them from hooks of the user.
 
-For a GPU the engine runs hooks in a thread of its own, with the same modes.
+For a GPU, the engine runs hooks in a thread of its own, with the same modes.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from torchrecorder.capture.internals.engine import (
     engine_replaced,
     run_engine,
 )
-from torchrecorder.capture.modes.function_mode import FunctionCalls
-from torchrecorder.capture.state.shared import Shared
+from torchrecorder.capture.modes.function_mode import FunctionMode
+from torchrecorder.capture.state.shared_patch import SharedPatch
 from torchrecorder.events import GradNodeMade
 
 
 class GradientHooks:
-    """A context in which calls of hooks during a backward pass are recorded."""
+    """A context in which the torch functions that gradient hooks call are recorded."""
 
-    def __init__(self, functions: FunctionCalls, backward: BackwardRuns, sources: Sources) -> None:
+    def __init__(self, functions: FunctionMode, backward: BackwardRuns, sources: Sources) -> None:
         self.functions = functions
         self.backward = backward
         self.sources = sources
@@ -61,12 +61,13 @@ class GradientHooks:
         self.tape.has_modes = lambda: False
 
     def has_modes(self) -> bool:
-        """Whether the engine runs here for this recorder: its threads take the modes of the thread
-        that started the pass, and may run those of several threads in turn."""
+        """Whether the engine runs the current node for this recorder: its threads have the modes of
+        the thread that started the pass, and may run the passes of several threads in turn."""
         return self.functions in function_modes()
 
     def begin(self) -> bool:
-        """The engine starts: record hooks, if this thread is recorded and the pass allows it."""
+        """The engine starts: push the function mode, if this thread is recorded and its pass is not
+        compiled. Returns whether it was pushed."""
         with self.tape.survives_errors("gradient hooks"):
             running = () if self.tape.is_elsewhere() else self.backward.running
             if running and not running[-1].compiled and self.functions not in function_modes():
@@ -75,7 +76,8 @@ class GradientHooks:
         return False
 
     def enter_inner(self, outputs: Any, *, adds: bool) -> list[RunningPass]:
-        """The running pass, if the one that starts is that of its node, and *adds* to gradients."""
+        """The running pass, in a list, if one of its nodes starts an inner pass that accumulates
+        gradients (*adds*); else an empty list."""
         entered: list[RunningPass] = []
         with self.tape.survives_errors("gradient hooks"):
             running = self.backward.running[-1:] if adds else []
@@ -84,24 +86,25 @@ class GradientHooks:
                 entered = running
                 self.tape.pause()
                 with DisableTorchFunction():
-                    self._look_inside(nodes_of(outputs))
+                    self._hook_leaves(nodes_of(outputs))
                 self.tape.resume()
         return entered
 
-    def _look_inside(self, roots: list[Any]) -> None:
-        """Put hooks on the leaves behind *roots*; the running node has made all other nodes."""
+    def _hook_leaves(self, roots: list[Any]) -> None:
+        """Install hooks on the leaf nodes behind *roots*; all others were created by the running
+        node."""
         maker = self.backward.current()
         for node in behind(roots):
             grad = self.backward.autograd.grad_of(node)
             if grad is not None and node.name() == ACCUMULATION:
-                self.backward.running[-1].listen(grad, node)
+                self.backward.running[-1].add_hooks(grad, node)
             elif grad is not None and maker is not None:
                 self.tape.write(GradNodeMade(grad, maker))
 
     def called(self, frame: FrameType | None) -> bool:
-        """Whether a hook, or no backward pass, calls a function in *frame*.
+        """Whether a torch function called in *frame* is an op: not if a backward pass calls it.
 
-        Notes the gradients that the hook was given.
+        Stores the gradients that the hook received.
         """
         here, running = threading.get_ident(), self.backward.running
         is_engine = here != self.tape.thread
@@ -123,29 +126,27 @@ class GradientHooks:
         gradients = _gradients(inside[-1], after_node=run.in_node)
         for gradient in gradients or ():
             if values.peek(gradient) is None:
-                values.gradients.meet(gradient, run.op)
+                values.gradients.track(gradient, run.op)
         return gradients is not None
 
     def _is_hook(self, frame: FrameType) -> bool:
         if frame.f_code.co_name == "__torch_dispatch__":
-            return False  # of a mode or a subclass, for an operator that the node runs
+            return False  # of a mode or tensor subclass, for an operator of the node
         return frame.f_code.co_filename == OPTIMIZERS_IN_BACKWARD or self.sources.is_user(frame)
 
 
 def _gradients(hook: FrameType, *, after_node: bool) -> list[Tensor] | None:
-    """The gradients that the engine passed to the function in the frame *hook*; None if it is no
-    hook of gradients.
+    """The gradients that the engine passed to a *hook*; None if the frame is no gradient hook.
 
-    One tensor, or tuples of them, after the module if the hook has one; the hook after
-    accumulation is given the parameter. Further arguments have values of the program. Gradients
-    with a graph of their own are left out: autograd tells what made them. While a node runs and
-    directly *after* it, the hooks of gradients are those of nodes, which are given two tuples;
-    other functions unpack saved tensors.
+    Hooks of tensors get one tensor, post-accumulate-grad hooks the parameter, hooks of nodes and
+    modules one or two tuples, after the module. Further arguments are the program's. Gradients that
+    require grad are left out, because autograd knows their origin. *after_node*, while a node runs
+    and directly after it, only functions with two tuples are hooks; others unpack saved tensors.
     """
     names, rest, _, held = inspect.getargvalues(hook)
     given: list[Any] = [held.get(name) for name in names] + [*held.get(rest or "", ())]
     if any(type(item).__name__ == BUCKET for item in given):
-        return None  # communication of DistributedDataParallel, which is a part of the pass
+        return None  # a communication hook of DistributedDataParallel, part of the pass
     given = [item for item in given if isinstance(item, (Tensor, tuple, list))]
     tuples = [*itertools.takewhile(lambda item: not isinstance(item, Tensor), given)]
     if after_node and len(tuples) < 2:
@@ -169,4 +170,4 @@ def _engine(*args: Any, **kwargs: Any) -> Any:
             leave_function_mode(item.functions)
 
 
-_recorded: Shared[GradientHooks] = Shared(lambda: engine_replaced(_engine))
+_recorded: SharedPatch[GradientHooks] = SharedPatch(lambda: engine_replaced(_engine))

@@ -1,8 +1,8 @@
 """KernelLaunches: record the launches of Triton kernels as ops.
 
-``kernel[grid](...)`` is no torch function, and the versions of what the kernel writes do not
-increase. So while a recorder is active, the class that all kernels of Triton share has a
-``__getitem__`` whose launcher records. What a kernel writes is read from its source.
+``kernel[grid](...)`` is no torch function, and does not increase the versions of the tensors that
+the kernel writes. So while a recorder is active, ``__getitem__`` of the base class of Triton's
+kernels returns a launcher that records. The source of the kernel shows the tensors that it writes.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from torchrecorder.capture.internals.access import DisableTorchFunction
-from torchrecorder.capture.modes.function_mode import FunctionCalls
+from torchrecorder.capture.modes.function_mode import FunctionMode
 from torchrecorder.capture.modes.op_schema import FunctionFacts
 from torchrecorder.capture.modes.python_functions import cells, global_variables
-from torchrecorder.capture.state.shared import Shared, replaced
+from torchrecorder.capture.state.shared_patch import SharedPatch, replaced
 
 
 class KernelLaunches:
-    """A context in which launches in one thread are recorded, if Triton is imported before it."""
+    """A context in which the kernel launches of one thread are recorded, if Triton is imported."""
 
-    def __init__(self, functions: FunctionCalls) -> None:
+    def __init__(self, functions: FunctionMode) -> None:
         self.functions = functions
         self.tape = functions.calls.tape
         self._facts: dict[Any, FunctionFacts] = {}
@@ -41,14 +41,14 @@ class KernelLaunches:
         self._facts.clear()
 
     def launch(self, kernel: Any, plain: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Launch *kernel* by *plain* and record it, unless an operator launches it inside."""
+        """Launch *kernel* with the launcher *plain*; record it unless a recorded op launches it."""
         facts = None
         with self.tape.survives_errors("kernels"):
             if not self.tape.is_elsewhere() and self.functions.records_kernel():
                 facts = self._facts_of(kernel)
         if facts is None:
             return plain(*args, **kwargs)
-        return self.functions.calls.around(_alone(plain), facts, True, args, kwargs)
+        return self.functions.calls.run_op(_without_modes(plain), facts, True, args, kwargs)
 
     def _facts_of(self, kernel: Any) -> FunctionFacts:
         if kernel not in self._facts:
@@ -64,8 +64,8 @@ class KernelLaunches:
         return self._facts[kernel]
 
 
-def _alone(plain: Callable[..., Any]) -> Callable[..., Any]:
-    """*plain*, in which torch functions are not recorded: tuning calls kernels many times."""
+def _without_modes(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """*plain* without function modes: the torch functions of autotuning are not recorded."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         with DisableTorchFunction():
@@ -74,7 +74,7 @@ def _alone(plain: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _watched() -> contextlib.AbstractContextManager[None]:
+def _patched() -> contextlib.AbstractContextManager[None]:
     interface: Any = getattr(sys.modules.get("triton.runtime.jit"), "KernelInterface", None)
     if interface is None:  # Triton is not imported
         return contextlib.nullcontext()
@@ -89,11 +89,11 @@ def _watched() -> contextlib.AbstractContextManager[None]:
     return replaced(interface, "__getitem__", getitem)
 
 
-_launches: Shared[KernelLaunches] = Shared(_watched)
+_launches: SharedPatch[KernelLaunches] = SharedPatch(_patched)
 
 
 def function_of(kernel: Any) -> Any:
-    """The Python function of a kernel, without what tunes it."""
+    """The Python function of a kernel, without its autotuner and heuristics."""
     while not isinstance(kernel, FunctionType) and hasattr(kernel, "fn"):
         kernel = kernel.fn
     return kernel
@@ -101,19 +101,19 @@ def function_of(kernel: Any) -> Any:
 
 @functools.lru_cache(256)
 def stored_parameters(function: FunctionType) -> tuple[str, ...]:
-    """The parameters through which a kernel writes; none if its source is not known."""
+    """The pointer parameters that a kernel stores to; empty if its source is unknown."""
     return tuple(sorted(_KernelSource(function, ()).stored))
 
 
 class _KernelSource:
-    """The pointers in the source of one kernel, which the functions in *around* call.
+    """Data flow of pointers in the source of a kernel; *around*: the kernels that call it.
 
-    They are followed through assignments and calls of other kernels: what is stored to, or changed
-    by an atomic operation, is derived from parameters. What was loaded is data, and no pointer.
+    Pointers are followed from the parameters through assignments, and into calls of other kernels,
+    to stores and atomic operations. A loaded value is data and no pointer.
 
     Attributes:
         parameters: The names of its parameters.
-        stored: Those through which it writes.
+        stored: The parameters that it stores to.
     """
 
     def __init__(self, function: FunctionType, around: tuple[FunctionType, ...]) -> None:
@@ -136,7 +136,7 @@ class _KernelSource:
                 self.stored.update(*map(self._origins_of, self._stored_by(part)))
 
     def _follow(self, part: ast.AST) -> None:
-        """Variables may point where the values point that are assigned to them."""
+        """Add the origins of the value of an assignment to those of its targets."""
         if isinstance(part, ast.Assign):
             for target in part.targets:
                 self._assign(target, part.value)
@@ -156,7 +156,7 @@ class _KernelSource:
             self._origins.setdefault(target.id, set()).update(self._origins_of(value))
 
     def _origins_of(self, expression: ast.AST) -> set[str]:
-        """The parameters from which a pointer is derived."""
+        """The parameters that a pointer expression is derived from."""
         if isinstance(expression, ast.Name):
             return self._origins.get(expression.id, set())
         if isinstance(expression, ast.Call) and _name_of(expression.func).endswith("load"):
@@ -164,7 +164,7 @@ class _KernelSource:
         return set().union(*map(self._origins_of, ast.iter_child_nodes(expression)))
 
     def _stored_by(self, call: ast.Call) -> list[ast.expr]:
-        """The pointers through which a call writes."""
+        """The pointer expressions that *call* stores to."""
         called = self._object(call.func)
         inner = function_of(called)
         if inner is not called and isinstance(inner, FunctionType):
@@ -178,7 +178,7 @@ class _KernelSource:
         return [*call.args[:1], *(given.value for given in call.keywords if given.arg == "pointer")]
 
     def _stored_inside(self, call: ast.Call, inner: FunctionType) -> list[ast.expr]:
-        """The arguments of another kernel through which that one writes."""
+        """The arguments of a call of the kernel *inner* that it stores to."""
         if inner in self.around:
             return []
         kernel = _KernelSource(inner, self.around)
@@ -187,7 +187,7 @@ class _KernelSource:
         return [value for name, value in given.items() if name in kernel.stored]
 
     def _object(self, name: ast.expr) -> Any:
-        """The object outside of the kernel that has a name; None for a variable."""
+        """The global object that *name* refers to; None for a variable of the kernel."""
         if isinstance(name, ast.Attribute):
             return getattr(self._object(name.value), name.attr, None)
         if isinstance(name, ast.Name) and name.id not in self._origins:
@@ -196,7 +196,7 @@ class _KernelSource:
 
 
 def _source_of(function: FunctionType) -> ast.FunctionDef | None:
-    """The syntax tree of a function; None if its source is not known."""
+    """The syntax tree of a function; None if its source is unknown."""
     try:
         (body,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
     except (OSError, TypeError, SyntaxError, ValueError):
@@ -205,5 +205,5 @@ def _source_of(function: FunctionType) -> ast.FunctionDef | None:
 
 
 def _name_of(called: ast.expr) -> str:
-    """The last part of the name of what is called."""
+    """The last part of a dotted name; empty for other expressions."""
     return called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")

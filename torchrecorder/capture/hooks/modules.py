@@ -1,9 +1,9 @@
 """ModuleScopes: forward hooks that record calls of modules as scopes.
 
-The hooks are global, so that they also see modules kept in plain lists or created during the run,
-leave nothing on the user's modules, and keep the fast paths that check a module's own hooks. They
-run for all threads; each recorder handles its own. A failed call runs only hooks with
-``always_call``, without keyword arguments, which distinguishes it from a call that returned.
+The hooks are global. So they also see modules in plain lists and modules created during the run,
+they leave nothing on the user's modules, and they keep the fast paths that check for hooks of a
+module. They run for all threads; each recorder handles its own. If a call fails, PyTorch runs only
+hooks with ``always_call``, without keyword arguments, which distinguishes it from other calls.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from torchrecorder.capture.internals.access import (
     has_own_hooks,
 )
 from torchrecorder.capture.modes.argument_names import ArgumentNames
-from torchrecorder.capture.modes.arguments import named_arguments
+from torchrecorder.capture.modes.arguments import named_arguments, named_tensors
 from torchrecorder.capture.modes.fast_paths import FastPaths
 from torchrecorder.capture.module_registry import ModuleRegistry
 from torchrecorder.capture.module_tree import weights_of
@@ -47,33 +47,34 @@ from torchrecorder.capture.tensors.alias import with_aliases, values_to_original
 from torchrecorder.capture.tensors.argument_objects import (
     ObjectPlaces, positional_names, tensors_in_objects, variables_of,
 )  # fmt: skip
-from torchrecorder.capture.tensors.describe import node_behind, tensors_in
-from torchrecorder.capture.tensors.entries import Foreign
+from torchrecorder.capture.tensors.describe import grad_fn_of, tensors_in
+from torchrecorder.capture.tensors.entries import OtherThreadResult
 from torchrecorder.events import (
-    FUNCTION, OpId, ScopeKind, ScopeLeft, Slot, ValueId, made,
+    FUNCTION, OpId, ScopeKind, ScopeLeft, Slot, ValueId, new_tuple,
 )  # fmt: skip
 
-NamedTensors = list[tuple[str, Tensor]]  # each with its place in what holds it
+NamedTensors = list[tuple[str, Tensor]]
+"""Tensors with their paths in arguments or results."""
 
 
 class ModuleScopes:
-    """Records every call of a module in this thread."""
+    """A context in which every call of a module in this thread is recorded."""
 
     def __init__(
-        self, regions: Regions, catalog: ModuleRegistry, fast: FastPaths, arguments: ArgumentNames
+        self, regions: Regions, registry: ModuleRegistry, fast: FastPaths, arguments: ArgumentNames
     ) -> None:
         self.fast = fast
-        self.tape = catalog.tape
-        self.values = catalog.values
+        self.tape = registry.tape
+        self.values = registry.values
         self.regions = regions
-        self.catalog = catalog
+        self.registry = registry
         self.open: list[tuple[int, OpenScope]] = []
         self.others = OtherThreads()
         self.threads: Container[int] = ()  # the threads that are recorded together
         self.called: Called | None = None
         self.deferred_exits = regions.deferred_exits = DeferredExits(self.open, self._finish)
-        self.direct = regions.direct = DirectCalls(regions.sources, catalog)
-        self.names = self.values.names = AttributeNames(catalog)
+        self.direct = regions.direct = DirectCalls(regions.sources, registry)
+        self.names = self.values.names = AttributeNames(registry)
         self.arguments = arguments
 
     def __enter__(self) -> ModuleScopes:
@@ -91,7 +92,7 @@ class ModuleScopes:
     # Hooks --------------------------------------------------------------------------
 
     def before(self, module: Module, args: tuple[Any, ...], frame: FrameType | None = None) -> None:
-        """*module* is about to run; PyTorch runs its hooks in *frame*."""
+        """The forward pre-hook; PyTorch runs hooks in *frame*, by default the caller's."""
         try:
             tape = self.tape
             if tape.is_elsewhere() or tape.ignores_calls:
@@ -104,12 +105,13 @@ class ModuleScopes:
         except InternalWork:
             self.tape.resume()
         except Exception as error:
-            self.tape.lose("modules", error)
+            self.tape.record_error("modules", error)
 
     def _after(self, module: Module, args: tuple[Any, ...], *rest: Any) -> Any:
+        """The forward hook; *rest* is kwargs and output, or only None after an exception."""
         try:
             if self.tape.is_elsewhere():
-                self._note_foreign(module, args, rest[-1])
+                self._store_results(module, args, rest[-1])
                 return None
             if self.tape.ignores_calls:
                 return None
@@ -120,22 +122,23 @@ class ModuleScopes:
             self.tape.resume()
             return result
         except Exception as error:
-            self.tape.lose("modules", error)
+            self.tape.record_error("modules", error)
             return self._abandon(module, (args, rest[:-1]), rest[-1])
 
     def _returned(self, module: Module, rest: tuple[Any, ...], frame: FrameType) -> Any:
-        """A call is over; *rest* is keyword arguments and result, or only None if it failed."""
+        """Record the end of a call; returns the replacement of its output, or None."""
         failed = len(rest) == 1
         error = sys.exc_info()[1] if failed else None
         if self.deferred_exits.waiting:
-            self.deferred_exits.settle(frame, error)
-        if not self._is_open(module):  # its start was not recorded
+            self.deferred_exits.close_finished(frame, error)
+        if not self._is_open(module):  # its beginning was not recorded
             return None if self.open else with_originals(self.values, rest[-1])
         self.fast.leave(module, error)
         return self._leave(module, {} if failed else rest[0], rest[-1], failed, frame)
 
     def _abandon(self, module: Module, given: Any, output: Any) -> Any:
-        """The instrument failed when *module* returned: close open scopes, return no alias."""
+        """Close the scope of *module* after an error of the recorder; returns the output without
+        aliases, or None to keep it."""
         if self.tape.is_elsewhere():
             return None
         with DisableTorchFunction(), self.tape.survives_errors("modules"):
@@ -149,18 +152,18 @@ class ModuleScopes:
             return with_originals(self.values, output, [item for _, item in tensors_in(given)])
         return None
 
-    def _note_foreign(self, module: Module, args: tuple[Any, ...], output: Any) -> None:
-        """A module of the model ran in another thread: note where its results come from."""
+    def _store_results(self, module: Module, args: tuple[Any, ...], output: Any) -> None:
+        """Store the results of a module that another thread has called."""
         if threading.get_ident() in self.threads:
             return
         self.others.count()
-        if id(module) in self.catalog.entries:
+        if id(module) in self.registry.entries:
             with DisableTorchFunction():
                 read = (*tensors_in(args), *weights_of(module))
                 given = [(name, weakref.ref(tensor)) for name, tensor in read]
                 for _, tensor in tensors_in(output):
-                    foreign = Foreign(type(module).__name__, given, weakref.ref(tensor))
-                    self.values.foreign[id(tensor)] = foreign
+                    result = OtherThreadResult(type(module).__name__, given, weakref.ref(tensor))
+                    self.values.of_other_threads[id(tensor)] = result
 
     def _is_open(self, module: Module) -> bool:
         open_ = self.open
@@ -179,30 +182,30 @@ class ModuleScopes:
         name = functools.partial(self.names.inner, module)
         if not inner:
             name = functools.partial(self.names.of_module, module, outside, source)
-        entry = self.catalog.find(module, name)
-        found = _arguments(args, entry.arguments)
+        entry = self.registry.find(module, name)
+        found = named_tensors(args, entry.arguments)
         kwargs = frame.f_locals.get("kwargs")  # global pre-hooks get no kwargs
         kwargs = kwargs if type(kwargs) is dict else {}
         found += tensors_in(kwargs)
         if not self.open:
             named = [*named_arguments(args, entry.arguments), *kwargs.items()]
             given = self.arguments.of_module(outside, args, named)
-            self.catalog.places = ObjectPlaces(given)
-        inputs = self.values.slots_of(found)  # what unseen code made of them ran before the call
+            self.registry.places = ObjectPlaces(given)
+        inputs = self.values.slots_of(found)  # ops found only now ran before the call
         if not self.open:
             self.values.early_reads.name_inputs(found, given)
         self.tape.inside = None
         opened = self.direct.open(entry, module, source, self.regions.state)
-        self.regions.began(opened.scope)
+        self.regions.module_called(opened.scope)
         self.open.append((id(module), opened))
         if self.called is not None:
             self.called(module, args, kwargs, opened.scope)
-        self._take_in(opened, found, inputs)
+        self._record_inputs(opened, found, inputs)
         self.fast.enter(module, found)
         for observer in self.tape.observers:
             observer.scope_entered(opened)
 
-    def _take_in(
+    def _record_inputs(
         self, opened: OpenScope, tensors: NamedTensors, inputs: tuple[Slot, ...]
     ) -> None:
         """Record the arguments of a scope."""
@@ -214,12 +217,16 @@ class ModuleScopes:
     def call(
         self, name: str, function: Any, args: Any, kwargs: Any, run: Callable[[], Any] | None = None
     ) -> Any:
-        """Call a function, or a module that runs no hooks, in its own scope; through *run* if
-        given."""
+        """Call a function, or a module without hooks, in a scope of its own, and return its result.
+
+        Args:
+            name: The name of the scope of a function.
+            run: Called instead of *function*, to which the arguments belong.
+        """
         with DisableTorchFunction(), self.tape.survives_errors("modules"):
             state = mode_state()
             if isinstance(function, Module) and run is None:
-                opened = self.direct.open(self.catalog.find(function), function, None, state)
+                opened = self.direct.open(self.registry.find(function), function, None, state)
             else:
                 opened = self.tape.enter(ScopeKind.FUNCTION, name, cls=FUNCTION, state=state)
             self._begin(opened, function, args, kwargs)
@@ -231,16 +238,16 @@ class ModuleScopes:
     def _begin(
         self, opened: OpenScope, called: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        """The outermost call begins."""
+        """Record the beginning of the outermost call, and its arguments."""
         if self.called is not None:
             self.called(called, args, kwargs, opened.scope)
         self.open.append((id(called), opened))
         function = called.__call__ if isinstance(called, Module) else called
         names = positional_names(function)
         given = [*named_arguments(args, names), *kwargs.items()]
-        self.catalog.places = ObjectPlaces(given, variables_of(function))
-        found = [*_arguments(args, names), *tensors_in(kwargs)]
-        self._take_in(opened, found, self.values.slots_of(found))
+        self.registry.places = ObjectPlaces(given, variables_of(function))
+        found = [*named_tensors(args, names), *tensors_in(kwargs)]
+        self._record_inputs(opened, found, self.values.slots_of(found))
         self.values.early_reads.name_inputs(found, None)
 
     def _leave(
@@ -252,7 +259,7 @@ class ModuleScopes:
         frame: FrameType | None = None,
     ) -> Any:
         while self.open and self.open[-1][0] != id(module):
-            self._close(self.open[-1][1], (), failed=True)  # left without a hook
+            self._close(self.open[-1][1], (), failed=True)  # its hook was not called
         opened = self.open[-1][1]
         for name, tensor in tensors_in(kwargs) if kwargs else ():
             if id(tensor) not in opened.arguments:
@@ -261,25 +268,25 @@ class ModuleScopes:
         error = sys.exc_info()[1] if failed else None
         if error is not None:
             self.tape.fail(error, None)
-        self._trim(opened, failed)
+        self._close_inner(opened, failed)
         found = [] if failed else tensors_in(output)
         if not failed and not found:
             found = tensors_in_objects([("", output)], [])
         if found and self.tape.index == opened.begun:
-            self._uncover(opened, found)
-        own = found if len(self.open) == 1 else None  # also what the user's own stand for
-        replaced = self._hand_on(opened, output, found, frame)
+            self._record_hidden(opened, found)
+        own = found if len(self.open) == 1 else None  # before aliases are replaced
+        replaced = self._replace_output(opened, output, found, frame)
         if replaced is not None:
             found = tensors_in(replaced)
         if frame is not None and not failed and has_own_hooks(module):
             waiting = DeferredExit(opened, frame, self.tape.time(), self.tape.index)
             self.deferred_exits.waiting.append(waiting)
         else:
-            self._conclude(opened, found, failed, own)
-        self.catalog.complete(module)
+            self._record_outputs(opened, found, failed, own)
+        self.registry.complete(module)
         return replaced
 
-    def _conclude(
+    def _record_outputs(
         self, opened: OpenScope, tensors: NamedTensors, failed: bool, own: NamedTensors | None
     ) -> None:
         slots = self.values.slots_of(tensors if own is None else own)
@@ -288,39 +295,43 @@ class ModuleScopes:
         self._close(opened, slots, failed=failed)
 
     def _finish(self, waiting: DeferredExit, error: BaseException | None) -> None:
-        """The hooks of a module are done, or one of them raised *error*."""
+        """Close the scope of a module whose own hooks are done, or raised *error*."""
         failed = waiting.failed(error)
-        self._trim(waiting.opened, failed)
+        self._close_inner(waiting.opened, failed)
         if failed and error is not None:
             self.tape.fail(error, None)
         if self.tape.index == waiting.index:  # what ran after the fast path was not seen
             waiting.opened.started += self.tape.time() - waiting.since
-        self._conclude(waiting.opened, [] if failed else tensors_in(waiting.result), failed, None)
+        outputs = [] if failed else tensors_in(waiting.result)
+        self._record_outputs(waiting.opened, outputs, failed, None)
 
-    def _trim(self, opened: OpenScope, failed: bool) -> None:
-        """Close the scopes that are still open inside *opened*."""
+    def _close_inner(self, opened: OpenScope, failed: bool) -> None:
+        """Close the regions that are still open inside *opened*."""
         while self.tape.stack and self.tape.stack[-1] is not opened:
             self.regions.close(self.tape.stack[-1], failed=failed)
 
     def _close(self, opened: OpenScope, outputs: tuple[Slot, ...], *, failed: bool) -> None:
-        self._trim(opened, failed)
+        self._close_inner(opened, failed)
         self.open.pop()
         if not self.open:
-            self.catalog.places = ObjectPlaces([])
+            self.registry.places = ObjectPlaces([])
         self.tape.stack.pop()
         seconds = self.tape.time() - opened.started
         left = (opened.scope, opened.inputs, outputs, seconds, failed)
-        self.tape.write(made(ScopeLeft, left))
+        self.tape.write(new_tuple(ScopeLeft, left))
         opened.arguments = {}
 
-    def _hand_on(
+    def _replace_output(
         self,
         opened: OpenScope,
         output: Any,
         tensors: NamedTensors,
         frame: FrameType | None,
     ) -> Any | None:
-        """The replacement for *output*, with aliases of arguments that are returned unchanged."""
+        """*output* with aliases of arguments that are returned unchanged, or None to keep it.
+
+        The outermost call, and calls in custom functions, return the user's tensors instead.
+        """
         if len(self.open) == 1:
             if self.values.aliases:
                 values_to_originals(self.values, tensors, opened.arguments)
@@ -328,54 +339,54 @@ class ModuleScopes:
         given = [tensor for _, tensor in tensors if id(tensor) in opened.arguments]
         if (given or self.values.aliases) and self._in_function(frame):
             return with_originals(self.values, output, opened.arguments.values())
-        if not given or not self.tape.sound:
+        if not given or not self.tape.aliases_work:
             return None
         untouched = {slot.value for slot in opened.inputs}
         passed = {id(tensor) for tensor in given if self.values.read(tensor) in untouched}
         return with_aliases(self.values, output, passed) if passed else None
 
     def _in_function(self, frame: Any) -> bool:
-        """Whether a custom function may have called the module that PyTorch runs in *frame*.
+        """Whether a custom ``autograd.Function`` may call the module that runs in *frame*.
 
-        Its result may be the function's result, behind which autograd puts a node.
+        The result may then be that of the function, to which autograd gives a ``grad_fn``.
         """
         sources = self.regions.sources
         return sources.functions.may_run(caller_of_module(frame), sources.custom_functions)
 
-    def _uncover(self, opened: OpenScope, tensors: NamedTensors) -> None:
-        """Record hidden ops for results of a scope in which no op was recorded.
+    def _record_hidden(self, opened: OpenScope, tensors: NamedTensors) -> None:
+        """Record one hidden op for the results of a call in which no op was recorded.
 
-        Autograd knows some of the steps, but not all of their inputs: a script, which has many
-        steps, becomes one hidden op.
+        Its inputs are the arguments and weights of the module. A scripted module is one hidden op
+        too: its autograd nodes show its operations, but not all of their inputs.
         """
         scripted = opened.event.kind is ScopeKind.SCRIPTED
         unknown = [
             tensor
             for _, tensor in tensors
             if self.values.peek(tensor) is None
-            and (scripted or node_behind(tensor) is None)
+            and (scripted or grad_fn_of(tensor) is None)
             and self.values.name_of(tensor) is None
             and self.names.of(tensor) is None
         ]
         if unknown:
             op: OpId = self.tape.next_op()
             self.values.autograd.expect_unrecorded(unknown if scripted else [])
-            made: tuple[ValueId, ...] = tuple(self.values.note(item, op) for item in unknown)
-            self.values.autograd.begin()  # later nodes do not belong to it
-            module = self.catalog.module(opened.event.module)
+            made: tuple[ValueId, ...] = tuple(self.values.add_value(item, op) for item in unknown)
+            self.values.autograd.begin()  # nodes created later do not belong to this op
+            module = self.registry.module(opened.event.module)
             weights = self.values.slots_of(weights_of(module) if module is not None else [])
-            self.tape.state_op(op, opened.event.cls, opened.inputs + weights, made)
+            self.tape.write_op(op, opened.event.cls, opened.inputs + weights, made)
 
-    def settle(self, frame: FrameType) -> None:
-        """Close the scopes that have ended, as seen from *frame*."""
+    def close_finished(self, frame: FrameType) -> None:
+        """Close the scopes of modules whose hooks are done, when code in *frame* runs."""
         if self.tape.records(threading.get_ident()):
             with DisableTorchFunction():
-                self.deferred_exits.settle(frame)
+                self.deferred_exits.close_finished(frame)
 
     def leave_all(self, error: BaseException | None) -> None:
-        """The run ends: close the scopes that an exception left open."""
+        """Close all open scopes at the end of the run; they failed if there is an *error*."""
         failed = error is not None
-        self.deferred_exits.settle(None, error)
+        self.deferred_exits.close_finished(None, error)
         while self.open:
             self._close(self.open[-1][1], (), failed=failed)
         while self.tape.stack:
@@ -386,15 +397,3 @@ def _remove(handle: RemovableHandle) -> None:
     """Remove a global hook, and its ``with_kwargs`` mark, which torch 2.13 does not remove."""
     handle.remove()
     forget_keyword_mark(handle.id)
-
-
-def _arguments(args: tuple[Any, ...], names: tuple[str, ...]) -> NamedTensors:
-    if len(args) == 1 and isinstance(args[0], Tensor):
-        return [(names[0] if names else "0", args[0])]
-    found: NamedTensors = []
-    for name, value in named_arguments(args, names):
-        if isinstance(value, Tensor):
-            found.append((name, value))
-        elif value is not None:
-            found.extend(tensors_in(value, name))
-    return found

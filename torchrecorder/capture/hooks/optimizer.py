@@ -1,8 +1,8 @@
 """OptimizerSteps: record the steps of optimizers as regions.
 
-The region is recognized by its frame, like others: if it raises, it ends when something else runs.
-Hooks of PyTorch around steps give the exact time, also if no op follows, and the optimizer whose
-state gives names to tensors, such as ``0.weight.exp_avg``.
+Like other regions, a step is recognized by its frame; after an exception it ends when code outside
+runs. PyTorch's hooks around steps give the exact end, also if no op follows, and the optimizer,
+whose state names tensors such as ``0.weight.exp_avg``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from torchrecorder.capture.tape import Tape
 
 
 def around_steps(before: Callable[..., None], after: Callable[..., None]) -> contextlib.ExitStack:
-    """Call *before* and *after* around the steps of all optimizers, until the stack is closed."""
+    """Register global pre- and post-hooks of optimizer steps; closing the stack removes them."""
     with contextlib.ExitStack() as stack:
         stack.callback(register_optimizer_step_pre_hook(before).remove)
         stack.callback(register_optimizer_step_post_hook(after).remove)
@@ -38,7 +38,7 @@ def parameters_of(optimizer: Any) -> list[Tensor]:
 
 
 class OptimizerSteps:
-    """Records every optimizer step in this thread."""
+    """A context in which the optimizer steps of this thread are recorded."""
 
     def __init__(self, tape: Tape, regions: Regions, names: AttributeNames) -> None:
         self.tape = tape
@@ -58,13 +58,14 @@ class OptimizerSteps:
 
     def _after(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         with self.tape.survives_errors("steps"):
-            self._paused(self.regions.left, get_frame(1))
+            self._paused(self.regions.exit, get_frame(1))
 
     def _begins(self, step: FrameType, optimizer: Any) -> None:
         self.names.step_of(optimizer)
         self.regions.locate(step)
 
     def _paused(self, call: Callable[..., object], *given: Any) -> None:
+        """Call *call* without function modes, while the user's clock is stopped."""
         if self.tape.is_elsewhere():
             return
         self.tape.pause()

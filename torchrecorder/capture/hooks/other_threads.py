@@ -1,4 +1,4 @@
-"""OtherThreads: notes on threads that ran modules which were not recorded."""
+"""OtherThreads: notes on threads whose module calls were not recorded."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from torchrecorder.capture.internals.access import current_graph_task
 
 
 class OtherThreads:
-    """Counts calls of modules by the name of the thread that makes them.
+    """Counts module calls in other threads, by the name of the thread.
 
-    Threads with their own recorder, and those in which autograd runs a backward pass, are not
-    counted.
+    Threads with a recorder, and threads in which autograd runs a backward pass, do not count.
     """
 
     def __init__(self) -> None:
@@ -28,12 +27,12 @@ class OtherThreads:
         _recorded.remove(self._own)
 
     def count(self) -> None:
-        """A module was called, possibly in another thread."""
+        """Count a module call of the current thread, if that is no recorded one."""
         if threading.get_ident() not in _recorded and current_graph_task() == -1:
             self._calls[thread_name(threading.current_thread())] += 1
 
     def notes(self) -> list[str]:
-        """A sentence per thread name about calls that were not recorded."""
+        """A note for each name of a thread with calls."""
         return [
             f"{name} ran modules meanwhile ({calls} {'call' if calls == 1 else 'calls'}): "
             "what it ran is not recorded"
@@ -42,10 +41,10 @@ class OtherThreads:
 
 
 _recorded: list[int] = []
-"""The threads of all active recorders, once for each."""
+"""The ids of the threads of active recorders, one for each recorder."""
 
 
 def thread_name(thread: threading.Thread) -> str:
-    """The name of *thread*, without the number that Python adds."""
+    """The name of *thread* without the number that Python appends."""
     name = re.sub(r"-\d+(_\d+)?\b", "", thread.name)
     return name[:1].lower() + name[1:] if name.startswith("Thread") else f"thread {name!r}"

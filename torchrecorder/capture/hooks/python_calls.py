@@ -1,7 +1,7 @@
-"""PythonCalls: the calls of Python functions between a module, or the block, and its operations.
+"""PythonCalls: the calls of Python functions between a module (or the block) and its operations.
 
-The stack frames show which functions are running; marks tell whether a frame was seen before. In
-frames with the trace function of a debugger, the position in the code is compared instead.
+The stack frames show which functions are running; a `FrameMark` shows whether a frame was seen
+before. In a frame with the trace function of a debugger, the instruction is compared instead.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _GENERATOR_FLAGS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYN
 _STANDARD_LIBRARY = os.path.join(os.path.dirname(os.__file__), "")
 _INSTALLED = ("site-packages", "dist-packages")
 _BACKPORT = f"{os.sep}typing_extensions.py"
-"""What newer versions of the standard library have: ``deprecated`` wraps functions of PyTorch."""
+"""A backport of the standard library, whose ``deprecated`` wraps functions of PyTorch."""
 
 
 class FunctionPlace(NamedTuple):
-    """A Python function, and the place of its definition."""
+    """A Python function, and the file and line of its definition."""
 
     name: str
     file: str
@@ -50,7 +50,7 @@ class PythonCall:
     inside: list[str] = field(default_factory=list)  # ids of ops and scopes
 
     def event(self) -> FunctionCall:
-        """The event of this call."""
+        """The event of the call."""
         parent = self.parent.id if self.parent is not None else None
         ops = tuple(OpId(item) for item in self.inside if item[0] == "o")
         scopes = tuple(ScopeId(item) for item in self.inside if item[0] == "s")
@@ -78,8 +78,8 @@ class PythonCalls:
 
     def __enter__(self) -> PythonCalls:
         frame: FrameType | None = get_frame(1)
-        if not self.sources.is_in_region(frame):  # what is around the block says nothing
-            self.sources.is_around = self._is_around
+        if not self.sources.is_in_region(frame):  # else regions around the block count
+            self.sources.ran_before = self._ran_before
         while frame is not None:
             self._mark(frame, _OUTSIDE)
             frame = frame.f_back
@@ -95,11 +95,11 @@ class PythonCalls:
             frame = frame.f_back
         self._traced.clear()
 
-    def _is_around(self, frame: FrameType) -> bool:
-        """Whether *frame*, and so all frames outside of it, was running before the block."""
+    def _ran_before(self, frame: FrameType) -> bool:
+        """Whether *frame*, and so every frame outside of it, was running before the block."""
         if self._last_in(frame) is not _OUTSIDE:
             return False
-        return not frame.f_code.co_flags & _GENERATOR_FLAGS  # others may resume a generator
+        return not frame.f_code.co_flags & _GENERATOR_FLAGS  # others may resume one
 
     def finish(self) -> None:
         """Write the events of the calls with ops or scopes."""
@@ -117,8 +117,11 @@ class PythonCalls:
     def innermost(
         self, frames: Sequence[FrameType], regions: Sequence[Region]
     ) -> PythonCall | None:
-        """The innermost call of a function among *frames*, which are innermost first, as are the
-        *regions* around some of these; new calls are recorded.
+        """The call of the innermost function in *frames*; new calls are recorded.
+
+        Args:
+            frames: Frames of the user's code, innermost first.
+            regions: The regions among them, innermost first.
         """
         new: list[int] = []
         for place, frame in enumerate(frames):
@@ -138,7 +141,7 @@ class PythonCalls:
         return running
 
     def last_in(self, frame: FrameType) -> PythonCall | None:
-        """The call in which *frame* was when `innermost` saw it last."""
+        """The call of *frame* when `innermost` last saw it, or None."""
         running = self._last_in(frame)
         return running if running is not _OUTSIDE else None
 
@@ -152,8 +155,8 @@ class PythonCalls:
     def _known(self, frame: FrameType) -> tuple[PythonCall | None] | None:
         """The call of *frame* in a tuple; None if the frame is new.
 
-        Each call of ``next`` may run a generator in another call, so that only a generator around
-        the block is known.
+        Every ``next`` may resume a generator from another call, so generators count as new, except
+        those around the block.
         """
         if frame.f_code.co_flags & _GENERATOR_FLAGS:
             return (_OUTSIDE,) if self._last_in(frame) is _OUTSIDE else None
@@ -169,7 +172,7 @@ class PythonCalls:
         return (seen.running,)
 
     def _inside_forward(self, frames: Sequence[FrameType]) -> list[int]:
-        """The indices of the frames inside the ``forward`` of a module's call."""
+        """The indices of the frames inside the outermost ``forward``."""
         names = [frame.f_code.co_name for frame in frames]
         first = len(names) - 1 - (names[::-1].index("forward") if "forward" in names else 0)
         for frame in frames[first:]:
@@ -177,7 +180,7 @@ class PythonCalls:
         return list(range(first))
 
     def _is_function(self) -> bool:
-        """Whether a plain function is recorded in place of a module."""
+        """Whether the innermost call is that of a recorded function, not of a module."""
         calls = [opened for opened in self.tape.stack if opened.key is None]
         return bool(calls) and calls[-1].event.kind is ScopeKind.FUNCTION
 
@@ -213,7 +216,7 @@ class PythonCalls:
         for opened in reversed(self.tape.stack):
             if opened.key is None or any(opened.key is key for key in keys):
                 return opened.scope
-        return self.tape.around
+        return self.tape.outer_scope
 
     def _function(self, code: CodeType) -> FunctionPlace | None:
         """The function of *code*; None for code that is not shown as a function."""
@@ -225,7 +228,7 @@ class PythonCalls:
 
 
 def _function_of(code: CodeType, file: str | None) -> FunctionPlace | None:
-    """The function of *code*; None for comprehensions, generators and the standard library."""
+    """The function of *code*; None for comprehensions, generators, and the standard library."""
     if code.co_filename.endswith(_BACKPORT):
         return None
     is_function = code.co_flags & inspect.CO_OPTIMIZED and not code.co_flags & _GENERATOR_FLAGS

@@ -1,7 +1,7 @@
-"""RecordedThreads: record threads that recorded threads start.
+"""RecordedThreads: record the threads that recorded threads start.
 
-``threading.Thread.start`` is wrapped: a started thread gets its own ``run``, which enters the
-instruments in the new thread, removes itself, and calls the original ``run``.
+``threading.Thread.start`` is patched: it sets an attribute ``run`` on the thread, which removes
+itself, enters the instruments in the new thread, and calls the original ``run``.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from typing import Any
 
 from torchrecorder.capture.hooks.other_threads import thread_name
 from torchrecorder.capture.hooks.source import InternalWork
-from torchrecorder.capture.instruments import Instruments, of_thread
+from torchrecorder.capture.instruments import Instruments, thread_instruments
 from torchrecorder.capture.internals.access import (
     DisableTorchFunction, call_of_thread, get_frame,
 )  # fmt: skip
-from torchrecorder.capture.state.shared import Shared, replaced
+from torchrecorder.capture.state.shared_patch import SharedPatch, replaced
 from torchrecorder.capture.tape import Tape
 from torchrecorder.events import ScopeId, ScopeLeft
 
 
 class RecordedThreads:
-    """A context in which threads that are started by recorded ones are recorded too."""
+    """A context in which the threads that recorded threads start are recorded too."""
 
     def __init__(self, main: Instruments) -> None:
         self.main = main
@@ -45,12 +45,12 @@ class RecordedThreads:
                 thread.end()
             self.main.tape.lost += thread.lost
 
-    def expect(self, thread: threading.Thread) -> None:
-        """*thread* is about to be started: record it if a recorded thread starts it."""
+    def record(self, thread: threading.Thread) -> None:
+        """Record *thread*, which is about to start, if a recorded thread starts it."""
         with self.main.tape.survives_errors("threads"):
             starter = self.by_thread.get(threading.get_ident())
             if starter is not None and not starter.tape.is_elsewhere():
-                with contextlib.suppress(InternalWork):  # regions that have ended are not around it
+                with contextlib.suppress(InternalWork):  # close regions that have ended
                     starter.modules.regions.locate(get_frame(2))
                 number, scope = len(self.threads) + 1, starter.tape.scope
                 recorded = RecordedThread(self, thread_name(thread), number, scope)
@@ -71,8 +71,7 @@ class RecordedThread:
     lost: int = 0
 
     def run(self, thread: threading.Thread, before: Callable[[], None] | None) -> None:
-        """Replaces ``run`` of *thread*; *before* is the instance attribute ``run``, if it was
-        set."""
+        """Replaces ``run`` of *thread*; *before* is its instance attribute ``run``, or None."""
         instruments, call = None, thread.run
         try:
             if before is None:
@@ -84,7 +83,7 @@ class RecordedThread:
             if instruments is not None:
                 call = self._scoped(instruments, thread)
         except Exception as error:
-            self.owner.main.tape.lose("threads", error)
+            self.owner.main.tape.record_error("threads", error)
         if instruments is None:
             return call()
         try:
@@ -95,7 +94,7 @@ class RecordedThread:
         self._leave(instruments, None)
 
     def _scoped(self, instruments: Instruments, thread: threading.Thread) -> Callable[[], None]:
-        """Returns a function that runs *thread* in a scope with the name of its function."""
+        """A function that runs *thread* in a scope with the name of its target function."""
         target, args, kwargs = call_of_thread(thread)
         named = getattr(inspect.unwrap(target), "__name__", "") if target else ""
         call = instruments.modules.call
@@ -107,29 +106,29 @@ class RecordedThread:
         with _lock, DisableTorchFunction():
             if self.owner not in _starts.users:
                 return None
-            tape = Tape.beside(main.tape, self.number, self.scope)
+            tape = Tape.for_thread(main.tape, self.number, self.scope)
             tape.pause()
-            instruments = self.instruments = of_thread(tape, main)
+            instruments = self.instruments = thread_instruments(tape, main)
             self.owner.by_thread[tape.thread] = instruments
         instruments.__enter__()
         tape.resume()
         return instruments
 
     def _leave(self, instruments: Instruments, error: BaseException | None) -> None:
-        """Leave the instruments; if the recorder is still active, record the end."""
+        """Exit the instruments; if the recorder is still active, write the end of the thread."""
         tape = instruments.tape
         with tape.survives_errors("threads"):
             tape.pause()
             instruments.__exit__()
             with _lock, DisableTorchFunction():
-                if not tape.task.is_cut():
+                if not tape.task.has_ended():
                     instruments.finish(functools.partial(instruments.modules.leave_all, error))
-                    self._hand_over(tape)
+                    self._merge_into_main(tape)
 
     def end(self) -> None:
-        """The recorder ends in its own thread; this thread may still be running."""
+        """End the recording of this thread, which may still be running, with the recorder."""
         with _lock:
-            if self.instruments is None or self.instruments.tape.task.is_cut():
+            if self.instruments is None or self.instruments.tape.task.has_ended():
                 return
             tape = self.instruments.tape
             for opened in reversed(tape.stack):
@@ -137,11 +136,11 @@ class RecordedThread:
                     seconds = tape.time() - opened.started
                     tape.write(ScopeLeft(opened.scope, opened.inputs, (), seconds, False))
             tape.notes.append(f"{self.name} was still running when the recording ended")
-            self._hand_over(tape)
+            self._merge_into_main(tape)
 
-    def _hand_over(self, tape: Tape) -> None:
-        """Hand over the events of this thread, which are complete."""
-        tape.task.cut()
+    def _merge_into_main(self, tape: Tape) -> None:
+        """Add the notes and errors of this thread to the recorder, at its end."""
+        tape.task.end()
         self.owner.main.tape.notes.extend(tape.notes)
         self.lost = tape.lost
         self.owner.by_thread.pop(tape.thread, None)
@@ -152,10 +151,12 @@ _plain_start: Any = threading.Thread.start
 
 
 def _start(self: threading.Thread) -> None:
-    """``threading.Thread.start``, for a thread that may be recorded."""
+    """Replaces ``threading.Thread.start``."""
     for item in _starts.users:
-        item.expect(self)
+        item.record(self)
     _plain_start(self)
 
 
-_starts: Shared[RecordedThreads] = Shared(lambda: replaced(threading.Thread, "start", _start))
+_starts: SharedPatch[RecordedThreads] = SharedPatch(
+    lambda: replaced(threading.Thread, "start", _start)
+)

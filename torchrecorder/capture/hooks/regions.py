@@ -1,9 +1,9 @@
-"""Regions: no_grad, autocast, checkpoint, custom functions, optimizer steps.
+"""Regions: ``no_grad``, autocast, checkpoint, custom functions, optimizer steps.
 
 PyTorch has no hooks for them, so they are detected when an op runs inside: by the frames between
 the op and its module (functions such as ``checkpoint``), and by modes that differ from those at the
-start of the module's call (grad mode, inference mode, autocast). A region ends when something runs
-outside it or its module returns. A mode that begins in a region of another is a region inside it.
+start of the module's call (grad mode, inference mode, autocast). A region ends when an op or module
+outside it runs, or when its module returns. A mode that changes inside another is a nested region.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from torchrecorder.graph.nodes import Scope
 
 
 class ModeState(NamedTuple):
-    """The modes of PyTorch that change how ops run."""
+    """Grad mode, inference mode and autocast."""
 
     grad: bool
     inference: bool
@@ -45,25 +45,25 @@ class ModeState(NamedTuple):
 _grad = torch.is_grad_enabled
 _inference = torch.is_inference_mode_enabled
 _GRAD_SWITCH = torch.set_grad_enabled
-_USUAL = {grad: ModeState(grad, False, "") for grad in (True, False)}
+_PLAIN_STATES = {grad: ModeState(grad, False, "") for grad in (True, False)}
 
 
 def mode_state() -> ModeState:
     """The current modes of this thread."""
     if not _inference() and not any_autocast():
-        return _USUAL[_grad()]
+        return _PLAIN_STATES[_grad()]
     found = [f"{device} {dtype_facts(dtype)[0]}" for device, dtype in autocast_dtypes()]
     return ModeState(_grad(), _inference(), ", ".join(found) or ("on" if any_autocast() else ""))
 
 
 class Regions:
-    """Opens and closes the scopes of regions during the run."""
+    """Opens and closes the scopes of regions."""
 
     def __init__(self, tape: Tape, sources: Sources) -> None:
         self.tape = tape
         self.sources = sources
         self.calls = PythonCalls(tape, sources)
-        self.function: PythonCall | None = None  # the call of a Python function that is innermost
+        self.function: PythonCall | None = None  # the innermost call
         self.deferred_exits: DeferredExits
         self.direct: DirectCalls
         self._in_pass = False
@@ -73,13 +73,13 @@ class Regions:
         self.entered: Callable[[Scope, Any], None] = lambda event, key: None
 
     def locate(self, frame: FrameType | None, *, in_pass: bool = False) -> SourceLine | None:
-        """The user's line at *frame*; opens and closes the regions around it.
+        """The user's line at *frame*; opens and closes regions, so that those around it are open.
 
-        *in_pass* if a backward pass runs there, and no hook of the program's own.
+        *in_pass*: a backward pass runs there, and not a hook of the user.
         """
         self._in_pass = in_pass
         if self.deferred_exits.waiting:
-            self.deferred_exits.settle(frame)
+            self.deferred_exits.close_finished(frame)
         line, found, frames = self.sources.walk(frame)
         if found and any(region.forward is not None for region in found):
             found = self.direct.without_known(found)
@@ -97,21 +97,21 @@ class Regions:
             caller = self.calls.last_in(around[0]) if around else None
             if caller is not None:
                 caller.inside.append(scope)
-        if line is None and stack:  # a mode has no line of its own
+        if line is None and stack:  # use that of an open scope
             sources = (opened.event.source for opened in reversed(stack))
             line = next((source for source in sources if source is not None), None)
         return line
 
-    def began(self, scope: ScopeId) -> None:
-        """A module is called at the frame of the last `locate`."""
+    def module_called(self, scope: ScopeId) -> None:
+        """Add the *scope* of a module to the Python function that the last `locate` found."""
         if self.function is not None:
             self.function.inside.append(scope)
 
-    def switched(self, frame: FrameType, on: bool) -> None:
-        """Grad mode is switched *on* or off at *frame*: a no_grad block may begin or end here.
+    def grad_mode_switched(self, frame: FrameType, on: bool) -> None:
+        """Grad mode is set to *on* in *frame*: close the blocks that end here.
 
-        A block that begins inside another does not end that one, nor does the end of a third inside
-        both; one whose autocast or inference mode is off by then has ended.
+        An open block does not end where a block inside it begins or ends; it has ended if its
+        autocast or inference mode is off.
         """
         self._synced = None, self.state
         try:
@@ -120,7 +120,7 @@ class Regions:
             return
         running = [region.key for region in found]
         self._around_switch = [region.key for region in found if region.forward is not None]
-        begins, now = _begins_block(frame), mode_state()
+        begins, now = _begins_grad_block(frame), mode_state()
         opened = self._open()
         while opened:
             last = opened.pop()
@@ -136,14 +136,14 @@ class Regions:
             self.close(last)
 
     def _modes_at_entry(self) -> ModeState:
-        """The modes at the start of the innermost module call."""
+        """The modes at the beginning of the innermost module call."""
         for opened in reversed(self.tape.stack):
             if opened.key is None:
                 return opened.state  # type: ignore[no-any-return]
         return self.outside
 
     def _is_current(self, regions: list[Region], state: ModeState) -> bool:
-        """Whether the regions and the mode are those of the last call, so that nothing changes."""
+        """Whether regions and modes are those of the last `_sync`, so that nothing changes."""
         stack = self.tape.stack
         top, before = self._synced
         if state is not before or len(regions) > 1 or not stack or stack[-1] is not top:
@@ -153,7 +153,7 @@ class Regions:
         return len(stack) == 1 or stack[-2].key is None
 
     def _sync(self, regions: list[Region], state: ModeState) -> list[tuple[Region, ScopeId]]:
-        """Close and open regions until *regions* are open; returns those that were opened."""
+        """Close and open regions until *regions* and modes are open; returns the opened regions."""
         wanted: list[Any] = [item for item in reversed(regions) if _is_shown(item)]
         at_entry, opened = self._modes_at_entry(), self._open()
         loads = bool(wanted) and wanted[0].kind is ScopeKind.DATA_LOADER
@@ -184,7 +184,7 @@ class Regions:
         return begun
 
     def _place_of_mode(self, wanted: list[Region], opened: list[OpenScope]) -> int:
-        """How many of the regions are around a mode: not the direct calls that began in it."""
+        """The number of regions around a new mode; direct calls that began in it are inside."""
         known = [*self._around_switch, *(item.key for item in opened)]
         for place, item in enumerate(wanted):
             if item.forward is not None and not any(item.key is key for key in known):
@@ -192,7 +192,7 @@ class Regions:
         return len(wanted)
 
     def _in_hook(self) -> bool:
-        """Whether a hook of a backward pass runs: the engine has switched grad mode."""
+        """Whether a hook of a backward pass runs, for which the engine has set grad mode."""
         stack = self.tape.stack
         return current_graph_task() != -1 and not (stack and stack[-1].event.recompute)
 
@@ -221,7 +221,7 @@ class Regions:
         return opened.scope
 
     def close(self, opened: OpenScope, *, failed: bool = False) -> None:
-        """End a region, which must be the innermost scope."""
+        """Close a region, which must be the innermost scope."""
         popped = self.tape.stack.pop()
         assert popped is opened
         seconds = self.tape.time() - opened.started
@@ -229,17 +229,17 @@ class Regions:
         outputs = None if opened.results_unseen else ()
         self.tape.write(ScopeLeft(opened.scope, opened.inputs, outputs, seconds, failed))
 
-    def left(self, frame: FrameType) -> None:
-        """The function that runs in *frame* is about to return: its region ends now."""
+    def exit(self, frame: FrameType) -> None:
+        """Close the region of the function that runs in *frame*, and the regions inside it."""
         opened = self._open()
         while any(item.key is frame for item in opened):
             self.close(opened.pop())
 
 
-def _begins_block(frame: FrameType) -> bool:
-    """Whether PyTorch's ``no_grad`` or the like is entered in *frame*, or in the one around it.
+def _begins_grad_block(frame: FrameType) -> bool:
+    """Whether *frame*, or the frame around it, enters a block such as ``no_grad``.
 
-    ``set_grad_enabled`` switches when it is made, before its block is entered.
+    ``set_grad_enabled`` sets the mode in ``__init__``, before its block is entered.
     """
     around = frame.f_back
     if around is None:
@@ -270,19 +270,18 @@ def _name_of(region: Region) -> str:
 
 
 def _is_shown(region: Region) -> bool:
-    """Whether the region is shown: the custom function inside checkpointing is not.
-
-    Nor is ``zero_grad`` where it drops gradients: under a mode, or with a subclass of tensors, it
-    still asks for each of them.
-    """
+    """Whether *region* gets a scope: not the custom function that implements checkpointing, and not
+    ``zero_grad(set_to_none=True)``, which runs no op."""
     if region.kind is ScopeKind.ZEROING:
         return not region.key.f_locals.get("set_to_none", True)
     return region.kind is not ScopeKind.CUSTOM_FUNCTION or _name_of(region) != CHECKPOINT_FUNCTION
 
 
 def _mode_kind(at_entry: ModeState, state: ModeState, switched: bool) -> ScopeKind | None:
-    """The mode that differs from the start of the module call; *switched* if PyTorch itself has
-    switched grad mode, and not the program."""
+    """The mode that differs from those *at_entry* of the module call, or None.
+
+    *switched*: PyTorch, and not the program, may have switched gradients off.
+    """
     if state.inference and not at_entry.inference:
         return ScopeKind.INFERENCE_MODE
     if state.autocast != at_entry.autocast and state.autocast:
@@ -295,7 +294,7 @@ def _mode_kind(at_entry: ModeState, state: ModeState, switched: bool) -> ScopeKi
 
 
 def _mode_detail(kind: ScopeKind, at_entry: ModeState, state: ModeState) -> str:
-    """The dtypes of autocast, and other modes that differ from the start of the module call."""
+    """The dtypes of autocast, and another mode that differs from those *at_entry*."""
     if kind is ScopeKind.INFERENCE_MODE and state.autocast not in ("", at_entry.autocast):
         return f"{ScopeKind.AUTOCAST.value} {state.autocast}"
     if kind is not ScopeKind.AUTOCAST:
@@ -309,10 +308,9 @@ def _mode_detail(kind: ScopeKind, at_entry: ModeState, state: ModeState) -> str:
 def _still_on(
     opened: list[OpenScope], at_entry: ModeState, state: ModeState, switched: bool
 ) -> list[ModeState]:
-    """The modes that are open around all other regions, as far as they are still on.
+    """The open modes around all other regions that are still on.
 
-    *switched* if PyTorch may have switched gradients off inside; a block inside may switch them
-    back.
+    *switched*: PyTorch may have switched gradients off inside.
     """
     found: list[ModeState] = []
     for item in opened:
@@ -329,19 +327,19 @@ def _still_on(
 
 
 def _has_ended(mode: ModeState, around: ModeState, now: ModeState) -> bool:
-    """Whether something that *mode* switches, in the modes *around* it, is no longer so *now*."""
+    """Whether a setting in which *mode* differs from the modes *around* it is off *now*."""
     return any(own not in (before, later) for own, before, later in zip(mode, around, now))
 
 
 def _around(loader: Region, opened: list[OpenScope], modes: list[ModeState]) -> list[ModeState]:
-    """The modes around a call of a data loader, which switches none itself: those of its start."""
+    """The modes around a call of a data loader: those at its beginning."""
     if any(item.key is loader.key for item in opened):
         return [item.key for item in opened if isinstance(item.key, ModeState)]
     return modes
 
 
 def _is_of(opened: OpenScope, wanted: Region | ModeState) -> bool:
-    """Whether a region is that of a call, or that of a mode."""
+    """Whether the scope *opened* is that of the region or mode *wanted*."""
     if isinstance(wanted, ModeState):
         return isinstance(opened.key, ModeState) and opened.key == wanted
     return opened.key is wanted.key

@@ -1,7 +1,7 @@
-"""Registrations: parameters that the run makes of tensors belong to where their module gets them.
+"""Registrations: parameters that the run creates belong to the module that registers them.
 
-``Parameter(x)`` is no operation that PyTorch shows: it would be recorded where something reads the
-parameter first, which may be another module.
+``Parameter(x)`` is no torch function. Without this hook, the parameter would be recorded in the
+module that reads it first.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from torchrecorder.capture.hooks.regions import Regions
 from torchrecorder.capture.hooks.source import InternalWork
-from torchrecorder.capture.internals.access import USUAL_TYPES, DisableTorchFunction, get_frame
+from torchrecorder.capture.internals.access import (
+    PLAIN_TENSOR_TYPES, DisableTorchFunction, get_frame,
+)  # fmt: skip
 from torchrecorder.capture.tensors.tensor_table import TensorTable
 
 
 class Registrations:
-    """Records the parameters that modules get in this thread."""
+    """A context in which the parameters that modules register in this thread are recorded."""
 
     def __init__(self, regions: Regions, values: TensorTable) -> None:
         self.tape = regions.tape
@@ -36,17 +38,17 @@ class Registrations:
 
     def _registered(self, module: Module, name: str, parameter: Any) -> None:
         tape = self.tape
-        if tape.is_elsewhere() or type(parameter) not in USUAL_TYPES:
+        if tape.is_elsewhere() or type(parameter) not in PLAIN_TENSOR_TYPES:
             return
         with tape.survives_errors("registrations"), DisableTorchFunction():
             if self.values.peek(parameter) is None:
                 tape.pause()
-                self._note(parameter, get_frame(1))
+                self._record(parameter, get_frame(1))
                 tape.resume()
 
-    def _note(self, parameter: Tensor, frame: FrameType) -> None:
+    def _record(self, parameter: Tensor, frame: FrameType) -> None:
         if self.values.storages.of(parameter).last is None:
-            return  # nothing of it is known
+            return  # it shares memory with no known tensor
         try:
             self.regions.locate(frame)
         except InternalWork:

@@ -1,4 +1,4 @@
-"""Find the current line of the user's code, and the regions between it and the current frame.
+"""Sources: the current line of the user's code, and the regions around it, from stack frames.
 
 Frames are walked from the call outwards. Frames of PyTorch are skipped; the first other frame is
 the user's line. The walk stops at the nearest module call, so that its cost does not depend on the
@@ -50,19 +50,20 @@ from torchrecorder.events import OF_WEIGHTS, ScopeKind, SourceLine
 
 
 class FrameMark(dict[object, Any]):
-    """The call of a frame, for each recorder; None for a frame without a call of its own.
+    """Facts about a frame, by recorder, stored on the frame itself.
 
-    The frames of two calls in a loop often have the same address, and references to frames would
-    keep their tensors alive. So each frame that was seen gets a mark in ``f_trace``, the attribute
-    for the trace function of debuggers. Python deletes it with the frame, and it traces nothing.
+    Frames cannot be identified by address, because the frames of two calls in a loop often have the
+    same; and references to frames would keep their tensors alive. So the mark is stored in
+    ``f_trace``, the attribute for the trace function of debuggers. Python deletes it with the
+    frame. As a trace function it does nothing.
     """
 
     def __call__(self, *event: object) -> None:
-        """Called by Python if tracing starts while the frame runs; None means no tracing."""
+        """Called by Python if a debugger starts while the frame runs; None: do not trace."""
 
 
 def mark_of(frame: FrameType) -> FrameMark | None:
-    """The mark of *frame*, new if it has none; None if it has the trace function of a debugger."""
+    """The mark of *frame*, created if necessary; None if a debugger traces the frame."""
     mark = frame.f_trace
     if mark is None:
         mark = frame.f_trace = FrameMark()
@@ -70,17 +71,17 @@ def mark_of(frame: FrameType) -> FrameMark | None:
 
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
-OURS = str(Path(os.path.abspath(__file__)).parents[2]) + os.sep
+PACKAGE = str(Path(os.path.abspath(__file__)).parents[2]) + os.sep
 """The folder of this package."""
 
-_OF_OPERATORS = os.path.join(OURS, "capture", "modes", "higher_order.py")
-_ENTRY = os.path.join(OURS, "integrations", "targets.py")
-_END = "-"
-"""Code of torchrecorder that runs scripts for the shell or documentation: the walk ends there,
-because frames outside are not the user's."""
+_OPERATOR_FILE = os.path.join(PACKAGE, "capture", "modes", "higher_order.py")
+_ENTRY_FILE = os.path.join(PACKAGE, "integrations", "targets.py")
+_ENTRY_POINT = "-"
+"""Marks the file of torchrecorder that runs scripts for the command line and documentation: a walk
+ends there, because the frames outside are not the user's."""
 
 _MODULE = ScopeKind.MODULE
-_INSIDE, _PRETENDED, _COMPILED, _OF_MODULE = object(), object(), object(), object()
+_LIBRARY, _INTERNAL, _COMPILED, _OF_MODULE = object(), object(), object(), object()
 _INIT = "__init__"
 _OPERATORS = os.path.join(_TORCH, "_higher_order_ops", "")
 _FORWARDS = "forward", "__call__"
@@ -94,7 +95,7 @@ _PIPELINE_KINDS = {
 
 
 def _pytorch_codes() -> dict[CodeType, object]:
-    """The functions of PyTorch that call a module or run a region."""
+    """The code objects of PyTorch that call a module, run a region, or do internal work."""
     from torch.utils import checkpoint
 
     codes: dict[CodeType, object] = dict.fromkeys((CALL_CODE, WRAPPED_CALL_CODE), _MODULE)
@@ -112,67 +113,71 @@ def _pytorch_codes() -> dict[CodeType, object]:
         (TRANSFERS, ScopeKind.TRANSFER),
         (GRADIENT_SCALERS.functions(), ScopeKind.SCALER),
         (DATA_LOADERS.functions(), ScopeKind.DATA_LOADER),
-        ((*pretending, *RECEIVED.functions()), _PRETENDED),
+        ((*pretending, *RECEIVED.functions()), _INTERNAL),
     ):
         codes.update(dict.fromkeys([inspect.unwrap(item).__code__ for item in functions], place))
     for function in pipeline_functions():
         kind = _PIPELINE_KINDS.get(function.__name__, ScopeKind.PIPELINE_SETUP)
         codes[function.__code__] = kind
     if CHECKPOINT_CODE is not None:
-        codes[CHECKPOINT_CODE] = _PRETENDED
+        codes[CHECKPOINT_CODE] = _INTERNAL
     return codes
 
 
 class InternalWork(Exception):
-    """The op is internal to PyTorch, not the user's: on the shape of a fake tensor, on the saved
-    state of a checkpoint, for a tensor that another process has sent, or in the backward of a
-    higher-order operator, which traces its functions.
+    """The current op is internal to PyTorch, and not recorded.
+
+    It computes the shape of a fake tensor, handles the saved state of a checkpoint or a tensor that
+    another process has sent, or is in the backward of a higher-order operator, which traces
+    functions.
     """
 
 
 class Region(NamedTuple):
-    """A region that is running, and the frame outside of it."""
+    """A running region, or a direct call of ``forward``."""
 
     kind: ScopeKind
-    key: Any  # the frame of PyTorch's function that runs it, or an applied custom function
-    outside: FrameType | None
-    inside: int  # how many frames of the user run inside of it
-    forward: FrameType | None = None  # of a module called without hooks; the key does not hold it
-    module: Module | None = None  # that module
+    key: Any  # identifies it: the frame of PyTorch's function, or an applied custom function
+    outside: FrameType | None  # the frame that calls it
+    inside: int  # the number of frames of the user inside
+    forward: FrameType | None = None  # of a direct call; the key has no reference to it
+    module: Module | None = None  # of a direct call
 
 
 class Sources:
-    """Walks frames, and caches which files are the user's."""
+    """Walks stack frames, and caches which files are the user's."""
 
     def __init__(self, functions: AppliedFunctions) -> None:
         self.functions = functions
         self._places = {id(code): place for code, place in _pytorch_codes().items()}
-        self._forwards: set[int] = set()  # ids of code that may run for a call of a module
+        self._forwards: set[int] = set()  # ids of the code of ``forward`` and ``__call__``
         self._codes: list[CodeType] = []  # kept alive, so that their ids are not reused
         self._files: dict[str, object] = {}
         self._lines: dict[tuple[int, int], SourceLine] = {}
         self._roots = _import_roots()
         self.eager = RanEagerly()
         # whether a frame was running before the recording started
-        self.is_around: Callable[[FrameType], bool] = lambda frame: False
-        self.steps: dict[int, str] = {}  # compiled steps that run: ids of frames, and optimizers
+        self.ran_before: Callable[[FrameType], bool] = lambda frame: False
+        self.steps: dict[int, str] = {}  # running compiled steps: class of the optimizer, by frame
         self.expect_compiled()
 
     def expect_compiled(self) -> None:
-        """The compiler was imported: add its functions that call compiled code."""
+        """Add the functions of the compiler that call compiled code, once it is imported."""
         self._places.update((id(code), _COMPILED) for code in compiled_codes())
 
     def walk(
         self, frame: FrameType | None
     ) -> tuple[SourceLine | None, list[Region], list[FrameType]]:
-        """The user's line at or outside *frame*, the regions and the user's frames on the way.
+        """The user's line at *frame* or outside it, the regions around it, and the user's frames.
 
-        The line is None if a module call comes first; the others are given innermost first. Of a
-        module whose ``forward`` called no other function, no frame is given. The first frame that
-        `is_around` the recording ends the walk.
+        The walk ends at a module call, or at the first frame that `ran_before` the recording.
+
+        Returns:
+            The line, or None if a module call comes first; the regions and the frames up to the
+            end of the walk, innermost first. The frames are empty if ``forward`` itself calls.
 
         Raises:
-            InternalWork: Between the two, PyTorch runs internal work.
+            InternalWork: A function on the way is internal work of PyTorch.
         """
         line: SourceLine | None = None
         regions: list[Region] = []
@@ -188,32 +193,32 @@ class Sources:
                     inside = len(frames)
                     regions.append(Region(ScopeKind.CUSTOM_FUNCTION, function, frame, inside))
             code = frame.f_code
-            place = places.get(id(code)) or self._meet(code)
+            place = places.get(id(code)) or self._classify(code)
             if place is _OF_MODULE:
                 place = self._of_module(frame)
             if place is _MODULE:
                 if len(frames) == 1:
                     frames.clear()
                 break
-            if place is _END:
+            if place is _ENTRY_POINT:
                 break
-            if place is _INSIDE:
+            if place is _LIBRARY:
                 pass
             elif isinstance(place, ScopeKind):
-                if place in OF_WEIGHTS:  # of a model, and not of each module in it
+                if place in OF_WEIGHTS:  # of the model, not of each module in it
                     regions = [region for region in regions if region.kind not in OF_WEIGHTS]
                 regions.append(Region(place, frame, frame.f_back, len(frames)))
-            elif place is _PRETENDED:
+            elif place is _INTERNAL:
                 raise InternalWork
             elif place is _COMPILED and id(frame) in self.steps:
                 regions.append(Region(ScopeKind.OPTIMIZER, frame, frame.f_back, len(frames)))
             elif place is _COMPILED:
-                self.eager.meet(frame)
+                self.eager.add(frame)
             else:
                 frames.append(frame)
                 if line is None:
                     line = self._line(str(place), frame, code)
-                if self.is_around(frame):
+                if self.ran_before(frame):
                     break
             callee, frame = frame, frame.f_back
             if id(code) in forwards and frame is not None and id(frame.f_code) not in CALLERS:
@@ -221,8 +226,8 @@ class Sources:
         return line, regions, frames
 
     def _of_module(self, frame: FrameType) -> object:
-        """The place of *frame*: a region if it creates a module, or copies one or its state, a
-        dictionary that is not part of another object; else its file.
+        """The kind of region if *frame* creates a module, or copies a module or state dict; else
+        the place of its file.
         """
         code, argument = frame.f_code, first_local(frame)
         if code.co_name == _INIT:
@@ -232,15 +237,17 @@ class Sources:
         return ScopeKind.TRANSFER if is_state or isinstance(argument, Module) else self._place(code)
 
     def _add_direct(self, frame: FrameType, inside: int, regions: list[Region]) -> None:
-        """Add the call of a module whose ``forward``, or ``__call__`` instead of PyTorch's, runs in
-        *frame*; of functions of a module inside each other, only the outermost."""
+        """Add the direct call whose ``forward``, or overridden ``__call__``, runs in *frame*.
+
+        If a module calls its own functions, only the outermost is added.
+        """
         mark = mark_of(frame)
         if mark is not None and self in mark:
             module = mark[self]()
-        else:  # only once: up to Python 3.12, ``f_locals`` keeps all that it has found
+        else:  # only once: ``f_locals`` keeps values alive up to Python 3.12
             module = self._called_in(frame)
             if mark is not None:
-                mark[self] = _nothing if module is None else weakref.ref(module)
+                mark[self] = _no_module if module is None else weakref.ref(module)
         if module is None:
             return
         if regions and regions[-1].module is module:
@@ -249,27 +256,27 @@ class Sources:
         regions.append(Region(_MODULE, key, frame.f_back, inside, frame, module))
 
     def _called_in(self, frame: FrameType) -> Module | None:
-        """The module of which *frame* runs the ``forward``, or the ``__call__`` without hooks."""
+        """The module whose ``forward``, or ``__call__`` without hooks, runs in *frame*, or None."""
         module, caller = first_local(frame), frame.f_back
         if not isinstance(module, Module):
             return None
-        if caller is not None and caller.f_code.co_filename == _OF_OPERATORS:
-            return None  # the graph of a higher-order operator, which is one op
-        is_around = frame.f_code.co_name == "__call__" and runs_hooks(type(module))
-        return None if is_around else module
+        if caller is not None and caller.f_code.co_filename == _OPERATOR_FILE:
+            return None  # the graph module of a higher-order operator
+        calls_hooks = frame.f_code.co_name == "__call__" and runs_hooks(type(module))
+        return None if calls_hooks else module
 
-    def dismiss(self, region: Region) -> None:
-        """Do not find this call of a module again: its hooks have run."""
+    def ignore(self, region: Region) -> None:
+        """Ignore this direct call from now on, because the hooks of the module have run."""
         if type(region.key) is FrameMark:
-            region.key[self] = _nothing
+            region.key[self] = _no_module
 
     def is_in_region(self, frame: FrameType | None) -> bool:
-        """Whether a region is running anywhere around *frame*."""
+        """Whether any frame around *frame* runs a region."""
         while frame is not None:
-            place = self._places.get(id(frame.f_code)) or self._meet(frame.f_code)
+            place = self._places.get(id(frame.f_code)) or self._classify(frame.f_code)
             if place is _OF_MODULE:
                 place = self._of_module(frame)
-            if place is not _MODULE and place is not _INSIDE and type(place) is not str:
+            if place is not _MODULE and place is not _LIBRARY and type(place) is not str:
                 return True
             frame = frame.f_back
         return False
@@ -279,21 +286,20 @@ class Sources:
         regions = self.walk(frame)[1]
         return [region.key for region in regions if region.kind is ScopeKind.CUSTOM_FUNCTION]
 
-    def raised(self, traceback: TracebackType | None, *, backward: bool) -> SourceLine | None:
-        """The innermost line of the user's code in *traceback*.
+    def raising_line(self, traceback: TracebackType | None, *, backward: bool) -> SourceLine | None:
+        """The innermost line of the user's code in *traceback*, or None.
 
         Args:
-            traceback: Of the user's exception.
-            backward: Count only lines that run inside a backward pass, not the one that
-                started it.
+            traceback: That of the user's exception.
+            backward: Only consider lines inside a backward pass, not the one that started it.
         """
         found = None
         counts = not backward
         while traceback is not None:
             code = traceback.tb_frame.f_code
             place = self._place(code)
-            if place is _END:
-                found = None  # frames outside the command line did not raise
+            if place is _ENTRY_POINT:
+                found = None  # frames outside are not the user's
             elif isinstance(place, str) and counts:
                 found = SourceLine(place, traceback.tb_lineno, code.co_name)
             counts = counts or code is ENGINE_CODE
@@ -305,7 +311,7 @@ class Sources:
         return isinstance(self._place(frame.f_code), str)
 
     def line_of(self, frame: FrameType) -> SourceLine | None:
-        """The line that *frame* is on, if that is the user's."""
+        """The current line of *frame*, if it runs the user's code; else None."""
         place = self._place(frame.f_code)
         return self._line(place, frame, frame.f_code) if isinstance(place, str) else None
 
@@ -317,11 +323,11 @@ class Sources:
             line = self._lines[place] = SourceLine(file, frame.f_lineno, code.co_name)
         return line
 
-    def _meet(self, code: CodeType) -> object:
-        """The place of *code*, which is not known yet."""
+    def _classify(self, code: CodeType) -> object:
+        """Determine and cache the place of *code*: a region, a file, or a marker."""
         place = _OF_MODULE if code.co_name == _INIT else self._place(code)
         if code.co_name == "backward" and code.co_filename.startswith(_OPERATORS):
-            place = _PRETENDED
+            place = _INTERNAL
         if code.co_name in _FORWARDS:
             self._forwards.add(id(code))
         self._places[id(code)] = place
@@ -329,7 +335,7 @@ class Sources:
         return place
 
     def _place(self, code: CodeType) -> object:
-        """The name of the file of *code*; None unless it is the user's."""
+        """The name of the file of *code* if it is the user's; else a marker."""
         file = code.co_filename
         place = self._files.get(file)
         if place is None:
@@ -337,15 +343,15 @@ class Sources:
         return place
 
     def file(self, filename: str) -> str | None:
-        """The name of a file of the user's in recordings; None for other files."""
+        """The name of *filename* in recordings if it is the user's; else None."""
         place = self._of_file(filename)
         return place if isinstance(place, str) else None
 
     def _of_file(self, filename: str) -> object:
-        if filename == _ENTRY:
-            return _END
-        if filename.startswith((_TORCH, OURS, "<frozen")):
-            return _INSIDE
+        if filename == _ENTRY_FILE:
+            return _ENTRY_POINT
+        if filename.startswith((_TORCH, PACKAGE, "<frozen")):
+            return _LIBRARY
         if cell := cell_name(filename):
             return cell
         for root in self._roots:  # the folders that files are imported from
@@ -354,8 +360,8 @@ class Sources:
         return os.path.basename(filename)
 
 
-def _nothing() -> None:
-    """Stands for a reference to a module in frames that do not run one."""
+def _no_module() -> None:
+    """Returns None, as a dead reference; for frames that run no direct call."""
 
 
 def first_local(frame: FrameType) -> object:
@@ -365,9 +371,9 @@ def first_local(frame: FrameType) -> object:
 
 
 def cell_name(filename: str) -> str:
-    """The display name of the notebook cell with this file name; empty for a file.
+    """The display name (``In [3]``) of the notebook cell with this file name; empty for a file.
 
-    The file name is a hash of the cell or a number; IPython knows the cell.
+    The file name contains a hash or a number; IPython knows the number of the cell.
     """
     if not re.search(r"[/\\]ipykernel_\d+[/\\]|ipython-input-\d+-", filename):
         return ""

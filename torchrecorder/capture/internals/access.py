@@ -58,8 +58,8 @@ __all__ = [
 
 get_frame = sys._getframe
 
-USUAL_TYPES = frozenset((Tensor, Parameter))
-"""The classes of tensors that are no subclass with behavior of its own."""
+PLAIN_TENSOR_TYPES = frozenset((Tensor, Parameter))
+"""The tensor classes without behavior of a subclass."""
 
 # Modes ----------------------------------------------------------------------------------
 
@@ -76,7 +76,7 @@ def autocast_dtypes() -> tuple[tuple[str, torch.dtype], ...]:
 
 
 def leave_function_mode(mode: TorchFunctionMode) -> None:
-    """Remove *mode* from the stack of this thread, also from below others."""
+    """Remove *mode* from this thread's stack of function modes, also if it is not on top."""
     modes = function_modes()
     for _ in modes:
         pop_function_mode()
@@ -86,7 +86,7 @@ def leave_function_mode(mode: TorchFunctionMode) -> None:
 
 
 def take_function_modes() -> list[TorchFunctionMode]:
-    """Remove all function modes from the stack of this thread; the lowest is the first."""
+    """Remove all function modes from the stack of this thread, and return them, lowest first."""
     modes: list[TorchFunctionMode] = function_modes()
     for _ in modes:
         pop_function_mode()
@@ -94,13 +94,13 @@ def take_function_modes() -> list[TorchFunctionMode]:
 
 
 def put_function_modes(modes: Iterable[TorchFunctionMode]) -> None:
-    """Put function modes on the stack, the first one lowest."""
+    """Push function modes, the first one lowest."""
     for mode in modes:
         push_function_mode(mode)
 
 
 def leave_dispatch_mode(mode: TorchDispatchMode) -> None:
-    """The same for a dispatch mode, without calling methods of the other modes."""
+    """Remove *mode* from this thread's stack of dispatch modes, also if it is not on top."""
     modes = dispatch_modes()
     places = [place for place, item in enumerate(modes) if item is mode]
     above = modes[places[-1] + 1 :] if places else []
@@ -131,16 +131,16 @@ current_node = torch._C._current_autograd_node
 current_graph_task = torch._C._current_graph_task_id
 
 ACCUMULATION = "torch::autograd::AccumulateGrad"
-"""The full name of accumulation nodes."""
+"""``name()`` of ``AccumulateGrad`` nodes."""
 
 CHECKPOINT_FUNCTION = "CheckpointFunction"
-"""The custom function of reentrant checkpointing."""
+"""The custom function that implements reentrant checkpointing."""
 
 _USES_BUFFERS = GRADIENT_BUFFERS.present
 
 
 def takes_post_hook(node: Any) -> bool:
-    """Whether a post-hook on *node* has no side effect.
+    """Whether *node* can have a post-hook without side effects.
 
     After a post-hook, even one that was removed, PyTorch raises if a custom function uses
     ``ctx.input_grad_buffers``.
@@ -155,12 +155,12 @@ forward_gradients = torch._C._is_fwd_grad_enabled
 
 
 def apply_code() -> CodeType | None:
-    """The code of ``Function.apply``, if it is Python."""
+    """The code object of ``Function.apply``; None if it is written in C."""
     return getattr(torch.autograd.Function.apply, "__code__", None)
 
 
 def apply_codes() -> list[CodeType]:
-    """The functions of PyTorch that apply a custom function, which is their local ``cls``."""
+    """The code objects that apply a custom function; their local ``cls`` is the function."""
     transformed = find("torch.autograd.function._call_custom_function_call.__code__")
     return [code for code in (apply_code(), transformed) if code is not None]
 
@@ -175,19 +175,19 @@ def set_version_counter(tensor: Tensor, version: int) -> None:
 
 
 def saved_attributes(node: Any) -> tuple[str, ...]:
-    """The names of the attributes of a node with saved tensors."""
+    """The names of the attributes in which *node* exposes its saved tensors."""
     return tuple(name for name in dir(node) if name.startswith("_raw_saved_"))
 
 
-def output_forms(node: Any) -> Sequence[Any]:
-    """Shape, dtype and device of the outputs of the forward of *node*."""
+def input_metadata(node: Any) -> Sequence[Any]:
+    """Shape, dtype and device of each gradient input of *node*, that is, of its forward outputs."""
     return getattr(node, "_input_metadata", ())
 
 
 def run_backward(
     tensors: Sequence[Tensor], gradients: Sequence[Tensor | None], *, retain_graph: bool
 ) -> None:
-    """``torch.autograd.backward``, visible to function modes in every version."""
+    """Call ``torch.autograd.backward`` so that function modes see it in every version."""
     if BACKWARD_CALLS.present or not has_torch_function(tuple(tensors)):
         torch.autograd.backward(tensors, gradients, retain_graph=retain_graph)
     else:
@@ -199,8 +199,8 @@ def run_backward(
 # Composed functions ---------------------------------------------------------------------
 
 
-def bodies_of_modules() -> dict[Any, CodeType]:
-    """Functions of PyTorch whose body can be recorded: the inside of the method of a module."""
+def composed_functions() -> dict[Any, CodeType]:
+    """Functions whose body can be recorded, with the code of the ``forward`` that calls each."""
     function = torch.nn.functional.multi_head_attention_forward
     caller = torch.nn.MultiheadAttention.forward
     return {function: caller.__code__} if ATTENTION_BODY.present else {}
@@ -217,7 +217,7 @@ unwrapped = torch._C._functorch.get_unwrapped
 CALL_CODE = Module._call_impl.__code__
 WRAPPED_CALL_CODE = Module._wrapped_call_impl.__code__
 CALL_FRAMES = ("inner", CALL_CODE.co_name, WRAPPED_CALL_CODE.co_name)
-"""The functions of a module's call, from the one that runs the hooks outwards."""
+"""The functions of PyTorch in a module call, from the one that runs the hooks outwards."""
 
 
 def caller_of_module(frame: Any) -> Any:
@@ -230,13 +230,13 @@ def caller_of_module(frame: Any) -> Any:
 
 
 def has_own_hooks(module: Module) -> bool:
-    """Whether the module has its own forward hooks."""
+    """Whether *module* itself has forward hooks or backward hooks."""
     held = module.__dict__.get
     return bool(held("_forward_hooks") or held("_backward_hooks") or held("_backward_pre_hooks"))
 
 
 def has_global_hooks() -> bool:
-    """Whether hooks are registered for all modules."""
+    """Whether global module hooks are registered."""
     tables = vars(module_hooks)
     return any(tables[name] for name in tables if name.startswith("_global_") and "_hooks" in name)
 
@@ -247,7 +247,7 @@ def forget_keyword_mark(hook: int) -> None:
 
 
 def compiled_from(model: Any) -> Any:
-    """The module that ``torch.compile`` wrapped; *model* itself if it is not compiled."""
+    """The module inside a compiled module; *model* itself if it is not compiled."""
     held = vars(model).get("_modules") if isinstance(model, torch.nn.Module) else None
     return held.get("_orig_mod", model) if isinstance(held, dict) else model
 
@@ -256,7 +256,7 @@ def compiled_from(model: Any) -> Any:
 
 
 def compiled_codes() -> list[CodeType]:
-    """The functions that call compiled code; none before the compiler is imported."""
+    """The code objects that call compiled code; empty before the compiler is imported."""
     home = getattr(sys.modules.get("torch._dynamo.eval_frame"), "_TorchDynamoContext", None)
     call = getattr(getattr(home, "__call__", None), "__code__", None)
     return [
@@ -295,17 +295,17 @@ DEVICE_KEYS = (torch._C.DispatchKey.CPU, torch._C.DispatchKey.CUDA)
 flatten_tensors: Any = torch._C._nn.flatten_dense_tensors
 
 CHECKPOINT_CODE: CodeType | None = find(CHECKPOINT_FRAMES.paths[0])
-"""The function that sets up and cleans up a checkpoint; the checkpointed call runs outside."""
+"""The code that sets up and cleans up a checkpoint; the checkpointed call runs outside it."""
 
 ZEROING_METHODS = (Module.zero_grad, torch.optim.Optimizer.zero_grad)
-"""Methods that set gradients to zero; by default they only drop them, which runs no operation."""
+"""Methods that zero gradients; by default they set them to None, which runs no op."""
 
 _MOVES = "to to_empty type float double half bfloat16 cpu cuda xpu ipu mtia".split()
 TRANSFERS = (
     *(vars(Module)[name] for name in _MOVES if name in vars(Module)),
     Module.state_dict, Module.load_state_dict, torch.load,
 )
-"""Functions that move, save or load all weights of a model, or give them another type."""
+"""Functions that move, cast, save or load all weights of a model."""
 
 
 def pipeline_functions() -> tuple[Any, ...]:
@@ -315,25 +315,25 @@ def pipeline_functions() -> tuple[Any, ...]:
 
 
 PIPELINE_SCALING = "scale_grads"
-"""The name of the method that scales gradients."""
+"""The method of a pipeline stage that scales gradients."""
 
 PIPELINE_BACKWARD = ("stage_backward_input", "stage_backward_weight")
-"""The names of the functions that compute gradients of a stage for its inputs or weights alone."""
+"""The functions that compute only the gradients of inputs, or only those of weights, of a stage."""
 
 
 OPERATOR_SETUP = "_set_compilation_env"
-"""The name of the context in which PyTorch compiles higher-order operators."""
+"""The context manager in which PyTorch compiles higher-order operators."""
 
 _OPERATOR_FILES = "utils cond while_loop scan associative_scan invoke_subgraph strict_mode"
 OPERATOR_HOMES = (
     *(f"torch._higher_order_ops.{name}" for name in _OPERATOR_FILES.split()),
     "torch.nn.attention.flex_attention",
 )
-"""The modules that import it, in any version."""
+"""The modules that import it, in different versions."""
 
 
 def operator_setup() -> Any:
-    """This context; None if PyTorch does not have it."""
+    """The context manager `OPERATOR_SETUP`; None if PyTorch does not have it."""
     return find(f"{OPERATOR_HOMES[0]}.{OPERATOR_SETUP}")
 
 
@@ -362,7 +362,7 @@ def _rule(operator: Any, run: Callable[[Any, Any, tuple[Any, ...], Any], Any]) -
 
 @contextlib.contextmanager
 def when_cuda_begins(call: Callable[[], None]) -> Iterator[None]:
-    """A context in which *call* is called once this process uses CUDA: now, or when it begins."""
+    """A context that calls *call* once CUDA is initialized: now, or when the process does so."""
     waiting: Any = find(DEVICE_BEGINNING.paths[0])
     entry = call, ["torchrecorder"]  # PyTorch keeps calls with a stack, for messages
     if torch.cuda.is_initialized():
@@ -377,7 +377,7 @@ def when_cuda_begins(call: Callable[[], None]) -> Iterator[None]:
 
 
 profiler_range: Any = find(PROFILER_RANGES.paths[0]) or torch.profiler.record_function
-"""A context that a profiler shows as a range with this name."""
+"""A context manager that a profiler shows as a range with a name."""
 
 
 def fuses(device: str) -> bool:

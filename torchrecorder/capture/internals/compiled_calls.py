@@ -1,8 +1,8 @@
-"""Internals of calls of compiled functions: callbacks when a call begins and ends.
+"""Callbacks for the beginning and end of calls of compiled functions.
 
-The wrapper of a compiled function gets the compiler's callback when it begins, sets it, and
-restores the previous one when it ends, also if it raises. It calls two functions of PyTorch for
-this, which are replaced here for a while.
+The wrapper of a compiled function gets and sets the callback of the compiler when it begins, and
+restores the previous one when it ends or raises. The two functions of PyTorch that it calls for
+this are patched here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch.optim import optimizer
 from torchrecorder.capture.internals.access import compiled_call, compiled_codes, get_frame
 from torchrecorder.capture.internals.table import COMPILED_CALLS
 from torchrecorder.capture.internals.trials import find
-from torchrecorder.capture.state.shared import replaced
+from torchrecorder.capture.state.shared_patch import replaced
 
 _GET, _SET = "_callback_from_stance", "_maybe_set_eval_frame"
 
@@ -27,7 +27,7 @@ _GET, _SET = "_callback_from_stance", "_maybe_set_eval_frame"
 def compiled_calls_watched(
     begins: Callable[[FrameType], bool], ended: Callable[[FrameType], None]
 ) -> Iterator[None]:
-    """Inside the block, calls of compiled functions in any thread are passed to callbacks.
+    """A context in which calls of compiled functions, in any thread, are passed to callbacks.
 
     Args:
         begins: Called with the frame of a call; returns whether it runs compiled, in any stance.
@@ -47,8 +47,8 @@ def compiled_calls_watched(
 def _replacements(
     get_callback: Any, set_callback: Any, codes: set[int], begins: Any, ended: Any
 ) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
-    """The functions that replace the two functions of PyTorch."""
-    running: dict[int, bool] = {}  # frames of calls that run compiled: whether they have begun
+    """The replacements of the two functions."""
+    running: dict[int, bool] = {}  # by frame of a call that runs compiled: whether it has begun
 
     def callback_from_stance(callback: Any) -> Any:
         frame = get_frame(1)
@@ -73,25 +73,25 @@ def _replacements(
 
 
 def optimizer_hooks() -> list[Any]:
-    """The hooks of the steps of all optimizers, which compiled steps have guards on."""
+    """The global hooks of optimizer steps, which are guards of compiled steps."""
     found = (getattr(optimizer, f"_global_optimizer_{when}_hooks", {}) for when in ("pre", "post"))
     return [hook for hooks in found for hook in hooks.values()]
 
 
 class RanEagerly:
-    """Collects the names of compiled functions and modules, by backend."""
+    """Collects the names of compiled functions and modules that run eagerly, by backend."""
 
     def __init__(self) -> None:
         self._names: dict[str, dict[str, None]] = {}
 
-    def meet(self, frame: FrameType) -> None:
-        """An op runs inside *frame*, which calls a compiled function."""
+    def add(self, frame: FrameType) -> None:
+        """Add the compiled function that *frame* calls, in which an op runs."""
         function, backend = compiled_call(frame)
         if backend != "eager":  # whose results are the same
             self._names.setdefault(backend, {})[_name_of(function)] = None
 
     def notes(self) -> list[str]:
-        """A sentence per backend."""
+        """A note for each backend."""
         return [
             f"{', '.join(names)} ran eagerly while it was recorded, and not as compiled by "
             f"{backend or 'its backend'}: numbers may differ in their last bits"

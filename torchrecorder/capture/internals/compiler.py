@@ -1,8 +1,7 @@
-"""Internals of ``torch.compile``: metadata of its graphs, isolation of its state, and the kernels
-that Inductor makes.
+"""Internals of ``torch.compile``: metadata of graphs, isolated state, and Inductor's kernels.
 
-The compiler caches compiled code by code object, and remembers the sizes it has seen. Both are
-global state: entries of our own compilation are removed again, and others are kept.
+The compiler caches compiled code by code object, and stores the sizes that it has seen. Both are
+global state: entries of the recorder's compilation are removed, and others stay.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _OF_NUMPY = tuple(f"{_UTILS}.numpy_{kind}_wrapper" for kind in ("to_tensor", "me
 
 
 def break_reason(graph: Any) -> Any:
-    """The reason why *graph* ends: text, stack, and whether it is a graph break."""
+    """Why *graph* ends: text, stack, and whether it is a graph break; None if unknown."""
     return getattr(graph, "compile_subgraph_reason", None)
 
 
@@ -39,7 +38,7 @@ def modules_around(node: Any) -> list[int]:
 
 
 def replaces_numpy(target: Any) -> bool:
-    """Whether *target*, of a call in a graph, is Dynamo's replacement for a NumPy function."""
+    """Whether *target* of an FX node is Dynamo's replacement for a NumPy function."""
     kinds = tuple(kind for name in _OF_NUMPY if isinstance(kind := find(name), type))
     return isinstance(target, kinds) or target is find(f"{_UTILS}.numpy_attr_wrapper")
 
@@ -66,8 +65,8 @@ def compile_with(
 
 @contextlib.contextmanager
 def compiler_set_aside(backend: Any) -> Iterator[None]:
-    """Inside the block, the compiler works as in a new process, with *backend*; afterwards its
-    state is restored.
+    """A context in which the compiler works as in a new process, with *backend*; its state is
+    restored afterwards.
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(torch.compiler.set_stance("default"))
@@ -84,7 +83,7 @@ def compiler_set_aside(backend: Any) -> Iterator[None]:
 
 
 def _own_cache(stack: contextlib.ExitStack) -> None:
-    """Remove the code that is compiled until *stack* is closed from the caches then."""
+    """When *stack* is closed, remove the code compiled until then from the caches."""
     made: dict[CodeType, list[CodeType]] = {}
 
     def compiled(code: CodeType, new: CodeType) -> None:
@@ -117,7 +116,7 @@ def _forget(code: CodeType, new: list[CodeType]) -> None:
 
 
 def _own_sizes(stack: contextlib.ExitStack) -> None:
-    """Forget the sizes seen before until *stack* is closed, and those seen meanwhile then."""
+    """Hide the sizes seen before until *stack* is closed, and then remove those seen since."""
     profile: Any = find("torch._dynamo.pgo")
     before = profile._CODE_STATE
     stack.callback(setattr, profile, "_CODE_STATE", before)
@@ -125,7 +124,7 @@ def _own_sizes(stack: contextlib.ExitStack) -> None:
 
 
 def _own_counts(stack: contextlib.ExitStack) -> None:
-    """Restore the counters and lists of the compiler when *stack* is closed."""
+    """When *stack* is closed, restore the counters and lists of the compiler."""
     counters: Any = find("torch._dynamo.utils.counters")
     reasons: Any = find("torch._dynamo.output_graph.graph_break_reasons")
     before = {name: counts.copy() for name, counts in counters.items()}
@@ -144,14 +143,14 @@ SETTINGS = {
     "fx_graph_cache": False,
     "fx_graph_remote_cache": False,
 }
-"""Settings: track provenance, and skip caches, whose graphs have none."""
+"""Inductor's settings: track provenance, and bypass caches, whose graphs have none."""
 
 
 class MadeKernel(NamedTuple):
-    """A kernel or a call of a library, in run order."""
+    """A kernel, or a call of a library, in generated code."""
 
     name: str  # in the generated code, "cpp_fused_add_relu_0"
-    nodes: tuple[str, ...]  # the names of those in the graph that it computes
+    nodes: tuple[str, ...]  # the names of the FX nodes that it computes
     code: str  # the file of generated code that calls it, relative to Inductor's cache
 
 

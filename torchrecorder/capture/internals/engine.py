@@ -1,4 +1,4 @@
-"""The function of PyTorch in which the autograd engine runs a backward pass."""
+"""The function of PyTorch that calls the autograd engine, and the files around hooks."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ import torch
 
 from torchrecorder.capture.internals.table import ENGINE_CALLS
 from torchrecorder.capture.internals.trials import find
-from torchrecorder.capture.state.shared import replaced
+from torchrecorder.capture.state.shared_patch import replaced
 
 COMPILED_BACKWARD = "CompiledFunctionBackward"
 """The node of a compiled graph, whose backward may be compiled when it runs."""
 
 BUCKET = "GradBucket"
-"""What ``DistributedDataParallel`` passes to hooks of communication."""
+"""The class of the argument of communication hooks of ``DistributedDataParallel``."""
 
 _TORCH = os.path.dirname(torch.__file__)
 
 AROUND_HOOKS = frozenset(
     os.path.join(_TORCH, *path) for path in (("utils", "hooks.py"), ("autograd", "graph.py"))
 )
-"""Files with functions that the engine calls, and that call hooks of the program."""
+"""Files of PyTorch with functions that the engine calls and that call hooks of the user."""
 
 OPTIMIZERS_IN_BACKWARD = os.path.join(
     _TORCH, "distributed", "optim", "apply_optimizer_in_backward.py"
 )
-"""The file with hooks that the program asks for: optimizers of single parameters."""
+"""The file with hooks that run an optimizer for each parameter in backward."""
 
 _PATH = ENGINE_CALLS.paths[0]
 
 run_engine: Any = find(_PATH)
-"""Runs a backward pass; None if PyTorch has no such function."""
+"""PyTorch's function that runs a backward pass; None if there is none."""
 
 ENGINE_CODE: CodeType | None = getattr(run_engine, "__code__", None)
-"""The code of the last function in Python before the engine: what it calls is in the pass."""
+"""The code of the last Python function before the engine; calls inside it belong to the pass."""
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Whether a call of a module runs its hooks."""
+"""Module calls: whether a class of modules overrides ``__call__``, and whether that runs hooks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from torchrecorder.capture.modes.python_functions import names_in
 CALLERS = frozenset(
     (id(CALL_CODE), *(id(item) for item in CALL_CODE.co_consts if isinstance(item, CodeType)))
 )
-"""The ids of the code that runs the hooks of a module and calls its ``forward``."""
+"""The ``id()`` of the code objects that run the hooks of a module and call ``forward``."""
 
 _CALLS = frozenset(("__call__", CALL_CODE.co_name, WRAPPED_CALL_CODE.co_name))
 
@@ -28,15 +28,15 @@ _known: WeakKeyDictionary[type[Module], bool] = WeakKeyDictionary()
 
 
 def has_own_call(cls: type[Module]) -> bool:
-    """Whether such a module overrides the ``__call__`` of PyTorch."""
+    """Whether *cls* overrides ``Module.__call__``."""
     owner = next(base for base in cls.__mro__ if "__call__" in vars(base))
     return owner.__module__.partition(".")[0] != "torch"
 
 
 def caller_of_own_call(cls: type[Module], frame: FrameType) -> FrameType | None:
-    """The frame that calls the ``__call__`` of *cls*, if *frame* is inside of that.
+    """The frame that calls the overridden ``__call__`` of *cls*, if *frame* is inside it.
 
-    *frame* itself if it is not; None if no frame of Python does.
+    *frame* itself if it is not inside; None if no Python frame calls it.
     """
     own = {id(code) for base in _own_classes(cls) for code in _codes(vars(base).get("__call__"))}
     found: FrameType | None = frame
@@ -52,14 +52,14 @@ def caller_of_own_call(cls: type[Module], frame: FrameType) -> FrameType | None:
 
 
 def _own_classes(cls: type[Module]) -> Iterator[type]:
-    """*cls* and its bases, without those of PyTorch and what follows them."""
+    """*cls* and its bases up to the first one of PyTorch, in method resolution order."""
     return itertools.takewhile(
         lambda base: base.__module__.partition(".")[0] != "torch", cls.__mro__
     )
 
 
 def _codes(function: Any) -> Iterator[CodeType]:
-    """The code of *function*, and of all functions that it wraps."""
+    """The code objects of *function* and of all functions that it wraps."""
     for _ in range(_MOST_BETWEEN):
         if hasattr(function, "__code__"):
             yield function.__code__
@@ -67,9 +67,9 @@ def _codes(function: Any) -> Iterator[CodeType]:
 
 
 def runs_hooks(cls: type[Module]) -> bool:
-    """Whether calls of such a module run hooks.
+    """Whether calls of a module of class *cls* run hooks.
 
-    A ``__call__`` of its own may not: only if it mentions that of a base class, which then decides.
+    An overridden ``__call__`` does so only if it mentions that of a base class that does.
     """
     found = _known.get(cls)
     if found is None:

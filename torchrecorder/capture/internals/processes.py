@@ -1,4 +1,4 @@
-"""``torch.distributed`` under plain names: its operators, groups and distributed tensors.
+"""``torch.distributed``: its operators, groups and distributed tensors under public names.
 
 It is not imported here: a program that has not imported it does not use it.
 """
@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from torchrecorder.capture.internals.access import USUAL_TYPES
+from torchrecorder.capture.internals.access import PLAIN_TENSOR_TYPES
 from torchrecorder.capture.internals.table import COLLECTIVES, REDUCTIONS
 from torchrecorder.capture.internals.trials import find
-from torchrecorder.capture.state.shared import Shared, replaced
+from torchrecorder.capture.state.shared_patch import SharedPatch, replaced
 from torchrecorder.capture.tensors.describe import tensors_in
 from torchrecorder.events import Mesh, RankGroup
 
@@ -26,7 +26,7 @@ _DTENSOR, _ASYNC_TENSOR = "DTensor", "AsyncCollectiveTensor"
 
 
 def in_use() -> bool:
-    """Whether this process is a member of process groups."""
+    """Whether ``torch.distributed`` is initialized in this process."""
     found = sys.modules.get("torch.distributed")
     return found is not None and found.is_available() and found.is_initialized()
 
@@ -36,7 +36,7 @@ def in_use() -> bool:
 
 def _is(tensor: Tensor, name: str) -> bool:
     cls = type(tensor)
-    return cls not in USUAL_TYPES and any(
+    return cls not in PLAIN_TENSOR_TYPES and any(
         base.__name__ == name and _is_distributed(base) for base in cls.__mro__
     )
 
@@ -62,7 +62,7 @@ def local_part(tensor: Any) -> Tensor:
 
 def is_pending(tensor: Any) -> bool:
     """Whether any use of *tensor* would wait for a collective."""
-    if type(tensor) in USUAL_TYPES:
+    if type(tensor) in PLAIN_TENSOR_TYPES:
         return False
     if _is(tensor, _DTENSOR):
         tensor = tensor._local_tensor
@@ -70,7 +70,7 @@ def is_pending(tensor: Any) -> bool:
 
 
 def dtensor_layout(tensor: Any) -> tuple[tuple[str, ...], Any]:
-    """The placement of a DTensor along each dimension of its mesh, ``"Shard(0)"``; and the mesh."""
+    """The placements of a DTensor (``"Shard(0)"``), one per mesh dimension, and its mesh."""
     return tuple(map(_placement, tensor.placements)), tensor.device_mesh
 
 
@@ -94,14 +94,14 @@ def gathers_weights(module: Any) -> bool:
 # Communication ---------------------------------------------------------------------------
 
 SEES_COLLECTIVES = COLLECTIVES.present
-"""Whether operators of communication can be recorded."""
+"""Whether communication operators can be recorded."""
 
 SEES_REDUCTIONS = REDUCTIONS.present
 """Whether the reduction of a collective can be read."""
 
 
 def _common_names(operators_of: dict[str, str]) -> dict[str, str]:
-    """The common name of each operator, from the operators of each name."""
+    """The common name of each operator; *operators_of* lists the operators of a name."""
     return {
         operator: name for name, operators in operators_of.items() for operator in operators.split()
     }
@@ -139,7 +139,7 @@ _REDUCTIONS = ("sum", "avg", "product", "min", "max", "band", "bor", "bxor", "pr
 
 
 class RawCommunication(NamedTuple):
-    """A collective, a send or a receive, as it is called."""
+    """The arguments of a collective, send or receive."""
 
     name: str
     reduction: str
@@ -151,22 +151,22 @@ class RawCommunication(NamedTuple):
 
 
 def listen(listener: Any) -> Callable[[], None]:
-    """Pass all communication of the process to *listener*; the returned function ends this.
+    """Call *listener* for all communication of the process; the returned function ends this.
 
-    Its methods are those of `Communications`: what ``begins`` returns is passed to ``ends``, when
-    the communication may still be running; and what ``waits`` returns, to ``waited``. The tensors
-    that a broadcast of C++ has written are passed to ``broadcast``.
+    Its methods are those of `Communications`. The result of ``begins`` is passed to ``ends``, when
+    the communication may still be running, and the result of ``waits`` to ``waited``. ``broadcast``
+    gets the tensors that a broadcast in C++ has written.
     """
     _listening.add(listener)
     return functools.partial(_listening.remove, listener)
 
 
 def _registered() -> AbstractContextManager[Any]:
-    """Register kernels in front of those of the devices, and wrap ``Work.wait``.
+    """Register kernels that run before those of the devices, and patch ``Work.wait``.
 
-    All calls pass there: from Python and C++, in forward and backward, with or without modes.
+    Every call runs them: from Python and C++, in forward and backward, with or without modes.
     Functional operators are intercepted above dispatch modes, because fake tensor mode caches
-    results and does not call an operator again.
+    results instead of calling an operator again.
     """
     with ExitStack() as stack:
         for space, names, key, kernel in (
@@ -192,14 +192,14 @@ def _registered() -> AbstractContextManager[Any]:
         return stack.pop_all()
 
 
-_listening: Shared[Any] = Shared(_registered)
+_listening: SharedPatch[Any] = SharedPatch(_registered)
 
 _KEYS = "torch._C.DispatchKey"
 _WORK = "torch._C._distributed_c10d.Work"
 
 
 def _wrapped_broadcast(plain: Any) -> Callable[..., Any]:
-    """What ``DistributedDataParallel`` calls for its buffers, which C++ code writes then."""
+    """A patch of the function with which ``DistributedDataParallel`` broadcasts buffers in C++."""
 
     @functools.wraps(plain)
     def broadcast(group: Any, tensors: Sequence[Tensor], *args: Any, **kwargs: Any) -> Any:
@@ -272,7 +272,7 @@ def _end_waits(waits: list[tuple[Any, Any]]) -> None:
 
 
 def work_in(result: Any) -> Any:
-    """The work object among the results of an operator, or None."""
+    """The ``Work`` among the results of an operator, or None."""
     last = result[-1] if isinstance(result, tuple) else result
     return find(_WORK).unbox(last) if isinstance(last, find("torch._C.ScriptObject")) else None
 
@@ -321,10 +321,7 @@ def _flat(value: Any) -> list[Tensor]:
 
 
 def group_facts(group: Any = None) -> RankGroup:
-    """The name, members, description and backend of a process group.
-
-    By default of the group of all processes.
-    """
+    """The name, members, description and backend of *group*, by default that of all processes."""
     distributed = sys.modules["torch.distributed"]
     group = group or distributed.group.WORLD
     ranks: Sequence[int] = distributed.get_process_group_ranks(group)
@@ -354,8 +351,8 @@ def when_done(work: Any, callback: Callable[[], None]) -> Any:
     """Call *callback* in any thread when *work* is done.
 
     Returns:
-        The future of the work, which holds its tensors; None for a backend without futures, which
-        does not call *callback*.
+        The future of the work, which keeps its tensors alive; None for a backend without futures,
+        which does not call *callback*.
     """
     try:
         future = work.get_future()

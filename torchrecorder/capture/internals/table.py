@@ -1,6 +1,6 @@
 """The table of internals that the recorder uses, with the features that need them.
 
-Whether PyTorch has one is checked by looking up its names, not by version.
+Whether PyTorch has one is checked by names, not by version.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ STORAGE_ENDS = Internal(
 )
 NODE_NUMBERS = needed(
     "numbers of autograd nodes",
-    "which operation made a node",
+    "which operation created a node",
     "torch._C._autograd._get_sequence_nr",
     "torch._C._FunctionBase._sequence_nr",
     attributes=("_sequence_nr",),
@@ -239,7 +239,7 @@ DATA_LOADERS = Internal(
     ),
 )
 RECEIVED = Internal(
-    "functions that make tensors of other processes",
+    "functions that rebuild tensors of other processes",
     "tensors that were received from other processes, such as workers of data loaders",
     "such a tensor is an empty one, written by a hidden operation",
     tuple(
@@ -386,10 +386,10 @@ INTERNALS: tuple[Internal, ...] = tuple(
 
 
 def require() -> None:
-    """Check that this PyTorch has everything that is needed.
+    """Check that this PyTorch has every needed internal.
 
     Raises:
-        UnsupportedTorch: Something needed is missing.
+        UnsupportedTorch: One of them is missing.
     """
     lacking = [path for internal in INTERNALS if internal.needed for path in internal.missing]
     if lacking:

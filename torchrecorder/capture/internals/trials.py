@@ -1,4 +1,4 @@
-"""Internals of PyTorch and CPython: whether one exists, and works as the recorder needs."""
+"""Trials: whether an internal of PyTorch or CPython exists and works as the recorder needs."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class Internal:
     Attributes:
         name: Its name.
         gives: The feature of the recorder that uses it.
-        without: The difference if PyTorch does not have it.
+        without: The effect if PyTorch does not have it.
         paths: Dotted paths of the names that must exist.
         attributes: Private attributes of objects that capture reads directly, for speed.
         since: The first supported version that has it.
-        until: The first version that does not have it any more; empty if there is none.
+        until: The first version without it; empty if there is none.
         needed: Whether nothing can be recorded without it.
-        works: Further checks, besides the names.
+        works: Returns the result of further checks, besides the names.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Internal:
         return tuple(path for path in self.paths if find(path) is None)
 
     def functions(self) -> tuple[Any, ...]:
-        """The functions at its paths, as far as they exist, without decorators."""
+        """The existing functions at its paths, without decorators."""
         return tuple(map(inspect.unwrap, filter(callable, map(find, self.paths))))
 
     @property
@@ -68,30 +68,30 @@ class Internal:
 
 
 def needed(name: str, gives: str, *paths: str, attributes: tuple[str, ...] = ()) -> Internal:
-    """One without which nothing can be recorded."""
+    """An `Internal` without which nothing can be recorded."""
     return Internal(name, gives, "nothing can be recorded", paths, attributes, needed=True)
 
 
 def reaches_modes(function: Callable[..., Any] | None) -> bool:
-    """Whether *function*, if there is one in Python, passes its calls to function modes."""
+    """Whether *function*, written in Python, passes its calls to function modes."""
     code = getattr(function, "__code__", None)
     return code is not None and "handle_torch_function" in code.co_names
 
 
 def asks_for_modes(path: str) -> bool:
-    """Whether the function that *path* names passes itself to modes, after asking for them."""
+    """Whether the function at *path* calls ``has_torch_function`` and ``handle_torch_function``."""
     code = getattr(find(path), "__code__", None)
     return code is not None and {"has_torch_function", "handle_torch_function"} <= {*code.co_names}
 
 
 def parameters(path: str) -> tuple[str, ...]:
-    """The names of the parameters of the function that *path* names."""
+    """The names of the parameters of the function at *path*; empty if there is none."""
     code = getattr(find(path), "__code__", None)
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code else ()
 
 
 def creates_contexts() -> bool:
-    """Whether a call of a custom function can be detected, by its frame or its context."""
+    """Whether a running custom function can be detected, by its frame or its context."""
     if hasattr(torch.autograd.Function.apply, "__code__"):
         return True
     created = []
@@ -111,7 +111,7 @@ def creates_contexts() -> bool:
 
 
 def sees_end_of_storages() -> bool:
-    """Whether a weak reference of Python to a storage expires while C++ has one."""
+    """Whether a Python weak reference to a storage expires while C++ has a weak reference to it."""
     ended: list[Any] = []
     tensor = torch.empty(1, device="cpu")
     storage = tensor.untyped_storage()
@@ -123,7 +123,7 @@ def sees_end_of_storages() -> bool:
 
 
 def exposes_reductions() -> bool:
-    """Whether the reduction can be read from the arguments of an operator."""
+    """Whether the kind of a reduction can be read from the arguments of an operator."""
     try:
         return hasattr(torch.classes.c10d.ReduceOp(), "op")
     except RuntimeError:  # a PyTorch without torch.distributed
@@ -131,9 +131,9 @@ def exposes_reductions() -> bool:
 
 
 def fakes_communication() -> bool:
-    """Whether collectives and messages run on tensors without data.
+    """Whether collectives and messages run on fake tensors.
 
-    Before PyTorch 2.11, the first import of a module of its own tools registers their kernels.
+    Before PyTorch 2.11, the first import of one of its internal modules registers their kernels.
     """
     operators = ("send", "recv_", "allreduce_", "scatter_", "_allgather_base_")
     registered = find("torch._C._dispatch_has_kernel_for_dispatch_key")

@@ -1,6 +1,6 @@
 """The names of arguments in the source of a call: ``y`` in ``cross_entropy(model(x), y)``.
 
-Variables of a running function are not looked up, because Python would keep their contents alive.
+The variables of a running function are not read, because Python would keep their values alive.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CONTAINS = ast.In, ast.NotIn
 
 
 class Argument(NamedTuple):
-    """Where a call has a tensor."""
+    """The place of a tensor in the arguments of a call."""
 
     position: int  # -1 for one that only has a name
     name: str
@@ -38,7 +38,7 @@ class Argument(NamedTuple):
 
 
 class CallInSource(NamedTuple):
-    """A call of a torch function, and the global variables of the code that calls it."""
+    """A call of a torch function, with the global variables of its caller."""
 
     facts: FunctionFacts
     args: tuple[Any, ...]
@@ -47,7 +47,7 @@ class CallInSource(NamedTuple):
 
 
 class ArgumentNames:
-    """Names arguments of unknown origin, if the user's code has names for them."""
+    """Finds the names of arguments of unknown origin in the user's source."""
 
     def __init__(self, early: EarlyReads, sources: Sources) -> None:
         self.early = early
@@ -57,7 +57,7 @@ class ArgumentNames:
     def find(
         self, call: Call, frame: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        """Name the arguments of *call*; the function mode was called in *frame*."""
+        """Name the arguments of *call*, for which the function mode was called in *frame*."""
         unnamed = self.early.unnamed
         unknown = {id(tensor): tensor for _, tensor in call.tensors if id(tensor) in unnamed}
         if not unknown:
@@ -79,8 +79,10 @@ class ArgumentNames:
                 self.early.name_by_line(tensor, name)
 
     def of_module(self, frame: FrameType | None, args: tuple[Any, ...], named: Named) -> Named:
-        """The arguments of a module that *frame* calls, by their names there: objects without one
-        have that in *named*, and tensors are left out."""
+        """The arguments of a module call, by their names in the source of the caller, *frame*.
+
+        An object without such a name has that in *named*; a tensor without one is left out.
+        """
         called = self._in_call(frame, [name for name, _ in named[len(args):]], len(args))
         found = zip(map(_dotted, called), named)
         return [(name or own, value) for name, (own, value) in found
@@ -89,8 +91,8 @@ class ArgumentNames:
     def _in_call(
         self, frame: FrameType | None, keywords: list[str], number: int
     ) -> list[ast.AST | None]:
-        """The arguments in the source of a call with this *number* of positional ones, and these
-        *keywords*; None for those that are not there."""
+        """The expressions of the *number* positional arguments and the *keywords* of a call; None
+        for each argument without one."""
         node = self._expression(frame) if frame is not None else None
         if frame is not None and isinstance(node, ast.Call) and _is_plain(node.args):
             is_builtin = isinstance(_known(node.func, frame.f_globals), BuiltinFunctionType | type)
@@ -100,7 +102,7 @@ class ArgumentNames:
         return [None] * (number + len(keywords))
 
     def _expression(self, frame: FrameType) -> ast.AST | None:
-        """What the user's code computes in *frame*."""
+        """The expression that *frame* is executing; None if it is not the user's code."""
         place = frame.f_code, frame.f_lasti
         if place not in self._expressions:
             is_users = self.sources.file(frame.f_code.co_filename) is not None
@@ -109,7 +111,7 @@ class ArgumentNames:
 
 
 def _iterated(node: ast.AST) -> ast.AST | None:
-    """What ``for row in rows``, ``enumerate(rows)`` or ``[row for row in rows]`` takes apart."""
+    """The iterable of ``for row in rows``, ``enumerate(rows)`` or ``[row for row in rows]``."""
     match node:
         case ast.For():
             return node.iter
@@ -137,7 +139,7 @@ def _place(tensor: Tensor, called: CallInSource) -> Argument | None:
 
 
 def _name(node: ast.AST, place: Argument, called: CallInSource) -> str:
-    """The variable, or the attribute or item of one, that is the argument at *place*."""
+    """The dotted name of the argument at *place*; empty if it is another expression."""
     if isinstance(node, (ast.If, ast.While, ast.IfExp, ast.Assert)):
         node = node.test
     found = _of_call(node, place, called) or _of_operator(node, place, called)
@@ -150,7 +152,7 @@ def _name(node: ast.AST, place: Argument, called: CallInSource) -> str:
 
 
 def _of_call(node: ast.AST, place: Argument, called: CallInSource) -> ast.AST | None:
-    """The argument at *place*, if the call is one of this function: ``max(a, b)`` compares them."""
+    """The argument at *place* if *node* calls the function itself; ``max(a, b)`` calls ``gt``."""
     function = node.func if isinstance(node, ast.Call) else None
     name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", None)
     own = called.facts.name.removesuffix("()")
@@ -166,8 +168,8 @@ def _of_call(node: ast.AST, place: Argument, called: CallInSource) -> ast.AST | 
 
 
 def _is_method(node: ast.Call, receiver: ast.AST, called: CallInSource) -> bool:
-    """Whether a method of a tensor is called on *receiver*, which is no module and no class, as
-    that of ``np.sum(x)`` and ``torch.Tensor.norm(x)``."""
+    """Whether *node* calls a tensor method on the tensor *receiver*, unlike ``np.sum(x)`` and
+    ``torch.Tensor.norm(x)``."""
     has_fewer = len(node.args) < len(called.args) or len(node.keywords) < len(called.kwargs)
     is_method = called.facts.qualname.startswith(_METHOD)
     owner = _known(receiver, called.variables)
@@ -175,7 +177,7 @@ def _is_method(node: ast.Call, receiver: ast.AST, called: CallInSource) -> bool:
 
 
 def _known(node: ast.AST, variables: dict[str, Any]) -> Any:
-    """The builtin, or the global variable or content of an imported module, that *node* names."""
+    """The builtin, global variable or attribute of a Python module that *node* names, else None."""
     first, *others = _dotted(node).split(".")
     found = variables.get(first, getattr(builtins, first, None))
     for part in others:
@@ -184,7 +186,7 @@ def _known(node: ast.AST, variables: dict[str, Any]) -> Any:
 
 
 def _of_operator(node: ast.AST, place: Argument, called: CallInSource) -> ast.AST | None:
-    """The operand at *place*."""
+    """The operand at *place*, if *node* is an operator, attribute, index or condition."""
     operands: list[ast.expr] = []
     match node:
         case ast.UnaryOp():
@@ -201,16 +203,16 @@ def _of_operator(node: ast.AST, place: Argument, called: CallInSource) -> ast.AS
             operands = [node.left, right]
         case _ if called.facts.name == _CONDITION:
             return node
-    if len(called.args) != len(operands):  # as for ``array * x``, which converts x
+    if len(called.args) != len(operands):  # ``array * x`` converts x
         return None
-    if not all(isinstance(item, Tensor) for item in called.args):  # it may be reflected
+    if not all(isinstance(item, Tensor) for item in called.args):  # the operator may be reflected
         named = [operand for operand in operands if _dotted(operand)]
         return named.pop() if len(named) == 1 else None
     return dict(enumerate(operands)).get(place.position)
 
 
 def _is_plain(given: list[ast.expr]) -> bool:
-    """Whether no argument stands for several."""
+    """Whether no argument is unpacked (``*args``)."""
     return not any(isinstance(item, ast.Starred) for item in given)
 
 

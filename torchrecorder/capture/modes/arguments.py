@@ -1,4 +1,4 @@
-"""Arguments of a call by name; those that are not tensors as short text."""
+"""The arguments of a call by name: tensors, and all others as short text."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _MAX_LENGTH, _MAX_ITEMS = 60, 16
 def sort_arguments(
     facts: FunctionFacts, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[list[tuple[str, Tensor]], tuple[tuple[str, str], ...]]:
-    """The tensors among the arguments, and other simple arguments (numbers, strings) as text.
+    """The tensors in the arguments of a call, and its numbers, strings and the like as text.
 
-    Positional arguments get the names of the signature. Other objects are left out.
+    Positional arguments have the names of the parameters. Other objects are left out.
     """
     tensors: list[tuple[str, Tensor]] = []
     plain: list[tuple[str, str]] = []
@@ -47,10 +47,23 @@ def sort_arguments(
 
 
 def named_arguments(args: tuple[Any, ...], names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
-    """Positional arguments with the names of their parameters, or their positions."""
+    """Positional arguments with the *names* of their parameters, else their positions."""
     if len(args) > len(names):
         names += tuple(map(str, range(len(names), len(args))))
     return zip(names, args)
+
+
+def named_tensors(args: tuple[Any, ...], names: tuple[str, ...]) -> list[tuple[str, Tensor]]:
+    """The tensors in positional arguments, also inside containers, by parameter name."""
+    if len(args) == 1 and isinstance(args[0], Tensor):
+        return [(names[0] if names else "0", args[0])]
+    found: list[tuple[str, Tensor]] = []
+    for name, value in named_arguments(args, names):
+        if isinstance(value, Tensor):
+            found.append((name, value))
+        elif value is not None:
+            found.extend(tensors_in(value, name))
+    return found
 
 
 def _sort(
@@ -74,11 +87,11 @@ def _sort(
 
 
 _ARRAY = "array"
-"""The text of an array of NumPy that is not a short list of integers."""
+"""The text of a NumPy array, unless it is short and has integers."""
 
 
 def _of_numpy(value: Any) -> str:
-    """The text of an array or number of NumPy; empty for other objects."""
+    """The text of a NumPy array or number; empty for other objects."""
     numpy = sys.modules.get("numpy")
     numbers: Any = getattr(numpy, "generic", ())
     arrays: Any = getattr(numpy, "ndarray", ())
@@ -91,8 +104,8 @@ def _of_numpy(value: Any) -> str:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether *value* is short and has no other objects; tensors only if it is an index of several
-    dimensions, such as ``x[:, mask]``."""
+    """Whether *value* is a short container of numbers, strings and the like. An index of several
+    dimensions, ``x[:, mask]``, may also have tensors."""
     items = tuple(value.values() if isinstance(value, dict) else value)
     if len(items) > _MAX_ITEMS:
         return False
@@ -114,7 +127,7 @@ def _text(value: Any, *, nested: bool = False) -> str:
     elif isinstance(value, slice):
         ends = ["" if item is None else _text(item) for item in (value.start, value.stop)]
         text = ":".join(ends) + ("" if value.step is None else f":{_text(value.step)}")
-    elif isinstance(value, Tensor):  # an index or an end of a slice: an input of the call
+    elif isinstance(value, Tensor):  # in an index: also an input of the call
         text = "tensor"
     elif isinstance(value, (torch.dtype, torch.device)):
         text = str(value).removeprefix("torch.")
@@ -124,11 +137,10 @@ def _text(value: Any, *, nested: bool = False) -> str:
 
 
 def closed_over(args: tuple[Any, ...]) -> list[tuple[str, Tensor]]:
-    """The tensors that the functions among *args* close over, without duplicates.
+    """The tensors that functions among *args* close over, without duplicates.
 
-    PyTorch's compiler turns them into inputs; without it, the functions read tensors that are no
-    arguments: those in the cells of a function, and attributes of a module in a cell whose names
-    occur in the function's code.
+    These are the tensors in closure cells, and the parameters and buffers of modules in cells whose
+    attribute names occur in the code of the function. PyTorch's compiler turns them into inputs.
     """
     found: dict[int, tuple[str, Tensor]] = {}
     stack = [argument for argument in args if isinstance(argument, FunctionType)]

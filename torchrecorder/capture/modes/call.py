@@ -1,4 +1,4 @@
-"""Call: the state of a torch function that is running, and the gradients that a backward pass adds
+"""Call: the state of a running torch function, and the gradients that a backward pass accumulates
 to."""
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from torchrecorder.capture.tensors.entries import Entry
 from torchrecorder.capture.tensors.tensor_table import TensorTable
 from torchrecorder.events import GRAD_SUFFIX, OpId, Slot, SourceLine, ValueId
 
-Gradients = list[tuple[str, "weakref.ref[Tensor]"]]
-"""Weak references to the gradients that a pass adds to, with their names."""
+GradientRefs = list[tuple[str, "weakref.ref[Tensor]"]]
+"""Weak references to the gradients that a backward pass accumulates to, with their names."""
 
 
 class Accumulation:
-    """The gradients of leaves behind one call of ``backward``: of all, or *only* of these.
+    """The gradients that a call of ``backward`` accumulates to: of all leaves, or *only* of these.
 
-    No Python call adds to ``x.grad``: the accumulation nodes are found behind the roots of the pass
-    before it runs. If ``x.grad`` exists from an earlier pass or op of the run, the pass reads it,
-    and writes it in place if PyTorch does.
+    No Python call writes ``x.grad``, so the ``AccumulateGrad`` nodes are found before the pass. If
+    ``x.grad`` exists from an earlier pass or op of the run, the pass reads it, and writes it in
+    place if PyTorch does.
     """
 
     def __init__(self, values: TensorTable, nodes: Iterable[Any], only: Any) -> None:
@@ -54,21 +54,21 @@ class Accumulation:
             if self.values.entries[id(gradient)].producer is not None:
                 self.gradients.append((f"{of}{GRAD_SUFFIX}", gradient))
 
-    def left_by(self, op: OpId) -> Gradients:
-        """Note that the pass is *op*, which accumulates; return the gradients before it."""
+    def left_by(self, op: OpId) -> GradientRefs:
+        """Store *op* as the last pass of these leaves; returns their gradients before it."""
         self.values.gradients.left.update(dict.fromkeys(self.leaves, op))
         return [(name, weakref.ref(gradient)) for name, gradient in self.gradients]
 
 
 def _leaves(only: Any) -> list[Any]:
-    """The leaves in the argument ``inputs`` of a pass."""
+    """The leaves in the argument ``inputs`` of ``backward``."""
     listed = [only] if isinstance(only, (Tensor, GradientEdge)) else list(only)
     return [getattr(item.node, "variable", None) if isinstance(item, GradientEdge) else item
             for item in listed]
 
 
 Written = tuple[str, Tensor, "Entry"]
-"""An argument that seems to be written: its name, the tensor, and its entry in the table."""
+"""An argument that may be written in place: its name, the tensor, and its entry."""
 
 
 @dataclass(init=False, eq=False, slots=True)
@@ -76,15 +76,15 @@ class Call:
     """A torch function that is running."""
 
     op: OpId
-    outer: OpId | None  # the backward pass in which a hook called the function
+    outer: OpId | None  # the backward pass whose hook called the function
     index: int
     facts: FunctionFacts
     place: OpenScope | None
     caller: Caller
     wrapped: bool  # inside a transformation of torch.func
-    on_objects: bool  # called with objects with __torch_function__ that are not tensors
+    on_objects: bool  # an argument with __torch_function__ is no tensor
     tensors: list[tuple[str, Tensor]]
-    added_to: Gradients  # gradients of leaves that a backward pass adds to
+    added_to: GradientRefs
     inputs: tuple[Slot, ...]
     arguments: tuple[tuple[str, str], ...]
     source: SourceLine | None
@@ -96,18 +96,18 @@ class Call:
         return any(tensor is item for _, item in self.tensors)
 
     def writes(self, argument: str) -> bool:
-        """Whether the call writes this *argument*, one of those that its function may write."""
+        """Whether this call writes *argument*, which its function may write."""
         if self.facts.name in STATISTICS:
             trains = ("training", "True") in self.arguments
             return trains or ("use_input_stats", "True") in self.arguments
-        if argument.startswith("grads."):  # a fused optimizer divides gradients by a scale if given
+        if argument.startswith("grads."):  # fused optimizers unscale gradients in place
             return any(name == "grad_scale" for name, _ in self.tensors)
         if self.facts.in_place or self.facts.name in RECEIVED:
             return True
         return "." in argument  # in a list: sort() writes only those
 
     def wrote(self, name: str, tensor: Tensor, entry: Entry) -> bool:
-        """Whether the call wrote the argument *name*, if the version of *tensor* cannot tell."""
+        """Whether the call wrote the argument *name*, where ``_version`` is not sufficient."""
         first = tensor is self.tensors[0][1]
         if self.facts.rebinds and first:
             return True
@@ -120,10 +120,10 @@ class Call:
         return tensor._version != entry.version
 
     def own_writes(self, found: Collection[Written]) -> Collection[Written]:
-        """The arguments that were written, of those in *found* whose version increased.
+        """The arguments that the call itself wrote, among those in *found* with a new version.
 
-        All parts of one memory share a version. If the function is known to write one part, the
-        version tells nothing about the others; autograd has new nodes for those it tracks.
+        Views of one storage share a version counter. If the function is known to write one of them,
+        the others have a new version too; those that require grad have a new ``grad_fn``.
         """
         targets = [self._is_target(name, tensor) for name, tensor, _ in found]
         known = {id(entry.storage) for (*_, entry), is_target in zip(found, targets) if is_target}
@@ -142,5 +142,5 @@ class Call:
 
 
 def _asks_for_in_place(arguments: tuple[tuple[str, str], ...]) -> bool:
-    """Whether the arguments request an in-place write; False for dropout in evaluation mode."""
+    """Whether ``inplace=True`` is passed; False for dropout in evaluation mode."""
     return ("inplace", "True") in arguments and ("training", "False") not in arguments

@@ -1,9 +1,9 @@
-"""CallSites: make calls of torch functions appear to come from the user's line.
+"""CallSites: let warnings of torch functions point to the user's line.
 
-PyTorch and Python attribute a warning to the calling frame, which filters, "once per place" and
-test reports rely on. Between the user's line and a recorded torch function there are frames of the
-recorder. So the function is called by a small function whose code has the file, line and globals of
-the user's frame.
+A warning belongs to the line of the calling frame: filters, "once per location" and test reports
+depend on it. The recorder adds frames between the user's line and a recorded torch function. So the
+function is called by a small function whose code object has the file, line and globals of the
+user's frame.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from torch.overrides import handle_torch_function
 
-from torchrecorder.capture.hooks.source import OURS
+from torchrecorder.capture.hooks.source import PACKAGE
 
 Caller = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 
@@ -25,19 +25,19 @@ _CALL: CodeType = (lambda func, args, kwargs: func(*args, **kwargs)).__code__
 
 
 def is_call_site(code: CodeType) -> bool:
-    """Whether *code* only calls a function, as that of a `Caller` does."""
+    """Whether *code* is that of a `Caller`."""
     return code.co_code == _CALL.co_code and code.co_varnames == _CALL.co_varnames
 
 
 class CallSites:
-    """For each calling place, a function that calls torch functions as if from there."""
+    """Creates a `Caller` for each instruction that calls torch functions."""
 
     def __init__(self) -> None:
         self._callers: dict[tuple[int, int], Caller] = {}
         self._codes: list[CodeType] = []  # kept alive, so that their ids are not reused
 
     def at(self, frame: FrameType) -> Caller:
-        """A function that calls another one as if *frame* called it."""
+        """A function that calls a torch function as if *frame* called it."""
         frame = caller_of_function(frame)
         code = frame.f_code
         place = id(code), frame.f_lasti
@@ -54,9 +54,9 @@ class CallSites:
 
 
 def caller_of_function(frame: FrameType) -> FrameType:
-    """The frame that calls a torch function, from that in which the function mode is called.
+    """The frame that calls a torch function, given the *frame* that calls the function mode.
 
-    Functions of PyTorch that are written in Python call the function mode themselves.
+    They differ for torch functions written in Python, which call ``handle_torch_function``.
     """
     while frame.f_code is _HANDLE and frame.f_back is not None and frame.f_back.f_back:
         frame = frame.f_back.f_back
@@ -64,7 +64,7 @@ def caller_of_function(frame: FrameType) -> FrameType:
 
 
 def direct(frame: FrameType) -> Caller:
-    """For operators called by the dispatcher, without a line of the user's: a plain call."""
+    """A plain call, for operators that the dispatcher calls without a line of the user's code."""
     return _call
 
 
@@ -73,8 +73,9 @@ def _call(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
 
 
 def _caller(frame: FrameType) -> Caller:
+    """A `Caller` with the file, line and globals of *frame*."""
     code = frame.f_code
-    if code.co_filename.startswith(OURS):
+    if code.co_filename.startswith(PACKAGE):
         return _call
     changes: dict[str, Any] = {}
     if sys.version_info >= (3, 11):
@@ -90,10 +91,10 @@ def _caller(frame: FrameType) -> Caller:
 
 
 def _one_line(units: int) -> bytes:
-    """A line table: every instruction is on the first line, without columns.
+    """A line table that maps all *units* of code to the first line, without columns.
 
-    Entries of kind 13, each for up to eight code units, with a line delta of 0; the format is
-    described in CPython's ``InternalDocs/code_objects.md``.
+    It has entries of kind 13, each for up to eight code units, with a line delta of 0. Source:
+    CPython's ``InternalDocs/code_objects.md``.
     """
     table = bytearray()
     while units > 0:

@@ -1,10 +1,10 @@
 """CompiledSteps: compiled optimizer steps stay compiled while they are recorded.
 
-A compiled step and an eager step differ in the last bits of the parameters, and a step calls no
-modules whose operations could be shown. The guards of compiled code check function modes and hooks:
-with those of the recorder it would be compiled again. So recording is suspended during the call.
-The call is recorded as one op: its inputs are the tensors of the optimizer and of the arguments,
-and it writes those whose version counters change.
+A compiled and an eager step differ in the last bits of the parameters, and a step calls no modules
+whose operations could be shown. The guards of compiled code check function modes and hooks, so that
+those of the recorder would make it recompile. So recording is suspended during the call, which is
+recorded as one op: it reads the tensors of the optimizer and of the arguments, and writes those
+whose versions change.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from torchrecorder.capture.tensors.describe import tensors_in
 from torchrecorder.events import ScopeKind
 
 _LIMIT = 2000
-"""The maximum number of objects to search for modules; a function with more runs eagerly."""
+"""The maximum number of objects that are searched for modules; with more, the call runs eagerly."""
 
 
 @dataclass
 class _CompiledStep:
-    """A compiled step that is running."""
+    """A running compiled step."""
 
     frame: FrameType
     optimizers: list[Optimizer]
-    state: set[int]  # the ids of their tensors before the step
-    handled: BaseException | None  # the exception that the program was handling before it
+    state: set[int]  # the ``id()`` of their state tensors before the step
+    handled: BaseException | None  # the exception in handling before the step
     suspended: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     calls: list[tuple[HigherOrderOps, Call | None]] = field(default_factory=list)
 
@@ -54,7 +54,7 @@ _local = threading.local()
 
 
 def begins(frame: FrameType) -> bool:
-    """Whether the compiled function that is called in *frame* runs compiled."""
+    """Whether the function of a compiled call, in *frame*, runs compiled; called before it."""
     if getattr(_local, "step", None) is not None:
         return True
     active = active_recorders()
@@ -66,13 +66,13 @@ def begins(frame: FrameType) -> bool:
     except InternalWork:
         return False
     except Exception as error:
-        active[-1].lose(error)
+        active[-1].record_error(error)
         return False
     return _local.step is not None
 
 
 def ended(frame: FrameType) -> None:
-    """The call in *frame*, which ran compiled, is over."""
+    """Record the end of the call in *frame*, which ran compiled."""
     step = _local.step
     if step.frame is not frame:
         return
@@ -88,7 +88,7 @@ def ended(frame: FrameType) -> None:
 
 
 def _begin_step(frame: FrameType, active: tuple[HigherOrderOps, ...]) -> _CompiledStep | None:
-    """The step that begins in *frame*, with recording suspended; None if it is not a step."""
+    """Suspend recording for the step that begins in *frame*; None if it is no step."""
     function, args, kwargs = (frame.f_locals[name] for name in ("fn", "args", "kwargs"))
     optimizers = _optimizers([function, *args, *kwargs.values()])
     if optimizers is None or not (optimizers or _is_inside_step(frame, active[-1])):
@@ -134,11 +134,11 @@ def _end(
         new = [tensor for tensor in held if id(tensor) not in step.state]
         calls.end(call, [step.frame.f_locals.get("result"), *new])
     if regions.sources.steps.pop(id(step.frame), None):
-        regions.left(step.frame)
+        regions.exit(step.frame)
 
 
 def _suspended(active: tuple[HigherOrderOps, ...]) -> contextlib.ExitStack | None:
-    """Suspend recording until the stack is closed; None if a part of it cannot be suspended."""
+    """Suspend recording until the stack is closed; None if a part cannot be suspended."""
     stack = suspended(active)
     if stack is None:
         return None
@@ -157,7 +157,7 @@ def _is_ours(hook: Any) -> bool:
 
 
 def _is_inside_step(frame: FrameType, item: HigherOrderOps) -> bool:
-    """Whether an optimizer's step, in which gradients are disabled, calls the code in *frame*."""
+    """Whether an optimizer step, in which gradients are disabled, calls *frame*."""
     if torch.is_grad_enabled():
         return False
     regions = item.modules.regions.sources.walk(frame.f_back)[1]
@@ -177,7 +177,7 @@ def _tensors_of(optimizers: Iterable[Optimizer]) -> dict[str, list[Any]]:
 
 
 def _optimizers(objects: Iterable[Any]) -> list[Optimizer] | None:
-    """The optimizers that *objects* can reach; None if they may also reach a module."""
+    """The optimizers that *objects* refer to, also indirectly; None if they may reach a module."""
     waiting, seen, found = list(objects), set(), []
     while waiting:
         thing = waiting.pop()
@@ -194,7 +194,7 @@ def _optimizers(objects: Iterable[Any]) -> list[Optimizer] | None:
 
 
 def _references(owner: Any) -> Iterator[Any]:
-    """The objects that *owner* may use, without calling any of its methods."""
+    """The objects that *owner* refers to, without calls of its methods."""
     if isinstance(owner, FunctionType):
         yield from _globals_and_cells(owner)
     elif isinstance(owner, MethodType):
@@ -208,7 +208,7 @@ def _references(owner: Any) -> Iterator[Any]:
 
 
 def _globals_and_cells(function: FunctionType) -> Iterator[Any]:
-    """The closure cells of a function, and the globals that its code names."""
+    """The values of closure cells, and of the globals that the code of *function* names."""
     compiled_from = vars(function).get("_torchdynamo_orig_callable")
     if compiled_from is not None:
         yield compiled_from

@@ -1,7 +1,8 @@
-"""Composed: functions of PyTorch that are written in Python, with their inside recorded.
+"""Composed: functions that PyTorch implements in Python, such as ``multi_head_attention_forward``.
 
-Such a function first checks whether a function mode is active, and then passes its whole call to
-the mode. Here its body runs without this check, so that the mode is called for each function in it.
+Such a function first checks whether a function mode is active, and then passes the whole call to
+the mode. Here its body runs without this check, so that the mode is called for each torch function
+in it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 from torchrecorder.capture.internals.access import (
     TorchFunctionMode,
-    bodies_of_modules,
+    composed_functions,
     count_function_modes,
     leave_function_mode,
     peek_transformations,
@@ -21,20 +22,21 @@ from torchrecorder.capture.internals.access import (
 from torchrecorder.capture.modes.call_site import Caller
 from torchrecorder.capture.tensors.tensor_table import TensorTable
 
-COMPOSED = bodies_of_modules()
-"""The functions, each with the method of the module that calls it."""
+COMPOSED = composed_functions()
+"""The composed functions, each with the code of the ``forward`` that calls it."""
 
 _COMPARED = 3
-"""The number of leading arguments that a body compares with each other: query, key and value."""
+"""The number of arguments that a body compares by ``is``: query, key and value."""
 
 
 def body_of(
     func: Any, frame: FrameType, args: Sequence[Any], values: TensorTable
 ) -> Callable[..., Any] | None:
-    """The body of a composed function; None if its call must be one op.
+    """The body of the composed function *func*; None if its call is one op.
 
-    It is one op outside of its module, and if running the body could change the run: under other
-    modes, in transformations, and if a tensor of the user has several aliases among its arguments.
+    It is one op if its module does not call it, and if running the body could change the run: under
+    other modes, in ``torch.func`` transformations, and if the arguments have several aliases of one
+    tensor.
     """
     caller = frame.f_back.f_back if frame.f_back is not None else None
     inside = caller is not None and caller.f_code is COMPOSED[func]
@@ -47,7 +49,7 @@ def body_of(
 def run_body(
     mode: TorchFunctionMode, body: Callable[..., Any], caller: Caller, args: Any, kwargs: Any
 ) -> Any:
-    """Let *caller* run a *body*, with *mode* called for each function in it."""
+    """Let *caller* run *body* with *mode* active."""
     push_function_mode(mode)
     try:
         return caller(body, args, kwargs)
@@ -56,6 +58,7 @@ def run_body(
 
 
 def _without_mode_check(func: Any) -> Callable[..., Any]:
+    """A copy of *func* in which ``has_torch_function`` returns False."""
     names = {**func.__globals__, "has_torch_function": lambda tensors: False}
     made = FunctionType(func.__code__, names, func.__name__, func.__defaults__, func.__closure__)
     made.__kwdefaults__ = func.__kwdefaults__
@@ -63,6 +66,6 @@ def _without_mode_check(func: Any) -> Callable[..., Any]:
 
 
 def _have_one_alias(tensors: Sequence[Any], values: TensorTable) -> bool:
-    """Whether each tensor of the user has only one alias among *tensors*."""
+    """Whether *tensors* contain no two aliases of one tensor."""
     own = {id(values.source(tensor)) for tensor in tensors}
     return len(own) == len(set(map(id, tensors)))

@@ -1,7 +1,7 @@
-"""DispatchCalls: record operators at the dispatcher, where Python calls no torch function.
+"""DispatchMode: record operators at the dispatcher, where Python calls no torch function.
 
-A dispatch mode works below the function mode and below autograd: the grad node of an operator
-exists before the mode is called, and is attached to the result afterwards, as is its version.
+A dispatch mode works below function modes and below autograd: the autograd node of an operator
+exists before the mode is called; ``grad_fn`` and the version of the result are set afterwards.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from torchrecorder.capture.internals.access import (
 )
 from torchrecorder.capture.modes.call import Call
 from torchrecorder.capture.modes.call_site import direct
-from torchrecorder.capture.modes.function_mode import Calls
+from torchrecorder.capture.modes.function_mode import OpRecorder
 from torchrecorder.capture.modes.op_schema import FunctionFacts, operator_facts
-from torchrecorder.capture.tensors.describe import UNSETTLED, innermost, tensors_in
+from torchrecorder.capture.tensors.describe import VERSION_PENDING, innermost, tensors_in
 
 _DETACH = torch.ops.aten.detach.default
 
 
-class DispatchCalls(TorchDispatchMode):
+class DispatchMode(TorchDispatchMode):
     """Records every operator that is dispatched in this thread.
 
     Args:
-        calls: Those of the function mode.
-        alone: Whether the function mode is not active meanwhile, as all calls reach the dispatcher.
-        detaches: Whether the program may detach tensors, and not only autograd.
+        calls: The recorder of the function mode.
+        alone: Whether the function mode is inactive; then every call is recorded here.
+        detaches: Whether the program may call ``detach``, and not only autograd.
     """
 
-    def __init__(self, calls: Calls, alone: bool, detaches: bool) -> None:
+    def __init__(self, calls: OpRecorder, alone: bool, detaches: bool) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.calls = _DispatchedCalls(calls)
+        self.calls = _DispatchedOps(calls)
         self.alone = alone
         self.detaches = detaches
         self.facts: dict[Any, FunctionFacts] = {}
@@ -46,7 +46,7 @@ class DispatchCalls(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Called by PyTorch; True would import the compiler, which takes seconds."""
+        """Called by PyTorch; after True it would import the compiler, which takes seconds."""
         return False
 
     def __torch_dispatch__(
@@ -54,7 +54,7 @@ class DispatchCalls(TorchDispatchMode):
     ) -> Any:
         """Run *func* and record it."""
         try:
-            with DisableTorchFunction():  # other modes see no operators
+            with DisableTorchFunction():  # function modes must not see operators
                 return self._run(func, args, kwargs or {})
         except KeyboardInterrupt:
             self.interrupted = True
@@ -68,7 +68,7 @@ class DispatchCalls(TorchDispatchMode):
         try:
             facts = self._facts_of(func, args)
         except Exception as error:
-            tape.lose("operators", error)
+            tape.record_error("operators", error)
         if facts is None:
             return func(*args, **kwargs)
         if func is _DETACH and not self.alone:
@@ -76,10 +76,10 @@ class DispatchCalls(TorchDispatchMode):
             with tape.survives_errors("operators"):
                 self._detached(detached, args[0])
             return detached
-        return self.calls.around(func, facts, False, args, kwargs)
+        return self.calls.run_op(func, facts, False, args, kwargs)
 
     def _facts_of(self, func: Any, args: tuple[Any, ...]) -> FunctionFacts | None:
-        """The facts about *func*; None if this call is not a separate op."""
+        """The facts about *func*; None if this call is no op of its own."""
         facts = self.facts.get(func)
         if facts is None:
             facts = self.facts[func] = operator_facts(func)
@@ -89,36 +89,37 @@ class DispatchCalls(TorchDispatchMode):
         return None if facts.name == "equal" and self._is_compiling(args) else facts
 
     def _detached(self, detached: Tensor, tensor: Tensor) -> None:
-        """Record a detached tensor of autograd, or of the interpreter before it differentiates."""
+        """Store that autograd, or the TorchScript interpreter, has detached *tensor*."""
         values = self.calls.values
         (values.expect_alias if self.detaches else values.equate)(detached, tensor)
 
     def _is_compiling(self, args: tuple[Any, ...]) -> bool:
-        """Whether the interpreter compares constants while compiling."""
+        """Whether the TorchScript interpreter compares constants while it compiles."""
         return all(self.calls.values.peek(argument) is None for argument in args)
 
 
-class _DispatchedCalls(Calls):
-    """Handles the start and end of a call below autograd."""
+class _DispatchedOps(OpRecorder):
+    """Records the beginning and end of a call below autograd."""
 
-    def __init__(self, above: Calls) -> None:
+    def __init__(self, above: OpRecorder) -> None:
         super().__init__(above.regions, above.backward)
         grads: Any = _DispatchedGrads(above.autograd)
         self.autograd = grads
         self.caller_at = direct
 
     def end(self, call: Call, result: Any) -> None:
-        """Record the outputs and writes of the call; autograd has not handled them yet."""
+        """Record the outputs and writes of the call, before autograd sets version and ``grad_fn``.
+        """
         super().end(call, result)
         with self.tape.survives_errors("operators"):
             for _, tensor in (*tensors_in(result), *call.tensors):
                 entry = self.values.entries.get(id(innermost(tensor)))
                 if entry is not None and entry.producer == call.op and entry.version >= 0:
-                    entry.version, entry.requires_grad = UNSETTLED, False
+                    entry.version, entry.requires_grad = VERSION_PENDING, False
 
 
 class _DispatchedGrads:
-    """Finds the grad nodes of ops: those of an op begin after those of the previous op."""
+    """Finds the autograd nodes of dispatched ops, which are numbered before the op begins."""
 
     def __init__(self, walk: AutogradWalk) -> None:
         self.walk = walk
@@ -126,6 +127,6 @@ class _DispatchedGrads:
         self.end = walk.end
 
     def begin(self) -> None:
-        """An op begins; its node already exists."""
+        """An op begins: it owns the nodes numbered since the previous op."""
         spans = self.walk.spans
         self.walk.since = max(self.start, spans[-1][0]) if spans else self.start

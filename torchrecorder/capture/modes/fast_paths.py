@@ -1,10 +1,10 @@
-"""FastPaths: keep the fused kernels that a function mode would switch off.
+"""FastPaths: keep the fused kernels that a function mode would disable.
 
 In evaluation mode, ``nn.TransformerEncoder``, its layers and ``nn.MultiheadAttention`` use fused
-kernels, but not under a function mode: results would differ in their last bits. In such a module,
-dispatched operators are recorded instead. The same holds for a scripted module, in which no torch
-function is called from Python: its interpreter calls operators through the dispatcher. Only fused
-kernels and forks bypass that; a scripted module that may contain some is recorded as one op.
+kernels, but not under a function mode: the results would differ in their last bits. In such a
+module, operators are recorded at the dispatcher instead. The same holds for a scripted module, in
+which the TorchScript interpreter calls operators, and Python no torch functions. Fused groups and
+forks bypass the dispatcher; a scripted module that may contain some is recorded as one op.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from torch.nn import Parameter
 
 from torchrecorder.capture.internals.access import FakeTensor, current_function_mode, fuses
-from torchrecorder.capture.modes.dispatch_mode import DispatchCalls
-from torchrecorder.capture.modes.function_mode import FunctionCalls
+from torchrecorder.capture.modes.dispatch_mode import DispatchMode
+from torchrecorder.capture.modes.function_mode import FunctionMode
 from torchrecorder.capture.state.restore import without_modes
 from torchrecorder.capture.tape import Tape
 
@@ -29,18 +29,17 @@ NOTE = "fused kernels of nn.TransformerEncoder and nn.MultiheadAttention are sho
 
 
 class FastPaths:
-    """Records dispatched operators in modules that change, or cannot be seen, under a function
-    mode."""
+    """Switches to `DispatchMode` in modules that a function mode would change, or cannot see."""
 
-    def __init__(self, tape: Tape, function_mode: FunctionCalls) -> None:
+    def __init__(self, tape: Tape, function_mode: FunctionMode) -> None:
         self.tape = tape
         self.function_mode = function_mode
-        self.mode: DispatchCalls | None = None
+        self.mode: DispatchMode | None = None
         self.inside: int | None = None
         self._exit = contextlib.ExitStack()
 
     def enter(self, module: nn.Module, inputs: list[tuple[str, Tensor]]) -> None:
-        """*module* begins: switch to dispatched operators if it can take a fast path."""
+        """Switch to the dispatch mode if *module*, which begins, can take a fast path."""
         if not isinstance(module, _MODULES) or self.inside is not None:
             return
         tensors = [tensor for _, tensor in inputs]
@@ -56,9 +55,9 @@ class FastPaths:
             self.function_mode.calls.autograd.expect_foreign_nodes()
 
     def _switch(self, module: nn.Module, *, alone: bool = False, detaches: bool = False) -> None:
-        """Record dispatched operators until `restore`, if *alone* without the function mode."""
+        """Enter the dispatch mode until `restore`; *alone*: without the function mode."""
         with contextlib.ExitStack() as stack:
-            mode = stack.enter_context(DispatchCalls(self.function_mode.calls, alone, detaches))
+            mode = stack.enter_context(DispatchMode(self.function_mode.calls, alone, detaches))
             if alone:
                 self.function_mode.__exit__(None, None, None)
                 stack.callback(self.function_mode.__enter__)
@@ -66,26 +65,26 @@ class FastPaths:
         self.mode, self.inside = mode, id(module)
 
     def leave(self, module: nn.Module, error: BaseException | None) -> None:
-        """*module* ends, possibly with an *error*."""
+        """Exit the dispatch mode at the end of *module*, possibly with an *error*."""
         if self.inside == id(module):
             mode = self.restore()
             if error is None or mode is None:
                 return
             if mode.interrupted:
-                raise KeyboardInterrupt from None  # the interpreter turns it into another error
+                raise KeyboardInterrupt from None  # the interpreter has replaced it
             if mode.raised is not None:
                 restore_message(error, mode.raised)
                 self.tape.failed = id(error), type(error)  # the same error with another type
 
-    def restore(self) -> DispatchCalls | None:
-        """Record torch functions again, also after a module whose exit was not seen."""
+    def restore(self) -> DispatchMode | None:
+        """Exit the dispatch mode, if it is active, and return it."""
         mode, self.mode, self.inside = self.mode, None, None
         self._exit.close()
         return mode
 
 
 def _plausible(module: nn.Module, inputs: list[Tensor]) -> bool:
-    """Whether *module* may use its fused kernel: in evaluation mode, without gradients."""
+    """Whether *module* may use its fused kernel: in evaluation mode, and without gradients."""
     if module.training or not torch.backends.mha.get_fastpath_enabled():
         return False
     if isinstance(module, nn.MultiheadAttention):
@@ -97,14 +96,14 @@ def _plausible(module: nn.Module, inputs: list[Tensor]) -> bool:
 
 
 FORK = "prim::fork"
-"""Starts a task in another thread, which numbers grad nodes separately."""
+"""Starts a task in another thread, which has its own numbers of autograd nodes."""
 
 _PLAIN = (Tensor, Parameter, FakeTensor)
 _PAST_DISPATCH = ("MKLDNN", FORK, "Fusion", "TensorExpr", "StaticSubgraph")
 
 
 def graph_of(module: Any) -> str:
-    """The graph of a scripted *module* as text; empty if it has no forward."""
+    """The graph of a scripted *module* as text; empty if it has no ``forward``."""
     try:
         with without_modes():  # printing it reads its constants
             return str(module.inlined_graph)
@@ -115,7 +114,7 @@ def graph_of(module: Any) -> str:
 def shows_inside(module: Any, graph: str, inputs: Iterable[Tensor]) -> bool:
     """Whether all operators of scripted *module* on these *inputs* go through the dispatcher."""
     tensors = [*inputs, *module.parameters(), *module.buffers()]
-    if any(type(tensor) not in _PLAIN for tensor in tensors):  # its outputs are wrapped again
+    if any(type(tensor) not in _PLAIN for tensor in tensors):  # a subclass wraps the outputs
         return False
     devices = {tensor.device.type for tensor in tensors}
     if any(fuses(device) for device in devices):

@@ -1,7 +1,7 @@
-"""FunctionCalls: a ``TorchFunctionMode`` that records calls of torch functions as ops.
+"""FunctionMode: a ``TorchFunctionMode`` that records calls of torch functions as ops.
 
-The mode is called for every torch function called from Python, also for attribute reads such as
-``x.shape`` and for calls without tensors. While it handles a call it is inactive, so that neither
+PyTorch calls the mode for every torch function that Python calls, also for attribute reads such as
+``x.shape`` and for calls without tensors. It is disabled while it handles a call, so that neither
 the inside of a composite function nor calls of the recorder are recorded. Modes are per thread.
 """
 
@@ -20,7 +20,7 @@ from torchrecorder.capture.hooks.backward import BackwardRuns
 from torchrecorder.capture.hooks.regions import Regions
 from torchrecorder.capture.hooks.source import InternalWork
 from torchrecorder.capture.internals.access import (
-    USUAL_TYPES, DisableTorchFunction, count_function_modes, current_graph_task, get_frame,
+    PLAIN_TENSOR_TYPES, DisableTorchFunction, count_function_modes, current_graph_task, get_frame,
     is_wrapped, leave_function_mode, peek_transformations,
 )
 from torchrecorder.capture.modes.argument_names import ArgumentNames
@@ -29,15 +29,15 @@ from torchrecorder.capture.modes.call_site import Caller, CallSites
 from torchrecorder.capture.modes.composed import body_of, run_body
 from torchrecorder.capture.modes.op_schema import FunctionFacts, facts_of
 from torchrecorder.capture.tensors.alias import holds_alias, run_on_originals
-from torchrecorder.capture.tensors.argument_objects import takes_part, tensors_in_objects
+from torchrecorder.capture.tensors.argument_objects import has_function_objects, tensors_in_objects
 from torchrecorder.capture.tensors.describe import innermost, tensors_in
 from torchrecorder.capture.tensors.tensor_table import TensorTable
 from torchrecorder.events import OpId, OpKind, ValueId
 from torchrecorder.graph.nodes import Op
 
 
-class Calls:
-    """Handles the start and end of a call, for any of the modes."""
+class OpRecorder:
+    """Records the beginning and end of a call as an op, for function and dispatch modes."""
 
     def __init__(self, regions: Regions, backward: BackwardRuns) -> None:
         self.regions = regions
@@ -49,7 +49,7 @@ class Calls:
         self.names = ArgumentNames(self.values.early_reads, regions.sources)
         self.caller_at: Callable[[FrameType], Caller] = self.sites.at
 
-    def around(
+    def run_op(
         self,
         func: Callable[..., Any],
         facts: FunctionFacts,
@@ -57,7 +57,8 @@ class Calls:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
-        """Run *func* as an op; *guarded* if other modes could see the recorder's calls."""
+        """Run *func* as an op. *guarded* disables function modes while the recorder works: others
+        would see its calls."""
         if guarded:
             with DisableTorchFunction():
                 call = self.begin(facts, args, kwargs, guarded)
@@ -87,7 +88,7 @@ class Calls:
         guarded: bool = False,
         frame: FrameType | None = None,
     ) -> Call | None:
-        """Note the inputs of the call in *frame*. None if it is no op, or the instrument failed."""
+        """Record the inputs of the call that *frame* makes; None if it is no op, or on an error."""
         call = Call()
         try:
             tape, values = self.tape, self.values
@@ -101,7 +102,7 @@ class Calls:
             call.function = self.regions.function
             call.place = tape.stack[-1] if tape.stack else None
             tensors, call.arguments = sort_arguments(facts, args, kwargs)
-            call.on_objects = guarded and takes_part(args, kwargs)
+            call.on_objects = guarded and has_function_objects(args, kwargs)
             if call.on_objects:
                 named = [*named_arguments(args, facts.names_of(args)), *kwargs.items()]
                 tensors += tensors_in_objects(named, tensors)
@@ -134,8 +135,7 @@ class Calls:
         return None
 
     def _begin_backward(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> OpId:
-        """The call runs the autograd graph: put hooks on it, and record the gradients it adds
-        to."""
+        """Install hooks on the nodes that the call runs, and record the gradients before it."""
         values, tape = self.values, self.tape
         nodes = [] if call.wrapped else self.backward.behind(args, kwargs)
         accumulates = call.facts.name == "backward"
@@ -150,14 +150,13 @@ class Calls:
         return op
 
     def _give_up(self, call: Call, error: Exception) -> None:
-        """The instrument failed at a call: reset the running op, and remove its hooks."""
+        """Reset the running op and remove its hooks, after an *error* of the recorder."""
         self.tape.op, self.tape.inside = getattr(call, "outer", None), None
         self.backward.abandon(getattr(call, "op", None))
-        self.tape.lose("functions", error)
+        self.tape.record_error("functions", error)
 
     def _sources(self, tensors: list[tuple[str, Tensor]]) -> list[tuple[str, Tensor]]:
-        """The values of the arguments, with the user's tensors instead of the recorder's
-        aliases."""
+        """*tensors* with the user's tensors instead of the recorder's aliases."""
         given = [(name, self.values.source(tensor)) for name, tensor in tensors]
         for _, tensor in given:
             self.values.read(tensor)
@@ -178,7 +177,7 @@ class Calls:
                 ]
             writes = self._writes(call)
             storages = self.values.storages
-            known = call.facts.shares_memory and storages.exchange(call.tensors, result)
+            known = call.facts.shares_memory and storages.share_memory(call.tensors, result)
             outputs = () if known else self._outputs(call, result, writes)
             if outputs or call.facts.reads_data:
                 self.autograd.end(call.op)
@@ -196,7 +195,7 @@ class Calls:
             self._give_up(call, error)
 
     def fail(self, call: Call, error: BaseException) -> None:
-        """The call raised: record where, in case that this ends the run."""
+        """Record that the call raised *error*, which may end the run."""
         try:
             self.tape.op = call.outer
             if call.facts.runs_backward:
@@ -207,7 +206,7 @@ class Calls:
             self._give_up(call, own)
 
     def _show(self, call: Call, result: Any, writes: dict[int, ValueId]) -> None:
-        """Pass the new values to the observers."""
+        """Call `Observer.op_made` with the results and written arguments."""
         written = [tensor for _, tensor in call.tensors if id(tensor) in writes]
         given = {id(tensor) for _, tensor in call.tensors}
         made = [tensor for _, tensor in tensors_in(result) if id(tensor) not in given]
@@ -220,7 +219,7 @@ class Calls:
             observer.op_made(call.op, call.facts.name, list(shown.items()))
 
     def _writes(self, call: Call) -> dict[int, ValueId]:
-        """The arguments that were written in place, as new values."""
+        """The new values of arguments that the call has written in place, by ``id()``."""
         found: dict[int, Written] = {}
         entries = self.values.entries
         facts = call.facts
@@ -242,7 +241,7 @@ class Calls:
         return {id(tensor): self.values.wrote(tensor, entry, call.op) for _, tensor, entry in own}
 
     def _outputs(self, call: Call, result: Any, writes: dict[int, ValueId]) -> tuple[ValueId, ...]:
-        """The new values: results first, then written arguments."""
+        """The new values of the call: of its results, then of written arguments."""
         usual = not (call.wrapped or call.on_objects or call.facts.attribute)
         if usual and isinstance(result, Tensor) and len(writes) < 2:
             if self.values.aliases:
@@ -254,13 +253,13 @@ class Calls:
             for _, tensor in call.tensors:
                 if tensor is result:
                     return ()
-            return (self.values.note(result, call.op),)
+            return (self.values.add_value(result, call.op),)
         return self._several_outputs(call, result, writes)
 
     def _several_outputs(
         self, call: Call, result: Any, writes: dict[int, ValueId]
     ) -> tuple[ValueId, ...]:
-        """The general case, for any results and writes."""
+        """`_outputs` for any results and writes."""
         results = [tensor for _, tensor in tensors_in(result)]
         if call.on_objects:
             known = [("", tensor) for tensor in results]
@@ -278,7 +277,7 @@ class Calls:
             elif call.facts.reads_gradient:
                 self.values.read_gradient(tensor, call.inputs[0].value)
             else:
-                outputs[self.values.note(tensor, call.op)] = None
+                outputs[self.values.add_value(tensor, call.op)] = None
         outputs.update(dict.fromkeys(writes.values()))
         return tuple(outputs)
 
@@ -306,15 +305,18 @@ class Calls:
         return called
 
 
-class FunctionCalls(TorchFunctionMode):
-    """Passes every torch function that Python calls to *calls*; *opens* composed ones.
+class FunctionMode(TorchFunctionMode):
+    """Records every torch function that Python calls in this thread.
 
     Attributes:
-        called_by_hook: Whether a call in this frame, while autograd runs, is that of a hook, and
-            not a part of the backward pass. Without it all calls are those of hooks.
+        calls: Records a call as an op.
+        opens: Whether functions of PyTorch that are `composed` are recorded op by op.
+        called_by_hook: Whether a call from this frame during backward comes from a hook, and is no
+            part of the pass. None: every call does.
+        crowded: Whether other function modes were active at its entry.
     """
 
-    def __init__(self, calls: Calls, opens: bool = True) -> None:
+    def __init__(self, calls: OpRecorder, opens: bool = True) -> None:
         super().__init__()
         self.calls = calls
         self.opens = opens
@@ -322,12 +324,12 @@ class FunctionCalls(TorchFunctionMode):
         self.called_by_hook: Callable[[FrameType], bool] | None = None
         self.crowded = False
 
-    def __enter__(self) -> FunctionCalls:
+    def __enter__(self) -> FunctionMode:
         self.crowded = count_function_modes() > 0
         return super().__enter__()  # type: ignore[no-any-return, no-untyped-call]
 
     def __exit__(self, *error: Any) -> None:
-        self.facts.clear()  # methods of scripted modules hold their module
+        self.facts.clear()  # a method of a scripted module keeps the module alive
         self.calls.sites.clear()
         leave_function_mode(self)
 
@@ -340,20 +342,20 @@ class FunctionCalls(TorchFunctionMode):
     ) -> Any:
         """Run *func* and record it."""
         kwargs = kwargs or {}
-        passed_by = body = None
+        pass_through = body = None
         try:
             if self._passes():
-                passed_by = self.calls.sites.at(get_frame(1))
+                pass_through = self.calls.sites.at(get_frame(1))
         except Exception as error:
-            self.calls.tape.lose("functions", error)
-        if passed_by is not None:
-            return passed_by(func, args, kwargs)
+            self.calls.tape.record_error("functions", error)
+        if pass_through is not None:
+            return pass_through(func, args, kwargs)
         try:
             facts = self.facts.get(func)
             if facts is None:
                 facts = self.facts[func] = facts_of(func)
             values = self.calls.values
-            usual = not self.crowded and USUAL_TYPES.issuperset(types)
+            usual = not self.crowded and PLAIN_TENSOR_TYPES.issuperset(types)
             if facts.composed and self.opens and usual:
                 body = body_of(func, get_frame(1), args, values)
             if values.aliases and holds_alias(values, args, kwargs):
@@ -361,30 +363,30 @@ class FunctionCalls(TorchFunctionMode):
             if facts.higher_order:
                 func = functools.partial(self._run_traced, func)
             if facts.grad_switch and args != (is_grad_enabled(),):
-                self.calls.regions.switched(get_frame(1), *args)
+                self.calls.regions.grad_mode_switched(get_frame(1), *args)
             known = facts.reads_gradient and usual and _is_gradient_known(values, args[0])
         except Exception as error:
-            self.calls.tape.lose("functions", error)
+            self.calls.tape.record_error("functions", error)
             return func(*args, **kwargs)
         if body is not None:
             return run_body(self, body, self.calls.sites.at(get_frame(1)), args, kwargs)
         if facts.ignored or known:
             return func(*args, **kwargs)
-        return self.calls.around(func, facts, not usual, args, kwargs)
+        return self.calls.run_op(func, facts, not usual, args, kwargs)
 
     def records_kernel(self) -> bool:
-        """Whether a kernel that the caller's caller launches is an op, not the inside of one."""
+        """Whether a Triton kernel that the caller's caller launches is an op of its own."""
         if self.calls.tape.op is not None and current_graph_task() == -1:
             return False
         return not self._passes()
 
     def _passes(self) -> bool:
-        """Whether the caller's caller runs another task, or a part of a backward pass."""
+        """Whether the caller's caller is in another task, or is part of a backward pass."""
         by_hook = self.called_by_hook if current_graph_task() != -1 else None
         return self.calls.tape.task.is_left() if by_hook is None else not by_hook(get_frame(2))
 
     def _run_traced(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Run an operator that may trace functions: module calls then are not recorded."""
+        """Run a higher-order operator; module calls are ignored, because it may trace functions."""
         tape, before = self.calls.tape, self.calls.tape.ignores_calls
         tape.ignores_calls = True
         try:
@@ -394,5 +396,5 @@ class FunctionCalls(TorchFunctionMode):
 
 
 def _is_gradient_known(values: TensorTable, leaf: Tensor) -> bool:
-    """Whether ``x.grad`` of a *leaf* is recorded or None, so that reading it tells nothing."""
+    """Whether ``grad`` of *leaf* is None or has a value, so that reading it adds nothing."""
     return leaf.is_leaf and (leaf.grad is None or id(leaf.grad) in values.entries)

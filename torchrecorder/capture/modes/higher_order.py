@@ -1,9 +1,9 @@
 """HigherOrderOps: run higher-order operators, such as ``torch.cond``, as without a recorder.
 
 PyTorch's compiler traces their functions and turns closed-over tensors, such as weights of modules,
-into inputs. Run eagerly, some operators fail or return other results. So the compiler is enabled
-here, while nothing is recorded; the compiled operator is recorded when it runs, as one op with all
-of its inputs.
+into inputs. In eager mode some operators fail or return other results. So the compiler is enabled
+for them, and nothing is recorded while it compiles; the compiled operator is recorded when it runs,
+as one op with all of its inputs.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from torchrecorder.capture.internals.access import (
     put_function_modes,
     take_function_modes,
 )
-from torchrecorder.capture.modes.function_mode import FunctionCalls
-from torchrecorder.capture.state.shared import Shared
+from torchrecorder.capture.modes.function_mode import FunctionMode
+from torchrecorder.capture.state.shared_patch import SharedPatch
 
 
 class HigherOrderOps:
-    """A context in which only higher-order operators are compiled."""
+    """A context in which higher-order operators, and nothing else, are compiled."""
 
     def __init__(
-        self, functions: FunctionCalls, modules: ModuleScopes, steps: OptimizerSteps
+        self, functions: FunctionMode, modules: ModuleScopes, steps: OptimizerSteps
     ) -> None:
         self.functions = functions
         self.modules = modules
         self.steps = steps
 
-    def lose(self, error: Exception) -> None:
-        """A higher-order operator could not be recorded."""
-        self.modules.tape.lose("operators on functions", error)
+    def record_error(self, error: Exception) -> None:
+        """Record that a higher-order operator could not be recorded."""
+        self.modules.tape.record_error("operators on functions", error)
 
     def __enter__(self) -> HigherOrderOps:
         _local.active = (*active_recorders(), self)
@@ -64,14 +64,14 @@ _local = threading.local()
 
 
 def active_recorders() -> tuple[HigherOrderOps, ...]:
-    """The contexts that are active in this thread, outermost first."""
+    """The active contexts of this thread, outermost first."""
     found: tuple[HigherOrderOps, ...] = getattr(_local, "active", ())
     return found
 
 
 @contextlib.contextmanager
 def _compiled() -> Iterator[None]:
-    """A context in which PyTorch's setup of the compiler for higher-order operators is ours."""
+    """A context with a patched setup of the compiler for higher-order operators."""
     _replace_setup(_plain, _unrecorded)
     try:
         yield
@@ -79,11 +79,11 @@ def _compiled() -> Iterator[None]:
         _replace_setup(_unrecorded, _plain)
 
 
-_operators: Shared[HigherOrderOps] = Shared(_compiled)
+_operators: SharedPatch[HigherOrderOps] = SharedPatch(_compiled)
 
 
 def _replace_setup(before: Any, after: Any) -> None:
-    """Replace this setup wherever it was imported, also meanwhile."""
+    """Replace the setup *before* by *after* in every module that has imported it."""
     for home in filter(None, map(sys.modules.get, OPERATOR_HOMES)):
         if before is not None and getattr(home, OPERATOR_SETUP, None) is before:
             setattr(home, OPERATOR_SETUP, after)
@@ -91,13 +91,13 @@ def _replace_setup(before: Any, after: Any) -> None:
 
 @contextlib.contextmanager
 def _unrecorded() -> Iterator[Any]:
-    """As PyTorch's own setup, but nothing is recorded until the compiled code runs."""
+    """PyTorch's setup, with recording suspended until the compiled code runs."""
     active, stack = active_recorders(), None
     with _plain() as backend:
         try:
             stack = _suspend_and_compile(active)
         except Exception as error:
-            active[-1].lose(error)
+            active[-1].record_error(error)
         try:
             yield backend
         finally:
@@ -107,7 +107,8 @@ def _unrecorded() -> Iterator[Any]:
 
 
 def _suspend_and_compile(active: tuple[HigherOrderOps, ...]) -> contextlib.ExitStack | None:
-    """Suspend recording and enable the compiler; None if modes of others are in between."""
+    """Suspend recording and enable the compiler until the stack is closed; None if other modes are
+    on top."""
     counting, ours = _counting(), [item.functions for item in active]
     stack = suspended(active)
     if stack is not None:
@@ -118,7 +119,7 @@ def _suspend_and_compile(active: tuple[HigherOrderOps, ...]) -> contextlib.ExitS
 
 
 def suspended(active: tuple[HigherOrderOps, ...]) -> contextlib.ExitStack | None:
-    """Suspend recording until the stack is closed; None if modes of others are in between."""
+    """Suspend recording until the stack is closed; None if other modes are on top."""
     counting, modes = _counting(), function_modes()
     ours = [item.functions for item in active]
     if not ours or not all(item in modes for item in ours):
@@ -147,21 +148,21 @@ def _counting() -> list[TorchDispatchMode]:
 
 
 def _run_recorded(graph: Any, inputs: list[Any], **options: Any) -> Callable[..., Any]:
-    """A backend of the compiler: eager, recorded when it runs."""
+    """A backend of the compiler that runs *graph* eagerly, and records it."""
 
     def run(*args: Any) -> Any:
         with contextlib.ExitStack() as stack:
             try:
                 _push_recorders(stack)
             except Exception as error:
-                active_recorders()[-1].lose(error)
+                active_recorders()[-1].record_error(error)
             return graph.forward(*args)
 
     return run
 
 
 def _push_recorders(stack: contextlib.ExitStack) -> None:
-    """Push the modes that were removed in this thread until *stack* is closed."""
+    """Push the suspended modes of this thread until *stack* is closed."""
     functions, counting = getattr(_local, "suspended", ((), ()))
     for function in functions:
         push_function_mode(function)

@@ -1,4 +1,4 @@
-"""The names of torch functions, and how they are recorded."""
+"""Op schema: the names of torch functions and of their arguments, and how they are recorded."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STATISTICS = dict.fromkeys(
     ("batch_norm", "instance_norm", "native_batch_norm", "cudnn_batch_norm"),
     ("running_mean", "running_var"),
 )
-"""Written only in training mode."""
+"""The running statistics that norms write, in training mode only, by function."""
 
 RECEIVED = {
     function: (argument,)
@@ -39,26 +39,26 @@ RECEIVED = {
     }.items()
     for function in functions.split()
 }
-"""Arguments that the functions of ``torch.distributed`` receive into, on any rank."""
+"""Arguments that the functions of ``torch.distributed`` write, on any rank."""
 
 
 def silent_writes(func: Callable[..., Any], name: str, schemas: Iterable[Any]) -> tuple[str, ...]:
-    """Arguments that *func* writes without increasing their version (torch 2.13): the running
-    statistics of norms, the output tensors of collectives and the lists of fused optimizers."""
+    """Arguments that *func* writes without increasing ``_version`` (torch 2.13): running statistics
+    of norms, output tensors of collectives, and tensor lists of fused optimizers."""
     if is_collective(func):
         return RECEIVED.get(name, ())
     return STATISTICS.get(name, ()) or _in_lists(schemas)
 
 
 def is_collective(func: Callable[..., Any]) -> bool:
-    """Whether *func* communicates with other processes."""
+    """Whether *func* is a function of ``torch.distributed``."""
     return getattr(func, "__module__", "") == "torch.distributed.distributed_c10d"
 
 
 def _in_lists(schemas: Iterable[Any]) -> tuple[str, ...]:
-    """The arguments that an operator writes, if lists are among them.
+    """The arguments that an operator writes, if tensor lists are among them.
 
-    A single ``out=`` increases its version; fake tensors in a list do not.
+    Fake tensors in a list do not increase their versions, unlike a single ``out=`` tensor.
     """
     written = [item for schema in schemas for item in schema.arguments if item.is_write]
     lists = any(str(item.type) == "List[Tensor]" for item in written)
@@ -92,16 +92,16 @@ _OPERATORS = {
 _REFLECTED = frozenset(
     "__rdiv__ __rtruediv__ __rpow__ __rfloordiv__ __rmod__ __rlshift__ __rrshift__".split()
 )
-"""Reflected operators, with the name of the operator."""
+"""Reflected operators: their first argument is the right operand."""
 
 _READS_DATA = frozenset(
     "item tolist numpy bool() float() int() complex() contains equal allclose is_nonzero "
     "_local_scalar_dense".split()
 )
-"""Functions that read data of a tensor and return no tensor."""
+"""Functions that read the data of a tensor into Python."""
 
 _SHARES_MEMORY = frozenset("numpy dlpack as_tensor asarray".split())
-"""Functions between tensors and arrays of NumPy, or other holders of their memory."""
+"""Functions that share memory between tensors and NumPy arrays or other libraries."""
 
 _IGNORED = frozenset(
     "size dim numel nelement stride storage_offset data_ptr element_size is_floating_point "
@@ -115,7 +115,7 @@ _IGNORED = frozenset(
     "is_autocast_enabled get_default_dtype set_default_dtype _assert is_tensor "
     "_record_function_enter _record_function_enter_new _record_function_exit".split()
 )
-"""Functions that read metadata of a tensor, or configure autograd."""
+"""Functions that read metadata of a tensor, or configure autograd; they are no ops."""
 
 LEAVES_UNSET = frozenset(
     "empty empty_like new_empty empty_strided new_empty_strided empty_permuted empty_quantized "
@@ -124,7 +124,7 @@ LEAVES_UNSET = frozenset(
 """Functions that return uninitialized memory."""
 
 _UNSPECIFIC = frozenset("forward backward fwd bwd apply call run step update".split())
-"""Names of operators that only their namespace explains."""
+"""Names of custom operators that need their namespace."""
 
 _BACKWARD = (torch.Tensor.backward, torch.autograd.backward, torch.autograd.grad)
 
@@ -141,21 +141,21 @@ class FunctionFacts:
         parameters: Names of its positional parameters, if known.
         ignored: Reads only metadata; not an op.
         reads_data: Reads data of tensors into Python.
-        shares_memory: Gives memory to an array or another holder, or takes it from there.
+        shares_memory: Shares memory with a NumPy array or another library.
         in_place: Writes its first argument, according to its name.
-        rebinds: Gives a tensor other memory (``x.data = y``).
+        rebinds: Replaces the storage of a tensor (``x.data = y``).
         attribute: Reads an attribute.
         reads_gradient: Reads ``x.grad``, which is no op.
-        grad_switch: Switches grad mode.
+        grad_switch: Sets grad mode.
         writes: Arguments that it may write without increasing their version.
-        declared: Arguments that it writes according to its schemas.
+        declared: Arguments that it writes, by its schemas.
         runs_backward: Runs the autograd graph.
         higher_order: A higher-order operator.
         leaves_unset: Returns uninitialized memory.
-        composed: Written in Python, and its body can be recorded.
-        dispatched: Called by the dispatcher, before versions of written tensors increase.
-        overloads: Names of positional parameters by the place of the first list of tensors, where
-            that tells overloads apart, as ``lstm`` of packed sequences.
+        composed: Implemented in Python, with a body that can be recorded; see `composed`.
+        dispatched: Called by the dispatcher, before the versions of written tensors increase.
+        overloads: Names of positional parameters by the position of the first tensor list, if
+            that distinguishes overloads, as for ``lstm`` of packed sequences.
     """
 
     name: str
@@ -194,7 +194,7 @@ def facts_of(func: Callable[..., Any]) -> FunctionFacts:
     """The facts about *func*; cached per process for functions of PyTorch, per run for others."""
     known = _known.get(func)
     if known is None:
-        known = _work_out(func)
+        known = _compute_facts(func)
         if _is_pytorch(func):
             _known[func] = known
     return known
@@ -208,7 +208,7 @@ def _is_pytorch(func: Any) -> bool:
     return any(getattr(item, name, None) is func for item in (torch.Tensor, sys.modules.get(home)))
 
 
-def _work_out(func: Callable[..., Any]) -> FunctionFacts:
+def _compute_facts(func: Callable[..., Any]) -> FunctionFacts:
     name = str(getattr(func, "__name__", type(func).__name__)).partition(".")[0]
     if isinstance(func, types.MethodWrapperType):
         return _attribute_facts(func, name)
@@ -237,7 +237,7 @@ def _work_out(func: Callable[..., Any]) -> FunctionFacts:
 
 
 def operator_facts(func: Any) -> FunctionFacts:
-    """The facts about an overload of an operator, as the dispatcher calls it."""
+    """The facts about an operator overload, for calls of the dispatcher."""
     arguments = func._schema.arguments
     name = _specific(func, _plain_name(str(func.__name__).partition(".")[0]))
     silent = silent_writes(func, name, ())
@@ -282,7 +282,7 @@ def _plain_name(name: str) -> str:
 
 
 def _specific(func: Any, name: str) -> str:
-    """The *name* of an operator, with its namespace if it says nothing on its own."""
+    """*name*, with the namespace of the operator if the name alone is unspecific: ``run``."""
     if name not in _UNSPECIFIC or not isinstance(func, (OpOverload, OpOverloadPacket)):
         return name
     return f"{str(func).partition('.')[0]}_{name}"
@@ -314,7 +314,7 @@ def _parameters(func: Any, schemas: tuple[Any, ...]) -> tuple[str, ...]:
     names, takes = _positional(longest), _first_type(longest)
     others = [_positional(each) for each in schemas if _first_type(each) == takes]
     while len(found := {each[len(names)] for each in others if len(each) > len(names)}) == 1:
-        names += (found.pop(),)  # all other overloads agree on it, as for sort(dim, descending)
+        names += (found.pop(),)  # equal in all others: sort(dim, descending)
     return names
 
 
@@ -327,7 +327,7 @@ def _positional(schema: Any) -> tuple[str, ...]:
 
 
 def _overloads(schemas: tuple[Any, ...]) -> tuple[tuple[int, tuple[str, ...]], ...]:
-    """The names of parameters by the place of the first list of tensors, if places differ."""
+    """The names of parameters by the position of the first tensor list, if positions differ."""
     found: dict[int, tuple[str, ...]] = {}
     for schema in schemas:
         types_of = {item.name: str(item.type) for item in schema.arguments if not item.kwarg_only}

@@ -1,4 +1,4 @@
-"""The names in the code of a Python function: parameters, closure cells and global variables."""
+"""The parameters, closure cells and global variables of a Python function."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def unwrapped(function: Any) -> Any:
 
 
 def positional_parameters(function: Any) -> tuple[str, ...]:
-    """The names of the positional parameters of *function*; empty if it is not Python."""
+    """The positional parameters of *function*; empty if it is not a Python function."""
     code = getattr(unwrapped(function), "__code__", None)
     return () if code is None else code.co_varnames[: code.co_argcount]
 
 
 def cells(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """The names and contents of a function's closure cells, without empty ones."""
+    """The names and values of the closure cells of *function*, without empty ones."""
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
         try:
             yield name, cell.cell_contents
@@ -30,13 +30,13 @@ def cells(function: FunctionType) -> Iterator[tuple[str, Any]]:
 
 
 def global_variables(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """The names and contents of the global variables that the code of a function names."""
+    """The names and values of the globals that the code of *function* names."""
     known = function.__globals__
     return ((name, known[name]) for name in names_in(function.__code__) if name in known)
 
 
 def names_in(code: CodeType) -> Iterator[str]:
-    """The names in *code*, and in the functions in it."""
+    """The global names and attributes in *code* and in nested functions."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

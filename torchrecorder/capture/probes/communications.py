@@ -1,7 +1,7 @@
-"""Communications: communication with other processes.
+"""Communications: record collectives and messages between processes.
 
-Recorded at the dispatcher, which sees calls from Python and C++, in forward and backward. Results
-are written in another thread: they are not read before the program has waited for them.
+They are recorded at the dispatcher, which sees calls from Python and C++, in forward and backward.
+Another thread writes the results: instruments read them only after the program has waited for them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from torchrecorder.capture.internals.processes import (
     work_in,
 )
 from torchrecorder.capture.scope import Observer
-from torchrecorder.capture.running import Running
+from torchrecorder.capture.running_modules import RunningModules
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.describe import shape_of
 from torchrecorder.capture.tensors.tensor_table import TensorTable
@@ -50,11 +50,11 @@ from torchrecorder.events import (
 )
 
 UNTIMED = ("fake", "nccl", "xccl")
-"""Backends that do not communicate, or whose completion on the host is only a kernel launch."""
+"""Backends without times: they do not communicate, or complete on the host with a kernel launch."""
 
 
 class _Pending:
-    """A communication during the run."""
+    """A communication that may be running."""
 
     def __init__(
         self, tape: Tape, communication: Communication, received: list[Tensor], timed: bool
@@ -66,22 +66,22 @@ class _Pending:
         self.began = tape.clock()
         self.seconds: float | None = None
         self.blocked: float | None = None
-        self.future: Any = None  # while it runs
+        self.future: Any = None  # of its work, while it runs
 
     def done(self) -> None:
-        """It is done; called in a thread of PyTorch."""
+        """Store the end of the communication; called in a thread of PyTorch."""
         if self.seconds is None:
             self.seconds = self.tape.clock() - self.began
         self.future = None
 
-    def settle(self) -> None:
-        """Call `done` if it is completed, but its thread has not called `done` yet."""
+    def check_done(self) -> None:
+        """Call `done` if the work is completed, but PyTorch has not called it yet."""
         future = self.future
         if future is not None and future.done():
             self.done()
 
     def waited(self, since: float) -> None:
-        """The program has waited for it."""
+        """Store that the program has waited for it, from *since* to now."""
         now = self.tape.clock()
         self.blocked = (self.blocked or 0.0) + now - since
         if self.seconds is None and self.communication.name != "send":
@@ -89,10 +89,10 @@ class _Pending:
 
 
 class Communications(Observer):
-    """Records communication of the recorded thread, and of the threads of its backward passes."""
+    """Records the communication of the recorded thread, and of threads of its backward passes."""
 
     def __init__(
-        self, tape: Tape, values: TensorTable, backward: BackwardRuns, running: Running
+        self, tape: Tape, values: TensorTable, backward: BackwardRuns, running: RunningModules
     ) -> None:
         self.tape = tape
         self.values = values
@@ -105,18 +105,18 @@ class Communications(Observer):
         self._works: dict[int, tuple[weakref.ref[Any], _Pending]] = {}
         self._writing: dict[int, _Pending] = {}
         self._last: Any = None  # keeps a work alive until Python gets it
-        self._spread: set[ValueId] = set()
+        self._dtensors: set[ValueId] = set()
         self._gradients: dict[ValueId, int] = {}
 
     def __enter__(self) -> Communications:
         world = group_facts()
         self._groups[world.name] = world
         self._leave = listen(self)
-        self.values.spread = self.spread
+        self.values.on_dtensor = self.write_shard
         for entry in list(self.values.entries.values()):
             tensor = entry()
             if tensor is not None and is_dtensor(tensor):
-                self.spread(entry.value, tensor)
+                self.write_shard(entry.value, tensor)
         self.backward.left = self.backward_ended
         return self
 
@@ -126,9 +126,11 @@ class Communications(Observer):
     # What is sent -------------------------------------------------------------------
 
     def begins(self, operator: Any, args: tuple[Any, ...], made: Any = None) -> _Pending | None:
-        """A communication operator begins in this thread; *made* is its result if it ran on fake
-        tensors, without communication."""
-        if not self._is_meant():
+        """A communication *operator* begins; *made* is its result if it has run on fake tensors.
+
+        Returns None if the call is not recorded.
+        """
+        if not self._is_of_run():
             return None
         with self._working():
             sent = communication_of(operator, args, made)
@@ -136,7 +138,7 @@ class Communications(Observer):
             timed = self._is_timed(communication, sent)
             opened = _Pending(self.tape, communication, sent.received, timed)
             for tensor in sent.received if made is None else ():
-                self.values.storages.expect(tensor)
+                self.values.storages.expect_collective(tensor)
                 self._writing[self.values.storages.of(tensor).number] = opened
             self._found.append(opened)
             return opened
@@ -153,15 +155,15 @@ class Communications(Observer):
                     begun.future = future if begun.seconds is None else None
 
     def broadcast(self, tensors: Sequence[Tensor]) -> None:
-        """*tensors* were written by a broadcast, which PyTorch 2.13 does not count as a write."""
-        if self._is_meant():
+        """A broadcast has written *tensors*, without an increase of their versions (torch 2.13)."""
+        if self._is_of_run():
             with self._working():
                 for tensor in tensors:
-                    self.values.storages.arrive(tensor)
+                    self.values.storages.collective_done(tensor)
 
     def waits(self, on: Any) -> tuple[Any, _Pending | None, float] | None:
-        """The program begins to wait for *on*, a work or a tensor."""
-        if not self._is_meant():
+        """The program begins to wait for *on*, a ``Work`` or a tensor."""
+        if not self._is_of_run():
             return None
         with self.tape.survives_errors("communications"):
             if isinstance(on, Tensor):
@@ -173,7 +175,7 @@ class Communications(Observer):
         return None
 
     def waited(self, begun: tuple[Any, _Pending | None, float]) -> None:
-        """The program has waited."""
+        """The program has waited; *begun* is the result of `waits`."""
         on, opened, since = begun
         with self._working():
             if opened is not None:
@@ -181,11 +183,11 @@ class Communications(Observer):
                     opened.waited(since)
                 self._arrive(opened)
             if isinstance(on, Tensor):
-                self.values.storages.arrive(on)
+                self.values.storages.collective_done(on)
             self._last = None
 
-    def _is_meant(self) -> bool:
-        """Whether the current call belongs to the run, not to the recorder."""
+    def _is_of_run(self) -> bool:
+        """Whether the current call is made by the run, and not by the recorder."""
         if self.tape.ignores_calls:
             return False
         if self.tape.records(threading.get_ident()):
@@ -194,7 +196,7 @@ class Communications(Observer):
 
     @contextlib.contextmanager
     def _working(self) -> Iterator[None]:
-        """A context in which an error loses a fact; in the recorded thread, its time is ours."""
+        """A context that records errors; in the recorded thread, its time is the recorder's."""
         is_here = self.tape.records(threading.get_ident())
         try:
             with self.tape.survives_errors("communications"):
@@ -213,7 +215,7 @@ class Communications(Observer):
         for ref in opened.received:
             tensor = ref()
             if tensor is not None:
-                self.values.storages.arrive(tensor)
+                self.values.storages.collective_done(tensor)
         opened.received.clear()
 
     def _describe(self, sent: RawCommunication) -> Communication:
@@ -244,10 +246,7 @@ class Communications(Observer):
         )
 
     def _place(self) -> tuple[OpId | None, GradId | None, ScopeId | None]:
-        """The op, the grad node and the scope that are running.
-
-        All None in callbacks at the end of a backward pass.
-        """
+        """The running op, autograd node and scope; all None in callbacks at the end of backward."""
         if not self.running.is_backward:
             return self.tape.op, None, self.tape.scope
         grad = self.backward.current()
@@ -256,42 +255,43 @@ class Communications(Observer):
     # Callbacks of the run ------------------------------------------------------------
 
     def op_ended(self, op: OpId) -> None:
-        """Python got the work or tensor to wait for."""
+        """Release the last work: Python has it now."""
         self._last = None
 
     def node_ended(self, grad: GradId, run: int) -> None:
-        """The same in backward."""
+        """Release the last work."""
         self._last = None
 
     def backward_ended(self) -> None:
-        """C++ has waited for the communication of this pass; parameters have their gradients."""
+        """Close the communication of a backward pass, for which C++ has waited; read gradients of
+        DTensors."""
         for opened in self._found:
             if opened.communication.backward:
-                opened.settle()
+                opened.check_done()
                 self._arrive(opened)
         for ref, _, _ in list(self.values.named.values()):
             parameter = ref()
             if parameter is None or not parameter.is_leaf or parameter.grad is None:
                 continue
             value = self.values.peek(parameter)
-            if value in self._spread:
+            if value in self._dtensors:
                 self._gradients[value] = _bytes(local_part(parameter.grad))
 
-    def spread(self, value: ValueId, tensor: Tensor) -> None:
-        """Record the local part of a DTensor."""
+    def write_shard(self, value: ValueId, tensor: Tensor) -> None:
+        """Write placements, mesh and local shape of a DTensor."""
         placements, mesh = dtensor_layout(tensor)
         facts = self._meshes.get(mesh)
         if facts is None:
             facts = self._meshes[mesh] = mesh_facts(mesh)
         part = local_part(tensor)
-        self._spread.add(value)
+        self._dtensors.add(value)
         self.tape.write(Shard(value, str(facts), placements, shape_of(part), _bytes(part)))
 
     def finish(self) -> None:
-        """The run is over: write the communications."""
+        """Write the communications, at the end of the run."""
         self._last = None
         for opened in self._found:
-            opened.settle()
+            opened.check_done()
             opened.future = None
             seconds, blocked = opened.seconds, opened.blocked
             self.tape.write(opened.communication._replace(seconds=seconds, blocked_seconds=blocked))
@@ -307,6 +307,6 @@ class Communications(Observer):
 
 
 def _bytes(tensor: Tensor) -> int:
-    """The bytes of a tensor with possibly symbolic sizes."""
+    """The bytes of a tensor; 0 if its size is symbolic."""
     number = tensor.numel()
     return number * tensor.element_size() if type(number) is int else 0

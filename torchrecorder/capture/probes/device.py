@@ -1,9 +1,9 @@
 """DeviceProbe: time and memory on a GPU, where the CPU's clock is not sufficient.
 
-Ops and grad nodes are bracketed by events on the current streams of the devices that the run has
-used. The events are read after the run, so that the run never waits. Memory is the number of bytes
-of the caching allocators, read after every op and grad node; a new peak of an allocator within one
-counts too. Peak statistics are never reset.
+Each op and autograd node is bracketed by CUDA events on the current streams of the devices in use.
+The events are read after the run, so that the run never synchronizes. Memory is the allocated bytes
+of the caching allocators, read after every op and node; a new peak within one counts too. Peak
+statistics are not reset.
 """
 
 from __future__ import annotations
@@ -15,37 +15,37 @@ import torch
 from torch import Tensor
 
 from torchrecorder.capture.internals.access import FakeTensor
-from torchrecorder.capture.scope import Given, Observer, OpenScope
+from torchrecorder.capture.scope import Gradients, Observer, OpenScope
 from torchrecorder.capture.tape import Tape
 from torchrecorder.events import (
     BYTES_PEAK, SECONDS_ON_DEVICE, GradId, Measured, OpId, ValueId,
 )  # fmt: skip
 
 _Events = dict[int, Any]
-"""For each device, an event on its current stream."""
+"""An event on the current stream of each device."""
 
 
 def in_use() -> bool:
-    """Whether this process works on a CUDA device."""
+    """Whether this process has initialized CUDA."""
     return bool(torch.cuda.is_initialized())
 
 
 class DeviceProbe(Observer):
-    """Brackets ops and grad nodes with events, and follows memory by scope.
+    """Brackets ops and autograd nodes with events, and stores the peak memory of scopes.
 
     Attributes:
-        used: Whether an op of the run had a result on a device, or a grad node a gradient.
+        used: Whether a result of an op, or a gradient, was on a GPU.
     """
 
     def __init__(self, tape: Tape) -> None:
         self.tape = tape
         self.used = False
-        self._highest: dict[int, int] = {}  # for each device that is watched, its last peak
+        self._highest: dict[int, int] = {}  # by observed device: its last peak
         self._started: dict[str, _Events] = {}
         self._ended: tuple[str, _Events, _Events] | None = None  # the op whose results come next
         self._pairs: list[tuple[str, Any, Any]] = []
         self._peaks: dict[str, int] = {}
-        self._now: int | None = None  # bytes in use, until something runs
+        self._now: int | None = None  # bytes in use, until the next op
 
     # Time ---------------------------------------------------------------------------
 
@@ -56,10 +56,10 @@ class DeviceProbe(Observer):
         started = self._started.pop(op, None)
         if started:
             self._ended = op, started, self._events()
-        self._look(op)
+        self._record_memory(op)
 
     def op_made(self, op: OpId, name: str, made: list[tuple[ValueId, Tensor]]) -> None:
-        """An op runs on the device of its results."""
+        """Keep the events of the device on which the op had its results."""
         ended, self._ended = self._ended, None
         device = _device_of(tensor for _, tensor in made)
         if device is None:
@@ -69,8 +69,8 @@ class DeviceProbe(Observer):
         if ended is not None and ended[0] == op and device in ended[1]:
             self._pairs.append((op, ended[1][device], ended[2][device]))
 
-    def node_begins(self, grad: GradId, run: int, given: Given) -> None:
-        """A grad node is submitted to the device of its gradients."""
+    def node_begins(self, grad: GradId, run: int, given: Gradients) -> None:
+        """Start the time of a node on the device of its gradients."""
         device = _device_of(given)
         if device is not None:
             self.used = True
@@ -80,7 +80,7 @@ class DeviceProbe(Observer):
         started = self._started.pop(f"{grad} {run}", None)
         for device, begun in (started or {}).items():
             self._pairs.append((grad, begun, self._events([device])[device]))
-        self._look(grad)
+        self._record_memory(grad)
 
     def _start(self, key: str, devices: Iterable[int] | None = None) -> None:
         self._now = None
@@ -89,7 +89,7 @@ class DeviceProbe(Observer):
             self._started[key] = self._events(devices)
 
     def _watch_first(self) -> None:
-        """Watch the current device; not earlier, as it may only just begin."""
+        """Observe the current device, which may be initialized only now."""
         if not self._highest:
             self._watch(torch.cuda.current_device())
 
@@ -107,14 +107,14 @@ class DeviceProbe(Observer):
     # Memory -------------------------------------------------------------------------
 
     def scope_entered(self, scope: OpenScope) -> None:
-        """Memory allocated at the start counts too."""
-        self._look(None)
+        """Read memory at the beginning, which counts too."""
+        self._record_memory(None)
 
     def scope_left(self, scope: OpenScope, outputs: list[tuple[str, Tensor]]) -> None:
         """Read memory before the scope ends."""
-        self._look(None)
+        self._record_memory(None)
 
-    def _look(self, node: str | None) -> None:
+    def _record_memory(self, node: str | None) -> None:
         now = self._now
         if now is None:
             self._watch_first()
@@ -124,14 +124,14 @@ class DeviceProbe(Observer):
             self._peaks[place] = max(now, self._peaks.get(place, 0))
 
     def _bytes(self, device: int) -> int:
-        """Bytes in use; if there was a new peak since the last call, that."""
+        """The bytes in use, or the peak if it has risen since the last call."""
         now, highest = self._memory(device)
         if highest > self._highest[device]:
             now = self._highest[device] = highest
         return now
 
     def _memory(self, device: int) -> tuple[int, int]:
-        """Allocated bytes: current and peak."""
+        """The allocated bytes: current and peak."""
         stats = torch.cuda.memory_stats_as_nested_dict(device)["allocated_bytes"]["all"]
         return stats["current"], stats["peak"]
 

@@ -1,9 +1,9 @@
-"""FlopProbe: floating-point operations, by PyTorch's own formulas.
+"""FlopProbe: floating-point operations, by the formulas of ``torch.utils.flop_counter``.
 
-The formulas of ``torch.utils.flop_counter`` apply to kernels, which only a dispatch mode sees, in
-forward and backward. They are those of GPUs; the fused attention of CPUs is counted by the same
-rule. The tape gives the op of each kernel, autograd its grad node. Composite
-operators are decomposed as in PyTorch, which under inference mode leaves this to the mode.
+The formulas are for operators with kernels, which only a dispatch mode sees, in forward and
+backward. PyTorch has none for the fused attention on CPUs, which is counted like that on GPUs. The
+tape knows the op of each kernel, autograd the node. Composite operators are decomposed as PyTorch
+does; under inference mode, this is left to the dispatch mode.
 """
 
 from __future__ import annotations
@@ -33,27 +33,26 @@ _FORM = frozenset(
     "sym_size stride sym_stride storage_offset sym_storage_offset numel sym_numel dim layout "
     "device".split()
 )
-"""Functions for metadata, which tensor subclasses send through the dispatcher."""
-
+"""Functions that read metadata; tensor subclasses send them through the dispatcher."""
 
 _AS_IT_IS, _BY_ITS_CLASS, _COMPOSED = object(), object(), object()
-"""The ways in which an operator runs: by its kernel, by the class of its arguments, decomposed."""
+"""How an operator runs: with its kernel; in the tensor subclass of an argument; decomposed."""
 
 
 def _attention(query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any) -> int:
-    """Two matrix products: scores, and their product with the values."""
+    """FLOPs of two matrix products: the scores, and their product with the values."""
     return 2 * _pairs(query, key) * (query.shape[-1] + value.shape[-1])
 
 
 def _attention_backward(
     gradient: Tensor, query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any
 ) -> int:
-    """Five products: the scores once more, and the gradients of values, scores, query and key."""
+    """FLOPs of five matrix products: scores, and gradients of values, scores, query and key."""
     return 2 * _pairs(query, key) * (3 * query.shape[-1] + 2 * value.shape[-1])
 
 
 def _pairs(query: Tensor, key: Tensor) -> int:
-    """The number of scores; a causal mask leaves none out, as in the formulas of PyTorch."""
+    """The number of scores, including masked ones, as in the formulas of PyTorch."""
     return int(math.prod(query.shape[:-1])) * key.shape[-2]
 
 
@@ -61,14 +60,14 @@ _ON_CPU = {
     getattr(torch.ops.aten, f"_scaled_dot_product_flash_attention_for_cpu{end}", None): formula
     for end, formula in (("", _attention), ("_backward", _attention_backward))
 }
-"""Formulas for kernels that PyTorch has none for."""
+"""Formulas for kernels without one in PyTorch."""
 
 UNCOUNTED = "floating-point operations inside higher-order operators were not counted"
 """The note of a run with higher-order operators, if PyTorch does not expose their inside."""
 
 
 class FlopProbe(RecorderDispatchMode):
-    """Counts while it is entered."""
+    """A dispatch mode that counts FLOPs."""
 
     def __init__(self, tape: Tape, backward: BackwardRuns) -> None:
         super().__init__(tape, backward)
@@ -89,7 +88,7 @@ class FlopProbe(RecorderDispatchMode):
         try:
             formula, way = self._way_to_run(func, args)
         except Exception as error:
-            self.tape.lose("flops", error)
+            self.tape.record_error("flops", error)
             formula, way = None, _AS_IT_IS
         if way is _BY_ITS_CLASS:
             return NotImplemented
@@ -102,7 +101,7 @@ class FlopProbe(RecorderDispatchMode):
         return result
 
     def _way_to_run(self, func: Any, args: tuple[Any, ...]) -> tuple[Any, object]:
-        """The formula for *func* or None, and how to run it."""
+        """The formula for *func*, or None, and how to run it."""
         if self.tape.task.is_left() or func._schema.name.split("::")[1] in _FORM:
             return None, _AS_IT_IS
         packet = func._overloadpacket
@@ -114,13 +113,13 @@ class FlopProbe(RecorderDispatchMode):
                 if isinstance(argument, Tensor) and argument.is_nested
             ]
             if any(type(item) is not Tensor for item in nested):
-                return None, _BY_ITS_CLASS  # which decomposes it and calls this mode again
+                return None, _BY_ITS_CLASS  # it decomposes the operator under this mode
             if not nested and self._is_composed(func):
                 return None, _COMPOSED
         return formula, _AS_IT_IS
 
     def _run_inside(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run a higher-order operator; of ``cond``, count the branch that runs."""
+        """Run a higher-order operator; for ``cond``, only the branch that runs is counted."""
         if func is torch.ops.higher_order.cond and type(args[0]) is Tensor:
             condition, yes, no, operands = args
             chosen = yes if condition else no
@@ -129,13 +128,13 @@ class FlopProbe(RecorderDispatchMode):
         return func(*args, **kwargs)
 
     def run_operator(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run an op in a function of a higher-order operator, which may only be traced."""
+        """Run an operator in a function of a higher-order operator, uncounted: it may be traced."""
         if UNCOUNTED not in self.tape.notes:
             self.tape.notes.append(UNCOUNTED)
         return func(*args, **kwargs)
 
     def _is_composed(self, func: Any) -> bool:
-        """Whether PyTorch decomposes *func*, which has no kernel."""
+        """Whether *func* is composite: PyTorch decomposes it, as it has no kernel."""
         found = self._composed.get(func)
         if found is None:
             found = self._composed[func] = func.has_kernel_for_dispatch_key(COMPOSED) and not any(
@@ -153,4 +152,4 @@ class FlopProbe(RecorderDispatchMode):
                 place = self.tape.op or self.tape.scope or "run"
                 self.tape.write(Measured(FLOPS_FORWARD, place, amount))
         except Exception as error:  # some formulas accept only positional or only keyword arguments
-            self.tape.lose("flops", error)
+            self.tape.record_error("flops", error)

@@ -19,7 +19,7 @@ from torchrecorder.capture.tape import Tape
 
 
 class RecorderDispatchMode(TorchDispatchMode):
-    """Sees every kernel, in forward and backward, while it is entered."""
+    """Sees the operator of every kernel, in forward and backward."""
 
     supports_higher_order_operators = True
 
@@ -32,20 +32,19 @@ class RecorderDispatchMode(TorchDispatchMode):
         self.backward = backward
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run *func*. Function modes do not see operators that C++ code called: without a dispatch
-        mode, no Python would call them."""
+        """Run *func* without function modes: C++ has called it, so they would not see it."""
         if isinstance(func, HigherOrderOperator):
             return func(*args, **kwargs)
         with DisableTorchFunction():
             return func(*args, **kwargs)
 
     def run_operator(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run a higher-order operator whose inside PyTorch does not expose."""
+        """Run a higher-order operator whose operators PyTorch does not expose."""
         return func(*args, **kwargs)
 
 
 class _Plain(TorchDispatchMode):
-    """A mode that only runs operators."""
+    """A dispatch mode that only runs operators."""
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -55,10 +54,10 @@ class _Plain(TorchDispatchMode):
 
 @functools.cache
 def _use_once() -> None:
-    """Enter a dispatch mode once, so that PyTorch does its imports for the first one.
+    """Enter a dispatch mode once, so that the imports of PyTorch for the first one are done.
 
-    An exception caught during these imports keeps the frames around it, and their tensors, alive
-    until the next garbage collection.
+    An exception that is caught during these imports keeps the frames around it, and their tensors,
+    alive until the next garbage collection.
     """
     with _Plain():  # type: ignore[no-untyped-call]
         torch.empty(0).neg()

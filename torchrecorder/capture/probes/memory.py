@@ -1,9 +1,9 @@
-"""MemoryProbe: when the memory of tensors is allocated and released, on request.
+"""MemoryProbe: when the memory of tensors is allocated and released.
 
-A dispatch mode sees every new tensor in forward and backward, also those that Python code never
-gets: tensors saved for backward, and gradients. A weak reference to the storage reports its
-release. Tensors from before the run count from its beginning: the model's parameters, buffers and
-gradients, and everything else that the run reads.
+A dispatch mode sees every new tensor in forward and backward, also those that Python never gets:
+tensors saved for backward, and gradients. A weak reference to the storage reports its release.
+Tensors from before the run count from its beginning: parameters, buffers and gradients of the
+model, and all others that the run reads.
 """
 
 from __future__ import annotations
@@ -16,19 +16,21 @@ from torch.nn.parameter import is_lazy
 
 from torchrecorder.capture.hooks.backward import BackwardRuns
 from torchrecorder.capture.internals.access import SHOWS_OPERATORS, current_node
-from torchrecorder.capture.scope import Given, Observer, OpenScope
+from torchrecorder.capture.scope import Gradients, Observer, OpenScope
 from torchrecorder.capture.probes.device import DeviceProbe
 from torchrecorder.capture.probes.kernels import RecorderDispatchMode
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.describe import memory_owner
-from torchrecorder.events import BYTES_PEAK, Allocation, GradId, Measured, NO_STORAGE, OpId, made
+from torchrecorder.events import (
+    BYTES_PEAK, NO_STORAGE, Allocation, GradId, Measured, OpId, new_tuple,
+)  # fmt: skip
 
 _ADOPTS = frozenset(("aten::lift_fresh", "aten::lift", "aten::lift_fresh_copy"))
-"""Operators with an argument that was created just before, unseen by the mode."""
+"""Operators whose argument was just created by C++ code that the mode does not see."""
 
 
 class MemoryProbe(RecorderDispatchMode, Observer):
-    """Records allocations and releases while it is entered."""
+    """A dispatch mode that records allocations and releases."""
 
     def __init__(self, tape: Tape, backward: BackwardRuns) -> None:
         super().__init__(tape, backward)
@@ -44,24 +46,24 @@ class MemoryProbe(RecorderDispatchMode, Observer):
         self._alias: set[int] = set()
 
     def find_weights(self) -> None:
-        """Record the parameters and buffers that have names, and their gradients."""
+        """Record the named parameters and buffers, and their gradients."""
         for reference, role, _ in list(self.values.named.values()):
             tensor = reference()
             if tensor is not None:
-                self._has(tensor, role.value)
+                self._add_weight(tensor, role.value)
 
-    def _has(self, tensor: Tensor, role: str) -> None:
-        """Record a tensor of the model, and its gradient."""
+    def _add_weight(self, tensor: Tensor, role: str) -> None:
+        """Record a parameter or buffer, and its gradient."""
         if is_lazy(tensor):
             return
-        storage = self._state(tensor, role, -1)
+        storage = self._set_role(tensor, role, -1)
         gradient = tensor.grad if tensor.is_leaf else None
         if gradient is not None:
-            self._state(gradient, "gradient", storage)
+            self._set_role(gradient, "gradient", storage)
 
-    def _state(self, tensor: Tensor, role: str, leaf: int) -> int:
-        """Record the role of the storage of *tensor*."""
-        self._meet(tensor, None)
+    def _set_role(self, tensor: Tensor, role: str, leaf: int) -> int:
+        """Record the storage of *tensor* with a *role*; returns its number."""
+        self._track(tensor, None)
         storage = self.values.storages.of(tensor).number
         self._roles[storage] = role, leaf
         return storage
@@ -76,18 +78,18 @@ class MemoryProbe(RecorderDispatchMode, Observer):
         try:
             self._before_kernel(func, args, kwargs)
         except Exception as error:
-            self.tape.lose("memory", error)
+            self.tape.record_error("memory", error)
         result = self.run(func, args, kwargs)
         try:
-            shares = _gives_arguments(func)
+            shares = _returns_aliases(func)
             for tensor in _tensors(result):
-                self._meet(tensor, self._node, shares=shares)
+                self._track(tensor, self._node, shares=shares)
         except Exception as error:
-            self.tape.lose("memory", error)
+            self.tape.record_error("memory", error)
         return result
 
     def _before_kernel(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """A kernel is about to run: unknown arguments existed before the run."""
+        """Before a kernel, record its unknown arguments, which are from before the run."""
         if current_node() is not None:
             self._node = self.backward.current() or self.backward.last_started() or self._node
         else:
@@ -95,12 +97,12 @@ class MemoryProbe(RecorderDispatchMode, Observer):
         if _name(func) in _ADOPTS:
             return
         for tensor in itertools.chain(_tensors(args), _tensors(kwargs.values())):
-            self._meet(tensor, None)
+            self._track(tensor, None)
 
-    def _meet(self, tensor: Tensor, node: str | None, *, shares: bool = False) -> None:
-        """Record the memory of a tensor, allocated in *node*; None: before the run.
+    def _track(self, tensor: Tensor, node: str | None, *, shares: bool = False) -> None:
+        """Record that the memory of *tensor* was allocated in *node*; None: before the run.
 
-        If it *shares* unknown memory of an argument, it is a fake tensor of a real one.
+        If it *shares* the unknown memory of an argument, it is a fake tensor made of a real one.
         """
         storage = self.values.storages.of(tensor).number
         if storage == NO_STORAGE or storage in self._alias:
@@ -126,11 +128,11 @@ class MemoryProbe(RecorderDispatchMode, Observer):
         )
 
     def _gone(self, storage: int) -> None:
-        """This memory was released; called by PyTorch."""
+        """The memory was released; called by PyTorch."""
         try:
             self._release(storage)
         except Exception as error:
-            self.tape.lose("memory", error)
+            self.tape.record_error("memory", error)
 
     def _release(self, storage: int) -> None:
         self._references.pop(storage, None)
@@ -139,15 +141,15 @@ class MemoryProbe(RecorderDispatchMode, Observer):
             self._close(storage, self._node, self.moment)
 
     def _close(self, storage: int, node: str, moment: int | None) -> None:
-        """Record an allocation, with its release."""
+        """Store an allocation with its release."""
         role = self._roles.pop(storage, ("", -1))
         row = (storage, *self.begun.pop(storage), node, moment, *role)
-        self.done.append(made(Allocation, row))
+        self.done.append(new_tuple(Allocation, row))
 
     # Where the run is -----------------------------------------------------------------
 
     def op_begins(self, op: OpId) -> None:
-        """Later releases count for this op."""
+        """Releases from now on belong to this op."""
         self._begin(op)
 
     def op_ended(self, op: OpId) -> None:
@@ -159,7 +161,7 @@ class MemoryProbe(RecorderDispatchMode, Observer):
     def scope_left(self, scope: OpenScope, outputs: list[tuple[str, Tensor]]) -> None:
         self._end(scope.scope)
 
-    def node_begins(self, grad: GradId, run: int, given: Given) -> None:
+    def node_begins(self, grad: GradId, run: int, given: Gradients) -> None:
         self._begin(grad)
 
     def node_ended(self, grad: GradId, run: int) -> None:
@@ -178,7 +180,7 @@ class MemoryProbe(RecorderDispatchMode, Observer):
     # The end --------------------------------------------------------------------------
 
     def finish(self) -> None:
-        """The run is over: write the events, and remove weak references."""
+        """Write the events, and remove the weak references, at the end of the run."""
         for place in list(self._open):
             self._end(place)
         self.find_weights()
@@ -193,7 +195,7 @@ class MemoryProbe(RecorderDispatchMode, Observer):
         self.done.clear()
 
     def _write_peaks(self, allocations: list[Allocation]) -> None:
-        """Write the peak of live bytes during each op, grad node and module call."""
+        """Write the peak of live bytes during each op, autograd node and module call."""
         changes = [0] * (self.moment + 1)
         for item in allocations:
             changes[item.begin] += item.bytes
@@ -205,7 +207,7 @@ class MemoryProbe(RecorderDispatchMode, Observer):
 
 
 def _tensors(value: Any) -> list[Tensor]:
-    """The tensors in the arguments or results of a kernel."""
+    """The tensors in the arguments or results of an operator."""
     if isinstance(value, Tensor):
         return [value]
     if not isinstance(value, (tuple, list, type({}.values()))):
@@ -224,8 +226,8 @@ def _name(func: Any) -> str:
     return schema.name if schema is not None else ""
 
 
-def _gives_arguments(func: Any) -> bool:
-    """Whether the results of *func* share memory with its arguments: views, or in-place writes."""
+def _returns_aliases(func: Any) -> bool:
+    """Whether results of *func* alias its arguments: views, and in-place operators."""
     schema = getattr(func, "_schema", None)
     if schema is None or schema.name in _ADOPTS:
         return False

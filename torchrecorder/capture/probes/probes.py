@@ -1,4 +1,4 @@
-"""Probes: the instruments that are used only on request."""
+"""Probes: the optional instruments."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from torchrecorder.graph.retained_tensors import Kept
 if TYPE_CHECKING:
     from torchrecorder.capture.hooks.backward import BackwardRuns
     from torchrecorder.capture.probes.communications import Communications
-    from torchrecorder.capture.running import Running
+    from torchrecorder.capture.running_modules import RunningModules
     from torchrecorder.capture.tape import Tape
 
 
@@ -49,7 +49,7 @@ CHECKS = {
 
 @dataclass(frozen=True)
 class Probes:
-    """The optional measurements of a run: options of `Recorder`, which explains them."""
+    """The optional measurements of a run; `Recorder` documents these options."""
 
     stats: Choice = False
     keep: Choice = ()
@@ -64,7 +64,7 @@ class Probes:
         check(self, CHECKS)
 
     def warn_unmatched(self, events: Iterable[Event]) -> None:
-        """Warn of patterns that match no scope or operation of the run."""
+        """Warn about patterns of *stats* and *keep* that match no scope or operation."""
         if isinstance(self.stats, bool) and not self.keep:
             return
         events = list(events)
@@ -84,10 +84,10 @@ class Probes:
         started: Started,
         tape: Tape,
         backward: BackwardRuns,
-        running: Running,
+        running: RunningModules,
         stack: contextlib.ExitStack,
     ) -> None:
-        """Start the requested instruments."""
+        """Add the requested instruments to *tape*, or enter them on *stack*."""
         if self.stats:
             storages = backward.autograd.values.storages
             tape.observers.append(StatisticsProbe(tape, running, storages, self.stats))
@@ -123,12 +123,12 @@ class Probes:
 
 
 def _watch_devices(tape: Tape) -> None:
-    with tape.survives_errors("extras"):
+    with tape.survives_errors("probes"):
         tape.observers.append(DeviceProbe(tape))  # closest to a node: the last observer
 
 
 class Started:
-    """The instruments whose results are read after the run."""
+    """The active instruments whose results are read after the run."""
 
     def __init__(self) -> None:
         self.tensors: TensorKeeper | None = None
@@ -136,7 +136,7 @@ class Started:
         self.sent: Communications | None = None
 
     def kept(self) -> Kept:
-        """The tensors that outlive the run."""
+        """The tensors and nodes that are kept after the run."""
         if self.tensors is None:
             return Kept(replay=self.nodes)
         return Kept(self.tensors.activations, self.tensors.gradients, self.nodes)

@@ -1,9 +1,8 @@
-"""ProfilerRanges: ops, scopes and grad nodes as ranges of a profiler, and its measurements.
+"""ProfilerRanges: ops, scopes and autograd nodes as ranges of a profiler, and its measurements.
 
-The profiler is the user's, or that of ``record(..., profile=True)``. It links kernels, copies and
-memory to the calls that launched them; the recorder only marks the start and end of ops and scopes
-as ranges. A grad node has an empty range as a mark: it lies inside the slice in which the engine
-runs the node, in any thread.
+The profiler is that of the user, or of ``record(..., profile=True)``. It links kernels, copies and
+memory to the calls that launched them; the recorder only marks ops and scopes as ranges. An
+autograd node is marked by an empty range inside the slice in which the engine runs the node.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any
 from torch import Tensor
 
 from torchrecorder.capture.internals.access import profiler_range
-from torchrecorder.capture.scope import Given, Observer, OpenScope
+from torchrecorder.capture.scope import Gradients, Observer, OpenScope
 from torchrecorder.checks import Check
 from torchrecorder.events import GradId, OpId
 from torchrecorder.trace.slices import MARK, Kernel, Slice
@@ -30,7 +29,7 @@ CALLS = ("cuda", "cuLaunch", "hip", "xpu", "ze")
 
 
 class ProfilerRanges(Observer):
-    """Creates a range for each op and scope, and marks grad nodes."""
+    """Creates a ``record_function`` range for each op and scope, and marks autograd nodes."""
 
     def __init__(self) -> None:
         self._open: list[tuple[str, Any]] = []
@@ -42,13 +41,13 @@ class ProfilerRanges(Observer):
         self._leave(op)
 
     def scope_entered(self, scope: OpenScope) -> None:
-        """Its range begins; the path in its name is for readers of the trace."""
+        """Begin a range; its name contains the path, for readers of the trace."""
         self._enter(scope.scope, f"{MARK}{scope.scope} {scope.event.path or scope.event.name}")
 
     def scope_left(self, scope: OpenScope, outputs: list[tuple[str, Tensor]]) -> None:
         self._leave(scope.scope)
 
-    def node_begins(self, grad: GradId, run: int, given: Given) -> None:
+    def node_begins(self, grad: GradId, run: int, given: Gradients) -> None:
         with profiler_range(MARK + grad):
             pass
 
@@ -63,7 +62,7 @@ class ProfilerRanges(Observer):
         self._open.append((id, opened))
 
     def _leave(self, id: str) -> None:
-        """End the range, and open ranges inside it after an exception."""
+        """End the range, and after an exception the open ranges inside it."""
         if any(item == id for item, _ in self._open):
             while self._open:
                 last, opened = self._open.pop()
@@ -79,7 +78,7 @@ def is_done(profiler: Any) -> bool:
 
 
 def slices_of(profiler: Any) -> list[Slice]:
-    """The slices of *profiler* on the CPU, with the kernels that each launched."""
+    """The CPU slices of *profiler*, each with the kernels that it launched."""
     events = list(profiler.events())
     begun = {event.id: event.time_range.start for event in events if not _is_on_cpu(event)}
     return [
@@ -110,7 +109,7 @@ def _slice(event: Any, begun: Mapping[int, float]) -> Slice:
 
 
 def _kernels(event: Any, begun: Mapping[int, float]) -> Iterator[Kernel]:
-    """The kernels that *event* launched itself, linked by the correlation id of driver calls."""
+    """The kernels that *event* launched, linked by the correlation ids of runtime calls."""
     calls = [child for child in event.cpu_children if child.name.startswith(CALLS)]
     calls = [call for call in calls if call.id in begun]
     for place, kernel in enumerate(event.kernels):

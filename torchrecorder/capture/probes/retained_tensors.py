@@ -1,7 +1,7 @@
-"""What outlives the run on request: tensors, and grad nodes to run them again.
+"""Retained tensors: outputs and gradients kept after the run, and autograd nodes to run again.
 
-Tensors are copied because outputs may be written in place later. The result of a running collective
-is copied when the program has waited for it.
+Tensors are copied, because outputs may be written in place later. The result of a running
+collective is copied after the program has waited for it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch.autograd.function import BackwardCFunction
 from torchrecorder.capture.autograd.walk import AutogradWalk
 from torchrecorder.capture.internals.access import DisableTorchFunction, without_dispatch_modes
 from torchrecorder.capture.probes.statistics import Choice, chooses, patterns_of
-from torchrecorder.capture.scope import Given, Observer, OpenScope
+from torchrecorder.capture.scope import Gradients, Observer, OpenScope
 from torchrecorder.capture.tape import Tape
 from torchrecorder.errors import InvalidArgument, NotKept
 from torchrecorder.events import GradEdge, GradId, OpId, ValueId
@@ -28,7 +28,7 @@ _CallTensors = dict[str, Any]
 
 
 class TensorKeeper(Observer):
-    """Keeps the outputs of chosen scopes and operations."""
+    """Keeps copies of outputs, and of their gradients, for chosen scopes and operations."""
 
     def __init__(self, tape: Tape, autograd: AutogradWalk, choice: Choice) -> None:
         self.tape = tape
@@ -40,14 +40,14 @@ class TensorKeeper(Observer):
         self._wanted: dict[GradEdge, list[tuple[_CallTensors, str]]] = {}
 
     def scope_left(self, scope: OpenScope, outputs: list[tuple[str, Tensor]]) -> None:
-        """Copy the results, and note the grad nodes that receive their gradients."""
+        """Copy the outputs, and store the autograd nodes that receive their gradients."""
         path = scope.event.path or ("" if scope.event.parent is not None else scope.event.name)
         if not outputs or not path or not chooses(self.choice, [path]):
             return
         self._keep(path, outputs)
 
     def op_made(self, op: OpId, name: str, made: list[tuple[ValueId, Tensor]]) -> None:
-        """Copy the results of an operation."""
+        """Copy the results of a chosen operation."""
         if self.ops and made:
             place = op_place([item.event for item in reversed(self.tape.stack)])
             if chooses(self.ops, [f"{place}: {name}"]):
@@ -68,8 +68,8 @@ class TensorKeeper(Observer):
             if edge is not None:
                 self._wanted.setdefault(edge, []).append((flowed, name))
 
-    def node_begins(self, grad: GradId, run: int, given: Given) -> None:
-        """Copy the gradients of kept results."""
+    def node_begins(self, grad: GradId, run: int, given: Gradients) -> None:
+        """Copy the gradients of kept outputs."""
         for index, gradient in enumerate(given):
             for flowed, name in self._wanted.get(GradEdge(grad, index), ()):
                 flowed[name] = None
@@ -79,12 +79,12 @@ class TensorKeeper(Observer):
 
     @property
     def activations(self) -> Tensors:
-        """The outputs of the scopes."""
+        """The outputs, by scope or operation."""
         return Tensors(_single(self._made))
 
     @property
     def gradients(self) -> Tensors:
-        """The gradients of the outputs; None for missing ones."""
+        """The gradients of the outputs, or None."""
         return Tensors(_single(self._flowed))
 
 
@@ -94,7 +94,7 @@ def _copy_into(made: _CallTensors, name: str, tensor: Tensor) -> None:
 
 
 def op_place(around: Iterable[Scope]) -> str:
-    """The place of an operation as in rankings, from the scopes *around* it, innermost first."""
+    """The path of an operation as in `Recording.top`; *around*: its scopes, innermost first."""
     names: list[str] = []
     for scope in around:
         names.append(scope.path or scope.name)
@@ -104,7 +104,7 @@ def op_place(around: Iterable[Scope]) -> str:
 
 
 def _single(found: dict[str, list[_CallTensors]]) -> dict[str, list[Any]]:
-    """Replace the result of a call with one unnamed tensor by that tensor."""
+    """*found*, with the dict of a single unnamed tensor replaced by the tensor."""
     return {
         path: [call[""] if list(call) == [""] else call for call in calls]
         for path, calls in found.items()
@@ -112,28 +112,28 @@ def _single(found: dict[str, list[_CallTensors]]) -> dict[str, list[Any]]:
 
 
 class ReplayProbe(Observer):
-    """Keeps the nodes of a run and the gradients of their last backward run.
+    """Keeps the autograd nodes of a run, and the gradients that they received last.
 
-    Only on request, because a node keeps the graph behind it and all saved tensors alive.
+    A node keeps the graph behind it and all its saved tensors alive.
     """
 
     def __init__(self) -> None:
         self._nodes: dict[GradId, Any] = {}
-        self._given: dict[GradId, Given] = {}
+        self._given: dict[GradId, Gradients] = {}
 
-    def node_met(self, grad: GradId, node: Any) -> None:
+    def node_hooked(self, grad: GradId, node: Any) -> None:
         self._nodes[grad] = node
 
-    def node_begins(self, grad: GradId, run: int, given: Given) -> None:
+    def node_begins(self, grad: GradId, run: int, given: Gradients) -> None:
         self._given[grad] = tuple(
             [item.detach() if isinstance(item, Tensor) else item for item in given]
         )
 
     def given(self, grad: GradId) -> tuple[Any, ...]:
-        """The gradients that one grad node received.
+        """The gradients that the node *grad* received (``grad_outputs``).
 
         Raises:
-            NotKept: It did not run.
+            NotKept: The node did not run.
         """
         if grad not in self._given:
             ran = f"{len(self._given)} did: Recording.grad_runs lists them"
@@ -141,10 +141,10 @@ class ReplayProbe(Observer):
         return self._given[grad]
 
     def run(self, grad: GradId, given: tuple[Any, ...] | None = None) -> tuple[Any, ...]:
-        """Run one grad node again on the gradients it received, or on others.
+        """Run the node *grad* again, on the gradients that it received, or on those *given*.
 
         Raises:
-            NotKept: It did not run, or its saved tensors were freed.
+            NotKept: The node did not run, or its saved tensors were freed.
             InvalidArgument: The number of gradients is wrong.
             Exception: Any exception of the node itself.
         """
@@ -155,7 +155,7 @@ class ReplayProbe(Observer):
                 f"{node.name()} ({grad}) takes {len(received)} gradients, not {len(given)}"
             )
         if not node.next_functions:
-            return given  # an accumulation would add to the gradient once more
+            return given  # AccumulateGrad would change the gradient
         try:
             with torch.no_grad():
                 result = node.apply(*given) if isinstance(node, BackwardCFunction) else node(*given)

@@ -1,10 +1,10 @@
-"""SavedTensors: the bytes that each grad node saves for backward.
+"""SavedTensors: the bytes that each autograd node saves for backward.
 
-Right after a node is found, its saved tensors are read through its ``_raw_saved_*`` attributes.
-``saved_tensors_hooks`` would report the same, but with them PyTorch skips its check for tensors
-modified in place, which would change the run. Tensors that hooks of the user packed (checkpointing,
-offloading) are not saved by the node and not counted. A storage counts once, in full, at the first
-node that saves it; the memory of parameters does not count.
+When a node is found, its saved tensors are read through its ``_raw_saved_*`` attributes.
+``saved_tensors_hooks`` would report the same, but under them PyTorch does not check whether saved
+tensors were modified in place, which would change the run. Tensors that hooks of the user packed
+(checkpointing, offloading) are not saved by the node and do not count. A storage counts once, in
+full, at the first node that saves it; the memory of parameters does not count.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from torch.nn import Parameter
 from torchrecorder.capture.autograd.node_facts import name_of, op_name
 from torchrecorder.capture.autograd.walk import AutogradWalk
 from torchrecorder.capture.internals.access import (
-    USUAL_TYPES,
+    PLAIN_TENSOR_TYPES,
     DisableTorchFunction,
     FakeTensor,
     peek_transformations,
@@ -35,7 +35,7 @@ from torchrecorder.capture.internals.access import (
     without_dispatch_modes,
 )
 from torchrecorder.capture.tape import Tape
-from torchrecorder.capture.tensors.describe import node_behind, tensors_in
+from torchrecorder.capture.tensors.describe import grad_fn_of, tensors_in
 from torchrecorder.events import BYTES_SAVED, GradId, Measured, OpId, Role, ScopeKind
 from torchrecorder.graph.nodes import Scope
 
@@ -44,30 +44,30 @@ _NARROW = {
     torch.int64: torch.int8,
     torch.complex128: torch.complex64,
 }
-"""Dtypes of wrapped numbers, with the narrower dtypes of the same category."""
+"""The dtypes of wrapped numbers, each with a narrower dtype of its category."""
 
 
 class SavedTensors:
-    """Adds up the bytes that new grad nodes save."""
+    """Counts the bytes that new autograd nodes save."""
 
     def __init__(self, tape: Tape, autograd: AutogradWalk) -> None:
         self.tape = tape
         self.autograd = autograd
         self.values = autograd.values
         self._attributes: dict[type, tuple[str, ...]] = {}
-        self._kept: dict[int, Any] = {}  # weak: addresses stay unused
+        self._kept: dict[int, Any] = {}  # weak references, so that addresses are not reused
         self._named = 0
         self._unreadable: list[Unreadable] = []
         self._unfinished: list[tuple[GradId, weakref.ref[Any]]] = []  # of custom functions
 
     def node_recorded(self, grad: GradId, node: Any) -> None:
-        """Count the memory that a new node saves and no other node saved before."""
+        """Count the memory that the new *node* saves, and that no other node has saved."""
         try:
             if self._unfinished:
                 self._count_finished()
             self._count(grad, node)
         except Exception as error:
-            self.tape.lose("saved", error)
+            self.tape.record_error("saved", error)
 
     def _count(self, grad: GradId, node: Any) -> None:
         found = self._saved(node)
@@ -86,17 +86,17 @@ class SavedTensors:
             self.tape.write(Measured(BYTES_SAVED, grad, amount))
 
     def _count_finished(self) -> None:
-        """Read the nodes of custom functions once more, which save their tensors last: if a mode of
-        the user calls operators from Python meanwhile, a node is found before it has all."""
+        """Read the nodes of custom functions again: they save their tensors last, and may be found
+        earlier if a mode of the user calls operators from Python."""
         waiting, self._unfinished = self._unfinished, []
         for grad, reference in waiting:
             node = reference()
             if node is not None:
-                with contextlib.suppress(RuntimeError):  # a backward pass has released them
+                with contextlib.suppress(RuntimeError):  # a backward pass has freed them
                     self._add(grad, self._saved(node))
 
     def _returned(self, op: OpId, result: Any, *call: Any) -> None:
-        """A *call* returned, after which there are nodes that do not show what they save."""
+        """Count the nodes of the *call* that returned and that do not expose what they save."""
         tape = self.tape
         tape.at_return = None
         with tape.survives_errors("saved"):
@@ -111,7 +111,7 @@ class SavedTensors:
             tape.resume()
 
     def finish(self) -> None:
-        """The run is over: no call returns any more."""
+        """At the end of the run, add notes about the nodes that were not counted."""
         self._count_finished()
         for item in self._unreadable:
             self._note_uncounted(item.name)
@@ -137,37 +137,40 @@ class SavedTensors:
             self._add(node.grad, found.given, found.created)
 
     def _leads_to(self, tensor: Tensor, grad: GradId) -> bool:
-        """Whether the node of *tensor*, or one that it leads to, is *grad*."""
-        node = node_behind(tensor)
+        """Whether ``grad_fn`` of *tensor*, or one of its next nodes, is *grad*."""
+        node = grad_fn_of(tensor)
         nodes = () if node is None else (node, *(parent for parent, _ in node.next_functions))
         return any(item is not None and self.autograd.known_as(item) == grad for item in nodes)
 
     def entered(self, event: Scope, frame: FrameType) -> None:
-        """A checkpointed call saves its arguments instead of tensors from inside."""
+        """Count the arguments that a checkpointed call saves instead of the tensors inside."""
         if event.kind is not ScopeKind.CHECKPOINT or not torch.is_grad_enabled():
             return
         found = frame.f_locals
         if found.get("use_reentrant") is not False:
-            return  # those are saved by a custom function, which has a node
+            return  # the custom function has a node that saves them
         amount = sum(map(self._bytes, self._inputs(found)))
         if amount:
             self.tape.write(Measured(BYTES_SAVED, event.id, amount))
 
     def _inputs(self, checkpoint: Mapping[str, Any]) -> list[Tensor]:
-        """The arguments that a *checkpoint* with these variables has saved: none that hooks of the
-        user have packed, and none if another checkpoint is around it, which drops them, too."""
+        """The arguments that a *checkpoint* with these local variables has saved.
+
+        Without those that hooks of the user have packed; none inside another checkpoint, which
+        recomputes them too.
+        """
         state = getattr(checkpoint.get("gen"), "gi_frame", None)
         own: Any = None if state is None else state.f_locals.get("new_frame")
         if hasattr(own, "saved_args"):
             return _unpacked(item for item in own.saved_args if hasattr(item, "unpack_hook"))
         if isinstance(getattr(own, "input_saver", None), Tensor):  # in older versions
-            return self._saved(node_behind(own.input_saver))
+            return self._saved(grad_fn_of(own.input_saver))
         around = [item.event.kind for item in self.tape.stack[:-1]]
         arguments = () if ScopeKind.CHECKPOINT in around else checkpoint.get("args", ())
         return [item for item in arguments if isinstance(item, Tensor)]
 
     def _saved(self, node: Any) -> list[Tensor]:
-        """The saved tensors of *node*."""
+        """The tensors that *node* has saved."""
         names = self._attributes.get(type(node))
         if names is None:
             names = saved_attributes(node)
@@ -179,7 +182,7 @@ class SavedTensors:
         return found
 
     def _bytes(self, tensor: Tensor) -> int:
-        """The memory behind *tensor*, if it has not been counted."""
+        """The bytes of the storage of *tensor*; 0 if it was counted, or belongs to a parameter."""
         if tensor.layout is torch.sparse_coo:
             return self._bytes(tensor._indices()) + self._bytes(tensor._values())
         try:
@@ -194,7 +197,7 @@ class SavedTensors:
         return storage.nbytes()
 
     def _keep(self, storage: UntypedStorage) -> bool:
-        """Mark *storage* as counted; returns whether it was already."""
+        """Mark *storage* as counted; returns whether it was before."""
         address = storage._cdata
         if address in self._kept:
             return True
@@ -202,7 +205,7 @@ class SavedTensors:
         return False
 
     def _learn_parameters(self) -> None:
-        """Mark the memory of the model's parameters as counted."""
+        """Mark the storages of the model's parameters as counted."""
         named = self.values.named
         self._named = len(named)
         for reference, role, _ in list(named.values()):
@@ -225,18 +228,18 @@ def _is_parameter(tensor: Tensor | None) -> bool:
 
 
 def _unpacked(saved: Iterable[Any]) -> list[Tensor]:
-    """The tensors of *saved* ones that no hooks have packed."""
+    """The saved tensors that no hooks have packed, without wrapped numbers."""
     found = [entry.data for entry in saved if entry is not None and entry.unpack_hook is None]
     return [item for item in found if isinstance(item, Tensor) and not _is_number(item)]
 
 
 def _is_unsized(tensor: Tensor) -> bool:
-    """Whether *tensor* is the fake one of a workspace, whose size only the real kernel knows."""
+    """Whether *tensor* is the fake tensor of a workspace, whose size only the kernel knows."""
     return isinstance(tensor, FakeTensor) and tensor.dtype is torch.uint8 and not tensor.numel()
 
 
 def _is_number(tensor: Tensor) -> bool:
-    """Whether *tensor* is a wrapped Python number, as type promotion shows."""
+    """Whether *tensor* is a wrapped Python number, which type promotion shows."""
     narrow = _NARROW.get(tensor.dtype)
     if narrow is None or tensor.dim():
         return False
@@ -245,15 +248,15 @@ def _is_number(tensor: Tensor) -> bool:
 
 
 IN_SLICES = "CopySlices"
-"""The class of the nodes around those of in-place operations on views."""
+"""The class of nodes of in-place operations on views; the node of the operation is inside."""
 
 UNREADABLE = frozenset((IN_SLICES, "CppFunction"))
-"""The classes of nodes that do not show what they save; the second is that of all for which PyTorch
-has no class: of functions for lists of tensors, of scripts, of C++ code."""
+"""The classes of nodes that do not expose what they save. ``CppFunction`` is the class of all nodes
+without one of their own: of functions on tensor lists, scripts and C++ extensions."""
 
 
 class Unreadable(NamedTuple):
-    """A node that does not show what it saves; *needed* if what it wrote required grad before."""
+    """A node that does not expose what it saves; *needed*: what it wrote required grad before."""
 
     grad: GradId
     name: str
@@ -261,18 +264,18 @@ class Unreadable(NamedTuple):
 
     @property
     def by_known_call(self) -> bool:
-        """Whether a function of PyTorch made it that may be called again."""
+        """Whether a function of PyTorch created it, which may be called again."""
         return self.name == IN_SLICES or self.name.startswith("Foreach")
 
 
 def _wrote_tracked(node: Any) -> bool:
-    """Whether *node* is that of a write to a view of what required grad before."""
+    """Whether *node* is that of a write to a view whose base required grad before."""
     return type(node).__name__ == IN_SLICES and node.next_functions[0][0] is not None
 
 
 class Saves(NamedTuple):
-    """What a call saved: some of the tensors that it was *given* or has returned, and bytes that it
-    *created*."""
+    """What a call saved for backward: arguments and results (*given*), and the bytes of other
+    tensors, which it *created*."""
 
     given: list[Tensor]
     created: int
@@ -283,31 +286,30 @@ def saved_in_call(
     result: Any,
     needed_gradient: Callable[[Tensor], bool],
 ) -> Saves | None:
-    """What a *call* (function, args, kwargs) with this *result* saved; None if it takes no small
-    tensors.
+    """What a *call* (function, args, kwargs) with this *result* saved; None if that is unknown.
 
-    Python cannot read the node of a function for lists of tensors, nor that of an in-place
-    operation on a view, which autograd puts inside a ``CopySlices`` node. So the function is called
-    once more, on small tensors, with hooks that show which of them it saves.
+    Python cannot read the node of a function on tensor lists, nor that of an in-place operation on
+    a view, which is inside a ``CopySlices`` node. So the function is called again, on small tensors
+    and with ``saved_tensors_hooks``.
 
     Args:
-        needed_gradient: Whether an argument required grad before the call.
+        needed_gradient: Returns whether an argument required grad before the call.
     """
     if peek_transformations() is not None:
-        return Saves([], 0)  # the nodes of a transformation
+        return Saves([], 0)  # nodes of a transformation do not count
     func, args, kwargs = call
     given = [type(tensor) for _, tensor in tensors_in((args, kwargs))]
-    if not all(kind in USUAL_TYPES or issubclass(kind, FakeTensor) for kind in given):
-        return None  # only a subclass knows its memory
+    if not all(kind in PLAIN_TENSOR_TYPES or issubclass(kind, FakeTensor) for kind in given):
+        return None  # the memory of a subclass is unknown
     if func is Tensor.__setitem__ and not tensors_in(args[1]):
-        return Saves([], 0)  # it copies, which needs nothing, and the numbers may not fit
+        return Saves([], 0)  # a copy saves nothing; its sizes may not fit
     small, saved = _SmallTensors(needed_gradient), list[Tensor]()
     hooks = saved_tensors_hooks(lambda tensor: saved.append(tensor), lambda packed: packed)
     with (
         DisableTorchFunction(), without_dispatch_modes(), torch.random.fork_rng(devices=[]),
         contextlib.ExitStack() as done,
     ):
-        done.callback(saved.clear)  # a result in it would keep its node alive, and that the hooks
+        done.callback(saved.clear)  # else a reference cycle through the hooks
         try:
             args, kwargs = pytree.tree_map(small.instead_of, (args, kwargs))
             with hooks:
@@ -319,30 +321,30 @@ def saved_in_call(
 
 
 class _SmallTensors:
-    """The small tensors of the CPU that stand for the arguments of a call.
+    """Small CPU tensors that replace the arguments of a call.
 
-    Sizes above 2 become 2, so that equal sizes stay equal, and the size of what the function itself
-    creates, such as a mask, follows from them.
+    Sizes above 2 become 2. So equal sizes stay equal, and the full sizes of tensors that the
+    function creates, such as a mask, follow from them.
     """
 
     def __init__(self, needed_gradient: Callable[[Tensor], bool]) -> None:
         self.needed_gradient = needed_gradient
-        self.made: dict[int, tuple[Tensor, Tensor]] = {}  # by id: an argument, the small one
+        self.made: dict[int, tuple[Tensor, Tensor]] = {}  # by id: argument, small tensor
 
     def instead_of(self, value: Any) -> Any:
-        """The small tensor for an argument; *value* itself if it is no tensor."""
+        """The small tensor that replaces *value*; other objects are returned unchanged."""
         if not isinstance(value, Tensor):
             return value
         if id(value) not in self.made:
             small = torch.zeros([min(size, 2) for size in value.shape], dtype=value.dtype)
             if self.needed_gradient(value):
-                small = small.requires_grad_().clone()  # a leaf could not be written
+                small = small.requires_grad_().clone()  # a leaf cannot be written in place
             self.made[id(value)] = value, small
         return self.made[id(value)][1]
 
     def sort(self, saved: list[Tensor], results: list[tuple[Tensor, Tensor]]) -> Saves:
-        """The arguments and *results* of which *saved* are the memory, and the bytes of all
-        others."""
+        """The arguments and *results* whose memory is *saved*, and the bytes of all other saved
+        tensors."""
         pairs = [*results, *self.made.values()]
         memory = {small.untyped_storage()._cdata: real for real, small in pairs}
         found = [(memory.get(tensor.untyped_storage()._cdata), tensor) for tensor in saved]
@@ -350,7 +352,7 @@ class _SmallTensors:
         return Saves([real for real, _ in found if real is not None], created)
 
     def _bytes(self, created: Tensor) -> int:
-        """The bytes that a tensor created from small ones would have in full size."""
+        """The bytes of a created tensor with the full sizes of the arguments."""
         written, small = next(iter(self.made.values()))
         sizes = list(created.shape)
         for place in range(1, min(len(sizes), small.dim()) + 1):

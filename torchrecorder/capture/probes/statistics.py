@@ -1,8 +1,8 @@
-"""StatisticsProbe: statistics of the numbers in tensors and gradients, on request.
+"""StatisticsProbe: statistics of tensors and gradients.
 
-They are computed immediately, and only the numbers are kept. The arithmetic is in float64 on
-separate tensors, with all modes of the user switched off. Fake and meta tensors have no statistics.
-For a DTensor they are those of the local tensor, which needs no communication.
+They are computed immediately, in float64, on separate tensors and without modes of the user; only
+the results are kept. Fake and meta tensors have none. The statistics of a DTensor are those of its
+local tensor, which needs no communication.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from torchrecorder.capture.internals.access import (
     without_dispatch_modes,
 )
 from torchrecorder.capture.internals.processes import local_part
-from torchrecorder.capture.scope import Given, Observer
-from torchrecorder.capture.running import Running
+from torchrecorder.capture.scope import Gradients, Observer
+from torchrecorder.capture.running_modules import RunningModules
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.storage import Storages
 from torchrecorder.events import GradId, OpId, Statistics, ValueId
 
 Choice = Union[bool, str, Sequence[str]]
-"""True for everything, or dotted paths of scopes, with ``*`` and ``?``."""
+"""True for all; or dotted paths of scopes, with the wildcards ``*`` and ``?``."""
 
 
 def chooses(choice: Choice, paths: Sequence[str]) -> bool:
@@ -40,16 +40,18 @@ def chooses(choice: Choice, paths: Sequence[str]) -> bool:
 
 
 def patterns_of(choice: Choice) -> Sequence[str]:
-    """The patterns in *choice*; none for everything or nothing."""
+    """The patterns in *choice*; empty for True and False."""
     if isinstance(choice, bool):
         return ()
     return (choice,) if isinstance(choice, str) else choice
 
 
 class StatisticsProbe(Observer):
-    """Computes statistics of the outputs of ops and of the gradients that grad nodes receive."""
+    """Computes statistics of outputs of ops, and of gradients that autograd nodes receive."""
 
-    def __init__(self, tape: Tape, running: Running, storages: Storages, choice: Choice) -> None:
+    def __init__(
+        self, tape: Tape, running: RunningModules, storages: Storages, choice: Choice
+    ) -> None:
         self.tape = tape
         self.running = running
         self.storages = storages
@@ -61,7 +63,7 @@ class StatisticsProbe(Observer):
                 take = functools.partial(self._take, value, 0, -1)
                 self.storages.when_arrived(tensor, take)
 
-    def node_begins(self, grad: GradId, run: int, given: Given) -> None:
+    def node_begins(self, grad: GradId, run: int, given: Gradients) -> None:
         if self.choice is True or chooses(self.choice, self.running.paths_of(grad)):
             for index, tensor in enumerate(given):
                 if isinstance(tensor, Tensor):
@@ -75,21 +77,21 @@ class StatisticsProbe(Observer):
             with DisableTorchFunction(), torch.no_grad(), without_dispatch_modes():
                 found = numbers(tensor)
         except (RuntimeError, NotImplementedError, TypeError) as error:
-            self.tape.lose("statistics", error)
+            self.tape.record_error("statistics", error)
             return
         if found is not None:
             self.tape.write(Statistics(node, index, run, *found))
 
 
 Sums = tuple[int, float, float, float, float, float, int, int, int]
-"""Count; mean, std, low, high of finite numbers, 0 without any; norm; zeros, NaNs, infinities.
+"""Count; mean, std, min and max of the finite elements, or 0; norm; zeros, NaNs, infinities.
 
-The norm includes all numbers: it is NaN or infinite if they contain NaN or infinity.
+The norm is that of all elements: NaN or infinite if one of them is.
 """
 
 
 def numbers(tensor: Tensor) -> Sums | None:
-    """The statistics of one tensor; None if it holds no floating-point numbers."""
+    """The statistics of *tensor*; None if it has no floating-point data."""
     tensor = local_part(tensor)
     if tensor.is_meta or isinstance(tensor, FakeTensor) or tensor.numel() == 0:
         return None
@@ -113,8 +115,7 @@ def numbers(tensor: Tensor) -> Sums | None:
 
 
 def flattened(tensor: Tensor) -> Tensor:
-    """The values that *tensor* stores, in one dimension and in float64; of complex ones, the
-    absolute values."""
+    """The elements of *tensor* in one dimension and in float64; absolute values of complex ones."""
     if tensor.is_nested:
         tensor = tensor.values()
     elif tensor.layout is torch.sparse_coo:

@@ -1,8 +1,8 @@
-"""WeightProbe: weights, their gradients and their updates, around the steps of optimizers.
+"""WeightProbe: weights, gradients and updates of parameters in each optimizer step.
 
-Weights are read right before and after an optimizer's step, gradients after it: by then they are
-clipped and unscaled, also if a closure of the step does this. Copies of the weights are kept during
-the step.
+Weights are read directly before and after the step, and gradients after it, when they are clipped
+and unscaled, also if the closure of the step does this. During the step, copies of the weights are
+kept.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ BINS = 40
 
 @dataclass(frozen=True)
 class Histogram:
-    """A histogram of the finite numbers of a tensor.
+    """A histogram of the finite elements of a tensor.
 
     Attributes:
         edges: The edges of the bins, increasing; one more than ``counts``.
-        counts: The number of values in each bin.
-        total: The sum of the numbers.
+        counts: The number of elements in each bin.
+        total: The sum of the elements.
         squares: The sum of their squares.
     """
 
@@ -47,11 +47,11 @@ class Weight:
     """One parameter in one step; None for missing numbers.
 
     Attributes:
-        gradient: Norm of the gradient that the optimizer used; without an optimizer, of the
+        gradient: 2-norm of the gradient that the optimizer used; without an optimizer, of the
             gradient at the end.
-        norm: Norm of the weight, before the step.
-        update: Norm of the change that the step made.
-        histograms: Of ``"weights"`` and ``"gradients"``, on request.
+        norm: 2-norm of the weight before the step.
+        update: 2-norm of the difference that the step makes.
+        histograms: Those of ``"weights"`` and ``"gradients"``, if requested.
     """
 
     gradient: float | None = None
@@ -61,7 +61,7 @@ class Weight:
 
 
 class WeightProbe:
-    """Follows the parameters of *model*, by their dotted names, while it is entered."""
+    """A context that measures the parameters of *model*, by dotted name."""
 
     def __init__(self, model: object, *, histograms: bool = False) -> None:
         self.weights: dict[str, Weight] = {}
@@ -86,19 +86,19 @@ class WeightProbe:
             for parameter in self._parameters
             if self._names[id(parameter)] not in self.weights
         ]
-        self._guarded(self._look, left)
-        self._guarded(self._look_at_gradient, left)
+        self._without_raising(self._record_weight, left)
+        self._without_raising(self._record_gradient, left)
         self._copies.clear()
         self._parameters.clear()
 
     def _before(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        self._guarded(self._keep, parameters_of(optimizer))
+        self._without_raising(self._keep, parameters_of(optimizer))
 
     def _after(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        self._guarded(self._compare, parameters_of(optimizer))
+        self._without_raising(self._compare, parameters_of(optimizer))
 
-    def _guarded(self, work: Callable[[Tensor], None], tensors: Iterable[Tensor]) -> None:
-        """Do *work*, without raising exceptions in the user's program."""
+    def _without_raising(self, work: Callable[[Tensor], None], tensors: Iterable[Tensor]) -> None:
+        """Call *work* on the model's parameters in *tensors*; exceptions become warnings."""
         try:
             with DisableTorchFunction(), torch.no_grad(), without_dispatch_modes():
                 for item in tensors:
@@ -108,17 +108,17 @@ class WeightProbe:
             warn(f"weights of this step could not be followed: {type(error).__name__}: {error}")
 
     def _keep(self, parameter: Tensor) -> None:
-        self._look(parameter)
+        self._record_weight(parameter)
         self._copies[id(parameter)] = parameter.detach().clone()
 
-    def _look(self, parameter: Tensor) -> None:
+    def _record_weight(self, parameter: Tensor) -> None:
         weight = self.weights.setdefault(self._names[id(parameter)], Weight())
         if not parameter.is_meta:
             weight.norm = _norm(parameter)
             if self._histograms:
                 weight.histograms["weights"] = histogram(parameter)
 
-    def _look_at_gradient(self, parameter: Tensor) -> None:
+    def _record_gradient(self, parameter: Tensor) -> None:
         weight = self.weights.setdefault(self._names[id(parameter)], Weight())
         gradient = parameter.grad
         if gradient is not None and not gradient.is_meta:
@@ -129,7 +129,7 @@ class WeightProbe:
     def _compare(self, parameter: Tensor) -> None:
         before = self._copies.pop(id(parameter), None)
         if before is not None:
-            self._look_at_gradient(parameter)
+            self._record_gradient(parameter)
             change = _norm(parameter.detach() - before)
             self.weights[self._names[id(parameter)]].update = change
 
@@ -144,7 +144,7 @@ def _norm(tensor: Tensor) -> float:
 
 
 def histogram(tensor: Tensor) -> Histogram:
-    """The histogram of the finite numbers of *tensor*."""
+    """The histogram of the finite elements of *tensor*."""
     flat = _flat(tensor)
     flat = flat[torch.isfinite(flat)].cpu()
     low, high = (float(flat.min()), float(flat.max())) if flat.numel() else (0.0, 0.0)

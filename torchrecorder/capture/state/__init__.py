@@ -1,1 +1,1 @@
-"""Global state of the process that a recording changes and restores."""
+"""Global state that a recording changes and restores."""

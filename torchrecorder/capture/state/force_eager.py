@@ -1,8 +1,8 @@
-"""ForceEager: run compiled code eagerly while recording, so that its inside is recorded.
+"""ForceEager: run compiled code eagerly while recording, so that its operations are recorded.
 
-Setting the compiler's stance imports the compiler, which takes seconds. Before it is imported,
-nothing is compiled; but the run itself may import it (``torch.cond`` does). Then the stance is set
-right after the import.
+``torch.compiler.set_stance`` imports the compiler, which takes seconds. Before that, nothing is
+compiled; but the run itself may import the compiler (``torch.cond`` does). Then the stance is set
+directly after the import.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ import torch
 from torchrecorder.capture.internals.access import has_global_hooks
 from torchrecorder.capture.internals.compiled_calls import compiled_calls_watched
 from torchrecorder.capture.modes.compiled_steps import begins, ended
-from torchrecorder.capture.state.shared import Shared
+from torchrecorder.capture.state.shared_patch import SharedPatch
 
 _COMPILER = "torch._dynamo"
 
-_ABOUT_US = "Using `torch.compile\\(module\\)` when there are global hooks"
-"""The warning of a compiled module about global hooks, which are usually the recorder's."""
+_HOOKS_WARNING = "Using `torch.compile\\(module\\)` when there are global hooks"
+"""PyTorch's warning about global hooks, which are usually those of the recorder."""
 
 
 @contextlib.contextmanager
@@ -35,20 +35,23 @@ def _eager() -> Iterator[None]:
         yield
 
 
-_stance: Shared[ForceEager] = Shared(_eager)
+_stance: SharedPatch[ForceEager] = SharedPatch(_eager)
 
 
 class ForceEager:
-    """A context in which nothing is compiled by ``torch.compile`` and functions that use it, except
-    recorded steps of optimizers; *loaded* is called when the program imports the compiler.
+    """A context in which ``torch.compile`` runs code eagerly, except optimizer steps.
+
+    Args:
+        record_error: Called with an instrument and its exception.
+        loaded: Called when the program imports the compiler.
     """
 
     def __init__(
         self,
-        lose: Callable[[str, BaseException], None] = lambda *lost: None,
+        record_error: Callable[[str, BaseException], None] = lambda *lost: None,
         loaded: Callable[[], None] = lambda: None,
     ) -> None:
-        self._lose = lose
+        self._record_error = record_error
         self._loaded = loaded
         self._exit = contextlib.ExitStack()
         self._hooked: bool
@@ -62,17 +65,17 @@ class ForceEager:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._stop_waiting()
+        self._remove_import_hook()
         self._exit.close()
         _stance.remove(self)
 
     def _set_stance(self) -> None:
         _stance.add(self)
         if not self._hooked:
-            warnings.filterwarnings("ignore", _ABOUT_US)
+            warnings.filterwarnings("ignore", _HOOKS_WARNING)
             self._exit.callback(_remove_filter, warnings.filters[0])
 
-    def _stop_waiting(self) -> None:
+    def _remove_import_hook(self) -> None:
         with contextlib.suppress(ValueError):
             sys.meta_path.remove(self)
 
@@ -81,21 +84,21 @@ class ForceEager:
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The compiler's module spec, with a loader that is followed; for the import system."""
+        """The spec of the compiler, with a patched loader; Python's import system calls it."""
         if name != _COMPILER:
             return None
         try:
-            self._stop_waiting()
+            self._remove_import_hook()
             spec = importlib.util.find_spec(name)
             if spec is not None:
-                self._follow(spec.loader)
+                self._patch_loader(spec.loader)
             return spec
         except Exception as error:
-            self._lose("compilers", error)
+            self._record_error("compilers", error)
             return None
 
-    def _follow(self, loader: Any) -> None:
-        """Set the stance right after *loader* has executed the compiler."""
+    def _patch_loader(self, loader: Any) -> None:
+        """Patch *loader* to set the stance after it has imported the compiler."""
         load = loader.exec_module
 
         def exec_module(module: ModuleType) -> None:
@@ -105,13 +108,13 @@ class ForceEager:
                 self._set_stance()
                 self._loaded()
             except Exception as error:
-                self._lose("compilers", error)
+                self._record_error("compilers", error)
 
         loader.exec_module = exec_module
 
 
 def _remove_filter(entry: Any) -> None:
-    """Remove a filter of warnings, and keep changes of others."""
+    """Remove a warning filter; filters that others have added stay."""
     filters: Any = warnings.filters
     with contextlib.suppress(ValueError):
         filters.remove(entry)

@@ -1,7 +1,7 @@
 """Restore buffers, gradients and random state after a run.
 
-Buffers are compared bit for bit and written back only if they differ, without changing their
-version counter, because an earlier forward of the user may have saved them for backward.
+Buffers are compared bit by bit, and written back only if they differ. Their version counters are
+restored too, because an earlier forward of the user may have saved them for backward.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from torchrecorder.capture.internals.access import (
 )
 from torchrecorder.capture.module_tree import named_modules
 from torchrecorder.capture.tensors.describe import UNVERSIONED, shape_of, version_of
-from torchrecorder.events import made
+from torchrecorder.events import new_tuple
 
 
 @contextlib.contextmanager
 def random_state_kept() -> Iterator[None]:
-    """A context that restores the generators of PyTorch, Python and NumPy at its end."""
+    """A context that restores the random states of PyTorch, Python and NumPy at its end."""
     with contextlib.ExitStack() as stack:
         stack.callback(torch.set_rng_state, torch.get_rng_state())
         stack.callback(random.setstate, random.getstate())
@@ -47,7 +47,7 @@ def random_state_kept() -> Iterator[None]:
 
 
 _SMALL_BUFFER = 1 << 14
-"""The maximum size of a buffer that is copied and compared together with others."""
+"""The maximum number of elements of a buffer that is copied and compared together with others."""
 
 
 @contextlib.contextmanager
@@ -68,7 +68,7 @@ def restored(model: Any) -> Iterator[None]:
 
 
 def without_modes() -> contextlib.AbstractContextManager[Any]:
-    """A context without other modes, for calls of the recorder."""
+    """A context without function and dispatch modes, for calls of the recorder."""
     if count_dispatch_modes():
         return _without_all_modes()
     return DisableTorchFunction()
@@ -81,7 +81,7 @@ def _without_all_modes() -> Iterator[None]:
 
 
 def _set_gradients_aside(stack: contextlib.ExitStack, modules: list[Module]) -> None:
-    """Remove gradients for the run: a backward pass inside forward would add to the user's."""
+    """Set gradients to None for the run: a backward pass in forward would add to the user's."""
     parameters = [parameter for module in modules for parameter in module._parameters.values()]
     found = [
         (parameter, parameter.grad)
@@ -94,7 +94,7 @@ def _set_gradients_aside(stack: contextlib.ExitStack, modules: list[Module]) -> 
 
 
 class _BufferPlace(NamedTuple):
-    """A buffer with its module, name and metadata."""
+    """A buffer with the dict that contains it, its name and metadata."""
 
     held: dict[str, Tensor]
     name: str
@@ -121,7 +121,8 @@ class _Buffers:
                     continue
                 usual = _is_usual(buffer)
                 shape = buffer.shape if usual else shape_of(buffer)
-                place = made(_BufferPlace, (held, name, buffer, version_of(buffer), shape, usual))
+                facts = held, name, buffer, version_of(buffer), shape, usual
+                place = new_tuple(_BufferPlace, facts)
                 self.places.append(place)
                 kind = (buffer.dtype, buffer.device) if usual else id(buffer)
                 kinds.setdefault(kind, []).append(place)
@@ -129,7 +130,7 @@ class _Buffers:
             self.copies = [(places, _copied(places)) for places in kinds.values()]
 
     def put_back(self) -> None:
-        """Write back the buffers that differ."""
+        """Write back the buffers that differ, and restore their versions."""
         with torch.no_grad():
             for places, before in self.copies:
                 if any(_is_reshaped(place) for place in places) or not _same_bits(places, before):
@@ -143,14 +144,14 @@ class _Buffers:
 
 
 def _is_usual(buffer: Tensor) -> bool:
-    """Whether *buffer* can be copied together with others."""
+    """Whether *buffer* is a small plain tensor, which is copied together with others."""
     if type(buffer) is not Tensor or buffer.layout is not torch.strided:
         return False
     return not buffer.is_nested and not buffer.is_quantized and buffer.numel() <= _SMALL_BUFFER
 
 
 def _numbers(places: list[_BufferPlace]) -> Tensor:
-    """The buffers concatenated; a single one unchanged."""
+    """The buffers, concatenated if they are plain."""
     buffers = [place.buffer for place in places]
     if not places[0].usual:
         return buffers[0]
@@ -158,13 +159,13 @@ def _numbers(places: list[_BufferPlace]) -> Tensor:
 
 
 def _copied(places: list[_BufferPlace]) -> Tensor:
-    """A copy of the concatenated buffers."""
+    """A copy of `_numbers`."""
     numbers = _numbers(places)
     return numbers if len(places) > 1 and places[0].usual else numbers.clone()
 
 
 def _parts(places: list[_BufferPlace], numbers: Tensor) -> list[Tensor]:
-    """Split concatenated buffers."""
+    """The buffers in *numbers*, a result of `_copied`."""
     if not places[0].usual:
         return [numbers]
     parts = numbers.split([prod(place.shape) for place in places])

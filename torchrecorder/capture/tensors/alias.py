@@ -1,9 +1,9 @@
 """Aliases: new tensors for inputs that a module returns unchanged.
 
-``x + identity(x)`` adds a tensor to itself: the two operands are the same object. So the module's
-result is replaced by an alias of the same memory, with the same bits and gradient. Torch functions
-get the user's tensor instead, so that autograd never sees the alias: in-place writes through views
-would change the last bits of gradients. The outermost module returns the user's tensor.
+In ``x + identity(x)`` both operands are the same object, so the output of a module that returns its
+input is replaced by an alias with the same memory and gradient. Torch functions still get the
+user's tensor, so that autograd never sees the alias: in-place writes through views would change the
+last bits of gradients. The outermost module returns the user's tensor too.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from torchrecorder.capture.state.restore import without_modes
-from torchrecorder.capture.tensors.describe import is_leaf, node_behind, tensors_in
+from torchrecorder.capture.tensors.describe import is_leaf, grad_fn_of, tensors_in
 from torchrecorder.capture.tensors.tensor_table import TensorTable
 
 
 def with_aliases(values: TensorTable, output: Any, passed: set[int]) -> Any | None:
-    """*output* with new aliases for inputs *passed* on unchanged, by ``id()``; None to keep it."""
+    """*output* with new aliases of the tensors *passed*, by ``id()``; None if it has none."""
     return _exchange(output, lambda item: _alias(values, item) if id(item) in passed else None)
 
 
 def values_to_originals(
     values: TensorTable, tensors: list[tuple[str, Tensor]], given: Container[int]
 ) -> None:
-    """The outermost module returns *tensors*: the originals take the values of their aliases.
+    """Give the originals of the aliases in *tensors*, the outermost output, the values of these.
 
-    So an identity or inactive dropout at the end lies on the path to the output. The arguments
-    *given* to the module, by ``id()``, keep their values.
+    So an identity or inactive dropout at the end of a model is on the path to its output. The
+    arguments *given* to the module, by ``id()``, keep their values.
     """
     for _, tensor in tensors:
         source = values.original(tensor)
@@ -43,11 +43,11 @@ def values_to_originals(
 
 
 def with_originals(values: TensorTable, output: Any, given: Iterable[Tensor] = ()) -> Any | None:
-    """*output* with the user's tensors instead of aliases; None to keep it.
+    """*output* with the user's tensors instead of aliases; None if it has none.
 
-    Lists, dicts and dataclasses are the user's objects: their items are replaced in place. An alias
-    of the same tensor as one *given* to the module becomes the given one, because a custom function
-    must return exactly the object that it received.
+    Lists, dicts and dataclasses are the user's objects: their items are replaced in place. If one
+    of the arguments *given* to the module is an alias of the same tensor, that object is returned,
+    because a custom function must return the very object that it received.
     """
     if not values.aliases:
         return None
@@ -71,7 +71,7 @@ def with_originals(values: TensorTable, output: Any, given: Iterable[Tensor] = (
 
 
 def holds_alias(values: TensorTable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether an alias is among the arguments of a call."""
+    """Whether the arguments of a call contain an alias."""
     aliases = values.aliases
     for argument in (*args, *kwargs.values()) if kwargs else args:
         if isinstance(argument, Tensor):
@@ -86,9 +86,9 @@ def holds_alias(values: TensorTable, args: tuple[Any, ...], kwargs: dict[str, An
 def run_on_originals(
     values: TensorTable, func: Callable[..., Any], *args: Any, **kwargs: Any
 ) -> Any:
-    """Call *func* on the user's tensors instead of aliases.
+    """Call *func* with the user's tensors instead of aliases.
 
-    If it returns one of its arguments, the result is the object that was passed.
+    If it returns the original of an argument, the result is the argument.
     """
     own, own_kwargs = args, kwargs
     with values.tape.survives_errors("aliases"):
@@ -106,7 +106,7 @@ def run_on_originals(
 
 
 def _own(values: TensorTable, value: Any) -> Any:
-    """An argument with the user's tensors instead of aliases."""
+    """*value* with the user's tensors instead of aliases."""
     if isinstance(value, list):
         return list(_own(values, tuple(value)))
     own = _exchange(value, values.original)
@@ -114,7 +114,7 @@ def _own(values: TensorTable, value: Any) -> Any:
 
 
 def _places(value: Any) -> list[tuple[Any, Any]]:
-    """The keys of a container whose items can be replaced, with the items."""
+    """The keys and items of a container; none for other objects."""
     if isinstance(value, list):
         return list(enumerate(value))
     if isinstance(value, dict):
@@ -131,12 +131,12 @@ def _places(value: Any) -> list[tuple[Any, Any]]:
 def _put(value: Any, key: Any, new: Any) -> None:
     if isinstance(value, (list, dict)):
         value[key] = new
-    elif not isinstance(value, tuple):  # tuples are replaced in their container
+    elif not isinstance(value, tuple):  # a tuple is replaced in its container
         object.__setattr__(value, key, new)
 
 
 def _exchange(output: Any, other: Callable[[Tensor], Tensor | None]) -> Any | None:
-    """A tensor, or a tuple of tensors, after replacement."""
+    """*output*, a tensor or nested tuple, with tensors replaced by *other*; None if none was."""
     if isinstance(output, Tensor):
         return other(output)
     if not isinstance(output, tuple):
@@ -151,26 +151,26 @@ def _exchange(output: Any, other: Callable[[Tensor], Tensor | None]) -> Any | No
 
 
 def _alias(values: TensorTable, tensor: Tensor) -> Tensor | None:
-    """A new tensor with the same memory, version counter and gradient."""
+    """A new tensor with the same memory, version counter and gradient; None if impossible."""
     if type(tensor) is not Tensor and type(tensor).__name__ != "FakeTensor":
         return None
     if isinstance(tensor, Parameter):  # possible for fake tensors
         return None
     if tensor.requires_grad and torch.is_inference_mode_enabled():
-        return None  # views made under inference mode cannot require grad
+        return None  # views created under inference mode cannot require grad
     alias = _view(values.source(tensor))
     if alias is not None:
-        values.pass_on(tensor, alias)
+        values.add_identity(tensor, alias)
     return alias
 
 
 def _view(source: Tensor) -> Tensor | None:
-    """A view of the whole tensor; None if no view can pass the gradient."""
+    """A view of the whole tensor; None if no view has its gradient."""
     if source.layout is not torch.strided or source.is_nested:
         with without_modes():
             return None if source.requires_grad else source.detach()
     with without_modes():
-        without = source.requires_grad and node_behind(source) is None and not is_leaf(source)
+        without = source.requires_grad and grad_fn_of(source) is None and not is_leaf(source)
         if torch.is_grad_enabled() is not without:
             return source.view_as(source)
         with torch.set_grad_enabled(not without):

@@ -1,9 +1,9 @@
 """Tensors inside objects in arguments or results of a model: ``data.x``, ``batch.edge_index``.
 
-Graph batches, tensor dictionaries, detections and plain classes hold their tensors in attributes,
-and trainers their models. They are searched by identity, to a limited depth, when the run first
-reads a tensor or calls a module of unknown origin. No method or property of the user is called.
-So are the variables that a recorded function reads besides its arguments.
+Graph batches, tensor dictionaries, detections and plain classes have their tensors in attributes,
+and trainers their models. When the run reads a tensor or calls a module of unknown origin, it is
+searched by identity in the arguments of the outermost call and in the variables of a recorded
+function, to a limited depth. No method or property of the user is called.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from torchrecorder.capture.modes.python_functions import (
     positional_parameters,
     unwrapped,
 )
-from torchrecorder.capture.module_tree import homes_of
+from torchrecorder.capture.module_tree import tensor_dicts_of
 from torchrecorder.events import Role
 from torchrecorder.graph.recording import RecordedRun
 
-_DEEPEST = 6
+_MAX_DEPTH = 6
 _MAX_PLACES = 4000
 """The maximum depth and number of places of the search."""
 
 MAX_ATTRIBUTE_DEPTH = 3
-"""The maximum depth in attributes, which are not meant to hold inputs."""
+"""The maximum depth of the search in attributes of modules, which usually have no inputs."""
 
-IN_VARIABLES = 4
-"""The same in variables: in a list of batches, whose second parts may be lists of dicts."""
+MAX_VARIABLE_DEPTH = 4
+"""The maximum depth in variables; a list of batches may have lists of dicts in its items."""
 
 _CLOSED = (
     bool, int, float, complex, str, bytes, type(None), type, Module, Optimizer, torch.dtype,
@@ -52,16 +52,16 @@ Named = list[tuple[str, Any]]
 
 
 class ObjectPlaces:
-    """Finds the origin of the tensors and modules that the outermost call uses."""
+    """Finds tensors and modules in the arguments and variables of the outermost call."""
 
     def __init__(self, arguments: Named, variables: Named | None = None) -> None:
         arguments = [item for item in arguments if not _is_a(item[1], Tensor)]
-        self._waiting = [(arguments, _DEEPEST), (variables or [], IN_VARIABLES)]
+        self._waiting = [(arguments, _MAX_DEPTH), (variables or [], MAX_VARIABLE_DEPTH)]
         self._models: list[tuple[str, weakref.ref[Module]]] = []
         self._found: dict[int, tuple[weakref.ref[Any], Role, str]] = {}
 
     def of(self, item: Tensor | Module) -> tuple[Role, str] | None:
-        """The place of *item*, such as ``data.x``, and the role of a tensor there; or None."""
+        """The role and dotted path of *item*, such as ``data.x``; None if it is not found."""
         if self._waiting:
             self._search()
         known = self._found.get(id(item))
@@ -71,7 +71,7 @@ class ObjectPlaces:
         return None if known is None or known[0]() is not item else known[1:]
 
     def _search(self) -> None:
-        """Search arguments and variables."""
+        """Search the arguments and variables."""
         role = Role.INPUT
         for named, deepest in self._waiting:
             for name, found in places_in(named, deepest):
@@ -83,12 +83,12 @@ class ObjectPlaces:
         self._waiting = []
 
     def _search_models(self) -> None:
-        """Search the modules that were found there."""
+        """Search the modules found in arguments and variables, which takes longer."""
         for name, ref in self._models:
             model = ref()
             for path, module in () if model is None else Module.named_modules(model, prefix=name):
                 self._add(module, Role.CONSTANT, path)
-                for role, held in homes_of(module):
+                for role, held in tensor_dicts_of(module):
                     for key, value in held.items():
                         if isinstance(value, Tensor):
                             self._add(value, role, f"{path}.{key}" if path else key)
@@ -101,17 +101,17 @@ class ObjectPlaces:
 def tensors_in_objects(
     arguments: list[tuple[str, Any]], known: list[tuple[str, Tensor]]
 ) -> list[tuple[str, Tensor]]:
-    """Every tensor in objects in *arguments*, with its place, without *known* ones."""
+    """Every tensor in *arguments*, also in objects, with its path; without *known* ones."""
     without = {id(tensor) for _, tensor in known}
     return [
         (name, found)
-        for name, found in places_in(arguments, _DEEPEST)
+        for name, found in places_in(arguments, _MAX_DEPTH)
         if isinstance(found, Tensor) and id(found) not in without
     ]
 
 
-def takes_part(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether an argument that is not a tensor has ``__torch_function__``."""
+def has_function_objects(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether an argument other than a tensor has ``__torch_function__``."""
     values = [*args, *kwargs.values()]
     for value in args:
         if isinstance(value, (tuple, list)):
@@ -123,12 +123,12 @@ def takes_part(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 
 
 def places_in(arguments: Named, deepest: int) -> Iterator[tuple[str, Tensor | Module]]:
-    """Every tensor and module in *arguments*, breadth first, with its shortest place."""
+    """Every tensor and module in *arguments*, breadth first, with its shortest path."""
     return ((name, found) for name, found in every_place(arguments, deepest) if has_place(found))
 
 
 def every_place(arguments: Named, deepest: int) -> Iterator[tuple[str, Any]]:
-    """What `places_in` looks at: containers and objects too."""
+    """Every object that `places_in` visits, with its path; also containers."""
     queue = [(name, value, 0) for name, value in arguments]
     seen: set[int] = set()
     for place, (name, found, depth) in enumerate(queue):  # grows while it is read
@@ -143,17 +143,17 @@ def every_place(arguments: Named, deepest: int) -> Iterator[tuple[str, Any]]:
 
 
 def has_place(found: Any) -> bool:
-    """Whether it is a tensor or module, and so is not searched."""
+    """Whether *found* is a tensor or module; these are results, and are not searched."""
     return _is_a(found, (Tensor, Module))
 
 
 def _is_a(found: Any, classes: Any) -> bool:
-    """Like ``isinstance``, but never runs code of the user, as a proxy's ``__class__`` would."""
+    """``isinstance`` without code of the user, such as a ``__class__`` property of a proxy."""
     return issubclass(type(found), classes)
 
 
 def _parts(found: Any) -> list[tuple[str, Any]]:
-    """The items of a container or attributes of an object, without running code of its class."""
+    """The items of a container or the attributes of an object, without code of its class."""
     if _is_a(found, _CLOSED):
         return []
     if _is_a(found, dict):
@@ -165,7 +165,7 @@ def _parts(found: Any) -> list[tuple[str, Any]]:
 
 
 def _fields(found: Any) -> tuple[str, ...]:
-    """The names of the items of a named tuple; empty for other sequences."""
+    """The field names of a named tuple; empty for other sequences."""
     fields = getattr(type(found), "_fields", ()) if _is_a(found, tuple) else ()
     if not fields or type(fields) is not tuple or len(fields) != tuple.__len__(found):
         return ()
@@ -173,7 +173,7 @@ def _fields(found: Any) -> tuple[str, ...]:
 
 
 def attributes(found: Any) -> Named:
-    """The names and contents of the attributes of an object, without running code of its class."""
+    """The attributes of an object by name, without code of its class."""
     return [*_attributes(found), *_slots(found)]
 
 
@@ -205,7 +205,7 @@ def _key(key: Any) -> str:
 
 
 def _joined(name: str, key: str, value: Any) -> str:
-    """The place *key* inside *name*, without private attributes other than modules."""
+    """The path of the item *key* of *name*; private attributes, except modules, add nothing."""
     is_hidden = key.startswith("_") and not _is_a(value, Module)
     return name if is_hidden else f"{name}.{key}" if name else key
 
@@ -222,8 +222,8 @@ def positional_names(function: Any) -> tuple[str, ...]:
 
 
 def variables_of(function: Any) -> Named:
-    """The variables of *function*: arguments of a ``partial``, closures, globals, attributes of its
-    object; also those of the functions of its file that it uses."""
+    """The variables that *function* may read: arguments of a ``partial``, closure cells, globals,
+    and attributes of its object; also those of the functions in its file that it names."""
     found: Named = []
     while isinstance(function, functools.partial):
         found += named_arguments(function.args, positional_names(function.func))
@@ -232,7 +232,7 @@ def variables_of(function: Any) -> Named:
     called, bound = _of_python(function)
     waiting = [] if called is None else [called]
     seen: set[int] = set()
-    for each in waiting:  # grows meanwhile
+    for each in waiting:  # grows while it is read
         if id(each) not in seen:
             seen.add(id(each))
             held = [*cells(each), *global_variables(each)]
@@ -245,7 +245,7 @@ def variables_of(function: Any) -> Named:
 
 
 def _of_python(function: Any) -> tuple[FunctionType | None, tuple[Any, ...]]:
-    """The Python function that a call of *function* runs, and the object it is bound to, if any."""
+    """The Python function that a call of *function* runs, and its ``self`` in a tuple, if any."""
     if isinstance(function, FunctionType):
         return unwrapped(function), ()
     if isinstance(function, MethodType):

@@ -1,7 +1,7 @@
-"""Find tensors in arguments, and describe one tensor.
+"""Functions that find tensors in arguments, and that describe a tensor.
 
-Nothing here calls an op. Shapes may be ragged or symbolic, storages may be missing, and inference
-tensors have no version; all functions handle these cases.
+None of them calls an op. They handle ragged and symbolic shapes, tensors without a storage, and
+inference tensors, which have no version counter.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from torch import Tensor
 from torch.autograd.graph import get_gradient_edge
 
 from torchrecorder.capture.internals.access import (
-    USUAL_TYPES, is_wrapped, unwrapped, without_dispatch_modes,
+    PLAIN_TENSOR_TYPES, is_wrapped, unwrapped, without_dispatch_modes,
 )
 from torchrecorder.events import Gradient
 
 UNVERSIONED = -1
-"""The version of a tensor without version counter."""
+"""The version of a tensor without a version counter."""
 
-UNSETTLED = -2
-"""The version of a tensor that autograd has not handled yet."""
+VERSION_PENDING = -2
+"""The version of a dispatched result before autograd has set its version and ``grad_fn``."""
 
 ANYWHERE = 1 << 62
-"""A position after the end of every storage."""
+"""A byte offset after the end of every storage."""
 
 _SPARSE_PARTS = {
     torch.sparse_coo: ("_indices", "_values"),  # public ones need a coalesced tensor
@@ -42,9 +42,9 @@ _ENDS = ("start", "stop", "step")
 
 
 def tensors_in(value: Any, name: str = "") -> list[tuple[str, Tensor]]:
-    """Every tensor in nested tuples, lists, mappings, dataclasses and slices, with its place.
+    """Every tensor in nested tuples, lists, dicts, dataclasses and slices, with its dotted path.
 
-    Containers of other classes are skipped: reading them could run code of the user.
+    Other containers are skipped: reading them could run code of the user.
     """
     if isinstance(value, Tensor):
         return [(name, value)]
@@ -82,15 +82,15 @@ def _parts(value: Any, name: str) -> list[tuple[str, Any]]:
 
 
 def innermost(tensor: Tensor) -> Tensor:
-    """The tensor inside wrappers of ``torch.func``."""
+    """The tensor inside the wrappers of ``torch.func`` transformations."""
     while is_wrapped(tensor):
         tensor = unwrapped(tensor)
     return tensor
 
 
 def memory_owner(tensor: Tensor) -> Tensor:
-    """The tensor that owns memory: *tensor*, or the one inside a wrapper such as a DTensor."""
-    while type(tensor) not in USUAL_TYPES and hasattr(type(tensor), "__tensor_flatten__"):
+    """The tensor with a storage: *tensor*, or the one inside a wrapper subclass (DTensor)."""
+    while type(tensor) not in PLAIN_TENSOR_TYPES and hasattr(type(tensor), "__tensor_flatten__"):
         inner = _first_inside(tensor)
         if inner is None:
             break
@@ -108,7 +108,7 @@ def _first_inside(wrapper: Any) -> Tensor | None:
 
 
 def shape_of(tensor: Tensor) -> tuple[int, ...]:
-    """Sizes; -1 for ragged or symbolic ones."""
+    """The shape of *tensor*; -1 for ragged and symbolic sizes."""
     try:
         shape = tuple(tensor.shape)
     except RuntimeError:  # a nested tensor with strided layout, or a lazy parameter
@@ -128,8 +128,8 @@ def elements_of(tensor: Tensor, shape: tuple[int, ...]) -> int:
     return prod(shape)
 
 
-def form_of(gradient: Tensor) -> Gradient:
-    """Shape, dtype and size of a gradient; of a sparse one, the size of its indices and values."""
+def gradient_facts(gradient: Tensor) -> Gradient:
+    """Shape, dtype, device and bytes of a gradient; of a sparse one, of indices and values."""
     (dtype, size), shape = dtype_facts(gradient.dtype), shape_of(gradient)
     parts = _SPARSE_PARTS.get(gradient.layout)
     if parts is None:
@@ -141,14 +141,14 @@ def form_of(gradient: Tensor) -> Gradient:
 
 
 def version_of(tensor: Tensor) -> int:
-    """The number of times that *tensor* was written in place."""
+    """``_version`` of *tensor*: how often it was written in place; -1 for inference tensors."""
     return UNVERSIONED if tensor.is_inference() else tensor._version
 
 
-def node_behind(tensor: Tensor) -> Any:
-    """``grad_fn`` of *tensor*; None also if PyTorch raises an error.
+def grad_fn_of(tensor: Tensor) -> Any:
+    """``grad_fn`` of *tensor*; None also where reading it raises an error.
 
-    It does for a view made under no_grad whose base was then written with gradients.
+    This is a view created under ``no_grad`` whose base was then written in place with gradients.
     """
     try:
         return tensor.grad_fn
@@ -157,10 +157,10 @@ def node_behind(tensor: Tensor) -> Any:
 
 
 def is_leaf(tensor: Tensor) -> bool:
-    """Whether gradients accumulate in *tensor*.
+    """Whether autograd accumulates gradients into *tensor*.
 
-    A view made under no_grad of a tensor that requires grad is no leaf, although its ``is_leaf``
-    is True. False also if PyTorch raises an error.
+    It does not for a view, created under ``no_grad``, of a tensor that requires grad, although its
+    ``is_leaf`` is True. False also if PyTorch raises an error.
     """
     try:
         if tensor._base is None or not tensor.requires_grad:
@@ -170,19 +170,19 @@ def is_leaf(tensor: Tensor) -> bool:
         return False
 
 
-def kind_of(tensor: Tensor) -> str:
-    """Its class name, or its layout if that is not strided."""
+def class_or_layout(tensor: Tensor) -> str:
+    """The class name of *tensor*, or its layout if that is not strided."""
     if tensor.layout is not torch.strided:
         return str(tensor.layout).removeprefix("torch.")
     return type(tensor).__name__
 
 
-def reach_of(tensor: Tensor) -> tuple[int, int]:
-    """The range of bytes of the storage that *tensor* covers."""
+def byte_range(tensor: Tensor) -> tuple[int, int]:
+    """The range of bytes that *tensor* occupies in its storage."""
     tensor = memory_owner(tensor)
     try:
         low, number = tensor.storage_offset(), tensor.numel()
-        if type(number) is not int or type(low) is not int:  # symbolic: reading specializes
+        if type(number) is not int or type(low) is not int:  # symbolic: int() would specialize
             return 0, ANYWHERE
         if not tensor.is_contiguous():
             steps = zip(tensor.shape, tensor.stride())
@@ -195,11 +195,11 @@ def reach_of(tensor: Tensor) -> tuple[int, int]:
 
 @functools.cache
 def dtype_facts(dtype: torch.dtype) -> tuple[str, int]:
-    """The name of a dtype, and the size of an element in bytes."""
+    """The name of *dtype* (``float32``), and the bytes of an element."""
     return str(dtype).removeprefix("torch."), dtype.itemsize
 
 
 @functools.cache
 def device_name(device: torch.device) -> str:
-    """The name of a device, ``"cuda:0"``."""
+    """The name of *device*: ``cuda:0``."""
     return str(device)

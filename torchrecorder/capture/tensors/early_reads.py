@@ -1,8 +1,8 @@
-"""EarlyReads: tensors that the run read before it called the module that holds them.
+"""EarlyReads: tensors that an op reads before their module is called.
 
-``model.to(device)`` reads every parameter and buffer, as an initialization, a copy or a penalty on
-weights does. If the model is called later, it names the values that were read before. A tensor that
-no module holds is named by the source of the first call that reads it and has a name for it.
+``model.to(device)``, an initialization, a copy or a penalty on weights reads parameters. When the
+model is called later, the values get the names that they have there. A tensor of no module is named
+by the first line of code that reads it under a name.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from torchrecorder.graph.nodes import Value
 
 
 class EarlyReads:
-    """The values that tensors from before the run had when they were first read."""
+    """The first values of tensors that existed before the run."""
 
     def __init__(self, tape: Tape, entries: Mapping[int, Entry]) -> None:
         self.tape = tape
         self.entries = entries
         self.unnamed: dict[int, Role] = {}  # tensors without a name, by id
         self._first: dict[int, tuple[Entry, ValueId, int]] = {}
-        self._parameters: dict[str, Entry] = {}  # the first that a line gave this name
+        self._parameters: dict[str, Entry] = {}  # the first with this name in a line
 
     def add(self, entry: Entry, place: int) -> None:
-        """The value of *entry* is written at *place* in the events, or soon after."""
+        """Add *entry*; its value is among the events from index *place* on."""
         self._first[entry.key] = entry, entry.value, place
         if not entry.names:
             self.unnamed[entry.key] = entry.role
 
     def name(self, tensor: Tensor, role: Role, names: tuple[str, ...]) -> ValueId | None:
-        """The first value of *tensor*, which is known by these *names* from now on; None if
-        nothing has read it."""
+        """Set role and names of the first value of *tensor*, and return the value; None if no op
+        has read it."""
         key = id(innermost(tensor))
         self.unnamed.pop(key, None)
         known = self._first.get(key)
@@ -53,12 +53,11 @@ class EarlyReads:
         return first
 
     def name_by_line(self, tensor: Tensor, name: str) -> None:
-        """A line calls *tensor* by this *name*. If it calls several parameters so, as that of a
-        loop over all weights, they have none: the name of a parameter tells it from others.
-        """
+        """Name *tensor* as a line of code does, unless the line names several parameters so: in a
+        loop over weights, the name of the variable identifies none of them."""
         key = id(tensor)
         role, entry = self.unnamed[key], self._first[key][0]
-        if entry is not self.entries.get(key):  # of a tensor that is gone
+        if entry is not self.entries.get(key):  # the tensor no longer exists
             del self.unnamed[key]
             return
         other = self._parameters.setdefault(name, entry) if role is Role.PARAMETER else entry
@@ -73,8 +72,10 @@ class EarlyReads:
     def name_inputs(
         self, tensors: list[tuple[str, Tensor]], called: list[tuple[str, Any]] | None
     ) -> None:
-        """Name arguments of an outermost call by what the program *called* them there. `forward`
-        names those without a name; and all, if the recorder itself calls the model."""
+        """Name the arguments of an outermost call as the program does: *called*, by name.
+
+        The parameters of ``forward`` name the others; all, if the recorder itself calls the model.
+        """
         for name, value in called or ():
             if id(value) in self.unnamed:
                 self.name_by_line(value, name)
@@ -85,6 +86,6 @@ class EarlyReads:
                 self.name(tensor, entry.role, ())
 
     def clear(self) -> None:
-        """Forget every tensor."""
+        """Remove all tensors."""
         self._first.clear()
         self._parameters.clear()

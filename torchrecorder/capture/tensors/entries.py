@@ -1,5 +1,4 @@
-"""Entries: facts about each living tensor, which tensors share memory, their grad nodes, and the
-gradients that backward passes left."""
+"""Entries: facts about each living tensor, its aliases, and the gradients of backward passes."""
 
 from __future__ import annotations
 
@@ -22,20 +21,20 @@ from torchrecorder.events import (
 )
 
 
-class Foreign(NamedTuple):
-    """A result that a recorded module returned in another thread."""
+class OtherThreadResult(NamedTuple):
+    """A tensor that a module of the recorded model returned in another thread."""
 
     name: str
     given: list[tuple[str, weakref.ref[Tensor]]]
     result: weakref.ref[Tensor]
 
     def living(self) -> list[tuple[str, Tensor]]:
-        """What the module was given, as far as it still exists."""
+        """The arguments and weights of the module that still exist."""
         return [(name, tensor) for name, ref in self.given if (tensor := ref()) is not None]
 
 
 class Detached(NamedTuple):
-    """A detached tensor that was not read yet: its source, and the number of writes until then."""
+    """A detached tensor without a value: that of its source, after *seen* writes to the storage."""
 
     result: weakref.ref[Tensor]
     value: ValueId
@@ -43,27 +42,34 @@ class Detached(NamedTuple):
 
 
 class DetachedTensors:
-    """The detached tensors that were not read yet."""
+    """The detached tensors that no recorded op has read."""
 
     def __init__(self) -> None:
         self._known: dict[int, Detached] = {}
 
     def add(self, tensor: Tensor, value: ValueId, seen: int) -> None:
-        """*tensor* has the memory of *value*, after so many writes were *seen*."""
+        """Add *tensor*, an alias of *value* after *seen* writes to its storage."""
         self._known[id(tensor)] = Detached(weakref.ref(tensor), value, seen)
 
     def of(self, tensor: Tensor) -> Detached | None:
-        """What is known of *tensor*, if it is one of them."""
+        """The facts about *tensor*; None if it is not one of them."""
         known = self._known.get(id(tensor))
         return known if known is not None and known.result() is tensor else None
 
     def clear(self) -> None:
-        """Forget them."""
+        """Remove all."""
         self._known.clear()
 
 
 class Entry(weakref.ref[Tensor]):
-    """Facts about one tensor, in a weak reference to it."""
+    """Facts about one tensor, in a weak reference to it.
+
+    Attributes:
+        key: Its ``id()``.
+        version: Its ``_version`` at the last read or write.
+        seen: The number of writes to its storage that its value includes.
+        original: For an alias, the user's tensor, which the alias keeps alive.
+    """
 
     __slots__ = (
         "key", "value", "version", "seen", "storage", "requires_grad", "role", "names", "producer",
@@ -80,10 +86,10 @@ class Entry(weakref.ref[Tensor]):
     names: tuple[str, ...]
     producer: OpId | None
     scope: ScopeId | None
-    original: Tensor | None  # the original of an alias, kept alive by it
+    original: Tensor | None
 
     def copy(self, tensor: Tensor, forget: Callable[[Entry], None]) -> Entry:
-        """A copy of the entry for another *tensor*, without a grad node."""
+        """A copy of the entry for another *tensor*, which does not require grad."""
         entry = Entry(tensor, forget)
         for name in Entry.__slots__:
             setattr(entry, name, getattr(self, name))
@@ -92,7 +98,7 @@ class Entry(weakref.ref[Tensor]):
         return entry
 
     def set_storage(self, storage: Storage) -> None:
-        """The memory of the tensor is in *storage* from now on."""
+        """Set the storage of the tensor."""
         self.storage = storage
         storage.tensors[self.key] = None
 
@@ -101,27 +107,27 @@ class TensorNames:
     """Finds the role and name of a tensor of unknown origin; implemented by `AttributeNames`."""
 
     def of(self, tensor: Tensor) -> tuple[Role, str] | None:
-        """The role and name of *tensor*, wherever the program holds it."""
+        """The role and name of *tensor* anywhere in the program; None if it is not found."""
 
     def of_running(self, tensor: Tensor) -> tuple[Role, str] | None:
-        """The role and name of *tensor*, if a module that is running holds it itself."""
+        """The role and name of *tensor* as an attribute of a running module; else None."""
 
 
 class HiddenSource(Protocol):
-    """Records what no instrument saw; implemented and explained by `HiddenOps`."""
+    """Records hidden ops; see `HiddenOps`, which implements it."""
 
     def record(self, tensor: Tensor) -> ValueId: ...
     def update(self, tensor: Tensor, entry: Entry) -> ValueId: ...
 
 
 class GradSource(Protocol):
-    """Finds the grad node behind a tensor; implemented and explained by `AutogradWalk`."""
+    """Finds the autograd node of a tensor; see `AutogradWalk`, which implements it."""
 
     made: dict[GradEdge, ValueId]
 
     @property
     def hidden(self) -> HiddenSource: ...
-    def adopt(self, node: Any, other: Any) -> None: ...
+    def import_nodes(self, node: Any, other: Any) -> None: ...
     def begin(self) -> None: ...
     def find_numbering(self) -> None: ...
     def expect_unrecorded(self, made: Iterable[Tensor]) -> None: ...
@@ -132,17 +138,17 @@ class GradSource(Protocol):
     def map_alias(self, alias: Tensor, tensor: Tensor) -> None: ...
 
 
-def around_in(
+def containing_tensor(
     entries: Mapping[int, Entry], tensor: Tensor, storage: Storage
 ) -> tuple[Tensor | None, bool]:
-    """The smallest known tensor that contains *tensor* in its *storage*, and whether others may.
+    """The smallest known tensor in *storage* that contains the bytes of *tensor*, and whether other
+    tensors overlap with them.
 
-    Of equal ones, the one seen last. If only other parts are known, it is a new part, unless there
-    were other tensors that no longer exist.
+    Among equal ones, the latest. Tensors that no longer exist may have overlapped.
     """
     low, high = storage.reach(tensor)
     nearest: tuple[int, Tensor | None] = 0, None
-    unclear = storage.faded
+    unclear = storage.has_dead_tensors
     for key in list(storage.tensors):
         entry = entries.get(key)
         other = entry() if entry is not None and entry.storage is storage else None
@@ -154,30 +160,30 @@ def around_in(
     return nearest[1], unclear
 
 
-def forgetting(
-    entries: dict[int, Entry], aliases: set[int], lose: Callable[[str, BaseException], None]
+def forget_callback(
+    entries: dict[int, Entry], aliases: set[int], record_error: Callable[[str, BaseException], None]
 ) -> Callable[[Any], None]:
-    """A callback that removes the entry of a dead tensor from *entries* and *aliases*."""
+    """A weak reference callback that removes the entry of a dead tensor from both tables."""
 
     def forget(entry: Entry) -> None:
         try:
             entries.pop(entry.key, None)
             entry.storage.tensors.pop(entry.key, None)
-            entry.storage.faded = True
+            entry.storage.has_dead_tensors = True
             if aliases:
                 aliases.discard(entry.key)
         except Exception as error:
-            lose("values", error)
+            record_error("values", error)
 
     return forget
 
 
 class BackwardGradients:
-    """The gradients that backward passes left: of leaves, and those that hooks kept.
+    """The gradients that backward passes computed: ``grad`` of leaves, and those that hooks keep.
 
     Attributes:
-        last: The last pass that began.
-        left: For each leaf behind a pass, the last such pass.
+        last: The last backward pass.
+        left: For each leaf, the last pass that accumulated into its ``grad``.
     """
 
     def __init__(self) -> None:
@@ -187,35 +193,35 @@ class BackwardGradients:
         self._kept: dict[int, tuple[weakref.ref[Tensor], OpId]] = {}
 
     def of(self, leaf: ValueId) -> OpId | None:
-        """The pass that wrote the gradient of *leaf*."""
+        """The pass that wrote ``grad`` of *leaf*."""
         return self.left.get(leaf, self.last)
 
     def named(self, names: tuple[str, ...]) -> OpId | None:
-        """The pass that wrote the gradient with these *names*; None if it is not from the run."""
+        """The pass that wrote the gradient with these *names*; None if it is older."""
         if self.last is None or not names_gradient(names):
             return None
         return self.of(ValueId(names[0].removesuffix(GRAD_SUFFIX)))
 
     def begin(self, op: OpId, values: int) -> None:
-        """The pass *op* begins; so many *values* exist."""
+        """The pass *op* begins, when the run has this number of *values*."""
         self._passes[op] = values, sys.maxsize
 
     def end(self, op: OpId, values: int) -> None:
-        """The pass *op* is over, with so many *values*: forget the gradients that nobody kept."""
+        """The pass *op* ends, at this number of *values*; drop gradients that no longer exist."""
         self._passes[op] = self._passes[op][0], values
         self._kept = {key: known for key, known in self._kept.items() if known[0]() is not None}
 
     def is_from_hook(self, value: ValueId, maker: OpId) -> bool:
-        """Whether an operation made *value* while the pass *maker* ran: one of a hook."""
+        """Whether an op of a hook computed *value* during the pass *maker*."""
         first, end = self._passes.get(maker, (0, 0))
         return first <= int(value[1:]) < end
 
-    def meet(self, gradient: Tensor, maker: OpId) -> None:
-        """Note a *gradient* that the pass *maker* computed, which a hook may keep."""
+    def track(self, gradient: Tensor, maker: OpId) -> None:
+        """Store that the pass *maker* computed *gradient*, which a hook may keep."""
         self._kept[id(gradient)] = weakref.ref(gradient), maker
 
     def maker_of(self, tensor: Tensor) -> OpId | None:
-        """The pass that computed the gradient *tensor*; None if none did, or if it is unknown."""
+        """The pass that computed *tensor* as a gradient; None if it is unknown."""
         known = self._kept.get(id(tensor))
         return known[1] if known is not None and known[0]() is tensor else None
 

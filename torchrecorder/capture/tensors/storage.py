@@ -1,4 +1,4 @@
-"""Storages: the memory that tensors share with each other and with arrays, and writes to it."""
+"""Storages: memory that tensors share with each other and with NumPy arrays, and writes to it."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from torch import Tensor, UntypedStorage
 from torchrecorder.capture.internals.access import SEES_STORAGES_END
 from torchrecorder.capture.internals.processes import is_pending
 from torchrecorder.capture.tensors.describe import (
-    UNVERSIONED, memory_owner, reach_of, version_of,
+    UNVERSIONED, memory_owner, byte_range, version_of,
 )
-from torchrecorder.events import NO_STORAGE, OpId, ValueId, made
+from torchrecorder.events import NO_STORAGE, OpId, ValueId, new_tuple
 
-ANYTIME = 1 << 62
+ALL_VERSIONS = 1 << 62
 """Larger than every version of a tensor."""
 
 Waiting = tuple["weakref.ref[Tensor]", Callable[[Tensor], None]]
-"""A tensor that a collective writes, and the callback for its end."""
+"""A tensor that a running collective writes, and the callback that reads it afterwards."""
 
 
 class Write(NamedTuple):
@@ -33,65 +33,64 @@ class Write(NamedTuple):
     high: int
 
 
-class Other(NamedTuple):
-    """A storage whose memory begins *shift* bytes after that of the known one, as a weak
-    reference."""
+class SameMemory(NamedTuple):
+    """Another storage of the same memory, as a weak reference; it begins *shift* bytes later."""
 
     weak: Any
     shift: int
 
 
 class Storage:
-    """Memory that tensors share, and the writes to it.
+    """A storage of PyTorch, and the in-place writes to it.
 
-    A weak reference, freed by `Storages`, keeps the address from being reused. It outlives the
-    known tensors, because unseen tensors may share the memory. The result of a collective is
-    written in another thread: up to the version *received*, the collective was the writer.
+    A weak reference, which `Storages` frees, prevents that the address is reused. It is kept longer
+    than the known tensors, because unrecorded tensors may share the memory. A collective writes its
+    result in another thread; it is the writer of all versions up to *received*.
     """
 
     __slots__ = (
-        "weak", "held", "number", "writes", "last", "tensors", "faded", "received", "waiting",
-        "others",
+        "weak", "held", "number", "writes", "last", "tensors", "has_dead_tensors", "received",
+        "waiting", "others",
     )  # fmt: skip
 
     def __init__(self, memory: UntypedStorage | None, number: int) -> None:
         without_data = not SEES_STORAGES_END and memory is not None and memory.device.type == "meta"
-        self.held = memory if without_data else None  # there, freeing a weak one harms the heap
+        self.held = memory if without_data else None  # freeing its weak reference corrupts the heap
         self.weak: Any = memory._weak_ref() if memory is not None and not without_data else 0
         self.number = number
         self.writes: list[Write] | tuple[()] = ()
         self.last: ValueId | None = None
-        self.tensors: dict[int, None] = {}  # ids of known tensors that are or were in it, in order
-        self.faded = False  # a known tensor in it no longer exists
+        self.tensors: dict[int, None] = {}  # ids of its known tensors, in order
+        self.has_dead_tensors = False
         self.received = UNVERSIONED
-        self.waiting: list[Waiting] | None = None  # callbacks for the end of a collective
-        self.others: dict[int, Other] | None = None  # by address, others with the same memory
+        self.waiting: list[Waiting] | None = None  # reads after the running collective
+        self.others: dict[int, SameMemory] | None = None  # by address
 
     def free(self) -> None:
-        """Allow the address to be reused."""
+        """Free the weak references, so that the address may be reused."""
         for weak in self._weak_references() if self.weak else ():
             UntypedStorage._free_weak_ref(weak)
         self.weak, self.held, self.others = 0, None, None
 
     def has_ended(self) -> bool:
-        """Whether the memory is freed."""
+        """Whether PyTorch has freed the memory."""
         return bool(self.weak) and all(map(UntypedStorage._expired, self._weak_references()))
 
     def _weak_references(self) -> list[Any]:
         return [self.weak, *(other.weak for other in (self.others or {}).values())]
 
-    def join(self, address: int, other: Other) -> None:
-        """The storage at this *address* has the same memory, or a part of it."""
+    def join(self, address: int, other: SameMemory) -> None:
+        """Add the storage at *address*, which has the same memory or a part of it."""
         self.others = self.others or {}
         self.others[address] = other
 
     def has_lost(self, address: int) -> bool:
-        """Whether the other storage at this *address* is freed."""
+        """Whether PyTorch has freed the other storage at *address*."""
         other = self.others.get(address) if self.others else None
         return other is not None and bool(UntypedStorage._expired(other.weak))
 
     def forget(self, address: int) -> None:
-        """Allow this *address* to be reused: that of another storage, or of this one."""
+        """Free the weak reference to *address*: that of another storage, or of this one."""
         other = self.others.pop(address, None) if self.others else None
         if other is None:
             self.free()
@@ -99,36 +98,36 @@ class Storage:
             UntypedStorage._free_weak_ref(other.weak)
 
     def reach(self, tensor: Tensor) -> tuple[int, int]:
-        """The range of bytes that *tensor* covers here."""
-        low, high = reach_of(tensor)
+        """The range of bytes that *tensor* occupies in this storage."""
+        low, high = byte_range(tensor)
         if self.others:
             other = self.others.get(memory_owner(tensor).untyped_storage()._cdata)
             shift = other.shift if other is not None else 0
             return low + shift, high + shift
         return low, high
 
-    def expect(self) -> None:
-        """A collective begins to write here, at unknown times."""
-        self.received = ANYTIME
+    def expect_collective(self) -> None:
+        """A collective begins to write this storage, at an unknown time."""
+        self.received = ALL_VERSIONS
         self.waiting = self.waiting or []
 
-    def arrive(self, version: int) -> list[Waiting]:
-        """The collective is done; returns the waiting tensors and callbacks."""
+    def collective_done(self, version: int) -> list[Waiting]:
+        """The collective is done, at this *version*; returns the waiting callbacks."""
         waiting, self.waiting = self.waiting, None
-        self.received = version if self.received == ANYTIME else max(self.received, version)
+        self.received = version if self.received == ALL_VERSIONS else max(self.received, version)
         return waiting or []
 
     def write(self, op: OpId, low: int, high: int) -> None:
-        """Record that *op* wrote some bytes."""
+        """Record that *op* wrote the bytes from *low* to *high*."""
         if not self.writes:
             self.writes = []
-        self.writes.append(made(Write, (op, low, high)))
+        self.writes.append(new_tuple(Write, (op, low, high)))
 
     def since(self, seen: int, low: int, high: int) -> tuple[list[Write], bool]:
-        """The writes after the first *seen* ones that these bytes are from, and whether all are.
+        """The last writes to these bytes after the first *seen* writes, and whether they cover all.
 
-        The op of a write read the earlier contents of what it wrote, so that earlier writes there
-        are reached through it.
+        Earlier writes to the same bytes are left out: the op of the last write has read their
+        results.
         """
         found: list[Write] = []
         rest = [(low, high)]
@@ -144,7 +143,7 @@ class Storage:
 
 
 def _without(ranges: list[tuple[int, int]], write: Write) -> Iterator[tuple[int, int]]:
-    """Ranges of bytes without those of a write."""
+    """*ranges* without the bytes of *write*."""
     for low, high in ranges:
         if low < write.low:
             yield low, min(high, write.low)
@@ -152,29 +151,29 @@ def _without(ranges: list[tuple[int, int]], write: Write) -> Iterator[tuple[int,
             yield max(low, write.high), high
 
 
-class Lent(NamedTuple):
-    """The addresses from *low* up to *high*, which belong to a storage."""
+class ExternalRange(NamedTuple):
+    """The memory addresses from *low* up to *high*, which belong to *storage*."""
 
     low: int
     high: int
     storage: Storage
 
 
-class LentMemory:
-    """Memory that tensors share with arrays of NumPy, or with others through DLPack, by address.
+class ExternalMemory:
+    """Memory that tensors share with NumPy arrays, or with other libraries through DLPack.
 
-    A tensor that is made of such memory has a storage of its own at the same address.
+    A tensor created from such memory has another storage with the same addresses.
     """
 
     def __init__(self) -> None:
-        self._known: list[Lent] = []  # sorted
+        self._known: list[ExternalRange] = []  # sorted
 
-    def add(self, lent: Lent) -> None:
-        """Add memory that overlaps with no other."""
+    def add(self, lent: ExternalRange) -> None:
+        """Add a range that overlaps with no other."""
         self._known.insert(bisect_right(self._known, lent.low, key=itemgetter(0)), lent)
 
-    def around(self, low: int, high: int) -> Lent | None:
-        """The living memory at some of these addresses."""
+    def overlapping(self, low: int, high: int) -> ExternalRange | None:
+        """A range that overlaps with these addresses and is not freed, or None."""
         place = bisect_right(self._known, low, key=itemgetter(0))
         for known in self._known[max(place - 1, 0) : place + 1]:
             if known.low < high and low < known.high:
@@ -184,12 +183,12 @@ class LentMemory:
         return None
 
     def clear(self) -> None:
-        """Forget all of it."""
+        """Remove all ranges."""
         self._known.clear()
 
 
 class Storages:
-    """All known storages, by address."""
+    """The known storages, by address."""
 
     def __init__(self) -> None:
         self._known: dict[int, Storage] = {}
@@ -197,10 +196,10 @@ class Storages:
         self._many = 1000
         self._numbers = 0
         self.expecting = False
-        self._lent = LentMemory()
+        self._external = ExternalMemory()
 
     def of(self, tensor: Tensor) -> Storage:
-        """The storage of *tensor*; a new one if it has none."""
+        """The storage of *tensor*, which is added if it is unknown."""
         try:
             memory = memory_owner(tensor).untyped_storage()
         except (NotImplementedError, RuntimeError):  # sparse, or a wrapper without memory
@@ -214,59 +213,59 @@ class Storages:
             self._numbers += 1
         return storage
 
-    def exchange(self, given: list[tuple[str, Tensor]], result: Any) -> bool:
-        """A function passes the memory of the *given* tensors to an array of NumPy or through
-        DLPack, or makes its *result* from there. Whether this has the memory of a known tensor."""
+    def share_memory(self, given: list[tuple[str, Tensor]], result: Any) -> bool:
+        """Record that a function shares the memory of the *given* tensors with NumPy or DLPack, or
+        has created *result* from such memory. Returns whether *result* shares that of a tensor."""
         for _, tensor in given:
             storage = self.of(tensor)
             if storage.number != NO_STORAGE:
-                self._meet(storage, memory_owner(tensor).untyped_storage())
+                self._unify(storage, memory_owner(tensor).untyped_storage())
         if given or not isinstance(result, Tensor):
             return False
         storage = self.of(result)
-        return self.around(result, storage) is not storage
+        return self.of_memory(result, storage) is not storage
 
-    def around(self, tensor: Tensor, storage: Storage) -> Storage:
-        """The storage with the memory of *tensor*, if it is known under another address than
-        *storage*, or else this one."""
+    def of_memory(self, tensor: Tensor, storage: Storage) -> Storage:
+        """The known storage with the memory of *tensor*; *storage*, its own, if there is no other.
+        """
         if storage.number == NO_STORAGE:
             return storage
         memory = memory_owner(tensor).untyped_storage()
-        return storage if memory.resizable() else self._meet(storage, memory)
+        return storage if memory.resizable() else self._unify(storage, memory)
 
-    def _meet(self, storage: Storage, memory: UntypedStorage) -> Storage:
-        """The storage that has *memory*: a known one, or *storage* from now on."""
+    def _unify(self, storage: Storage, memory: UntypedStorage) -> Storage:
+        """The known storage with the addresses of *memory*; if there is none, *storage*."""
         if memory.device.type == "meta" or not memory.nbytes():
             return storage
         low = memory.data_ptr()
-        known = self._lent.around(low, low + memory.nbytes())
+        known = self._external.overlapping(low, low + memory.nbytes())
         if known is None:
-            self._lent.add(Lent(low, low + memory.nbytes(), storage))
+            self._external.add(ExternalRange(low, low + memory.nbytes(), storage))
             return storage
         if known.storage is not storage:
-            known.storage.join(memory._cdata, Other(memory._weak_ref(), low - known.low))
+            known.storage.join(memory._cdata, SameMemory(memory._weak_ref(), low - known.low))
             self._known[memory._cdata] = known.storage
             storage.free()
         return known.storage
 
-    def when_released(self, tensor: Tensor, tell: Callable[[], None]) -> Any:
-        """Call *tell* when the memory of *tensor* is released, if the result is kept until then."""
+    def when_released(self, tensor: Tensor, callback: Callable[[], None]) -> Any:
+        """Call *callback* when *tensor*'s memory is freed, if the result is kept until then."""
         memory = memory_owner(tensor).untyped_storage()
         if SEES_STORAGES_END:
-            return weakref.ref(memory, lambda _: tell())
+            return weakref.ref(memory, lambda _: callback())
         address = memory._cdata
         self._known[address].free()
 
         def released(_: Any) -> None:
             self._known.pop(address, None)
-            tell()
+            callback()
 
         return weakref.ref(memory, released)
 
     def when_arrived(self, tensor: Tensor, look: Callable[[Tensor], None]) -> None:
-        """Call *look* on *tensor*: now, or when the program has waited for its collective.
+        """Call *look* with *tensor*: now, or after the program has waited for its collective.
 
-        Never, if the wait is not seen: reading the tensor would wait.
+        If that wait is not seen, never, because reading the tensor would wait.
         """
         if not self.expecting and not is_pending(tensor):
             return look(tensor)
@@ -276,20 +275,20 @@ class Storages:
         elif storage.received != UNVERSIONED or not is_pending(tensor):
             look(tensor)
 
-    def expect(self, tensor: Tensor) -> None:
+    def expect_collective(self, tensor: Tensor) -> None:
         """A collective begins to write *tensor*."""
         self.expecting = True
-        self.of(tensor).expect()
+        self.of(tensor).expect_collective()
 
-    def arrive(self, tensor: Tensor) -> None:
-        """The program has waited for the collective that wrote *tensor*."""
-        for ref, look in self.of(tensor).arrive(version_of(memory_owner(tensor))):
+    def collective_done(self, tensor: Tensor) -> None:
+        """The collective that wrote *tensor* is done: call the waiting callbacks."""
+        for ref, look in self.of(tensor).collective_done(version_of(memory_owner(tensor))):
             seen = ref()
             if seen is not None:
                 look(seen)
 
     def _forget_freed(self) -> None:
-        """Remove the entries of freed memory."""
+        """Remove the storages that PyTorch has freed."""
         with self._lock:  # several threads may share this
             ended = [
                 (address, storage) for address, storage in self._known.items()
@@ -301,11 +300,11 @@ class Storages:
             self._many = 2 * len(self._known) + 1000
 
     def clear(self) -> None:
-        """Remove all storages, whose addresses may be reused from now on."""
+        """Remove all storages, and free the weak references to them."""
         for storage in self._known.values():
             storage.free()
         self._known.clear()
-        self._lent.clear()
+        self._external.clear()
 
     def __del__(self) -> None:
         self.clear()

@@ -1,9 +1,9 @@
-"""TensorTable: the table from tensors to values.
+"""TensorTable: maps each living tensor to its current value.
 
-A tensor is identified by ``id()``, in a table of weak references that does not keep tensors alive.
-Writing in place makes a new value: every storage has a list of its writes, so that a reader of the
-base, a view or any other alias finds the writes to the bytes it reads. ``_version`` shows writes
-that no instrument saw. Inference tensors have no version.
+A tensor is identified by ``id()``, in a table of weak references that does not keep it alive. An
+in-place write creates a new value. Every storage has a list of its writes, so that the value of the
+base, of a view or of any other alias depends on the writes to its bytes. ``_version`` shows writes
+that no instrument saw. Inference tensors have no version counter.
 """
 
 from __future__ import annotations
@@ -16,28 +16,20 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from torchrecorder.capture.internals.access import USUAL_TYPES, is_wrapped
+from torchrecorder.capture.internals.access import PLAIN_TENSOR_TYPES, is_wrapped
 from torchrecorder.capture.internals.processes import is_dtensor
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.entries import (
-    BackwardGradients, DetachedTensors, Entry, Foreign, GradSource,
-    TensorNames, around_in, forgetting,
+    BackwardGradients, DetachedTensors, Entry, OtherThreadResult, GradSource,
+    TensorNames, containing_tensor, forget_callback,
 )
 from torchrecorder.capture.tensors.describe import (
-    UNSETTLED,
-    UNVERSIONED,
-    device_name,
-    dtype_facts,
-    elements_of,
-    innermost,
-    kind_of,
-    node_behind,
-    shape_of,
-    version_of,
+    UNVERSIONED, VERSION_PENDING, class_or_layout, device_name, dtype_facts, elements_of,
+    grad_fn_of, innermost, shape_of, version_of,
 )
 from torchrecorder.capture.tensors.early_reads import EarlyReads
 from torchrecorder.capture.tensors.storage import Storage, Storages, Write
-from torchrecorder.events import GRAD_SUFFIX, GradEdge, OpId, OpKind, Role, Slot, ValueId, made
+from torchrecorder.events import GRAD_SUFFIX, GradEdge, OpId, OpKind, Role, Slot, ValueId, new_tuple
 from torchrecorder.graph.nodes import Op, Value
 
 _STRIDED, _PARAMETER = torch.strided, Role.PARAMETER
@@ -48,10 +40,10 @@ class TensorTable:
 
     def __init__(self, tape: Tape, main: TensorTable | None = None) -> None:
         self.tape = tape
-        known = {} if main is None else vars(main)  # tables of other threads
+        known = {} if main is None else vars(main)  # tables shared with other threads
         self.entries: dict[int, Entry] = known.get("entries", {})
         self.aliases: set[int] = known.get("aliases", set())  # the id() of living aliases
-        self._forget = forgetting(self.entries, self.aliases, tape.lose)
+        self._forget = forget_callback(self.entries, self.aliases, tape.record_error)
         self.named: dict[int, tuple[weakref.ref[Tensor], Role, tuple[str, ...]]]
         self.named = known.get("named", {})
         self.early_reads: EarlyReads = known.get("early_reads") or EarlyReads(tape, self.entries)
@@ -59,206 +51,210 @@ class TensorTable:
         self.autograd: GradSource
         self.gradients = BackwardGradients()
         self.passed: Op | None = None
-        self.foreign: dict[int, Foreign] = {}
+        self.of_other_threads: dict[int, OtherThreadResult] = {}
         self.detached = DetachedTensors()
         self.storages: Storages = known.get("storages") or Storages()
-        self.spread: Callable[[ValueId, Tensor], None] = lambda value, tensor: None
+        self.on_dtensor: Callable[[ValueId, Tensor], None] = lambda value, tensor: None
 
     # Reading ------------------------------------------------------------------------
 
     def read(self, tensor: Tensor) -> ValueId:
-        """The current value of *tensor*."""
+        """The current value of *tensor*, which is added if it is unknown."""
         entry = self.entries.get(id(tensor))
         if entry is None:
-            return self._adopt(tensor)
+            return self._add_unknown(tensor)
         if entry.seen != len(entry.storage.writes):
             return self._read_written(tensor, entry)
         if entry.version != UNVERSIONED and tensor._version != entry.version:
             return self._read_changed(tensor, entry)
         if entry.requires_grad != tensor.requires_grad:
-            return self._read_regraded(tensor, entry)
+            return self._read_requires_grad(tensor, entry)
         return entry.value
 
     def read_gradient(self, gradient: Tensor, of: ValueId) -> None:
-        """The value of ``x.grad``, written by backward passes and hooks."""
+        """Add *gradient*, the ``grad`` of the leaf with the value *of*, if it is unknown."""
         if id(gradient) in self.entries:
             return
         maker, names = self.gradients.of(of), (f"{of}{GRAD_SUFFIX}",)
         last = self.storages.of(gradient).last
         if last is not None and maker is not None and self.gradients.is_from_hook(last, maker):
-            self._adopt_alias(gradient, last, names)
+            self._add_alias(gradient, last, names)
         else:
             role = Role.CONSTANT if maker is None else Role.INNER
-            self.note(gradient, maker, role, names)
+            self.add_value(gradient, maker, role, names)
 
     def peek(self, tensor: Tensor) -> ValueId | None:
-        """The last known value of *tensor*."""
+        """The last known value of *tensor*, without a look at later writes; None if unknown."""
         entry = self.entries.get(id(tensor))
         return entry.value if entry is not None else None
 
-    def _adopt(self, tensor: Tensor) -> ValueId:
-        """Add an unknown tensor, from before the run or from unseen code."""
+    def _add_unknown(self, tensor: Tensor) -> ValueId:
+        """Add a tensor that existed before the run, or that unrecorded code created."""
         known = self.name_of(tensor)
         if known is not None:
-            return self.note(tensor, None, *known)
+            return self.add_value(tensor, None, *known)
         if is_wrapped(tensor):
             return self.read(innermost(tensor))
-        foreign = self.foreign.pop(id(tensor), None)
-        if foreign is not None and foreign.result() is tensor:
-            return self._adopt_hidden(tensor, foreign.name, self.slots_of(foreign.living()))
-        node = node_behind(tensor)
+        result = self.of_other_threads.pop(id(tensor), None)
+        if result is not None and result.result() is tensor:
+            return self._add_hidden(tensor, result.name, self.slots_of(result.living()))
+        node = grad_fn_of(tensor)
         if node is not None and not self.autograd.is_older(node):
             return self.autograd.hidden.record(tensor)
         before = self._held_before(tensor, self.storages.of(tensor))
         if before is not None:
-            return self._adopt_made(tensor, before)
+            return self._add_unseen_alias(tensor, before)
         if node is not None:
             return self.autograd.hidden.record(tensor)
         maker = self.gradients.maker_of(tensor)
         if maker is not None:
-            return self.note(tensor, maker)
+            return self.add_value(tensor, maker)
         found = self.names.of(tensor)
         if found is not None:
-            return self._adopt_early(tensor, found[0], (found[1],))
+            return self._add_early(tensor, found[0], (found[1],))
         if isinstance(tensor, Parameter):
-            return self._adopt_early(tensor, Role.PARAMETER)
+            return self._add_early(tensor, Role.PARAMETER)
         unseen = self.autograd.custom_backward()
         if unseen is not None:
-            return self._adopt_hidden(tensor, unseen, (), recompute=True)
-        return self._adopt_early(tensor, Role.CONSTANT)
+            return self._add_hidden(tensor, unseen, (), recompute=True)
+        return self._add_early(tensor, Role.CONSTANT)
 
-    def _adopt_early(self, tensor: Tensor, role: Role, names: tuple[str, ...] = ()) -> ValueId:
-        """Add a tensor from before the run, which a module may have that is called later."""
+    def _add_early(self, tensor: Tensor, role: Role, names: tuple[str, ...] = ()) -> ValueId:
+        """Add a tensor from before the run; a module that is called later may name it."""
         place = len(self.tape.events)
-        value = self.note(tensor, None, role, names)
+        value = self.add_value(tensor, None, role, names)
         self.early_reads.add(self.entries[id(tensor)], place)
         return value
 
-    def hold(self, tensor: Tensor, role: Role, name: str) -> ValueId:
-        """Add an unknown *tensor* that a module holds under this *name*."""
+    def add_held(self, tensor: Tensor, role: Role, name: str) -> ValueId:
+        """Add an unknown parameter or buffer, which its module calls *name*."""
         known = self.name_of(tensor)
         if known is not None:
-            return self.note(tensor, None, role, known[1])
+            return self.add_value(tensor, None, role, known[1])
         if is_wrapped(tensor):
             inside = innermost(tensor)
-            return self.peek(inside) or self.hold(inside, role, name)
-        return self.alias_of_known(tensor) or self.note(tensor, None, role, (name,))
+            return self.peek(inside) or self.add_held(inside, role, name)
+        return self.alias_of_known(tensor) or self.add_value(tensor, None, role, (name,))
 
     def name_of(self, tensor: Tensor) -> tuple[Role, tuple[str, ...]] | None:
-        """The role and names that a module gave *tensor*; None if none did."""
+        """The role and names of *tensor* as a parameter or buffer; None if it is neither."""
         known = self.named.get(id(tensor))
         return known[1:] if known is not None and known[0]() is tensor else None
 
     def alias_of_known(self, tensor: Tensor) -> ValueId | None:
-        """Add an unknown *tensor* that has the memory of a known one; None if it has not."""
+        """Add *tensor* as an alias of a known tensor; None if it shares memory with none."""
         before = self._held_before(tensor, self.storages.of(tensor))
-        return None if before is None else self._adopt_alias(tensor, before)
+        return None if before is None else self._add_alias(tensor, before)
 
     def _held_before(self, tensor: Tensor, storage: Storage) -> ValueId | None:
-        """The known tensor with the same memory as *tensor*, if there is one."""
-        storage = storage if storage.last else self.storages.around(tensor, storage)
+        """The value of a known tensor that shares memory with *tensor*, or None."""
+        storage = storage if storage.last else self.storages.of_memory(tensor, storage)
         if storage.last is None:
             return None
         detached = self.detached.of(tensor)
         if detached is not None and detached.seen == len(storage.writes):
             return detached.value
-        around, unclear = around_in(self.entries, tensor, storage)
+        around, unclear = containing_tensor(self.entries, tensor, storage)
         if around is not None:
             return self.read(around)
         return storage.last if unclear else None
 
-    def _adopt_alias(
+    def _add_alias(
         self, tensor: Tensor, before: ValueId, names: tuple[str, ...] = (), role: Role = Role.INNER
     ) -> ValueId:
-        """Add an unseen alias of known memory."""
+        """Add *tensor*, with an op ``alias`` that reads *before*, a value in the same memory."""
         op, again = self.tape.next_op(), self.autograd.custom_backward() is not None
-        value, slots = self.note(tensor, op, role, names), (Slot("0", before),)
-        self.tape.state_op(op, "alias", slots, (value,), OpKind.PASS, recompute=again)
+        value, slots = self.add_value(tensor, op, role, names), (Slot("0", before),)
+        self.tape.write_op(op, "alias", slots, (value,), OpKind.PASS, recompute=again)
         return value
 
-    def _adopt_made(self, tensor: Tensor, before: ValueId) -> ValueId:
-        """Add an alias that unseen code made of known memory. ``Parameter(x)`` is a parameter,
-        unless a running module holds it, which has gathered the shards of one."""
+    def _add_unseen_alias(self, tensor: Tensor, before: ValueId) -> ValueId:
+        """Add an alias of *before* that unrecorded code created.
+
+        ``Parameter(x)`` is a parameter, but not in a running module, which has gathered its shards.
+        """
         if not isinstance(tensor, Parameter) or self.names.of_running(tensor) is not None:
-            return self._adopt_alias(tensor, before)
+            return self._add_alias(tensor, before)
         place = len(self.tape.events)
-        value = self._adopt_alias(tensor, before, role=_PARAMETER)
+        value = self._add_alias(tensor, before, role=_PARAMETER)
         self.early_reads.add(self.entries[id(tensor)], place)
         return value
 
-    def _adopt_hidden(
+    def _add_hidden(
         self, tensor: Tensor, name: str, slots: tuple[Slot, ...], *, recompute: bool = False
     ) -> ValueId:
-        """Add a tensor that unseen code computed from these."""
+        """Add *tensor*, with a hidden op *name* that computed it from *slots*."""
         op = self.tape.next_op()
-        value = self.note(tensor, op)
-        self.tape.state_op(op, name, slots, (value,), recompute=recompute)
+        value = self.add_value(tensor, op)
+        self.tape.write_op(op, name, slots, (value,), recompute=recompute)
         return value
 
     def slots_of(self, tensors: list[tuple[str, Tensor]]) -> tuple[Slot, ...]:
         """The current values of named tensors, as slots."""
-        return tuple([made(Slot, (name, self.read(tensor))) for name, tensor in tensors])
+        return tuple([new_tuple(Slot, (name, self.read(tensor))) for name, tensor in tensors])
 
     def _read_written(self, tensor: Tensor, entry: Entry) -> ValueId:
-        """The value of *tensor* after writes to other aliases of its memory."""
+        """The value of *tensor* after writes to its aliases."""
         missed, are_all = entry.storage.since(entry.seen, *entry.storage.reach(tensor))
         if not missed:
             entry.seen = len(entry.storage.writes)
             entry.version = version_of(tensor)
             return entry.value
         if len(missed) == 1:
-            return self._renote(tensor, entry, missed[0].op)
+            return self._update(tensor, entry, missed[0].op)
         return self._join(tensor, entry, missed, are_all)
 
     def _join(self, tensor: Tensor, entry: Entry, missed: list[Write], are_all: bool) -> ValueId:
-        """The value of *tensor* after several writes, which a pass op joins, with what was there
-        before unless *are_all* that there is now."""
+        """The value of *tensor* after several writes, with an op ``join`` that reads their results.
+
+        It also reads the value before them, unless *are_all* of the bytes are overwritten.
+        """
         op = self.tape.next_op()
         parts = [] if are_all else [entry.value]
         entry.role = Role.INNER
-        parts += [self._state(tensor, entry, write.op) for write in missed]
-        value = self._renote(tensor, entry, op)
+        parts += [self._write_value(tensor, entry, write.op) for write in missed]
+        value = self._update(tensor, entry, op)
         slots = tuple(Slot(str(number), part) for number, part in enumerate(parts))
-        self.tape.state_op(op, "join", slots, (value,), OpKind.PASS)
+        self.tape.write_op(op, "join", slots, (value,), OpKind.PASS)
         return value
 
     def _read_changed(self, tensor: Tensor, entry: Entry) -> ValueId:
-        """The value of *tensor* after a write by unseen code."""
-        hidden = tensor._version < entry.version  # set back, so that autograd sees no write
-        if hidden or entry.version == UNSETTLED or tensor._version <= entry.storage.received:
+        """The value of *tensor* after unrecorded code has increased its version."""
+        hidden = tensor._version < entry.version  # reset by code that hides its write from autograd
+        if hidden or entry.version == VERSION_PENDING or tensor._version <= entry.storage.received:
             entry.version = version_of(tensor)
             return self.read(tensor)
         if (left_by := self.gradients.named(entry.names)) is not None:
-            return self._renote(tensor, entry, left_by)
-        if entry.scope in self.tape.functions:  # marked dirty: its op is known
+            return self._update(tensor, entry, left_by)
+        if entry.scope in self.tape.functions:  # ``mark_dirty``: its op is recorded
             entry.version = version_of(tensor)
-            return self._read_regraded(tensor, entry)
+            return self._read_requires_grad(tensor, entry)
         if not self.autograd.knows(tensor):
             return self.autograd.hidden.record(tensor)
         storage = self.storages.of(tensor)
-        if storage is not entry.storage:  # given other memory, as set_ does
+        if storage is not entry.storage:  # ``set_`` and ``.data =`` replace it
             memory = self._held_before(tensor, storage)
             if memory is not None:
                 entry.set_storage(storage)
-                return self._adopt_alias(tensor, memory, entry.names)
+                return self._add_alias(tensor, memory, entry.names)
         op, slots = self.tape.next_op(), (Slot("0", entry.value),)
-        value = self._renote(tensor, entry, op)
+        value = self._update(tensor, entry, op)
         recompute = self.autograd.custom_backward() is not None
-        self.tape.state_op(op, "write in place", slots, (value,), recompute=recompute)
+        self.tape.write_op(op, "write in place", slots, (value,), recompute=recompute)
         return value
 
-    def _read_regraded(self, tensor: Tensor, entry: Entry) -> ValueId:
-        """The value of *tensor* after autograd began or stopped tracking it."""
-        tracked = node_behind(tensor) is not None
+    def _read_requires_grad(self, tensor: Tensor, entry: Entry) -> ValueId:
+        """The value of *tensor* after its ``requires_grad`` has changed."""
+        tracked = grad_fn_of(tensor) is not None
         unseen = entry.producer is None and entry.scope in self.tape.functions
         if tracked and unseen and not self.autograd.knows(tensor):
-            return self.autograd.hidden.record(tensor)  # made in C++, then given a node
+            return self.autograd.hidden.record(tensor)  # created in C++, then given a grad_fn
         entry.requires_grad = tracked or entry.producer is None and tensor.requires_grad
         return self.autograd.hidden.update(tensor, entry) if tracked else entry.value
 
     # Recording -------------------------------------------------------------------------
 
-    def note(
+    def add_value(
         self,
         tensor: Tensor,
         producer: OpId | None,
@@ -267,7 +263,7 @@ class TensorTable:
         grad: GradEdge | None = None,
         value: ValueId | None = None,
     ) -> ValueId:
-        """Add *tensor* as a new value, or as *value* if that was assigned before."""
+        """Add a new value of *tensor*; its id is *value* if given. Returns the id."""
         key = id(tensor)
         entry = self.entries.get(key)
         if entry is None:
@@ -276,9 +272,9 @@ class TensorTable:
             entry.original = None
             entry.set_storage(self.storages.of(tensor))
         entry.names = names
-        return self._renote(tensor, entry, producer, role, grad, value)
+        return self._update(tensor, entry, producer, role, grad, value)
 
-    def _renote(
+    def _update(
         self,
         tensor: Tensor,
         entry: Entry,
@@ -287,6 +283,7 @@ class TensorTable:
         grad: GradEdge | None = None,
         value: ValueId | None = None,
     ) -> ValueId:
+        """Set the entry of *tensor* to a new value, and write that."""
         entry.version = UNVERSIONED if tensor.is_inference() else tensor._version
         entry.requires_grad = tensor.requires_grad
         entry.seen = len(entry.storage.writes)
@@ -297,39 +294,39 @@ class TensorTable:
         if grad is None and producer is not None and entry.requires_grad:
             source = tensor if entry.original is None else entry.original
             grad = self.autograd.edge_of(source, producer)
-        entry.value = entry.storage.last = self._state(tensor, entry, producer, grad, value)
+        entry.value = entry.storage.last = self._write_value(tensor, entry, producer, grad, value)
         if grad is not None:
             self.autograd.made.setdefault(grad, entry.value)
         elif producer is not None:
-            entry.requires_grad = False  # no grad node yet: a custom function attaches one later
+            entry.requires_grad = False  # a custom function sets its grad_fn later
         return entry.value
 
     def equate(self, tensor: Tensor, other: Tensor) -> None:
-        """Give *tensor* the value of *other*, without a grad node."""
+        """Map *tensor* to the value of *other*, without an autograd node."""
         known = self.entries.get(id(other))
         if known is not None:
             self.entries[id(tensor)] = known.copy(tensor, self._forget)
 
     def expect_alias(self, tensor: Tensor, other: Tensor) -> None:
-        """Note that *tensor* is an alias of *other*; it becomes a separate value on its first
-        read."""
+        """Store that *tensor* is an alias of *other*; it gets its value when it is read."""
         known = self.entries.get(id(other)) or self.detached.of(other)
         if known is not None:
             self.detached.add(tensor, known.value, known.seen)
 
     def record_again(self, tensor: Tensor, entry: Entry, grad: GradEdge | None) -> None:
-        """Record the value of *tensor* again: autograd tracks it now, or it got a shape."""
-        self._state(tensor, entry, entry.producer, grad, entry.value)
+        """Write the value of *tensor* again, after its names, shape or node have changed."""
+        self._write_value(tensor, entry, entry.producer, grad, entry.value)
 
     def wrote(self, tensor: Tensor, entry: Entry, op: OpId) -> ValueId:
-        """Record that *op* wrote *tensor* in place: it and its aliases get new values."""
+        """Record that *op* wrote *tensor* in place; returns its new value. Its aliases get theirs
+        when they are read."""
         storage = self.storages.of(tensor)
         if storage is entry.storage:
             storage.write(op, *storage.reach(tensor))
-        entry.set_storage(storage)  # another storage after ``.data = x``
-        return self._renote(tensor, entry, op)
+        entry.set_storage(storage)  # another one after ``.data = x``
+        return self._update(tensor, entry, op)
 
-    def _state(
+    def _write_value(
         self,
         tensor: Tensor,
         entry: Entry,
@@ -337,19 +334,19 @@ class TensorTable:
         grad: GradEdge | None = None,
         value: ValueId | None = None,
     ) -> ValueId:
-        """Write the event of a value."""
+        """Write the event of a value, and return its id."""
         cls = type(tensor)
         dtype, size = dtype_facts(tensor.dtype)
-        if cls in USUAL_TYPES and tensor.layout is _STRIDED and not tensor.is_nested:
+        if cls in PLAIN_TENSOR_TYPES and tensor.layout is _STRIDED and not tensor.is_nested:
             shape = tuple(tensor.shape)
             shape = self.tape.shared.setdefault(shape, shape)
             number, kind = prod(shape), cls.__name__
         else:
             shape = shape_of(tensor)
-            number, kind = elements_of(tensor, shape), kind_of(tensor)
+            number, kind = elements_of(tensor, shape), class_or_layout(tensor)
         value = value or self.tape.next_value()
-        if cls not in USUAL_TYPES and is_dtensor(tensor):
-            self.spread(value, tensor)
+        if cls not in PLAIN_TENSOR_TYPES and is_dtensor(tensor):
+            self.on_dtensor(value, tensor)
         role, requires_grad = entry.role, entry.requires_grad
         row = Value(
             value, shape, dtype, device_name(tensor.device), role, entry.names, producer,
@@ -359,8 +356,8 @@ class TensorTable:
         self.tape.write(row)
         return value
 
-    def pass_on(self, tensor: Tensor, alias: Tensor) -> ValueId:
-        """A scope returns *tensor* unchanged; *alias* replaces it."""
+    def add_identity(self, tensor: Tensor, alias: Tensor) -> ValueId:
+        """Add *alias*, the result of an identity op: a module returns it instead of *tensor*."""
         before = self.read(tensor)
         passed, here = self.passed, (self.tape.scope, before)
         if passed is not None and (passed.scope, passed.inputs[0].value) != here:
@@ -368,33 +365,33 @@ class TensorTable:
         op = self.tape.next_op() if passed is None else passed.id
         source = self.source(tensor)
         self.autograd.map_alias(alias, source)
-        value = self.note(alias, op)
+        value = self.add_value(alias, op)
         self.entries[id(alias)].original = source
         self.aliases.add(id(alias))
         if passed is not None:
             self.tape.write(passed.replace(outputs=(value,)))
         else:
-            self.tape.state_op(op, "pass", (Slot("0", before),), (value,), OpKind.PASS)
+            self.tape.write_op(op, "pass", (Slot("0", before),), (value,), OpKind.PASS)
         return value
 
     def original(self, tensor: Tensor) -> Tensor | None:
-        """The user's tensor behind the alias *tensor*; None if it is not an alias."""
+        """The user's tensor that *tensor* is an alias of; None if it is no alias."""
         entry = self.entries.get(id(tensor))
         return entry.original if entry is not None and entry() is tensor else None
 
     def source(self, tensor: Tensor) -> Tensor:
-        """The user's tensor: *tensor* itself, or the original of an alias."""
+        """The original of an alias; *tensor* itself if it is no alias."""
         original = self.original(tensor)
         return tensor if original is None else original
 
     def clear(self) -> None:
         """Remove all weak references.
 
-        Otherwise each parameter would keep dozens of them until garbage collection. If that runs
-        while a parameter is freed, CPython (3.11) walks a list of freed objects and crashes.
+        Otherwise each parameter would have dozens of them until garbage collection. If that runs
+        while a parameter is freed, CPython 3.11 walks a list of freed objects and crashes.
         """
         for table in (
-            self.entries, self.aliases, self.named, self.foreign, self.detached, self.storages,
-            self.early_reads, self.gradients,
+            self.entries, self.aliases, self.named, self.of_other_threads, self.detached,
+            self.storages, self.early_reads, self.gradients,
         ):  # fmt: skip
             table.clear()

@@ -164,7 +164,7 @@ class Columns:
         return iter(paths)
 
     def legend(self, legends: Iterable[Sequence[LegendEntry]]) -> list[list[int]]:
-        """The legend in light and dark colours, if the style has one."""
+        """The legend in light and dark colors, if the style has one."""
         return [
             [self.strings(light.text), self.look((light.look, dark.look))]
             for light, dark in zip(*legends)

@@ -156,7 +156,7 @@ const createActions = (model, types, state, stage, swatch) => {
     clearType: () => state.set({ type: null }),
     setDirection: direction => state.set({ direction }, { turn: true }),
     zoomTo: item => stage.show(item, true),
-    colourBy: key => state.set({ colour: key }, { keep: true }),
+    colorBy: key => state.set({ color: key }, { keep: true }),
     collapseAll: () => setOpen(new Set()),
     expandLevels: count => setOpen(openItems.toLevel(model, state.get().open, count)),
     expandAll: () => setOpen(openItems.all(model), { siblings: openItems.allSiblings(model) }),

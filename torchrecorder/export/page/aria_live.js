@@ -13,7 +13,7 @@ const attachAnnouncements = (live, host, model, state, styling) => {
       return `tensor ${model.tensorText(now.tensor)}`;
     }
     if (now.type !== before.type && now.type !== null) return `all ${now.type} highlighted`;
-    if (now.colour !== before.colour) {
+    if (now.color !== before.color) {
       return `colored by ${layoutInputs.annotation(model, now)?.title ?? "kind"}`;
     }
     if (now.root !== before.root && now.root >= 0) return `${model.title(now.root)} isolated`;

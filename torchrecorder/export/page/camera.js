@@ -22,10 +22,10 @@ const camera = (() => {
   function fitted(area, size, most = 1.6) {
     const [width, height] = [size.width, size.height].map(side => Math.max(side - 2 * MARGIN, 40));
     const k = Math.min(most, width / Math.max(area.w, 1), height / Math.max(area.h, 1));
-    return centred(area.x + area.w / 2, area.y + area.h / 2, k, size);
+    return centered(area.x + area.w / 2, area.y + area.h / 2, k, size);
   }
 
-  const centred = (x, y, k, size) => ({ x: x - size.width / k / 2, y: y - size.height / k / 2, k });
+  const centered = (x, y, k, size) => ({ x: x - size.width / k / 2, y: y - size.height / k / 2, k });
 
   // All of `area`, or its beginning if it would be too narrow.
   function overview(area, size, direction) {
@@ -54,7 +54,7 @@ const camera = (() => {
 
   // A view of the beginning of `area`.
   function start(area, size, direction, k) {
-    const view = centred(area.x + area.w / 2, area.y + area.h / 2, k, size);
+    const view = centered(area.x + area.w / 2, area.y + area.h / 2, k, size);
     if (direction === "RL") view.x = area.x + area.w - (size.width - MARGIN) / k;
     else if (direction === "LR") view.x = area.x - MARGIN / k;
     else if (direction === "BT") view.y = area.y + area.h - (size.height - MARGIN) / k;
@@ -103,7 +103,7 @@ const camera = (() => {
     };
   }
 
-  // A view between two others: the scale is interpolated exponentially, the centre accordingly.
+  // A view between two others: the scale is interpolated exponentially, the center accordingly.
   function interpolated(one, other, share, size) {
     if (share >= 1) return other;
     const k = one.k * (other.k / one.k) ** share;
@@ -112,7 +112,7 @@ const camera = (() => {
     const middle = (view, axis, extent) => view[axis] + extent / view.k / 2;
     const [x, y] = [["x", size.width], ["y", size.height]].map(([axis, extent]) =>
       middle(one, axis, extent) + part * (middle(other, axis, extent) - middle(one, axis, extent)));
-    return centred(x, y, k, size);
+    return centered(x, y, k, size);
   }
 
   // The area of the picture in the window, with a margin in pixels.
@@ -129,7 +129,7 @@ const camera = (() => {
     picture.parts?.filter(part => overlaps(part.area, area)) ?? [picture];
 
   return {
-    toWorld, toScreen, moved, zoomed, fitted, overview, centred, initial, showing,
+    toWorld, toScreen, moved, zoomed, fitted, overview, centered, initial, showing,
     revealing, clamped, interpolated, visibleArea, overlaps, visibleParts,
   };
 })();

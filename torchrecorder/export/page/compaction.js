@@ -1,4 +1,4 @@
-// Compaction: moves boxes and lines of a scope across the flow towards their neighbours, in the
+// Compaction: moves boxes and lines of a scope across the flow towards their neighbors, in the
 // order of `at` in each row, as in layout/layered/compaction.py.
 
 "use strict";
@@ -58,10 +58,10 @@ const createCompaction = constants => {
         latest.set(row, body);
       }
       for (const other of overlapping) {
-        const neighbour = bodies[other];
-        const mixed = neighbour.box || here.box ? MIXED_SEPARATION : LINE_SEPARATION;
-        const gap = neighbour.box && here.box ? BOX_SEPARATION : mixed;
-        const apart = neighbour.right + gap + here.left;
+        const neighbor = bodies[other];
+        const mixed = neighbor.box || here.box ? MIXED_SEPARATION : LINE_SEPARATION;
+        const gap = neighbor.box && here.box ? BOX_SEPARATION : mixed;
+        const apart = neighbor.right + gap + here.left;
         before[body].push([other, apart]);
         after[other].push([body, apart]);
         rightmost[body] = Math.max(rightmost[body], rightmost[other] + apart);
@@ -118,41 +118,41 @@ const createCompaction = constants => {
     function move(moving, distance) {
       for (const body of moving) {
         at[body] += distance;
-        for (const neighbour of [before[body], after[body], attached[body]]) {
-          for (const [other] of neighbour) pending.add(other);
+        for (const neighbor of [before[body], after[body], attached[body]]) {
+          for (const [other] of neighbor) pending.add(other);
         }
       }
     }
 
-    // The free space of a group on one side: up to its neighbours, up to them or the outer limit,
-    // and the distance of each neighbour.
+    // The free space of a group on one side: up to its neighbors, up to them or the outer limit,
+    // and the distance of each neighbor.
     function freeSpace(moving, beside, sign) {
-      const neighbours = [];
+      const neighbors = [];
       let least = Infinity, free = Infinity;
       for (const body of moving) {
         free = Math.min(free, distanceToLimit(body, sign));
         for (const [other, apart] of beside[body]) {
           if (moving.has(other)) continue;
           const distance = Math.abs(at[body] - at[other]) - apart;
-          neighbours.push([distance, other]);
+          neighbors.push([distance, other]);
           if (distance < least) least = distance;
         }
       }
       least = Math.max(least, 0);
-      return [least, Math.min(least, free), neighbours];
+      return [least, Math.min(least, free), neighbors];
     }
 
-    // Move a group to one side, with blocking neighbours as long as all of them improve.
+    // Move a group to one side, with blocking neighbors as long as all of them improve.
     function pull(group, beside, sign) {
       const moving = new Set(group);
       for (let time = 0; time < MAX_PUSHES; time++) {
         const wanted = sign * bestMove(moving);
         if (!(wanted >= MIN_MOVE)) return;
-        const [least, most, neighbours] = freeSpace(moving, beside, sign);
+        const [least, most, neighbors] = freeSpace(moving, beside, sign);
         const space = Math.max(most, 0);
         if (space > 0) move(moving, sign * Math.min(wanted, space));
         if (wanted <= space) return;
-        for (const [distance, other] of neighbours) if (distance <= least) moving.add(other);
+        for (const [distance, other] of neighbors) if (distance <= least) moving.add(other);
       }
     }
 
@@ -190,10 +190,10 @@ const createCompaction = constants => {
       return connectedBy(level).filter(group => group.length > 1);
     }
 
-    // Move a group to one side up to its neighbours, if it has any there.
+    // Move a group to one side up to its neighbors, if it has any there.
     function close(group, beside, sign) {
-      const moving = new Set(group), [space, , neighbours] = freeSpace(moving, beside, sign);
-      if (neighbours.length) move(moving, sign * space);
+      const moving = new Set(group), [space, , neighbors] = freeSpace(moving, beside, sign);
+      if (neighbors.length) move(moving, sign * space);
     }
 
     // Move each group that no segment connects to the largest group next to that group.

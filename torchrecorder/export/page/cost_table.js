@@ -4,7 +4,7 @@
 
 const createCostTable = ({ table, head, kinds }, model, types, names, state, actions) => {
   const KINDS = { Modules: types.isCall, Operations: types.isLeaf, Types: null };
-  const columns = numbers.ranked(model.data.annotations, state.get().colour)
+  const columns = numbers.ranked(model.data.annotations, state.get().color)
     .filter(each => each.format !== "text");
   const sums = new Map();
   let kind = "Modules", sortedBy = columns[0] ?? null, isDescending = true;

@@ -20,9 +20,9 @@ const attachHistory = (model, state, stage) => {
   // Changes of the layout and jumps add an entry to the history; others replace the address.
   state.onChange((now, before, details) => {
     if (isPaused) return;
-    const isOpened = layoutInputs.changed({ ...now, colour: before.colour }, before);
+    const isOpened = layoutInputs.changed({ ...now, color: before.color }, before);
     const isJump = details.zoom || details.by === "pointer";
-    const isOther = ["selected", "tensor", "colour", "side"].some(key => now[key] !== before[key]);
+    const isOther = ["selected", "tensor", "color", "side"].some(key => now[key] !== before[key]);
     if (isOpened || (isOther && isJump)) {
       write("replaceState", before);
       write("pushState", now);

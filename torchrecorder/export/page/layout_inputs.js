@@ -4,7 +4,7 @@
 "use strict";
 
 const layoutInputs = (() => {
-  const KEYS = ["open", "hidden", "siblings", "root", "direction", "colour"];
+  const KEYS = ["open", "hidden", "siblings", "root", "direction", "color"];
   // The space for a number in each format, and for its share of the total, in letters.
   const LETTERS = { exact: 11, bytes: 7, seconds: 7, flops: 10, share: 6, number: 8 }, SHARE = 9;
 
@@ -15,7 +15,7 @@ const layoutInputs = (() => {
   });
 
   const annotation = (model, now) =>
-    model.data.annotations.find(each => each.key === now.colour) ?? null;
+    model.data.annotations.find(each => each.key === now.color) ?? null;
 
   // The number on a box, with its share of the total.
   function numberOf(model, now, item) {

@@ -1,4 +1,4 @@
-// Legend: the meaning of the colours, in the page and in saved pictures.
+// Legend: the meaning of the colors, in the page and in saved pictures.
 
 "use strict";
 
@@ -36,19 +36,19 @@ const legend = (() => {
 
   // The ends of the scale stand below its left, middle and right.
   function rampParts({ ramp, ends }, y, ink) {
-    const colours = Array.from({ length: RAMP.w / RAMP.step }, (_, at) => ["rect", {
+    const colors = Array.from({ length: RAMP.w / RAMP.step }, (_, at) => ["rect", {
       x: at * RAMP.step, y, width: RAMP.step, height: RAMP.h, "shape-rendering": "crispEdges",
       fill: ramp(at / (RAMP.w / RAMP.step - 1)) }]);
     const anchors = ends.length === 1 ? ["end"] : ["start", "middle", "end"];
     const x = { start: 0, middle: RAMP.w / 2, end: RAMP.w };
-    return [...colours, ...ends.map((text, at) => ["text", {
+    return [...colors, ...ends.map((text, at) => ["text", {
       x: x[anchors[at]], y: y + RAMP.h + SIZE + 3, "text-anchor": anchors[at], fill: ink }, text])];
   }
 
   // The legend of a saved picture: its elements, [tag, attributes, text] each, from 0, 0 on, and its
   // size; null if there is none.
   function drawing(model, palette) {
-    const found = content(model, palette), { ink, line } = palette.colours;
+    const found = content(model, palette), { ink, line } = palette.colors;
     if (!found) return null;
     const context = createElement("canvas").getContext("2d");
     context.font = `bold ${SIZE}px ${paint.fonts(model)}`;
@@ -65,7 +65,7 @@ const legend = (() => {
       ["text", { x: 0, y: y + SIZE + 2, fill: line }, note]] };
   }
 
-  // The colours of a scale as an image, because CSS gradients interpolate differently.
+  // The colors of a scale as an image, because CSS gradients interpolate differently.
   function strip(ramp) {
     const canvas = createElement("canvas", "ramp");
     [canvas.width, canvas.height] = [160, 1];
@@ -97,8 +97,8 @@ const legend = (() => {
     }
 
     state.onChange((now, before) => {
-      if (["colour", "theme", "isSystemDark"].some(key => now[key] !== before[key]) ||
-        (now.colour && layoutInputs.changed(now, before))) update();
+      if (["color", "theme", "isSystemDark"].some(key => now[key] !== before[key]) ||
+        (now.color && layoutInputs.changed(now, before))) update();
     });
     update();
   }

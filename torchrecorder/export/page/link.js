@@ -62,7 +62,7 @@ const link = (() => {
     (whole, code) => ({ "2F": "/", "3A": ":", 40: "@", 20: "+" })[code]);
 
   function encode(model, now) {
-    const { open, selected, tensor, colour, siblings, hidden, root, direction, side } = now;
+    const { open, selected, tensor, color, siblings, hidden, root, direction, side } = now;
     const parts = [];
     if (selected >= 0) parts.push(`scope=${escaped(model.linkName(selected))}`);
     if (tensor >= 0) parts.push(`tensor=${tensor}`);
@@ -78,7 +78,7 @@ const link = (() => {
     if (root >= 0) parts.push(`isolated=${escaped(model.linkName(root))}`);
     if (direction !== model.data.direction) parts.push(`direction=${direction}`);
     if (side) parts.push(`side=${side}`);
-    if (colour !== model.data.color_by) parts.push(`color=${escaped(colour ?? "kind")}`);
+    if (color !== model.data.color_by) parts.push(`color=${escaped(color ?? "kind")}`);
     return parts.join("&");
   }
 
@@ -99,7 +99,7 @@ const link = (() => {
     return {
       open, selected, root,
       tensor: number < model.data.tensors.producer.length ? number : -1,
-      colour: parts.has("color") ? oneOf("color", keys, null) : model.data.color_by,
+      color: parts.has("color") ? oneOf("color", keys, null) : model.data.color_by,
       siblings: parts.has("siblings") ? decodeSiblings(model, parts.get("siblings"))
         : defaultSiblings(model, selected),
       hidden: new Set(fromRanges(parts.get("hidden") ?? "", model.count)),

@@ -31,7 +31,7 @@ const createMinimap = (canvas, stage, currentStyling) => {
       if (isPainted(box)) continue;
       const look = palette.look(box.item, box.open);
       if (box.open) {
-        into.fillStyle = look.fill === "transparent" ? palette.colours.paper : look.fill;
+        into.fillStyle = look.fill === "transparent" ? palette.colors.paper : look.fill;
         into.fillRect(box.x, box.y, box.w, box.h);
         continue;
       }
@@ -82,7 +82,7 @@ const createMinimap = (canvas, stage, currentStyling) => {
     if (!event.buttons) return;
     const { left, top } = canvas.getBoundingClientRect();
     const x = (event.clientX - left) / scale[0], y = (event.clientY - top) / scale[1];
-    stage.setView(camera.centred(x, y, stage.view().k, stage.freeSize()));
+    stage.setView(camera.centered(x, y, stage.view().k, stage.freeSize()));
   }
 
   canvas.addEventListener("pointerdown", event => {

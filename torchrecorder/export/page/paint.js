@@ -1,19 +1,19 @@
-// Paint: the colours of boxes in a theme, and the SVG elements of boxes and lines.
+// Paint: the colors of boxes in a theme, and the SVG elements of boxes and lines.
 
 "use strict";
 
 const paint = (() => {
   const PAD = 9, TOP = 4, MANY = 3, WIDE = 2.4;
 
-  // Whether `item` has a number and no child of it has one: it has its colour when it is open, too.
-  const isColouredOpen = (model, annotation, item) => annotation.values[item] !== null &&
+  // Whether `item` has a number and no child of it has one: it has its color when it is open, too.
+  const isColoredOpen = (model, annotation, item) => annotation.values[item] !== null &&
     model.children[item + 1].every(child => annotation.values[child] === null);
 
-  // The looks of boxes in `theme`; with an annotation, in the colours of its scale, which reaches
+  // The looks of boxes in `theme`; with an annotation, in the colors of its scale, which reaches
   // from the smallest to the largest number of the boxes in `shown`.
   function palette(model, theme, annotation = null, shown = []) {
-    const colours = model.data.themes[theme];
-    const ramp = annotation && colour.ramp(colours.heat);
+    const colors = model.data.themes[theme];
+    const ramp = annotation && color.ramp(colors.heat);
     const isSum = item => Boolean(annotation?.sum) && model.folded(item) > 1;
     const isMean = item => isSum(item) || Boolean(annotation?.means.includes(item));
     // The number of an item; of a fold the mean of its siblings.
@@ -21,21 +21,21 @@ const paint = (() => {
       const value = annotation.values[item];
       return isSum(item) && value !== null ? value / model.folded(item) : value;
     };
-    const scale = annotation && colour.scale(shown.map(number), {
+    const scale = annotation && color.scale(shown.map(number), {
       log: Boolean(annotation.log), sum: Boolean(annotation.sum),
       range: annotation.key === model.data.color_by ? model.data.color_range : null });
     function look(item, open) {
       const plain = model.look(item, open)[theme];
       if (!annotation || model.failed(item)) return plain;
-      if (open && !isColouredOpen(model, annotation, item)) return plain;
+      if (open && !isColoredOpen(model, annotation, item)) return plain;
       const share = scale.at(number(item));
       if (share === null) {
-        return { ...plain, fill: colours.paper, stroke: colours.line, faint: true };
+        return { ...plain, fill: colors.paper, stroke: colors.line, faint: true };
       }
       const fill = ramp(share);
-      return { ...plain, fill, text: colour.ink(fill) };
+      return { ...plain, fill, text: color.ink(fill) };
     }
-    return { theme, colours, look, ramp, scale, annotation, hasMeans: shown.some(isMean) };
+    return { theme, colors, look, ramp, scale, annotation, hasMeans: shown.some(isMean) };
   }
 
   // The attributes of an outline or a line with this look.
@@ -65,7 +65,7 @@ const paint = (() => {
   function textsOf(texts, look, fontsize, w, h, open) {
     const lid = look.outline === "cylinder" ? 2 * shapes.lid(h) : 0;
     const rows = shapes.textRows(texts, fontsize, open ? { top: TOP } : { height: h + lid });
-    const faint = colour.opacity(look.text, look.fill);
+    const faint = color.opacity(look.text, look.fill);
     return rows.map((row, index) => ["text", {
       x: open ? PAD : Math.round(w * 50) / 100, y: row.y, "font-size": row.size,
       "text-anchor": open ? null : "middle", fill: look.text,
@@ -93,8 +93,8 @@ const paint = (() => {
   function boxParts(model, palette, box, withText = true) {
     const { item, w, h, open, hidden } = box, look = palette.look(item, open);
     if (hidden) {
-      return [["circle", { cx: w / 2, cy: h / 2, r: w / 2 - 1, fill: palette.colours.paper,
-        stroke: palette.colours.line, "stroke-width": 1.1 }]];
+      return [["circle", { cx: w / 2, cy: h / 2, r: w / 2 - 1, fill: palette.colors.paper,
+        stroke: palette.colors.line, "stroke-width": 1.1 }]];
     }
     const parts = outlines(look, w, h, !open && model.folded(item) > 1);
     if (!withText) return parts;
@@ -105,7 +105,7 @@ const paint = (() => {
   // The look of a line; one that stands for many tensors is wide, except updates.
   function lineLook(model, palette, line) {
     const index = model.lineLook(line);
-    const plain = { stroke: palette.colours.line, width: 0.9, dash: "solid" };
+    const plain = { stroke: palette.colors.line, width: 0.9, dash: "solid" };
     const look = index < 0 ? plain : model.data.looks[index][palette.theme];
     if (line.loop) return { ...look, dash: "dashed", width: Math.max(look.width, 1.2) };
     return line.count > MANY && look.width >= plain.width
@@ -116,14 +116,14 @@ const paint = (() => {
   function argumentMark(model, palette, { mark: [text, x, y, anchor] }) {
     const size = model.data.fontsize * 0.8;
     return ["text", { x, y: y + size * 0.35, "font-size": size, "text-anchor": anchor,
-      fill: palette.colours.line, class: "part2" }, text];
+      fill: palette.colors.line, class: "part2" }, text];
   }
 
   const fonts = model =>
     `${model.data.fontname}, Helvetica, Arial, "Liberation Sans", sans-serif`;
 
   return {
-    palette, isColouredOpen, boxParts, siblingsRow, lineLook, argumentMark, stroked, swatch,
+    palette, isColoredOpen, boxParts, siblingsRow, lineLook, argumentMark, stroked, swatch,
     fonts, PAD,
   };
 })();

@@ -1,4 +1,4 @@
-// Panel: all facts about the selected box or tensor: what it is, then its neighbours and numbers.
+// Panel: all facts about the selected box or tensor: what it is, then its neighbors and numbers.
 
 "use strict";
 
@@ -46,7 +46,7 @@ const createPanel = (element, stage, model, types, names, state, actions) => {
   }
 
   // A link to a box with the tensor between, or with the number of tensors.
-  function neighbourLink({ item, tensors, slot }) {
+  function neighborLink({ item, tensors, slot }) {
     const text = tensors.length > 1 ? `${tensors.length} tensors` : model.tensorText(tensors[0]);
     const dot = createElement("i", "dot"), path = item >= 0 && model.path(item);
     if (item >= 0) dot.style.background = actions.swatch(item);
@@ -58,9 +58,9 @@ const createPanel = (element, stage, model, types, names, state, actions) => {
     return link;
   }
 
-  function neighbourSection(title, list) {
+  function neighborSection(title, list) {
     if (!list.length) return [];
-    return [section(title, linkList(list, neighbourLink))];
+    return [section(title, linkList(list, neighborLink))];
   }
 
   const linkList = (list, create) =>
@@ -91,7 +91,7 @@ const createPanel = (element, stage, model, types, names, state, actions) => {
   // The numbers of an item, with its share of the total if they add up.
   function numberRow(annotation, item) {
     const text = numbers.textOf(annotation, item, model), share = model.shareOf(annotation, item);
-    const row = createButton("amount", "", () => actions.colourBy(annotation.key),
+    const row = createButton("amount", "", () => actions.colorBy(annotation.key),
       createElement("span", "", annotation.title), createElement("b", "", text));
     row.setAttribute("aria-label", `Color by ${annotation.title}`);
     if (share !== null) {
@@ -104,10 +104,10 @@ const createPanel = (element, stage, model, types, names, state, actions) => {
   }
 
   function numberSection(item) {
-    const { colour } = state.get(), all = numbers.ranked(model.data.annotations)
+    const { color } = state.get(), all = numbers.ranked(model.data.annotations)
       .filter(annotation => numbers.textOf(annotation, item, model));
     if (!all.length) return [];
-    isAllNumbers ||= all.findIndex(({ key }) => key === colour) >= MANY_NUMBERS;
+    isAllNumbers ||= all.findIndex(({ key }) => key === color) >= MANY_NUMBERS;
     return [section("Numbers", createElement("div", "amounts", null,
       ...shortened(all, annotation => numberRow(annotation, item),
         isAllNumbers ? all.length : MANY_NUMBERS, () => { isAllNumbers = true; })))];
@@ -175,8 +175,8 @@ const createPanel = (element, stage, model, types, names, state, actions) => {
       ...noteSection(item),
       ...factSection(facts.filter(([title]) => !["failed", "note"].includes(title))),
       ...sourceSection(item),
-      ...neighbourSection("Reads", relations.merged(model, now, model.inputs(item))),
-      ...neighbourSection("Read by", relations.merged(model, now, model.outputs(item), true)),
+      ...neighborSection("Reads", relations.merged(model, now, model.inputs(item))),
+      ...neighborSection("Read by", relations.merged(model, now, model.outputs(item), true)),
       ...numberSection(item), ...typeSection(item),
     ];
   }
@@ -188,8 +188,8 @@ const createPanel = (element, stage, model, types, names, state, actions) => {
       ({ item, tensor, slot: model.slot(tensor, index) }));
     return [
       header("tensor", model.tensorText(tensor) || "tensor"),
-      ...neighbourSection("Made by", relations.merged(model, now, from)),
-      ...neighbourSection("Read by", relations.merged(model, now, to, true)),
+      ...neighborSection("Made by", relations.merged(model, now, from)),
+      ...neighborSection("Read by", relations.merged(model, now, to, true)),
       ...factSection(model.tensorFacts(tensor)),
     ];
   }

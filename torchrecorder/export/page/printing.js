@@ -1,4 +1,4 @@
-// Printing: the whole picture with its legend in light colours, on several sheets if it is long.
+// Printing: the whole picture with its legend in light colors, on several sheets if it is long.
 
 "use strict";
 

@@ -34,7 +34,7 @@ const relations = (() => {
     return item;
   }
 
-  // Neighbours as the boxes that are visible for them: {item, tensors, slot} each, once for each
+  // Neighbors as the boxes that are visible for them: {item, tensors, slot} each, once for each
   // tensor, or once for a box with many tensors. The argument of a consumer in a closed box is not
   // an argument of that box.
   function merged(model, now, list, areConsumers = false) {
@@ -52,7 +52,7 @@ const relations = (() => {
   }
 
   // The visible boxes that produce inputs of `item` or consume its outputs: item -> "in" | "out".
-  function neighbours(model, now, item) {
+  function neighbors(model, now, item) {
     const found = new Map();
     const add = (other, relation) => {
       const box = other < 0 ? -1 : visibleBox(model, now, other);
@@ -75,11 +75,11 @@ const relations = (() => {
   function of(model, now) {
     const { selected, tensor } = now;
     if (selected >= 0) {
-      return { line: ofItem(model, selected), boxes: neighbours(model, now, selected) };
+      return { line: ofItem(model, selected), boxes: neighbors(model, now, selected) };
     }
     if (tensor >= 0) return { line: ofTensor(model, tensor), boxes: ends(model, now, tensor) };
     return null;
   }
 
-  return { of, ofItem, visibleBox, merged, neighbours };
+  return { of, ofItem, visibleBox, merged, neighbors };
 })();

@@ -23,7 +23,7 @@ const saving = (() => {
       "font-family": paint.fonts(model),
     });
     svg.append(createSvgElement("title", {}, model.data.name || "model"), createSvgElement("rect",
-      { x: area.x, y: area.y, width: area.w, height: area.h, fill: palette.colours.paper }));
+      { x: area.x, y: area.y, width: area.w, height: area.h, fill: palette.colors.paper }));
     return svg;
   }
 
@@ -38,7 +38,7 @@ const saving = (() => {
     return svg;
   }
 
-  // The same with the legend below it, if colours need one.
+  // The same with the legend below it, if colors need one.
   function withLegend(model, palette, picture, area, relation = null) {
     const svg = svgOf(model, palette, picture, area, relation);
     const drawn = legend.drawing(model, palette);

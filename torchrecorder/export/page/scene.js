@@ -114,17 +114,17 @@ const createScene = (host, model) => {
     }
   }
 
-  // One path for all small boxes of a colour.
+  // One path for all small boxes of a color.
   function drawSmall(list) {
-    const byColour = new Map();
+    const byColor = new Map();
     for (const box of list) {
       const look = palette.look(box.item, box.open);
       const fill = palette.annotation && !look.faint && !box.open ? look.fill : look.stroke;
       const path = `M${box.x.toFixed(1)} ${box.y.toFixed(1)}h${box.w.toFixed(1)}` +
         `v${box.h.toFixed(1)}h${(-box.w).toFixed(1)}z`;
-      byColour.set(fill, (byColour.get(fill) ?? "") + path);
+      byColor.set(fill, (byColor.get(fill) ?? "") + path);
     }
-    specks.replaceChildren(...[...byColour].map(([fill, d]) =>
+    specks.replaceChildren(...[...byColor].map(([fill, d]) =>
       createSvgElement("path", { d, fill, "fill-opacity": 0.5 })));
   }
 
@@ -163,7 +163,7 @@ const createScene = (host, model) => {
 
   // Highlighted lines, and rings around selected, related and equal boxes.
   function drawHighlights(picture, full, highlighted, styling, view) {
-    const { selected, neighbours, isEqual } = styling, result = [];
+    const { selected, neighbors, isEqual } = styling, result = [];
     for (const relation of ["in", "out"]) {
       const list = highlighted.filter(each => each[1] === relation).map(each => each[0]);
       if (!list.length) continue;
@@ -171,8 +171,8 @@ const createScene = (host, model) => {
         createSvgElement("path", { class: `related ${relation}`, d: pathOf(list), fill: "none" }),
         createSvgElement("path", { class: `related-head ${relation}`, d: arrowheadsOf(list) }));
     }
-    const byItem = neighbours || selected >= 0 ? motion.index(picture) : null;
-    for (const [item, relation] of neighbours ?? []) {
+    const byItem = neighbors || selected >= 0 ? motion.index(picture) : null;
+    for (const [item, relation] of neighbors ?? []) {
       if (byItem.has(item)) result.push(ring(byItem.get(item), `ring ${relation}`, 2, view));
     }
     for (const box of isEqual ? full : []) {
@@ -196,7 +196,7 @@ const createScene = (host, model) => {
       class: "zoom-label", x: label.x, y: label.y,
       "font-size": label.size, "stroke-width": label.size / 4 }, label.text)));
     const replaced = new Set(chosen.map(label => label.on));
-    for (const [item, shown] of drawn) toggleClass(shown, "labelled", replaced.has(item));
+    for (const [item, shown] of drawn) toggleClass(shown, "labeled", replaced.has(item));
   }
 
   // Draws `picture` as seen in `view`, in a window of `size`, of which no panel covers `free`. During

@@ -69,7 +69,7 @@ const shapes = (() => {
   // The approximate width of a text, without measuring it in the browser.
   const textWidth = (text, size) => text.length * size * LETTER_WIDTH;
 
-  // The baseline and the size of each text, centred in `height` or below `top`.
+  // The baseline and the size of each text, centered in `height` or below `top`.
   function textRows(texts, base, { height = 0, top = null }) {
     const sizes = texts.map(text => fontSize(text.part, base));
     const total = sizes.reduce((sum, size) => sum + size * LINE_HEIGHT, 0);

@@ -141,7 +141,7 @@ const createStage = (host, model, state, currentStyling) => {
     const { selected } = state.get(), item = selected >= 0 ? selected : nearestBox();
     const box = motion.index(next).get(item);
     if (!box || (isInitial && selected < 0)) return initialView(next);
-    const middle = camera.centred(box.x + box.w / 2, box.y + box.h / 2, view.k, freeSize());
+    const middle = camera.centered(box.x + box.w / 2, box.y + box.h / 2, view.k, freeSize());
     return camera.revealing(middle, box, freeSize(), direction());
   }
 

@@ -1,4 +1,4 @@
-// State: what is open, selected, hidden and coloured, and listeners to changes.
+// State: what is open, selected, hidden and colored, and listeners to changes.
 
 "use strict";
 

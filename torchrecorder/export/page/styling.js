@@ -1,4 +1,4 @@
-// Styling: the theme, the colours of boxes, and what is highlighted, in the current state.
+// Styling: the theme, the colors of boxes, and what is highlighted, in the current state.
 
 "use strict";
 
@@ -29,20 +29,20 @@ const createStyling = (model, types, state) => {
   }
 
   function currentPalette(now) {
-    const { theme, colour: by, open, siblings, hidden, root } = now;
+    const { theme, color: by, open, siblings, hidden, root } = now;
     const name = isDark(theme) ? "dark" : "light";
     const key = [name, by, siblings, ...(by ? [open, hidden, root] : [])];
     if (key.some((each, index) => each !== paletteKey[index])) {
       paletteKey = key;
       const annotation = layoutInputs.annotation(model, now);
-      palette = paint.palette(model, name, annotation, annotation ? coloured(annotation, now) : []);
+      palette = paint.palette(model, name, annotation, annotation ? colored(annotation, now) : []);
       palette.extraLabel = (item, isOpen) => layoutInputs.extraLabel(model, now, item, isOpen);
     }
     return palette;
   }
 
-  const coloured = (annotation, now) => openItems.visible(model, now.open, now).filter(item =>
-    !now.open.has(item) || paint.isColouredOpen(model, annotation, item));
+  const colored = (annotation, now) => openItems.visible(model, now.open, now).filter(item =>
+    !now.open.has(item) || paint.isColoredOpen(model, annotation, item));
 
   function currentHighlights(now) {
     const keys = ["selected", "tensor", "open", "siblings"];
@@ -70,7 +70,7 @@ const createStyling = (model, types, state) => {
     const now = state.get(), { selected, type } = now, highlighted = currentHighlights(now);
     return {
       palette: currentPalette(now), accessibleName, selected,
-      relation: highlighted?.line ?? null, neighbours: highlighted?.boxes ?? null,
+      relation: highlighted?.line ?? null, neighbors: highlighted?.boxes ?? null,
       isOfType: type === null ? null : item => types.typeOf(item) === type,
       isEqual: selected >= 0 && types.typeOf(selected) && !model.isFold(selected)
         ? item => item !== selected && !model.isFold(item) && types.areEqual(item, selected)

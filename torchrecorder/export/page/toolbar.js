@@ -27,9 +27,9 @@ const attachToolbar = (byId, model, types, state, stage, styling, actions) => {
     act: () => actions.setDirection(direction) }));
 
   const numeric = data.annotations.filter(annotation => annotation.format !== "text");
-  function colourEntries() {
+  function colorEntries() {
     const entry = (text, key) =>
-      ({ text, chosen: state.get().colour === key, act: () => actions.colourBy(key) });
+      ({ text, chosen: state.get().color === key, act: () => actions.colorBy(key) });
     return [entry("Kind", null), ...numeric.map(({ title, key }) => entry(title, key))];
   }
 
@@ -97,9 +97,9 @@ const attachToolbar = (byId, model, types, state, stage, styling, actions) => {
   state.onChange(updateChips);
   menu.attach(byId("direction"), directionEntries);
   menu.attach(byId("levels"), levelEntries);
-  menu.attach(byId("colours"), colourEntries);
+  menu.attach(byId("colors"), colorEntries);
   menu.attach(byId("save"), saveEntries);
-  byId("colours").hidden = !numeric.length;
+  byId("colors").hidden = !numeric.length;
   byId("levels").hidden = !model.openable.length;
   const CLICKS = {
     "left-out": actions.showAll, type: actions.clearType, find: actions.openFinder,

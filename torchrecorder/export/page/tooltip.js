@@ -12,7 +12,7 @@ const createTooltip = (element, stage, model, names, state) => {
   const typeName = item =>
     model.factsOf(item).find(([title]) => ["class", "function"].includes(title))?.[1] ?? "";
 
-  // The lines on a box, and the number that colours it.
+  // The lines on a box, and the number that colors it.
   function linesOn(item) {
     const annotation = layoutInputs.annotation(model, state.get());
     const number = annotation && numbers.textOf(annotation, item, model);

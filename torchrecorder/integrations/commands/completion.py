@@ -38,7 +38,7 @@ def script(shell: str, parser: argparse.ArgumentParser) -> str:
 
     for action in _actions(parser):
         offered = getattr(action, "offered", ())
-        if offered and len(offered) <= 50:  # not the hundreds of names of colours
+        if offered and len(offered) <= 50:  # not the hundreds of names of colors
             action.choices = offered
         elif action.type is Path or not (action.option_strings or action.choices):
             action.complete = shtab.FILE  # type: ignore[attr-defined]

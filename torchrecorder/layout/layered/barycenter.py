@@ -1,8 +1,8 @@
 """Barycenter: the order and coordinates of the nodes of a grid, where Graphviz is not installed.
 
 Layers are ordered by barycenters (Sugiyama, Tagawa and Toda, 1981): nodes are sorted by the mean
-position of their neighbours in the layer above or below, and the order with the fewest crossings is
-taken. Then each node is moved as close to the mean of its neighbours as the nodes beside it allow,
+position of their neighbors in the layer above or below, and the order with the fewest crossings is
+taken. Then each node is moved as close to the mean of its neighbors as the nodes beside it allow,
 which is an isotonic regression in each layer.
 """
 
@@ -38,7 +38,7 @@ def coordinates(
     *edges* are pairs of nodes in adjacent layers, the upper one first, with the weight of their
     alignment. *apart* is the minimum distance between the nodes of a layer.
     """
-    above, below = _neighbours(edges)
+    above, below = _neighbors(edges)
     layers = _ordered(members_of_rows(rows), above, below)
     across = [0.0] * len(rows)
     for sweep in range(MAX_SWEEPS):
@@ -48,7 +48,7 @@ def coordinates(
     return across
 
 
-def _neighbours(edges: Iterable[WeightedEdge]) -> tuple[WeightedNeighbors, WeightedNeighbors]:
+def _neighbors(edges: Iterable[WeightedEdge]) -> tuple[WeightedNeighbors, WeightedNeighbors]:
     """The neighbors above and below each node, with the weights of the edges."""
     above: dict[int, list[tuple[int, int]]] = {}
     below: dict[int, list[tuple[int, int]]] = {}
@@ -72,20 +72,20 @@ def _ordered(layers: Layers, above: WeightedNeighbors, below: WeightedNeighbors)
     return best
 
 
-def _swept(layers: Layers, neighbours: WeightedNeighbors) -> Layers:
+def _swept(layers: Layers, neighbors: WeightedNeighbors) -> Layers:
     """Each layer in the order of the barycenters in the one before it."""
     place: dict[int, float] = {}
     found = []
     for layer in layers:
-        here = {node: _mean(neighbours.get(node, ()), place, at) for at, node in enumerate(layer)}
+        here = {node: _mean(neighbors.get(node, ()), place, at) for at, node in enumerate(layer)}
         found.append(sorted(layer, key=here.__getitem__))
         place.update((node, at) for at, node in enumerate(found[-1]))
     return found
 
 
-def _mean(neighbours: Sequence[tuple[int, int]], place: Mapping[int, float], alone: float) -> float:
-    total = sum(weight for _, weight in neighbours)
-    return sum(place[node] * weight for node, weight in neighbours) / total if total else alone
+def _mean(neighbors: Sequence[tuple[int, int]], place: Mapping[int, float], alone: float) -> float:
+    total = sum(weight for _, weight in neighbors)
+    return sum(place[node] * weight for node, weight in neighbors) / total if total else alone
 
 
 def _crossings(layers: Layers, below: WeightedNeighbors) -> int:
@@ -104,7 +104,7 @@ def _crossings(layers: Layers, below: WeightedNeighbors) -> int:
 
 def _assign_positions(
     layer: Sequence[int],
-    neighbours: WeightedNeighbors,
+    neighbors: WeightedNeighbors,
     across: list[float],
     widths: Sequence[float],
     apart: float,
@@ -117,7 +117,7 @@ def _assign_positions(
         offsets.append(offset)
     blocks: list[_Block] = []
     for node, offset in zip(layer, offsets):
-        near = neighbours.get(node, ())
+        near = neighbors.get(node, ())
         wanted = _mean(near, {other: across[other] for other, _ in near}, across[node])
         weight = float(sum(weight for _, weight in near)) or 0.01
         blocks.append(_Block(wanted - offset, weight, 1))

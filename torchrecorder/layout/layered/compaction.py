@@ -160,7 +160,7 @@ class _Compaction:
             self.pending.update(other for other, _, _ in self.attached[number])
 
     def _free_space(self, group: Sequence[int], beside: Neighbors) -> tuple[float, list[int]]:
-        """The free space of a group on one side, and the neighbours that limit it."""
+        """The free space of a group on one side, and the neighbors that limit it."""
         mine = set(group)
         found = [
             (abs(self.at[number] - self.at[other]) - room, other)

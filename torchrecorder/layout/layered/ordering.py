@@ -33,7 +33,7 @@ class Grid:
     Attributes:
         widths: Width of each node.
         row: Row of each node.
-        edges: Pairs of nodes in neighbouring rows, the upper first, with the weight of their
+        edges: Pairs of nodes in neighboring rows, the upper first, with the weight of their
             alignment.
         leaving: For the first edge of each line, the port at which it leaves its source.
         entering: For the last edge of each line, the port at which it enters its reader.
@@ -58,7 +58,7 @@ class Grid:
 
 
 def columns(grids: Sequence[Grid], *, timeout: float) -> list[list[float]]:
-    """For each grid, the approximate centres of its nodes, which also give their order."""
+    """For each grid, the approximate centers of its nodes, which also give their order."""
     if not engine.available():
         return [_without_graphviz(grid) for grid in grids]
     cut = [_cut(grid) for grid in grids]
@@ -81,7 +81,7 @@ def columns(grids: Sequence[Grid], *, timeout: float) -> list[list[float]]:
 
 
 def _without_graphviz(grid: Grid) -> list[float]:
-    """Centres of all nodes, the leftmost beginning at 0: Graphviz is missing, or takes too long."""
+    """Centers of all nodes, the leftmost beginning at 0: Graphviz is missing, or takes too long."""
     across = coordinates(grid.widths, grid.row, grid.edges, NODE_GAP)
     start = min((at - width / 2 for at, width in zip(across, grid.widths)), default=0.0)
     return [round(at - start, 2) for at in across]
@@ -133,7 +133,7 @@ def _highest(
 
 
 def _places(answer: bytes) -> Mapping[int, float]:
-    """The centres of nodes in output of Graphviz in the format ``plain``."""
+    """The centers of nodes in output of Graphviz in the format ``plain``."""
     places = {}
     for line in answer.decode().splitlines():
         words = line.split(" ", 3)

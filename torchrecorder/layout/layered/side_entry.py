@@ -138,7 +138,7 @@ class _Routes:
 
 
 def _straight(way: Route, circle: Extent) -> Route:
-    """The only edge from the previous layer: straight if possible, else to the centre."""
+    """The only edge from the previous layer: straight if possible, else to the center."""
     if len(way) < 4 or way[-3][1] != way[-2][1]:
         return way
     across = (circle.left + circle.right) / 2

@@ -4,10 +4,10 @@
   const root = document.documentElement;
   const context = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
 
-  /* Red, green, blue and opacity of a CSS colour in any notation, 0 to 255. */
-  function channels(colour) {
+  /* Red, green, blue and opacity of a CSS color in any notation, 0 to 255. */
+  function channels(color) {
     context.clearRect(0, 0, 1, 1);
-    context.fillStyle = colour;
+    context.fillStyle = color;
     context.fillRect(0, 0, 1, 1);
     return context.getImageData(0, 0, 1, 1).data;
   }

@@ -1,8 +1,8 @@
-// Colour: colours of a perceptually uniform scale for numbers, and readable colours of text.
+// Color: colors of a perceptually uniform scale for numbers, and readable colors of text.
 
 "use strict";
 
-const colour = (() => {
+const color = (() => {
   const READABLE = 4.5, OPACITIES = [0.74, 0.82, 0.9];
   const channels = hex => [1, 3, 5].map(at => parseInt(hex.slice(at, at + 2), 16) / 255);
   const hexOf = part =>
@@ -10,7 +10,7 @@ const colour = (() => {
   const toLinear = part => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
   const toGamma = part => (part <= 0.0031308 ? part * 12.92 : 1.055 * part ** (1 / 2.4) - 0.055);
 
-  // A colour in Oklab, a perceptually uniform colour space.
+  // A color in Oklab, a perceptually uniform color space.
   function toLab(hex) {
     const [r, g, b] = channels(hex).map(toLinear);
     const l = Math.cbrt(0.4122214708 * r + 0.5363325363 * g + 0.0514459929 * b);
@@ -34,7 +34,7 @@ const colour = (() => {
     ].map(part => hexOf(toGamma(Math.max(part, 0)))).join("");
   }
 
-  // A function from 0..1 to a colour between those of `stops`.
+  // A function from 0..1 to a color between those of `stops`.
   function ramp(stops) {
     const labs = stops.map(toLab), last = labs.length - 1;
     return share => {
@@ -43,7 +43,7 @@ const colour = (() => {
     };
   }
 
-  // The relative luminance of a colour, 0 to 1.
+  // The relative luminance of a color, 0 to 1.
   function luminance(hex) {
     const [r, g, b] = channels(hex).map(toLinear);
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
@@ -54,7 +54,7 @@ const colour = (() => {
     return (light + 0.05) / (dark + 0.05);
   };
 
-  // The colour of text on `fill`: dark grey or white, black if neither is readable.
+  // The color of text on `fill`: dark gray or white, black if neither is readable.
   function ink(fill) {
     const best = inks => inks.reduce((one, other) =>
       (contrast(fill, other) > contrast(fill, one) ? other : one));
@@ -72,7 +72,7 @@ const colour = (() => {
   }
 
   // The range of `values`, and `at`, the position of a number in it, 0..1. The range of sums begins
-  // at 0, so that the colour is the share; with `log`, it is logarithmic.
+  // at 0, so that the color is the share; with `log`, it is logarithmic.
   function scale(values, { log = false, sum = false, range = null } = {}) {
     const known = values.filter(value => Number.isFinite(value) && (!log || value > 0));
     let low = sum && !log && known.length ? 0 : Infinity, high = -Infinity;

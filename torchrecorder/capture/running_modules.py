@@ -1,8 +1,7 @@
-"""Running: the modules that are running, in forward or backward.
+"""RunningModules: the modules that are running, in forward or backward.
 
-In forward, the tape knows the scopes. In backward, autograd knows the node that its thread runs,
-also during hooks of the user, and each node has a scope. There are no counters that could get out
-of step.
+In forward, these are the scopes on the stack of the tape. In backward, autograd knows the node that
+the current thread runs, also during hooks of the user, and each node has the scope of its forward.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from torchrecorder.events import GradEdge, GradId, ScopeId
 from torchrecorder.graph.nodes import GradNode, GradRun, Scope
 
 
-class Running:
-    """Finds the running modules from the tape."""
+class RunningModules:
+    """Finds the running modules."""
 
     def __init__(self, tape: Tape, backward: BackwardRuns) -> None:
         self.tape = tape
@@ -29,18 +28,18 @@ class Running:
         self._entered: dict[ScopeId, Scope] = {}
         self._homes: dict[GradId, ScopeId | None] = {}
         self._next: dict[GradId, tuple[GradEdge | None, ...]] = {}
-        self._feeders: dict[GradId, ScopeId | None] = {}  # where what gives it gradients ran
+        self._feeders: dict[GradId, ScopeId | None] = {}  # scope of a node before it
 
     @property
     def is_backward(self) -> bool:
-        """Whether this thread is inside a backward pass."""
+        """Whether this thread runs a backward pass."""
         return current_graph_task() != -1
 
     @property
     def scopes(self) -> tuple[str, ...]:
-        """Dotted paths of the module calls that are running, outermost first.
+        """Dotted paths of the running module calls, outermost first.
 
-        In a thread without a backward pass, those of the recorded thread.
+        A thread that runs no backward pass gets those of the recorded thread.
         """
         stack = self.tape.stack
         recomputes = bool(stack) and stack[-1].event.recompute  # a checkpointed call
@@ -50,11 +49,12 @@ class Running:
         return self.paths(self.tape.scope)
 
     def paths_of(self, grad: GradId) -> tuple[str, ...]:
-        """Paths of the scopes in which the forward of *grad* ran, outermost first."""
+        """Paths of the scopes in which the forward of the node *grad* ran, outermost first."""
         return self.paths(self.home(grad))
 
     def home(self, grad: GradId | None) -> ScopeId | None:
-        """The scope in which the forward of *grad* ran, if it is known."""
+        """The scope in which the forward of the node *grad* ran; if unknown, that of a node before
+        it in backward."""
         if grad is None:
             return None
         self._catch_up()
@@ -62,7 +62,7 @@ class Running:
         return home if home is not None else self._feeders.get(grad)
 
     def paths(self, scope: ScopeId | None) -> tuple[str, ...]:
-        """Paths of *scope* and the scopes around it, without regions."""
+        """Paths of *scope* and the modules around it, outermost first."""
         self._catch_up()
         found: list[str] = []
         for event in scopes_around(self._entered, scope):

@@ -1,7 +1,7 @@
-"""Live: the modules behind a recording while they exist, and stand-ins without tensors afterwards.
+"""LiveModules: the modules of a recording while they exist, then stand-ins without tensors.
 
-Stylers still need the class and configuration of a module when it is gone. Also, ``extra_repr()``
-of a user's class must not change the module: it runs on a copy.
+Styling functions need the class and configuration of a module also when it no longer exists. A
+user's ``extra_repr()`` must not change the module, so it runs on a shallow copy.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from torchrecorder.events import ModuleId
 from torchrecorder.graph.recording import RecordedRun
 
 
-class Live:
-    """Finds the object behind a node of a recording, without strong references."""
+class LiveModules:
+    """Finds the module of a scope, without strong references."""
 
     def __init__(self, modules: dict[ModuleId, tuple[weakref.ref[Module], StandIn | None]]) -> None:
         self._modules = modules
         self._made: dict[ModuleId, Module] = {}
 
     def fn(self, recording: RecordedRun, node: str) -> Any:
-        """The module of a scope, or a meta tensor like a value; None for anything else.
+        """The module of a scope; for a value, a meta tensor of its shape and dtype; else None.
 
         A module that no longer exists is replaced by one of the same class, with the same plain
-        attributes, and with meta tensors as parameters and buffers.
+        attributes, and with meta tensors instead of parameters and buffers.
         """
         scopes: Any = recording.scopes
         if node in scopes:
@@ -47,12 +47,12 @@ class Live:
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies and pickles of a recording have no live objects."""
-        return (Live, ({},))
+        """Copies and pickles of a recording have no modules."""
+        return (LiveModules, ({},))
 
 
 def _meta(recording: RecordedRun, node: str) -> torch.Tensor | None:
-    """A meta tensor with the shape and dtype of a recorded value."""
+    """A meta tensor with the shape and dtype of a value; None if either is unknown."""
     values: Any = recording.values
     if node not in values:
         return None
@@ -67,7 +67,7 @@ def _meta(recording: RecordedRun, node: str) -> torch.Tensor | None:
 
 _PLAIN = frozenset((bool, int, float, complex, str, type(None)))
 _SIZES = ("embed_dim", "num_heads")
-"""Attributes of PyTorch's attention that its ``extra_repr`` does not have."""
+"""Attributes of ``nn.MultiheadAttention``, which has no ``extra_repr``."""
 
 _HELD = ("_parameters", "_buffers", "_modules")
 
@@ -78,7 +78,7 @@ class StandIn(NamedTuple):
     Attributes:
         cls: The class of the module.
         attributes: Numbers, strings and tuples of them, such as ``kernel_size``.
-        absent: Names of parameters that are None, such as ``bias`` of a layer without one.
+        absent: Names of parameters that are None, such as ``bias`` with ``bias=False``.
     """
 
     cls: type[Module]
@@ -86,7 +86,7 @@ class StandIn(NamedTuple):
     absent: tuple[str, ...]
 
     def make(self, tensors: dict[str, Any]) -> Module:
-        """A module of the same class with these attributes, and meta *tensors* by name."""
+        """A module of this class with these attributes, and with *tensors* as buffers."""
         made = _empty(self.cls)
         vars(made).update(self.attributes)
         made._parameters.update(dict.fromkeys(self.absent))  # type: ignore[arg-type]
@@ -95,7 +95,7 @@ class StandIn(NamedTuple):
 
 
 def stand_in(module: Module) -> StandIn:
-    """The stand-in of *module*. Only its ``__dict__`` is read, so that no code of the user runs."""
+    """The stand-in of *module*, from its ``__dict__``, so that no code of the user runs."""
     held = vars(module)
     attributes = {
         name: value for name, value in held.items()
@@ -107,10 +107,10 @@ def stand_in(module: Module) -> StandIn:
 
 
 def plain_detail(module: Module) -> str | None:
-    """The result of PyTorch's ``extra_repr()`` of *module*; None if the user's class overrides it.
+    """``extra_repr()`` of a module of PyTorch; None if the user's class overrides it.
 
-    No code of the user runs: PyTorch's method may read attributes that a subclass computes, so it
-    gets a copy of the class that defines it.
+    PyTorch's method may read attributes that a subclass computes. So that no code of the user runs,
+    it is called on a copy whose class is the one that defines the method.
     """
     cls = type(module)
     owner = next(base for base in cls.__mro__ if "extra_repr" in vars(base))
@@ -123,7 +123,7 @@ def plain_detail(module: Module) -> str | None:
 
 
 def _attention_detail(module: Module) -> str:
-    """The width and heads of attention of PyTorch, which has no ``extra_repr()`` of its own."""
+    """``embed_dim`` and ``num_heads`` of ``nn.MultiheadAttention``; empty for other modules."""
     if not isinstance(module, MultiheadAttention):
         return ""
     held = vars(module)
@@ -133,8 +133,8 @@ def _attention_detail(module: Module) -> str:
 def detail_of(module: Module) -> str:
     """``extra_repr()`` of *module* on one line; empty if it raises.
 
-    A user's method may have side effects, such as drawing random numbers. It is called on a shallow
-    copy; callers preserve the random state.
+    It is called on a shallow copy, because a user's method may assign attributes. It may also draw
+    random numbers: callers restore the random state.
     """
     return _one_line(_shallow(module, type(module)))
 
@@ -147,10 +147,8 @@ def _one_line(module: Module) -> str:
 
 
 def _shallow(module: Module, cls: type[Module]) -> Module:
-    """A shallow copy of *module* with class *cls*.
-
-    Setting attributes on it does not change *module*.
-    """
+    """A shallow copy of *module* with class *cls*: its own ``__dict__``, and its own dicts of
+    parameters, buffers and submodules."""
     held = vars(module)
     copy = _empty(cls)
     vars(copy).update(held)

@@ -1,4 +1,4 @@
-"""Shared: settings of the process that are made once, however many recorders are active."""
+"""SharedPatch: a patch of the process that is applied once for all active recorders."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ User = TypeVar("User")
 _ABSENT: Any = object()
 
 
-class Shared(Generic[User]):
-    """A setting that the first user makes and the last one undoes, in any order and thread.
+class SharedPatch(Generic[User]):
+    """A patch that the first user applies and the last one removes, in any order and thread.
 
     Args:
-        setting: Creates a context in which the setting is made.
+        setting: Creates a context in which the patch is applied.
 
     Attributes:
-        users: Those who need it now; a new tuple after each change, so that callbacks in any
-            thread can read it.
+        users: The current users; a new tuple after each change, so that callbacks in any thread can
+            iterate over it.
     """
 
     def __init__(self, setting: Callable[[], contextlib.AbstractContextManager[object]]) -> None:
@@ -31,14 +31,14 @@ class Shared(Generic[User]):
         self._lock = threading.RLock()
 
     def add(self, user: User) -> None:
-        """*user* needs the setting from now on."""
+        """Add *user*; the first one applies the patch."""
         with self._lock:
             if not self.users:
                 self._made.enter_context(self._setting())
             self.users = (*self.users, user)
 
     def remove(self, user: User) -> None:
-        """*user* no longer needs it; nothing happens if it did not."""
+        """Remove *user*, if it was added; the last one removes the patch."""
         with self._lock:
             self.users = tuple([item for item in self.users if item is not user])
             if not self.users:
@@ -47,9 +47,9 @@ class Shared(Generic[User]):
 
 @contextlib.contextmanager
 def replaced(owner: Any, name: str, new: Any) -> Iterator[None]:
-    """A context in which the attribute *name* of a class or module is *new*.
+    """A context in which the attribute *name* of *owner*, a class or module, is *new*.
 
-    If the program has replaced it in turn, that stays.
+    If the program replaces the attribute in the meantime, its replacement stays.
     """
     before = vars(owner).get(name, _ABSENT)
     setattr(owner, name, new)
@@ -63,21 +63,20 @@ def replaced(owner: Any, name: str, new: Any) -> Iterator[None]:
                 setattr(owner, name, before)
 
 
-_OURS = 200  # frames of an instrument that works at the deepest place
-
+_OWN_FRAMES = 200
+"""The maximum number of frames of an instrument."""
 
 _lock = threading.Lock()
 _raised: list[int] = []
 _before: list[int] = []
-"""The limits of active recorders, and the original limit."""
+"""The limits that active recorders have set, and the original limit."""
 
 
 class RaisedRecursionLimit:
-    """A context with a higher recursion limit; a limit set by the program inside is kept.
+    """A context with a higher recursion limit; a limit that the program sets inside is kept.
 
-    With global module hooks, PyTorch (2.13) adds a frame to the three or four of each module call.
-    A model that nests as deep as the recursion limit allows would fail, so the limit is a third
-    higher while recording.
+    With global module hooks, PyTorch (2.13) has one more frame per module call than the usual three
+    or four. So that models of any depth still run, the limit is a third higher while recording.
     """
 
     def __enter__(self) -> RaisedRecursionLimit:
@@ -85,7 +84,7 @@ class RaisedRecursionLimit:
             limit = sys.getrecursionlimit()
             if not _raised:
                 _before[:] = [limit]
-            self.raised = limit + limit // 3 + _OURS
+            self.raised = limit + limit // 3 + _OWN_FRAMES
             _raised.append(self.raised)
             sys.setrecursionlimit(self.raised)
         return self
