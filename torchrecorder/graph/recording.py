@@ -111,7 +111,7 @@ class RecordedRun:
         graph_breaks: The ends of graphs at which execution continues in Python, with reasons.
         fused_kernels: The kernels of Inductor, if ``compiled="inductor"``.
         function_calls: Calls of Python functions between modules and operations.
-        former: In a comparison, the ids of nodes that only the first run has, which numbers exclude.
+        former: In a comparison, the ids of nodes that only the first run has; no number has them.
         own_differences: In a comparison, the difference of a scope, op or value from its
             counterpart, as a text that is equal for equal differences.
         quiet_differences: Ids of those that change no result, or follow from others.
