@@ -98,13 +98,14 @@ def _sized_by_data(recording: Relations) -> set[str]:
     """
     paths = _call_paths(recording)
     rows = _repeated(recording, paths)
+    differing = [row for row in rows if _differ(recording, row)]
     found = {
-        op.id for row in rows if _depends_on_data(recording, row) or _grows(recording, row)
+        op.id for row in differing
+        if _depends_on_data(recording, row) or _grows(recording, row)
         for op in row
     }
     if not found:
         return set()
-    differing = [row for row in rows if _differ(recording, row)]
     beside = {recording.ops[op].scope for op in _reached(recording, found, differing)[0]}
     found |= {
         op.id for row in differing if _depends_on_data(recording, row, numbers=True)
