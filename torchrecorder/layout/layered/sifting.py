@@ -7,10 +7,9 @@ input of its reader, if fewer edges cross then. It also moves if as many cross, 
 an operation are in order then: so equal parts of a scope look equal. Two inputs that change places
 count as a crossing, because the modules that read them may be side by side; so do two outputs.
 
-The result depends on the order at the start. If crossings are left, the mirror image is a second
-start, and both are tried with moves for the order of arguments early and late. The best of several
-starts is taken, as is usual for barycenter sweeps too (Gansner, Koutsofios, North and Vo, 1993);
-moves of single nodes in the spirit of Matuszewski, Schönfeld and Molitor (1999) are the basis.
+Sifting is due to Matuszewski, Schönfeld and Molitor (1999). Its result depends on the order at the
+start. So if crossings are left, the mirror image is a second start, and the better result is taken.
+An image that exchanges inputs is not taken.
 """
 
 from __future__ import annotations
@@ -40,15 +39,12 @@ def sifted(
     grid: Grid, across: Sequence[float], ports: PortOrder = MappingProxyType({})
 ) -> list[float]:
     """The approximate centers of the nodes of *grid* after all moves; *across* are those before."""
-    found = _Sifting(grid, across, ports).swept(ties=True)
-    least, disorder = found.cost(), found.disorder(grid.inputs)
-    mirrored = [-at for at in across]
-    for places, ties in ((across, False), (mirrored, True), (mirrored, False)):
-        if not least:
-            break
-        other = _Sifting(grid, places, ports).swept(ties)
-        if other.cost() < least and other.disorder(grid.inputs) <= disorder:
-            found, least = other, other.cost()
+    found = _Sifting(grid, across, ports).swept()
+    if cost := found.cost():
+        mirrored = _Sifting(grid, [-at for at in across], ports).swept()
+        exchanged = mirrored.disorder(grid.inputs) > found.disorder(grid.inputs)
+        if mirrored.cost() < cost and not exchanged:
+            found = mirrored
     start = min((at - wide / 2 for at, wide in zip(found.across, grid.widths)), default=0.0)
     return [round(at - start, 2) for at in found.across[:-1]]
 
@@ -84,13 +80,11 @@ class _Sifting:
             end = self.ports[other][1][self.grid.entering[number]]
         return one, begin * PORT_SPACING, other, end * PORT_SPACING
 
-    def swept(self, ties: bool) -> _Sifting:
-        """This, after all moves; *ties*: moves for the order of arguments from the first pass on,
-        else after all others."""
-        for also in dict.fromkeys((ties, True)):
-            for _ in range(MAX_PASSES):
-                if not self.sweep(also):
-                    break
+    def swept(self) -> _Sifting:
+        """This, after all moves."""
+        for _ in range(MAX_PASSES):
+            if not self.sweep():
+                break
         return self
 
     def cost(self) -> int:
@@ -111,19 +105,18 @@ class _Sifting:
             rows.setdefault(self.grid.row[node], []).append((self.across[node], node))
         return sum(map(_inversions, rows.values()))
 
-    def sweep(self, ties: bool) -> bool:
-        """Try all moves at all readers, with *ties* also those for the order of arguments; return
-        whether there were any."""
-        found = [self._arrange(node, ties) for node in self.readers if len(self.above[node]) > 1]
+    def sweep(self) -> bool:
+        """Try all moves at all readers; return whether there were any."""
+        found = [self._arrange(node) for node in self.readers if len(self.above[node]) > 1]
         return any(found)
 
-    def _arrange(self, reader: int, ties: bool) -> bool:
+    def _arrange(self, reader: int) -> bool:
         """Try to move the inputs of a reader, two adjacent ones at a time."""
         changed, entering = False, self.entering
         joining = sorted(self.above[reader], key=self.across.__getitem__)
         for place in range(len(joining) - 1):
             left, right = joining[place : place + 2]
-            wrong = ties and reader not in self.ports and (
+            wrong = reader not in self.ports and (
                 entering[left, reader] > entering[right, reader]
             )
             if self._swap(left, right, 1, wrong) or self._swap(right, left, -1, wrong):
