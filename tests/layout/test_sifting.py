@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.layout.test_nested import SOME
 from torchrecorder.layout.layered import Item, Link, place, plan
 from torchrecorder.layout.layered.ordering import Grid
-from torchrecorder.layout.layered.sifting import PortOrder, sifted
+from torchrecorder.layout.layered.sifting import PortOrder, _Sifting, sifted
 
 HEADER = (50.0, 12.0)
 
@@ -20,9 +20,10 @@ def grid(rows: Sequence[int], pairs: Sequence[tuple[int, int]]) -> Grid:
     """Nodes of one width in these rows; what joins a node is given in the order of arguments."""
     found = Grid([20.0] * len(rows), list(rows))
     for one, other in pairs:
+        number = len(found.edges)
         found.edges.append((one, other, 1))
-        found.entering[one, other] = sum(head == other for _, head in pairs[: len(found.edges) - 1])
-        found.leaving[one, other] = sum(tail == one for tail, _ in pairs[: len(found.edges) - 1])
+        found.entering[number] = sum(head == other for _, head in pairs[:number])
+        found.leaving[number] = sum(tail == one for tail, _ in pairs[:number])
     return found
 
 
@@ -37,9 +38,9 @@ def order(given_: Grid, across: Sequence[float], ports: PortOrder | None = None)
 def crossings(given_: Grid, at: Sequence[float], ports: PortOrder) -> int:
     """The number of crossings between rows, with the ports of open nodes."""
     ends = []
-    for one, other, _ in given_.edges:
-        begin = ports[one][0][given_.leaving[one, other]] if one in ports else 0
-        end = ports[other][1][given_.entering[one, other]] if other in ports else 0
+    for number, (one, other, _) in enumerate(given_.edges):
+        begin = ports[one][0][given_.leaving[number]] if one in ports else 0
+        end = ports[other][1][given_.entering[number]] if other in ports else 0
         ends.append((given_.row[other], (at[one], begin), (at[other], end)))
     return sum(
         row == gap and (upper < begin and end < lower)
@@ -102,6 +103,40 @@ def test_lines_into_lanes_on_the_right_are_crossed_too() -> None:
     assert order(given_, [0, 40, 0, 40, 20]) == [[1, 0], [3, 2], [4]]
 
 
+def test_outputs_come_in_their_order() -> None:
+    """A mirror image costs no crossing, so two results of a box are in the order of the program."""
+    pairs = [(0, 1), (0, 2), (1, 3), (2, 4)]
+    given_ = grid([0, 1, 1, 2, 2], pairs)
+    assert order(given_, [20, 40, 0, 40, 0]) == [[0], [2, 1], [4, 3]]
+    given_.outputs = [3, 4]
+    assert order(given_, [20, 40, 0, 40, 0]) == [[0], [1, 2], [3, 4]]
+
+
+def test_outputs_in_different_rows_are_not_compared() -> None:
+    """An early result may be anywhere beside what follows."""
+    given_ = grid([0, 1, 1, 2], [(0, 1), (0, 2), (2, 3)])
+    given_.outputs = [1, 3]
+    assert order(given_, [20, 40, 0, 0]) == [[0], [2, 1], [3]]
+
+
+def test_no_mirror_image_that_exchanges_inputs() -> None:
+    """Inputs that are in order stay so, whatever the outputs are."""
+    given_ = grid([0, 0, 1, 1, 1], [(0, 4), (0, 3), (1, 2)])
+    given_.outputs = [2, 3, 4]
+    assert order(given_, [0, 60, 60, 30, 0]) == [[1, 0], [2, 3, 4]]
+    given_.inputs = [0, 1]
+    assert order(given_, [0, 60, 60, 30, 0]) == [[0, 1], [4, 3, 2]]
+
+
+def test_every_line_between_two_modules_counts() -> None:
+    """Two lines between one pair of modules have ports of their own, and cross if those do."""
+    pairs = [(0, 1), (0, 1), (0, 2)]
+    given_ = grid([0, 1, 1], pairs)
+    ports = {0: ((0, 2, 1), ()), 1: ((), (0, 1))}
+    cost = _Sifting(given_, [20, 0, 40], ports).cost()
+    assert cost == crossings(given_, [20, 0, 40], ports) == 1
+
+
 @st.composite
 def grids(draw: st.DrawFn) -> tuple[Grid, list[float], PortOrder]:
     """Nodes in some rows, edges between neighboring ones, and nodes that can open."""
@@ -124,6 +159,7 @@ def test_never_more_lines_cross(each: tuple[Grid, list[float], PortOrder]) -> No
     given_, across, ports = each
     found = sifted(given_, across, ports)
     assert crossings(given_, found, ports) <= crossings(given_, across, ports)
+    assert _Sifting(given_, found, ports).cost() == crossings(given_, found, ports)
     assert len({*zip(given_.row, found)}) == len(found)
     assert min(found) == 10.0
 

@@ -8,6 +8,7 @@ import pytest
 
 from torchrecorder.layout.layered import Item, Link, place, plan
 from torchrecorder.layout.layered.constants import MIN_PORT_PITCH, PORT_MARGIN
+from torchrecorder.layout.layered.coordinate_assignment import _beside
 from torchrecorder.layout.layered.tracks import slots
 
 HEADER = (50.0, 12.0)
@@ -40,6 +41,32 @@ def test_weights_do_not_move_the_main_flow(nested: bool) -> None:
     """However many modules have some, all that runs is below the input."""
     items, links = weighted(5, nested)
     assert middles(items, links, "op") == middles(items, links, "x")
+
+
+@pytest.mark.parametrize("steps", [2, 3, 6])
+@pytest.mark.parametrize("length", [1, 2])
+def test_chains_that_depend_on_no_input_do_not_move_the_main_flow(steps: int, length: int) -> None:
+    """Shorter ones that feed it, as batches feed training steps, in whatever order."""
+    items = [Item("x", -1, 40, 20, first=True), *[Item("op", -1, 60, 20)] * (length + 1)]
+    links, last = [Link(each, each + 1, "v") for each in range(length + 1)], length + 1
+    for step in range(steps):
+        main, batch = len(items), len(items) + 2
+        items += [Item("op", -1, 60, 20), Item("op", -1, 60, 20)]
+        items += [Item("batch", -1, 70, 20) for _ in range(length + 1)]
+        links += [Link(each, each + 1, "v") for each in range(batch, batch + length)]
+        feeds = [Link(batch + length, main, "v"), Link(last, main, "w")]
+        links += [*feeds[:: 1 if step % 2 else -1], Link(main, main + 1, "v")]
+        last = main + 1
+    assert middles(items, links, "op") == middles(items, links, "x")
+
+
+def test_of_branches_of_equal_length_none_is_aside() -> None:
+    """Both bend, and what joins them is between them or below one of them."""
+    items = [Item("x", -1, 40, 20, first=True), Item("a", -1, 60, 20), Item("b", -1, 60, 20)]
+    items.append(Item("sum", -1, 40, 20))
+    links = [Link(0, 1, "v"), Link(0, 2, "v"), Link(1, 3, "v"), Link(2, 3, "v")]
+    template = plan(items, links).templates[0]
+    assert not _beside(template)
 
 
 def test_what_reads_only_boxes_that_read_nothing_is_below_them() -> None:

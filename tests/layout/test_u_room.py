@@ -193,7 +193,8 @@ def test_what_goes_on_leaves_a_u_below(readers: int) -> None:
         for step in range(2):
             net.items.append(Item(f"after{number}.{step}", -1, 60, 20, module=True))
         after = len(net.items) - 2
-        net.links.append(Link(last if number == 0 else last - 1, after, f"given{number}"))
+        source = last if number == readers - 1 else last - 1
+        net.links.append(Link(source, after, f"given{number}"))
         net.links.append(Link(after, after + 1, f"next{number}"))
     picture, boxes = drawn(net)
     model, (_, right) = boxes[1], sides(net, boxes)

@@ -80,7 +80,7 @@ const createCoordinateAssignment = constants => {
       return [child, each ? (exits ? each.exits : each.entries)[port] - anchors[child] : 0];
     };
     const segments = weighed(
-      trunks.flatMap((trunk, net) => segmentsOf(trunk, body[net], fixedTo)), trunks);
+      trunks.flatMap((trunk, net) => segmentsOf(trunk, body[net], fixedTo)), trunks, children);
     const entry = children.length, leave = entry + template.entries.length;
     if (template.entries.length && template.exits.length) {
       segments.unshift([entry + mainEntry(trunks), 0, leave, 0, THROUGH_WEIGHT]);
@@ -121,8 +121,8 @@ const createCoordinateAssignment = constants => {
 
   // `segments` with their weights: of several between two boxes, the first has the largest one.
   // Sources, such as weights, do not pull a box that also reads other boxes out of line.
-  function weighed(segments, trunks) {
-    const known = new Set(), aside = pairsAside(trunks);
+  function weighed(segments, trunks, children) {
+    const known = new Set(), aside = pairsAside(trunks, children);
     return segments.map(segment => {
       if (segment[4] !== STRAIGHT_WEIGHT) return segment;
       const key = `${segment[0]},${segment[2]}`;
@@ -132,19 +132,35 @@ const createCoordinateAssignment = constants => {
     });
   }
 
-  // The pairs of a child that reads nothing, and one that reads it and something else: a line that
-  // comes from further, or the first of several such children.
-  function pairsAside(trunks) {
+  // The pairs of a child that reads nothing, or is on a shorter path, and one that reads it and
+  // something else: a line that comes from further, the first of several such children, or a child
+  // on a longer path.
+  function pairsAside(trunks, children) {
     const all = trunks.flatMap(([[source], , branches]) =>
       branches.map(([[sink]]) => [`${source},${sink}`, [source, sink]]));
     const pairs = new Map(all), ends = [...pairs.values()], found = new Set();
+    const depth = depths(ends, children);
     const reading = new Set([OUTSIDE, ...ends.map(([, sink]) => sink)]);
     const main = new Set(ends.filter(([source]) => reading.has(source)).map(([, sink]) => sink));
     for (const [key, [source, sink]] of pairs) {
-      if (!reading.has(source) && main.has(sink) && sink !== OUTSIDE) found.add(key);
+      const shorter = !reading.has(source) || depth.get(source) + 1 < depth.get(sink);
+      if (shorter && main.has(sink) && sink !== OUTSIDE) found.add(key);
       main.add(sink);
     }
     return found;
+  }
+
+  // The length of the longest path to each child: less than its layer, if it is just above its
+  // first reader because it depends on no input.
+  function depths(pairs, children) {
+    const row = new Map(children.map(([, layer], child) => [child, layer])).set(OUTSIDE, -1);
+    const depth = new Map([...row.keys()].map(child => [child, 0])).set(OUTSIDE, -1);
+    const sorted = [...pairs].sort(([, one], [, other]) => row.get(one) - row.get(other));
+    for (const [source, sink] of sorted) {
+      if (row.get(source) >= row.get(sink)) continue;
+      depth.set(sink, Math.max(depth.get(sink), depth.get(source) + 1));
+    }
+    return depth;
   }
 
   // The segments of the edges of a trunk, without those in lanes and without duplicates.

@@ -5,7 +5,7 @@ The page has the same code in ``coordinate_assignment.js``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from torchrecorder.layout.layered.positions import HeaderSpace, PlacedScope
 from torchrecorder.layout.layered.constants import (
@@ -221,19 +221,34 @@ class CrossCoordinates:
 
 def _beside(template: Template) -> set[tuple[int, int]]:
     """Pairs of a source and a child that reads it together with something else: an edge from
-    further away, or the first of several sources."""
+    further away, the first of several sources, or a child on a longer path."""
     pairs = dict.fromkeys(
         (trunk.source.child, branch.sink.child)
         for trunk in template.trunks for branch in trunk.branches
     )
+    depth = _depths(template, pairs)
     reading = {OUTSIDE, *(sink for _, sink in pairs)}
     main = {sink for source, sink in pairs if source in reading}
     found = set[tuple[int, int]]()
     for source, sink in pairs:
-        if source not in reading and sink in main and sink != OUTSIDE:
-            found.add((source, sink))
+        if sink != OUTSIDE and sink in main:
+            if source not in reading or depth[source] + 1 < depth[sink]:
+                found.add((source, sink))
         main.add(sink)
     return found
+
+
+def _depths(template: Template, pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
+    """The length of the longest path to each child: less than its layer, if it is just above its
+    first reader because it depends on no input."""
+    row = {child: closed.row for child, closed in enumerate(template.children)}
+    row[OUTSIDE] = -1
+    depth = dict.fromkeys(row, 0)
+    depth[OUTSIDE] = -1
+    for source, sink in sorted(pairs, key=lambda pair: row[pair[1]]):
+        if row[source] < row[sink]:
+            depth[sink] = max(depth[sink], depth[source] + 1)
+    return depth
 
 
 def _main_entry(template: Template) -> int:

@@ -35,20 +35,23 @@ class Grid:
         row: Row of each node.
         edges: Pairs of nodes in neighboring rows, the upper first, with the weight of their
             alignment.
-        leaving: For the first edge of each line, the port at which it leaves its source.
-        entering: For the last edge of each line, the port at which it enters its reader.
+        leaving: For the number of the first edge of each line, the port at which it leaves its
+            source.
+        entering: For the number of its last edge, the port at which it enters its reader.
         detours: The gaps in which a line runs to or from a lane on the right, each with the node at
             its other end; gap *n* is before row *n*.
         inputs: The nodes of inputs, and of lines that enter the scope, in the order of the program.
+        outputs: The nodes that no line leaves, and of lines that leave the scope, in that order.
     """
 
     widths: list[float] = field(default_factory=list)
     row: list[int] = field(default_factory=list)
     edges: list[tuple[int, int, int]] = field(default_factory=list)
-    leaving: dict[tuple[int, int], int] = field(default_factory=dict)
-    entering: dict[tuple[int, int], int] = field(default_factory=dict)
+    leaving: dict[int, int] = field(default_factory=dict)
+    entering: dict[int, int] = field(default_factory=dict)
     detours: list[tuple[int, int]] = field(default_factory=list)
     inputs: list[int] = field(default_factory=list)
+    outputs: list[int] = field(default_factory=list)
 
     def add(self, width: float, row: int) -> int:
         """Add a node; return its number."""

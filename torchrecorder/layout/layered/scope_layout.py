@@ -41,6 +41,9 @@ class ScopeLayout:
         self.exit = [self.grid.add(DUMMY_WIDTH, self.rows) for _ in level.exits]
         inputs = (child for child, is_first in enumerate(first) if is_first)
         self.grid.inputs = [*inputs, *self.entry]
+        read = {net.source.child for net in nets}
+        ends = (child for child in range(len(first)) if child not in read)
+        self.grid.outputs = [*ends, *self.exit]
         self.port_groups = port_groups(nets, self.row, self.entry, self.exit)
         self.lanes: list[tuple[int, int]] = []
         self.longest = self._longest(nets)
@@ -172,21 +175,23 @@ class _NetRoute:
 
     def _past_rows(self, sink: End, row_end: int) -> tuple[int, ...]:
         grid, source = self.layout.grid, self.net.source
-        last = begin = self._node(source, self.layout.entry)
+        last = self._node(source, self.layout.entry)
         route: list[int] = []
         for row in range(self.row + 1, row_end):
             if row not in self.passed:
                 node = self.layout.passing(self.net.source.child, row)
                 self.passed[row] = self._stem(node, row, row + 1)
+                if not route:
+                    grid.leaving[len(grid.edges)] = source.port
                 grid.edges.append((last, node, DUMMY_WEIGHT if route else END_WEIGHT))
             route.append(self.passed[row])
             last = self.stems[self.passed[row]][0]
         weight = END_WEIGHT if route else BOX_WEIGHT if self.near == 1 else DUMMY_WEIGHT
         end = self._node(sink, self.layout.exit)
+        grid.entering[len(grid.edges)] = sink.port
+        if not route:
+            grid.leaving[len(grid.edges)] = source.port
         grid.edges.append((last, end, weight))
-        grid.entering.setdefault((last, end), sink.port)
-        first = self.stems[route[0]][0] if route else end
-        grid.leaving.setdefault((begin, first), source.port)
         return tuple(route)
 
     def _node(self, end: End, ports: Sequence[int]) -> int:

@@ -5,13 +5,18 @@ that passes many layers stays on one side. And it does not know where edges ente
 modules. Here such an edge, or a box with one reader, moves as a whole to the other side of the next
 input of its reader, if fewer edges cross then. It also moves if as many cross, and the arguments of
 an operation are in order then: so equal parts of a scope look equal. Two inputs that change places
-count as a crossing, because the modules that read them may be side by side.
+count as a crossing, because the modules that read them may be side by side; so do two outputs.
+
+Sifting is due to Matuszewski, Schönfeld and Molitor (1999). Its result depends on the order at the
+start. So if crossings are left, the mirror image is a second start, and the better result is taken.
+An image that exchanges inputs is not taken.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right, insort
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from torchrecorder.layout.layered.layering import members_of_rows
@@ -34,12 +39,14 @@ def sifted(
     grid: Grid, across: Sequence[float], ports: PortOrder = MappingProxyType({})
 ) -> list[float]:
     """The approximate centers of the nodes of *grid* after all moves; *across* are those before."""
-    sifting = _Sifting(grid, across, ports)
-    for _ in range(MAX_PASSES):
-        if not sifting.sweep():
-            break
-    start = min((at - wide / 2 for at, wide in zip(sifting.across, grid.widths)), default=0.0)
-    return [round(at - start, 2) for at in sifting.across[:-1]]
+    found = _Sifting(grid, across, ports).swept()
+    if cost := found.cost():
+        mirrored = _Sifting(grid, [-at for at in across], ports).swept()
+        exchanged = mirrored.disorder(grid.inputs) > found.disorder(grid.inputs)
+        if mirrored.cost() < cost and not exchanged:
+            found = mirrored
+    start = min((at - wide / 2 for at, wide in zip(found.across, grid.widths)), default=0.0)
+    return [round(at - start, 2) for at in found.across[:-1]]
 
 
 class _Sifting:
@@ -49,10 +56,13 @@ class _Sifting:
         self.above: list[list[int]] = [[] for _ in grid.row]
         self.below: list[list[int]] = [[] for _ in grid.row]
         self.gap: dict[int, list[_GapEdge]] = {}
-        for one, other in dict.fromkeys(edge[:2] for edge in grid.edges):
-            self.above[other].append(one)
-            self.below[one].append(other)
-            self.gap.setdefault(grid.row[other], []).append(self._edge(one, other))
+        self.entering: dict[tuple[int, int], int] = {}
+        for number, (one, other, _) in enumerate(grid.edges):
+            if (one, other) not in self.entering:
+                self.entering[one, other] = grid.entering.get(number, 0)
+                self.above[other].append(one)
+                self.below[one].append(other)
+            self.gap.setdefault(grid.row[other], []).append(self._edge(number, one, other))
         for gap, node in grid.detours:
             ends = (node, len(across)) if grid.row[node] < gap else (len(across), node)
             self.gap.setdefault(gap, []).append((ends[0], 0.0, ends[1], 0.0))
@@ -61,14 +71,39 @@ class _Sifting:
             self.members.setdefault(row, []).append(node)
         self.work = MAX_COMPARISONS
 
-    def _edge(self, one: int, other: int) -> _GapEdge:
+    def _edge(self, number: int, one: int, other: int) -> _GapEdge:
         """An edge with the offsets of its ports."""
         begin = end = 0
         if one in self.ports:
-            begin = self.ports[one][0][self.grid.leaving[one, other]]
+            begin = self.ports[one][0][self.grid.leaving[number]]
         if other in self.ports:
-            end = self.ports[other][1][self.grid.entering[one, other]]
+            end = self.ports[other][1][self.grid.entering[number]]
         return one, begin * PORT_SPACING, other, end * PORT_SPACING
+
+    def swept(self) -> _Sifting:
+        """This, after all moves."""
+        for _ in range(MAX_PASSES):
+            if not self.sweep():
+                break
+        return self
+
+    def cost(self) -> int:
+        """The number of crossings, and of inputs and outputs out of their order."""
+        crossings = sum(
+            _inversions(
+                (self.across[one] + begin, self.across[other] + end)
+                for one, begin, other, end in edges
+            )
+            for edges in self.gap.values()
+        )
+        return crossings + self.disorder(self.grid.inputs) + self.disorder(self.grid.outputs)
+
+    def disorder(self, nodes: Iterable[int]) -> int:
+        """How many pairs of nodes in one layer are out of their order."""
+        rows: dict[int, list[tuple[float, float]]] = {}
+        for node in nodes:
+            rows.setdefault(self.grid.row[node], []).append((self.across[node], node))
+        return sum(map(_inversions, rows.values()))
 
     def sweep(self) -> bool:
         """Try all moves at all readers; return whether there were any."""
@@ -77,12 +112,12 @@ class _Sifting:
 
     def _arrange(self, reader: int) -> bool:
         """Try to move the inputs of a reader, two adjacent ones at a time."""
-        changed, entering = False, self.grid.entering
+        changed, entering = False, self.entering
         joining = sorted(self.above[reader], key=self.across.__getitem__)
         for place in range(len(joining) - 1):
             left, right = joining[place : place + 2]
             wrong = reader not in self.ports and (
-                entering.get((left, reader), 0) > entering.get((right, reader), 0)
+                entering[left, reader] > entering[right, reader]
             )
             if self._swap(left, right, 1, wrong) or self._swap(right, left, -1, wrong):
                 joining[place : place + 2] = right, left
@@ -166,3 +201,13 @@ class _Sifting:
 
 _GapEdge = tuple[int, float, int, float]
 """An edge between two layers: each end, and the offset of its port."""
+
+
+def _inversions(ends: Iterable[tuple[float, float]]) -> int:
+    """The number of pairs that are in one order at their first ends and in the other at their
+    second."""
+    found, seconds = 0, list[float]()
+    for _, second in sorted(ends):
+        found += len(seconds) - bisect_right(seconds, second)
+        insort(seconds, second)
+    return found
