@@ -172,7 +172,9 @@ class _CombinedTables:
         lists = self.lists
         runs = len(lists["backward_runs"])
         lists["backward_runs"] += [
-            run.replace(run=run.run + runs, op=new.id(run.op))
+            run.replace(
+                run=run.run + runs, op=new.id(run.op), taken=new.ids(run.taken)
+            )
             for run in recording.backward_runs
         ]
         lists["grad_runs"] += [

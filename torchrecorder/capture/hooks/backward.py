@@ -40,7 +40,7 @@ from torchrecorder.capture.internals.engine import COMPILED_BACKWARD
 from torchrecorder.capture.scope import Given
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.describe import form_of
-from torchrecorder.events import GradId, GradNodeMade, Gradient, OpId
+from torchrecorder.events import GradId, GradNodeMade, Gradient, OpId, ValueId
 from torchrecorder.graph.nodes import BackwardRun, GradRun
 
 
@@ -103,7 +103,8 @@ class BackwardRuns:
             if not self.running:
                 self._leave_engine()
             self.autograd.values.gradients.end(op, self.tape.next_value.count)
-            self.tape.write(BackwardRun(run.number, op, seconds, run.create_graph, failed))
+            facts = run.number, op, seconds, run.create_graph, failed, tuple(run.taken)
+            self.tape.write(BackwardRun(*facts))
             self.left()
 
     def abandon(self, op: OpId | None) -> None:
@@ -182,6 +183,7 @@ class RunningPass:
         self.latest: dict[int, _NodeHooks] = {}  # the last node that began, by thread
         self.graph: tuple[list[Any], list[Any]] = [], []  # its roots, and the nodes asked for
         self.failing: GradId | None = None
+        self.taken: dict[ValueId, None] = {}
         self._handles: list[dict[GradId, list[RemovableHandle]]] = [{}]  # and of inner passes
 
     def listen(self, grad: GradId, node: Any) -> None:
@@ -236,11 +238,14 @@ class RunningPass:
         return self.tape.records(here)
 
     def meet(self, gradients: Given) -> None:
-        """A node takes or gives *gradients*, which a hook may keep."""
-        kept = self.runs.autograd.values.gradients
+        """A node takes or gives *gradients*, which a hook may keep or may have replaced."""
+        values = self.runs.autograd.values
         for item in gradients:
             if isinstance(item, Tensor):
-                kept.meet(item, self.op)
+                values.gradients.meet(item, self.op)
+                entry = values.entries.get(id(item))
+                if entry is not None and entry.producer != self.op:
+                    self.taken[entry.value] = None
 
     def remove_hooks(self) -> None:
         """Take the hooks off the nodes again."""
