@@ -90,7 +90,7 @@ def test_ranking_of_what_does_not_exist_is_refused():
 
 def test_ranking_by_what_has_no_such_numbers_is_refused():
     """The message lists what has; nothing is ranked where there is nothing to rank."""
-    with pytest.raises(InvalidArgument, match="'parameters' .* by 'type', only by 'module', 'scope'"):
+    with pytest.raises(InvalidArgument, match="'parameters' .* by 'type', only by 'module'"):
         stepped().top("parameters", by="type")
     with pytest.raises(InvalidArgument, match="'flops' has no numbers by 'grad', only by 'module'"):
         stepped().top("flops", by="grad")

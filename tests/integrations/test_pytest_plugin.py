@@ -143,8 +143,8 @@ def test_keywords(assert_architecture):
     assert outcome == {"passed": 3, "failed": 1} and "asserted twice" in said
     names = sorted(each.name for each in (pytester.path / "__architectures__").rglob("*"))
     assert names == [
-        "again_2.json", "again_3.json", "test_it[2].json", "test_it[3].json", "test_keywords.json", "test_net",
-        "test_twice.json",
+        "again_2.json", "again_3.json", "test_it[2].json", "test_it[3].json",
+        "test_keywords.json", "test_net", "test_twice.json",
     ]
 
 

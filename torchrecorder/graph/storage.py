@@ -34,7 +34,8 @@ def save(recording: RecordedRun, path: str | Path, *, times: bool = True) -> Pat
 
     Args:
         recording: The recording to save.
-        path: With the suffix ``.json``, or ``.json.gz`` for a file of a fifth to an eighth of the size.
+        path: With the suffix ``.json``, or ``.json.gz`` for a file of a fifth to an eighth of the
+            size.
         times: Write measured times. Without them, two runs of the same model give the
             same bytes.
 
