@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ import pytest
 import torch
 
 import torchrecorder
+from tests import torchvision_shim
 from tests.work import growth
 from torchrecorder.recording import Recording
 
@@ -101,3 +104,20 @@ def test_equal_parts_of_a_run_are_kept_once() -> None:
         [value.shape for value in recording.values.values()],
     ):
         assert len({id(part) for part in parts}) == len({*parts}) < len(parts)
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("torchvision"), reason="records its models")
+@pytest.mark.parametrize("trained", [False, True])
+def test_size_of_a_saved_recording(trained: bool, tmp_path: Path) -> None:
+    """Each operation takes as many bytes as the guide says."""
+    torchvision_shim.install()
+    from torchvision.models import resnet18
+
+    text = (Path(__file__).parents[1] / "docs" / "guide" / "saving.md").read_text()
+    said = text.partition("For each operation")[2].partition("Nothing in the file")[0]
+    ranges = re.findall(r"([\d,]+) to ([\d,]+)", said)
+    flags = {"backward": True, "stats": True} if trained else {}
+    made = torchrecorder.record(resnet18().eval(), torch.rand(1, 3, 64, 64), **flags)
+    for name, (low, high) in zip(("run.json", "run.json.gz"), ranges[2:] if trained else ranges):
+        each = made.save(tmp_path / name).stat().st_size / len(made.ops)
+        assert 0.9 * float(low.replace(",", "")) < each < 1.1 * float(high.replace(",", ""))

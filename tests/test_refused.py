@@ -175,6 +175,16 @@ CALLS = {
         MODEL, X, repeat=None
     ),
     "paths of scopes such as": lambda: torchrecorder.record(MODEL, X, keep=[MODEL]),
+    "keep must be .* none of them empty, not ..": lambda: torchrecorder.record(MODEL, X, keep=""),
+    r"keep must be .* none of them empty, not \['0', ' '\]": lambda: torchrecorder.record(
+        MODEL, X, keep=["0", " "]
+    ),
+    "timeout must be a number of seconds above 0, at most 1,000,000, not 1": lambda: RUN.render(
+        "net.svg", timeout=1e10
+    ),
+    "dpi must be a number of pixels per inch above 0, at most 1,000,000, not 1": (
+        lambda: RUN.render("net.png", dpi=1e9)
+    ),
     "has no statistics": lambda: torchrecorder.Series(MODEL).add(RUN, 0),
     "n must be a whole number of at least 0": lambda: RUN.top("parameters", -1),
     r"top\(\) has no argument 'bye'; did you mean 'by'": lambda: RUN.top("parameters", bye="op"),

@@ -196,7 +196,17 @@ def _are_texts(value: object) -> bool:
 
 
 UPPER_BOUND = 1e6
-"""Upper bound of font sizes, in points, and of time limits, in seconds."""
+"""Upper bound of font sizes, in points, of resolutions and of time limits, in seconds."""
+
+
+def above_0(number: str = "a number") -> Check:
+    """A *number* such as ``"a number of seconds"``: more than 0, up to the upper bound."""
+    return Check(
+        f"{number} above 0, at most {UPPER_BOUND:,.0f}",
+        lambda value: _is_number(value) and 0 < value <= UPPER_BOUND,  # type: ignore[operator]
+        read=literal,
+    )
+
 
 FLAG = one_of(True, False)
 TEXT = Check("a text", lambda value: isinstance(value, str), read=str)
@@ -206,9 +216,7 @@ WORD = Check(
     read=str,
 )
 TEXTS = Check("a text or a list of texts", _are_texts, read=words, several=True)
-ABOVE_0 = Check(
-    "a number above 0", lambda value: _is_number(value) and 0 < value <= UPPER_BOUND, read=literal
-)
+ABOVE_0 = above_0()
 FROM_0 = Check(
     "a number of at least 0", lambda value: _is_number(value) and value >= 0, read=literal
 )

@@ -88,6 +88,18 @@ def test_ranking_of_what_does_not_exist_is_refused():
         stepped().top("flops", by="layer")
 
 
+def test_ranking_by_what_has_no_such_numbers_is_refused():
+    """The message lists what has; nothing is ranked where there is nothing to rank."""
+    with pytest.raises(InvalidArgument, match="'parameters' .* by 'type', only by 'module'"):
+        stepped().top("parameters", by="type")
+    with pytest.raises(InvalidArgument, match="'flops' has no numbers by 'grad', only by 'module'"):
+        stepped().top("flops", by="grad")
+    assert stepped().top("parameters", 0) == []
+    alone = Builder("run")
+    alone.op("sin", alone.input("x"))
+    assert alone.recording().top("output_bytes") == []
+
+
 def test_table_has_inclusive_and_own_numbers():
     """One row per call, ready for a data frame."""
     rows = {row["name"]: row for row in stepped().table(["forward_time", "parameters"])}

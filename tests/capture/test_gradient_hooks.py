@@ -145,6 +145,24 @@ def test_gradient_that_a_hook_replaces_is_its_result():
     assert [maker(recording, op) for op in called(recording, "clamp")] == [first] * 4 + [second] * 4
 
 
+def test_gradient_that_is_returned_as_a_hook_made_it():
+    """What reads the result of `grad` reads that of the hook, or that of the pass."""
+
+    def run(_):
+        for factor in (0.5, None):
+            x = torch.ones(2, requires_grad=True)
+            y = x.sin()
+            y.register_hook(lambda g, by=factor: None if by is None else g * by)
+            torch.autograd.grad(y.exp().sum(), y)[0].cos()
+
+    recording = recorded(None, run)
+    changed, same = called(recording, "cos")
+    (half,) = called(recording, "mul")
+    assert maker(recording, changed) == half
+    first, second = called(recording, "grad")
+    assert maker(recording, half) == first and maker(recording, same) == second
+
+
 def test_gradient_that_a_hook_writes_is_its_result():
     """After accumulation, a hook may write the gradient; the next pass adds to what it wrote."""
     model = mlp()

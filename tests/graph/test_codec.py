@@ -317,10 +317,17 @@ def test_bomb(tmp_path: Path) -> None:
 
 
 def test_large_file(tmp_path: Path) -> None:
-    """A plain file beyond the limit is refused as well."""
-    path = save(network(), tmp_path / "run.json")
-    with pytest.raises(InvalidRecording, match="more than 100 bytes"):
-        load(path, limit=100)
+    """A plain file beyond the limit is refused as well; one that is packed is not damaged."""
+    for name in ("run.json", "run.json.gz"):
+        path = save(network(), tmp_path / name)
+        for limit in (1, 100, 1000):
+            with pytest.raises(InvalidRecording, match=f"more than {limit:,} bytes"):
+                load(path, limit=limit)
+        data = path.read_bytes()
+        whole = len(gzip.decompress(data) if name.endswith(".gz") else data)
+        assert load(path, limit=whole) == network()
+        with pytest.raises(InvalidRecording, match="more than"):
+            load(path, limit=whole - 1)
 
 
 @settings(max_examples=150, deadline=None)

@@ -60,7 +60,7 @@ def test_what_the_page_prints() -> None:
         ("rendr nets:Net", "did you mean 'render'?"),
         ("render nets:Net --depth x",
          "--depth: it must be a whole number of at least 0 or 'ops', not 'x'"),
-        ("render nets:Net --fontsize big", "it must be a number of points above 0, not 'big'"),
+        ("render nets:Net --fontsize big", "a number of points above 0, at most 1,000,000"),
         ("render nets:Net --bakground red", "did you mean '--background'?"),
         ("render nets:Net --min_fontsize 3", "did you mean '--min-fontsize'?"),
         ("render nets:Net --dept 2", "render: error: it does not take --dept 2; did you mean"),

@@ -153,7 +153,8 @@ def test_comparison_as_figure_and_json(folder: Path, capsys: pytest.CaptureFixtu
         ("open cli_nets:raises -o no/a.svg", "no folder 'no'"),
         ("top cli_nets:raises --by flop", "did you mean 'flops'"),
         ("top cli_nets:raises -n -1", "-n must be 0 or more"),
-        ("top cli_nets:Net --shape 2,4 --by flops --of grad", "no grad has a number for 'flops'"),
+        ("top cli_nets:Net --shape 2,4 --by flops --of grad",
+         "'flops' has no numbers by 'grad', only by 'module', 'scope', 'op', 'type'"),
         ("compare cli_nets:raises cli_nets:raises -o a.swg", "did you mean '.svg'"),
     ],
 )

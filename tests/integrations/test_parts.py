@@ -150,7 +150,7 @@ def test_a_snapshot_shows_nothing_of_the_machine() -> None:
 )  # fmt: skip
 def test_names_of_snapshots(tmp_path: Path, test: str, snapshot: str | None, name: str) -> None:
     """That of the test, unless there is another; with letters that any file system has."""
-    asserting = AssertArchitecture(tmp_path, test, update=True)
+    asserting = AssertArchitecture(tmp_path, test, update=True, asserted={})
     asserting(nn.Linear(4, 2), torch.zeros(1, 4), snapshot=snapshot)
     assert [path.name for path in tmp_path.iterdir()] == [f"{name}.json"]
 

@@ -91,13 +91,46 @@ def test_it(assert_architecture):
     assert path.read_text() == text + "\n"
 
 
+SHARED = """
+def test_one(assert_architecture):
+    assert_architecture(net(2), torch.zeros(1, 4), snapshot="big")
+
+def test_same(assert_architecture):
+    assert_architecture(net(2), torch.zeros(1, 4), snapshot="big")
+
+class TestOther:
+    def test_it(self, assert_architecture):
+        assert_architecture(net({width}), torch.zeros(1, 4), snapshot="big")
+
+@pytest.mark.parametrize("width", [4, {width}], ids=["a/b", "a_b"])
+def test_sizes(assert_architecture, width):
+    assert_architecture(net(width if width != 2 else 4), torch.zeros(1, 4))
+"""
+
+
+def test_tests_that_share_a_snapshot(run: Any, pytester: pytest.Pytester) -> None:
+    """Of one architecture they may; else the second names the first, and does not overwrite it."""
+    body = SHARED.format(width=3)
+    for options in (("--update-architectures",), ()):
+        outcome, said = run(body, *options)
+        assert outcome == {"passed": 3, "failed": 2}
+        assert "test_one and TestOther.test_it assert different architectures as" in said
+        assert "test_sizes[a/b] and test_sizes[a_b] assert different" in said
+        assert "__architectures__/test_net/big.json" in said
+        assert "pass each a name of its own as snapshot=" in said
+        assert "pytest with --update" not in said
+    same = SHARED.format(width=2)
+    assert run(same)[0] == {"passed": 5}
+    assert run(same, "--update-architectures")[0] == {"passed": 5}
+
+
 def test_names_of_snapshots(run: Any, pytester: pytest.Pytester) -> None:
     """One for each set of parameters, and as many as are named; not two of one name."""
     body = """
 @pytest.mark.parametrize("width", [2, 3])
 def test_it(assert_architecture, width):
     recording = assert_architecture(net(width), torch.zeros(1, 4))
-    assert_architecture(recording, snapshot="../again")
+    assert_architecture(recording, snapshot=f"../again {width}")
 
 def test_twice(assert_architecture):
     assert_architecture(net(), input_shapes=(1, 4))
@@ -110,8 +143,8 @@ def test_keywords(assert_architecture):
     assert outcome == {"passed": 3, "failed": 1} and "asserted twice" in said
     names = sorted(each.name for each in (pytester.path / "__architectures__").rglob("*"))
     assert names == [
-        "again.json", "test_it[2].json", "test_it[3].json", "test_keywords.json", "test_net",
-        "test_twice.json",
+        "again_2.json", "again_3.json", "test_it[2].json", "test_it[3].json",
+        "test_keywords.json", "test_net", "test_twice.json",
     ]
 
 

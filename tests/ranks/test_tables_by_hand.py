@@ -188,6 +188,17 @@ def test_a_view_of_what_alone_is_removed_goes_too() -> None:
     assert [op.name for op in found.ops.values()] == ["relu"]
 
 
+def test_what_hooks_gave_to_passes_has_the_new_ids() -> None:
+    """Each pass refers to a tensor of its own rank."""
+    made = stepped()
+    (run,) = made.backward_runs
+    made = replace(made, backward_runs=(run.replace(replacements=("v2",)),))
+    other = changed(made, "ops", "o0", name="other")
+    whole = torchrecorder.merge([ran(0, whole=made), ran(1, whole=other)]).whole
+    first, second = (value for run in whole.backward_runs for value in run.replacements)
+    assert first != second and {first, second} <= whole.values.keys()
+
+
 def test_backward_runs_of_all_ranks_are_numbered_on() -> None:
     """With their nodes, statistics and measurements."""
     other = changed(stepped(), "ops", "o0", name="other")

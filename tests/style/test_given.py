@@ -49,7 +49,7 @@ def test_impossible_values_are_refused_early() -> None:
     """The message says what was given and what is possible."""
     with pytest.raises(InvalidArgument, match="'TB', 'LR', 'BT' or 'RL', not 'left'"):
         Style(direction="left")  # type: ignore[arg-type]
-    with pytest.raises(InvalidArgument, match="fontsize must be a number of points above 0, not"):
+    with pytest.raises(InvalidArgument, match="fontsize must be a number of points above 0, at"):
         Style(fontsize=-3)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -179,3 +180,55 @@ def test_the_result_of_a_hook_is_kept_as_the_gradient() -> None:
         layer(torch.ones(2, 3)).sum().backward()
         assert layer.weight.grad is not None  # asked for: no operation reads it
     assert last_lines(recorder.recording)["clamp"] == "kept as weight.grad"
+
+
+class Reversed(torch.nn.Module):
+    """Turns the gradient around behind one of two layers, with a hook of its kind."""
+
+    def __init__(self, hook: str) -> None:
+        super().__init__()
+        self.hook = hook
+        self.first, self.last = torch.nn.Linear(4, 8), torch.nn.Linear(8, 2)
+        if hook == "module":
+            self.last.register_full_backward_hook(lambda module, gave, given: (gave[0] * -0.3,))
+        if hook == "module before":
+            self.last.register_full_backward_pre_hook(lambda module, given: (given[0] * -0.3,))
+        if hook == "leaf":
+            self.first.weight.register_hook(lambda gradient: gradient * -0.3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """A scalar."""
+        y = self.first(x).tanh()
+        if self.hook == "tensor":
+            y.register_hook(lambda gradient: gradient * -0.3)
+        if self.hook == "node":
+            y.grad_fn.register_hook(lambda gave, given: (gave[0] * -0.3,))  # type: ignore
+        if self.hook == "node before":
+            y.grad_fn.register_prehook(lambda given: (given[0] * -0.3,))  # type: ignore
+        if self.hook == "reads":
+            y.register_hook(lambda gradient: (gradient * -0.3, None)[1])
+        total: Tensor = self.last(y).sum()
+        return total
+
+
+HOOKS = ["tensor", "node", "node before", "module", "module before", "leaf"]
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_what_replaces_a_gradient_is_used(hook: str, tmp_path: Path) -> None:
+    """The pass goes on with the result of the hook; its number is shown, also from a file."""
+    with torchrecorder.Recorder() as recorder:
+        Reversed(hook)(torch.ones(3, 4)).backward()
+    recording = recorder.recording
+    for each in (recording, torchrecorder.load(recording.save(tmp_path / "run.json"))):
+        figure = draw(make_view(each))
+        box = next(shape for shape in figure.shapes if shape.label[0].text == "mul")
+        assert [text.text for text in box.label] == ["mul", "× -0.3", "becomes a gradient"]
+        assert box.look.dash == "solid"
+
+
+def test_what_a_hook_only_reads_is_unused() -> None:
+    """The pass goes on with the gradient that it computed itself."""
+    with torchrecorder.Recorder() as recorder:
+        Reversed("reads")(torch.ones(3, 4)).backward()
+    assert last_lines(recorder.recording)["mul"] == "unused"

@@ -13,7 +13,7 @@ from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.annotations.places import op_name, scope_name
 from torchrecorder.annotations.registry import annotation, by_name, numbers_of, unmeasured
 from torchrecorder.checks import LIST, check_one, one_of, suggests_names, whole_number
-from torchrecorder.errors import UnknownAnnotation
+from torchrecorder.errors import InvalidArgument, UnknownAnnotation
 from torchrecorder.events import OpId, ScopeId
 from torchrecorder.graph.recording import RecordedRun
 
@@ -83,20 +83,32 @@ def top(
 
     Raises:
         UnknownAnnotation: No annotation has this name, or it was not measured.
-        InvalidArgument: *n* or *by* is invalid.
+        InvalidArgument: *n* or *by* is invalid, or there are such numbers by others alone, such as
+            those of parameters by module.
     """
     numbers = annotation(name).on(recording)
     if is_unmeasured(numbers):
         raise UnknownAnnotation(unmeasured(numbers))
     check_one("n", n, whole_number(0))
-    ranked = []
-    for place, ids, members in _places(ScopeMembers(recording), by):
+    inside = ScopeMembers(recording)
+    found = ranked(numbers, inside, by)
+    if not found and any(True for _ in _places(inside, by)):
+        others = [f"{kind!r}" for kind in KINDS if ranked(numbers, inside, kind)]
+        if others:
+            raise InvalidArgument(
+                f"{numbers.annotation.name!r} has no numbers by {by!r}, only by {', '.join(others)}"
+            )
+    return found[:n]
+
+
+def ranked(numbers: Numbers, inside: ScopeMembers, by: str = "module") -> list[Ranked]:
+    """All places with a number, the largest first, and NaN before all others."""
+    found = []
+    for place, ids, members in _places(inside, by):
         number = numbers.of(_own(numbers, ids, members))
         if number is not None:
-            ranked.append(Ranked(place, number, numbers.annotation.show(number), ids))
-    # The largest numbers first, NaN before all others.
-    ranked.sort(key=lambda one: -math.inf if math.isnan(one.number) else -one.number)
-    return ranked[:n]
+            found.append(Ranked(place, number, numbers.annotation.show(number), ids))
+    return sorted(found, key=lambda one: -math.inf if math.isnan(one.number) else -one.number)
 
 
 @suggests_names

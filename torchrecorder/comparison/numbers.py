@@ -7,14 +7,14 @@ their ratio is above a factor.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Union
 
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.annotation import Annotation, Numbers, is_unmeasured
 from torchrecorder.annotations.registry import by_name, numbers_of
-from torchrecorder.annotations.results import Ranked, top
+from torchrecorder.annotations.results import Ranked, ranked
+from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.checks import ABOVE_0, TEXTS, Check, check_one
 from torchrecorder.events import ScopeId
 from torchrecorder.graph.recording import RecordedRun
@@ -123,8 +123,8 @@ def places(
 
 
 def _by_first_call(numbers: Numbers) -> dict[str, Ranked]:
-    ranked = top(numbers.owned.recording, numbers.annotation, sys.maxsize)
-    return {entry.ids[0]: entry for entry in ranked}
+    inside = ScopeMembers(numbers.owned.recording)
+    return {entry.ids[0]: entry for entry in ranked(numbers, inside)}
 
 
 def change_text(annotation: Annotation, before: float, after: float, factor: float) -> str:

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Union
 
-from torchrecorder.checks import ABOVE_0, FLAG, Check
+from torchrecorder.checks import FLAG, above_0
 from torchrecorder.layout import engine
 from torchrecorder.option_table import option
 from torchrecorder.style.style import Style
@@ -33,7 +33,7 @@ def timeout_option() -> Any:
     """The option of all formats with a layout."""
     return option(
         "Time limit of the layout in seconds.",
-        Check("a number of seconds above 0", ABOVE_0.holds, read=ABOVE_0.read),
+        above_0("a number of seconds"),
         default=engine.TIMEOUT,
         placeholder="SECONDS",
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Literal
 
-from torchrecorder.checks import ABOVE_0, Check, one_of, warn
+from torchrecorder.checks import above_0, one_of, warn
 from torchrecorder.errors import LayoutFailed, Notice
 from torchrecorder.export import paper_pdf
 from torchrecorder.export.dot import dot_text
@@ -136,7 +136,7 @@ class Png(Painted):
     suffix: ClassVar[str] = ".png"
     dpi: float = option(
         "Pixels per inch of a PNG.",
-        Check("a number of pixels per inch above 0", ABOVE_0.holds, read=ABOVE_0.read),
+        above_0("a number of pixels per inch"),
         default=144.0,
     )
 

@@ -225,6 +225,8 @@ class BackwardRun(Row, frozen=True, gc=False):
         seconds: Wall-clock time, without that of the recorder.
         create_graph: Whether it was called with ``create_graph=True``.
         failed: Whether it raised an exception.
+        replacements: Results of hooks that its nodes received or returned in place of the gradients
+            that PyTorch computed.
     """
 
     run: int
@@ -232,6 +234,7 @@ class BackwardRun(Row, frozen=True, gc=False):
     seconds: float | None
     create_graph: bool
     failed: bool
+    replacements: tuple[ValueId, ...] = ()
 
 
 class GradRun(Row, frozen=True, gc=False):

@@ -29,6 +29,10 @@ UPDATE = "--update-architectures"
 """The option that writes snapshots instead of comparing with them."""
 
 
+_ASSERTED = pytest.StashKey[dict[Path, str]]()
+"""The snapshots that tests of this session asserted, and by which test."""
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option that accepts changes."""
     group = parser.getgroup("torchrecorder")
@@ -51,7 +55,8 @@ def assert_architecture(request: pytest.FixtureRequest) -> AssertArchitecture:
     folder = request.path.parent / FOLDER / request.path.stem
     classes = [request.cls.__qualname__] if request.cls is not None else []
     test = ".".join([*classes, request.node.name])
-    return AssertArchitecture(folder, test, bool(request.config.getoption(UPDATE)))
+    asserted = request.config.stash.setdefault(_ASSERTED, {})
+    return AssertArchitecture(folder, test, bool(request.config.getoption(UPDATE)), asserted)
 
 
 @pytest.fixture
@@ -94,10 +99,11 @@ def _seen_from_outside(function: Callable[P, Recording]) -> Callable[P, Recordin
 
 
 class AssertArchitecture:
-    """Compares models with the snapshots of one test."""
+    """Compares models with the snapshots of one test; other tests *asserted* theirs before."""
 
-    def __init__(self, folder: Path, test: str, update: bool) -> None:
+    def __init__(self, folder: Path, test: str, update: bool, asserted: dict[Path, str]) -> None:
         self.folder, self.test, self.update = folder, test, update
+        self.asserted = asserted
         self.taken: set[str] = set()
 
     @_seen_from_outside
@@ -116,14 +122,15 @@ class AssertArchitecture:
             The recording.
 
         Raises:
-            AssertionError: It differs, or there is no snapshot yet.
+            AssertionError: It differs, or there is no snapshot yet; or another test has asserted
+                this snapshot of another architecture.
         """
         check_one("snapshot", snapshot, WORD.or_none())
         path = self._path(snapshot)
         recording = _recording(model, args, options)
         problem = self._problem(path, recording)
         if problem:
-            raise AssertionError(f"{problem}\nTo accept it, run pytest with {UPDATE}.")
+            raise AssertionError(problem)
         return recording
 
     def __repr__(self) -> str:
@@ -144,15 +151,23 @@ class AssertArchitecture:
 
         there = path.is_file()
         found = torchrecorder.compare(torchrecorder.load(path), recording) if there else None
+        other = self.asserted.setdefault(path, self.test)
         if found is not None and not found:
             return ""
+        if found is not None and other != self.test:
+            return (
+                f"{other} and {self.test} assert different architectures as {_short(path)}:"
+                f"\n{found.text()}\nTo tell them apart, pass each a name of its own as snapshot=."
+            )
         if self.update:
             path.parent.mkdir(parents=True, exist_ok=True)
             torchrecorder.save(portable(recording), path, times=False)
             return ""
-        if found is None:
-            return f"there is no snapshot {_short(path)} of this architecture yet."
-        return f"the architecture is not that of {_short(path)}:\n{found.text()}"
+        problem = (
+            f"there is no snapshot {_short(path)} of this architecture yet." if found is None
+            else f"the architecture is not that of {_short(path)}:\n{found.text()}"
+        )  # fmt: skip
+        return f"{problem}\nTo accept it, run pytest with {UPDATE}."
 
 
 @_seen_from_outside

@@ -171,7 +171,11 @@ class _CombinedTables:
         lists = self.lists
         runs = len(lists["backward_runs"])
         lists["backward_runs"] += [
-            run.replace(run=run.run + runs, op=new.id(run.op))
+            run.replace(
+                run=run.run + runs,
+                op=new.id(run.op),
+                replacements=new.ids(run.replacements),
+            )
             for run in recording.backward_runs
         ]
         lists["grad_runs"] += [

@@ -9,7 +9,6 @@ from typing import Literal, Optional, Union
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.checks import (
-    ABOVE_0,
     CALLABLE,
     FLAG,
     FROM_0,
@@ -18,6 +17,7 @@ from torchrecorder.checks import (
     TEXTS,
     WORD,
     Check,
+    above_0,
     one_of,
     pair,
     shown,
@@ -200,7 +200,7 @@ class Style(Checked):
     fontname: str = option("Font family.", WORD, default="Helvetica", placeholder="FONT")
     fontsize: float = option(
         "Size of titles in points. Other text is a little smaller.",
-        Check("a number of points above 0", ABOVE_0.holds, read=ABOVE_0.read),
+        above_0("a number of points"),
         default=10.0,
         placeholder="POINTS",
     )

@@ -14,6 +14,7 @@ from torchrecorder.views.quiet_ops import is_copy
 from torchrecorder.views.view import Box, BoxKind, View
 
 NOT_READ = "unused"
+GRADIENT = "becomes a gradient"
 DEAD_END = "leads only to unused results"
 _MOST_NAMES = 3
 
@@ -21,7 +22,8 @@ _MOST_NAMES = 3
 def unread(view: View) -> Mapping[str, str]:
     """The captions of inputs, operations and modules without outgoing edges: ``"unused"``, or the
     hidden operations that read them, such as ``"read by item"``. The result of a hook is ``"kept as
-    weight.grad"``. Boxes that lead only to unread boxes have `DEAD_END`.
+    weight.grad"``, or `GRADIENT` if the backward pass goes on with it. Boxes that lead only to unread
+    boxes have `DEAD_END`.
 
     Ops with side effects (in-place writes, communication, no outputs, failures) are excluded, and
     so are ops that compute the new value of a buffer.
@@ -86,7 +88,8 @@ def _readers(view: View, box: Box) -> str:
                 found[reader.id] = reader
     rounds = frozenset(box.members)
     if not found or box.kind is BoxKind.MODULE and box.count == 1 and found.keys() <= rounds:
-        return NOT_READ
+        given = {value for run in recording.backward_runs for value in run.replacements}
+        return NOT_READ if given.isdisjoint(seen) else GRADIENT
     unseen = (
         reader for reader in found.values()
         if reader.id not in view.boxes and reader.id not in rounds

@@ -41,7 +41,7 @@ from torchrecorder.capture.internals.engine import COMPILED_BACKWARD
 from torchrecorder.capture.scope import Gradients
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.describe import gradient_facts
-from torchrecorder.events import GradId, GradNodeMade, Gradient, OpId
+from torchrecorder.events import GradId, GradNodeMade, Gradient, OpId, ValueId
 from torchrecorder.graph.nodes import BackwardRun, GradRun
 
 
@@ -106,7 +106,8 @@ class BackwardRuns:
             if not self.running:
                 self._leave_engine()
             self.autograd.values.gradients.end(op, self.tape.next_value.count)
-            self.tape.write(BackwardRun(run.number, op, seconds, run.create_graph, failed))
+            facts = run.number, op, seconds, run.create_graph, failed, tuple(run.replacements)
+            self.tape.write(BackwardRun(*facts))
             self.left()
 
     def abandon(self, op: OpId | None) -> None:
@@ -184,6 +185,7 @@ class RunningPass:
         self.latest: dict[int, _NodeHooks] = {}  # the last node that began, by thread
         self.graph: tuple[list[Any], list[Any]] = [], []  # root nodes, and nodes of ``inputs``
         self.failing: GradId | None = None
+        self.replacements: dict[ValueId, None] = {}
         self._handles: list[dict[GradId, list[RemovableHandle]]] = [{}]  # and of inner passes
 
     def add_hooks(self, grad: GradId, node: Any) -> None:
@@ -238,11 +240,15 @@ class RunningPass:
         return self.tape.records(here)
 
     def track_gradients(self, gradients: Gradients) -> None:
-        """Store that this pass computed *gradients*, which a hook may keep."""
-        kept = self.runs.autograd.values.gradients
+        """Store the *gradients* that a node receives or returns: a hook may keep them, or may have
+        replaced them."""
+        values = self.runs.autograd.values
         for item in gradients:
             if isinstance(item, Tensor):
-                kept.track(item, self.op)
+                values.gradients.track(item, self.op)
+                entry = values.entries.get(id(item))
+                if entry is not None and entry.producer != self.op:
+                    self.replacements[entry.value] = None
 
     def remove_hooks(self) -> None:
         """Remove the hooks from all nodes."""

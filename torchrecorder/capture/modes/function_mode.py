@@ -270,8 +270,9 @@ class OpRecorder:
             results = [self.values.source(tensor) for tensor in results]
         outputs: dict[ValueId, None] = {}
         given = {id(tensor) for _, tensor in call.tensors} if results else ()
+        made, entries = self.values.gradients.made_by_hook, self.values.entries
         for tensor in results:
-            if id(tensor) in given:
+            if id(tensor) in given or made(entries.get(id(tensor)), call.op):
                 if id(tensor) in writes:
                     outputs[writes[id(tensor)]] = None
             elif call.facts.reads_gradient:

@@ -34,13 +34,20 @@ CHOICE = Check(
     lambda value: FLAG.holds(value) or TEXTS.holds(value),
 )
 
+KEPT = Check(
+    "True, False, or paths of scopes such as ['encoder.*'], none of them empty",
+    lambda value: FLAG.holds(value)
+    or TEXTS.holds(value) and all(map(str.strip, patterns_of(value))),  # type: ignore[arg-type]
+)
+
 Compiled = Union[bool, Literal["inductor"]]
 """Whether the model is compiled too; ``"inductor"`` also records kernels."""
 
 COMPILED = one_of(True, False, INDUCTOR)
 
 CHECKS = {
-    **dict.fromkeys(("stats", "keep"), CHOICE),
+    "stats": CHOICE,
+    "keep": KEPT,
     **dict.fromkeys(("flops", "replay", "saved", "memory"), FLAG),
     "compiled": COMPILED,
     "profiler": PROFILER.or_none(),

@@ -216,6 +216,12 @@ class BackwardGradients:
         first, end = self._passes.get(maker, (0, 0))
         return first <= int(value[1:]) < end
 
+    def made_by_hook(self, entry: Entry | None, run: OpId) -> bool:
+        """Whether a hook in the pass *run* made the tensor of *entry*, without a graph."""
+        if entry is None or entry.producer in (None, run) or entry.requires_grad:
+            return False
+        return self.is_from_hook(entry.value, run)
+
     def track(self, gradient: Tensor, maker: OpId) -> None:
         """Store that the pass *maker* computed *gradient*, which a hook may keep."""
         self._kept[id(gradient)] = weakref.ref(gradient), maker

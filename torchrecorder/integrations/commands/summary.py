@@ -109,7 +109,7 @@ class TopCommand(Command):
             ranked = recording.top(options.by, options.n or sys.maxsize, by=options.of)
         if not ranked:
             raise InvalidArgument(
-                f"no {options.of} has a number for {options.by!r}: try another --of"
+                f"no {options.of} has a number for {options.by!r}"
             )
         if options.json:
             print(_as_json(ranked, options.by))
