@@ -120,7 +120,7 @@ def test_an_error_of_torchrecorder_does_not_stop_the_step():
     net = model()
     plain, followed = copy.deepcopy(net), WeightProbe(net)
     train(plain)
-    followed._look = lambda *args, **kwargs: 1 / 0
+    followed._record_weight = lambda *args, **kwargs: 1 / 0
     with pytest.warns(tr.NothingFound, match="could not be followed: ZeroDivisionError"), followed:
         train(net)
     assert torch.equal(net[0].weight, plain[0].weight)

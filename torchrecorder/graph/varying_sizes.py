@@ -16,7 +16,7 @@ from typing import Optional, TypeVar
 
 from torchrecorder.events import OpId, OpKind, ScopeId, ValueId
 from torchrecorder.graph.nodes import Op
-from torchrecorder.graph.relations import Relations
+from torchrecorder.graph.relations import Relations, own_outputs
 from torchrecorder.graph.structural_hash import without_values
 
 MIN_RUNS = 3
@@ -197,13 +197,11 @@ def _grows(recording: Relations, row: Sequence[Op]) -> bool:
 
 
 def _differ(recording: Relations, ops: Sequence[Op]) -> bool:
-    """Whether the shapes of the results of *ops* differ.
-
-    Their number does not count: it depends on which views something reads later.
-    """
+    """Whether the shapes of the results of *ops* differ, without further views of memory that they
+    wrote, which depend on what is read later."""
     values = recording.values
-    made = zip(*(op.outputs for op in ops))
-    return any(len({values[value].shape for value in row}) > 1 for row in made)
+    results = zip(*(own_outputs(values, op) for op in ops))
+    return any(len({values[value].shape for value in row}) > 1 for row in results)
 
 
 def _sized(recording: Relations, op: Op) -> tuple[_OpShapes, Hashable]:
