@@ -20,7 +20,7 @@ from torchrecorder.capture.modes.python_functions import positional_parameters
 from torchrecorder.capture.state.restore import random_state_kept
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.argument_objects import ObjectPlaces
-from torchrecorder.capture.tensors.describe import innermost
+from torchrecorder.capture.tensors.describe import innermost, is_leaf
 from torchrecorder.capture.tensors.entries import Entry
 from torchrecorder.capture.tensors.tensor_table import TensorTable
 from torchrecorder.events import ModuleId, Role, ScopeKind, Slot, ValueId, made
@@ -124,6 +124,8 @@ class ModuleRegistry:
         for name, tensor in held.items():
             if isinstance(tensor, Tensor):
                 tensor = innermost(tensor)
+                if not self._owns(role, tensor):
+                    continue
                 full, known = prefix + name, self.values.name_of(tensor)
                 if known is None:
                     named[id(tensor)] = weakref.ref(tensor), role, (full,)
@@ -293,7 +295,9 @@ class ModuleRegistry:
             value = first or values.peek(tensor)
             if value is None and self._begun:
                 value = values.alias_of_known(tensor)
-            if value is None:
+            if value is None and self._begun and not self._owns(role, innermost(tensor)):
+                value = values.read(tensor)
+            elif value is None:
                 value = values.hold(tensor, role, name)
             elif shapeless is None:
                 self._keep(tensor, role, name)
@@ -328,11 +332,20 @@ class ModuleRegistry:
     def _keep(self, tensor: Tensor, role: Role, name: str) -> None:
         """A module holds a *tensor* that the run made, or that had other names until now."""
         entry, names = self.values.entries.get(id(tensor)), self._names(tensor, name)
-        if entry is None or entry.names == names:
+        if entry is None or entry.names == names or not self._owns(role, tensor):
             return
         if entry.role is role or entry.role is Role.INNER and not entry.names:
             entry.role, entry.names, entry.requires_grad = role, names, tensor.requires_grad
             self.values.record_again(tensor, entry, None)
+
+    def _owns(self, role: Role, tensor: Tensor) -> bool:
+        """Whether *tensor* belongs to the module that holds it: what was computed for a call, as
+        for ``functional_call``, does not. Buffers may be computed, without gradients."""
+        if tensor.requires_grad:
+            return is_leaf(tensor)
+        entry = self.values.entries.get(id(tensor))
+        made_here = entry is not None and entry.role is Role.INNER
+        return role is Role.BUFFER or not made_here or isinstance(tensor, Parameter)
 
     def _names(self, tensor: Tensor, name: str) -> tuple[str, ...]:
         """The names of a parameter or buffer, which its module calls *name*."""
