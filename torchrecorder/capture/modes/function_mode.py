@@ -209,11 +209,11 @@ class Calls:
     def _show(self, call: Call, result: Any, writes: dict[int, ValueId]) -> None:
         """Pass the new values to the observers."""
         written = [tensor for _, tensor in call.tensors if id(tensor) in writes]
-        given = {id(tensor) for _, tensor in call.tensors}
-        made = [tensor for _, tensor in tensors_in(result) if id(tensor) not in given]
+        given = {id(tensor) for _, tensor in call.tensors} - writes.keys()
+        made = [item for _, item in tensors_in(result) if id(innermost(item)) not in given]
         shown: dict[ValueId, Tensor] = {}
         for tensor in [*made, *written]:
-            value = self.values.peek(tensor)
+            value = self.values.peek(innermost(tensor))
             if value is not None:
                 shown.setdefault(value, tensor)
         for observer in self.tape.observers:
