@@ -21,6 +21,7 @@ class OpenScope:
     key: object = None
     begun = 0  # position in the run after the arguments were read
     results_unseen = False  # nothing is known about what the call returns
+    ends: Callable[[], None] | None = None  # called when a region ends
     around_other = False  # a block of the other grad mode began in this one, and runs
 
     def __init__(self, event: Scope, state: Any, started: float) -> None:

@@ -39,7 +39,7 @@ class TensorKeeper(Observer):
         self.ops = [item for item in patterns_of(choice) if ": " in item]  # "layer1.0: relu"
         self._made: dict[str, list[_CallTensors]] = {}
         self._flowed: dict[str, list[_CallTensors]] = {}
-        self._wanted: dict[GradEdge, list[_Wanted]] = {}
+        self._wanted: dict[GradEdge, list[_GradientPlace]] = {}
 
     def scope_left(self, scope: OpenScope, outputs: list[tuple[str, Tensor]]) -> None:
         """Copy the results, and note the grad nodes that receive their gradients."""
@@ -68,7 +68,7 @@ class TensorKeeper(Observer):
         for name, tensor in outputs:
             edge = self.autograd.edge_behind(innermost(tensor))
             if edge is not None:
-                wanted = _Wanted(flowed, name, order_inside(tensor))
+                wanted = _GradientPlace(flowed, name, order_inside(tensor))
                 self._wanted.setdefault(edge, []).append(wanted)
 
     def node_begins(self, grad: GradId, run: int, given: Given) -> None:
@@ -91,7 +91,7 @@ class TensorKeeper(Observer):
         return Tensors(_single(self._flowed))
 
 
-class _Wanted(NamedTuple):
+class _GradientPlace(NamedTuple):
     """The place for a gradient, and the order of its dimensions if `vmap` hid some of the result's.
     """
 

@@ -23,7 +23,7 @@ from torchrecorder.capture.internals.access import (
 )
 from torchrecorder.capture.tensors.describe import innermost
 
-Result = TypeVar("Result")
+InsideT = TypeVar("InsideT")
 
 _MOST_LEVELS = 64
 """How many older batches PyTorch nests at most."""
@@ -34,7 +34,7 @@ def is_transformed(tensor: Tensor) -> bool:
     return is_wrapped(tensor) or is_old_batch(tensor)
 
 
-def on_inside(work: Callable[[Tensor], Result], tensor: Tensor) -> Result:
+def on_inside(work: Callable[[Tensor], InsideT], tensor: Tensor) -> InsideT:
     """What *work* gives for *tensor*, or for the plain one inside of it."""
     if not is_transformed(tensor):
         return work(tensor)
