@@ -64,9 +64,10 @@ def kept_by_context(context: Any, note: Note) -> list[Tensor]:
     """The results that the *context* of a checkpoint has kept, instead of computing them again."""
     if not isinstance(context, TorchDispatchMode):
         return []
-    found, waiting = list[Tensor](), [getattr(context, "storage", None)]
-    if waiting[0] is None:
+    storage: Any = getattr(context, "storage", None)
+    if storage is None:
         note(f"{type(context).__name__} keeps")
+    found, waiting = list[Tensor](), [storage]
     while waiting:
         item = waiting.pop()
         if isinstance(item, Tensor):
@@ -75,6 +76,6 @@ def kept_by_context(context: Any, note: Note) -> list[Tensor]:
             waiting += item.values()
         elif isinstance(item, (list, tuple)):
             waiting += item
-        else:
-            waiting += [item.val] if hasattr(item, "val") else []
+        elif hasattr(item, "val"):
+            waiting.append(item.val)
     return found
