@@ -60,10 +60,8 @@ def attributes_of(node: Any) -> list[Tensor]:
     return [tensor for _, tensor in tensors_in(dict(vars(node)))]
 
 
-def kept_by_context(context: Any, note: Note) -> list[Tensor]:
+def kept_by_context(context: TorchDispatchMode, note: Note) -> list[Tensor]:
     """The results that the *context* of a checkpoint has kept, instead of computing them again."""
-    if not isinstance(context, TorchDispatchMode):
-        return []
     storage: Any = getattr(context, "storage", None)
     if storage is None:
         note(f"{type(context).__name__} keeps")

@@ -29,6 +29,7 @@ from torchrecorder.capture.internals.access import (
     USUAL_TYPES,
     DisableTorchFunction,
     FakeTensor,
+    TorchDispatchMode,
     peek_transformations,
     pytree,
     saved_attributes,
@@ -161,7 +162,8 @@ class SavedTensors:
         if found.get("use_reentrant") is not False:
             return  # those are saved by a custom function, which has a node
         context = _variables(found).get("forward_context")
-        self.tape.stack[-1].ends = functools.partial(self._left, event.id, context)
+        if isinstance(context, TorchDispatchMode):
+            self.tape.stack[-1].ends = functools.partial(self._left, event.id, context)
         amount = sum(map(self._bytes, self._inputs(found)))
         if amount:
             self.tape.write(Measured(BYTES_SAVED, event.id, amount))
@@ -200,7 +202,7 @@ class SavedTensors:
             found += packed_tensors(saved, source, self._note_elsewhere)
         return [item for item in found if isinstance(item, Tensor) and not _is_number(item)]
 
-    def _left(self, checkpoint: ScopeId, context: Any) -> None:
+    def _left(self, checkpoint: ScopeId, context: TorchDispatchMode) -> None:
         """A *checkpoint* ended, in which this *context* may have kept results."""
         with self.tape.survives_errors("saved"):
             kept = kept_by_context(context, self._note_elsewhere)
