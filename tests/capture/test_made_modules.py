@@ -147,3 +147,76 @@ def test_a_loose_parameter_that_a_module_is_given_later() -> None:
     recording = recorder.recording
     assert [name.endswith("weight") for name in weights(recording)] == [True]
     assert recording.annotations["parameters"].total() == 16
+
+
+def saved_for_backward(run, weights) -> int:
+    """The bytes that autograd keeps in a *run*, without those of *weights*, by its own hooks."""
+    kept = {}
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        kept[tensor.untyped_storage()._cdata] = tensor  # held, so that no address is used again
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        result = run()
+    del result
+    own = {weight.untyped_storage()._cdata for weight in weights}
+    return sum(kept[place].untyped_storage().nbytes() for place in kept.keys() - own)
+
+
+class Adapted(nn.Module):
+    """It computes the weights of a model that is not a part of it."""
+
+    def __init__(self, base: nn.Module, *, frozen: bool) -> None:
+        super().__init__()
+        self.down, self.up = nn.Parameter(torch.randn(1, 4)), nn.Parameter(torch.randn(4, 1))
+        object.__setattr__(self, "base", base.requires_grad_(not frozen))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        change = self.up @ self.down
+        made = {"1.weight": self.base[1].weight + change, "0.weight": self.base[0].weight + change}
+        return torch.func.functional_call(self.base, made, (x,))
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_computed_weights_are_no_parameters(frozen) -> None:
+    """They are saved for backward, and trained are the weights that they were computed from."""
+    base = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    model, given = Adapted(base, frozen=frozen), torch.ones(2, 4, requires_grad=True)
+    held = [*model.parameters(), *base.parameters()]
+    recording = torchrecorder.record(model, given, backward=True)
+    saved = saved_for_backward(lambda: model(given), held)
+    assert recording.annotations["saved_bytes"].total() == saved
+    assert saved_for_backward(lambda: base(given), base.parameters()) < saved
+    counts = recording.annotations["parameters"], recording.annotations["trainable"]
+    assert counts[0].total() == sum(weight.numel() for weight in held)
+    trained = sum(weight.numel() for weight in held if weight.requires_grad)
+    assert counts[1].total() == trained
+    assert recording.training_memory("sgd").gradients == 4 * trained
+
+
+def test_computed_weights_without_a_model_around() -> None:
+    """Also where nothing is trained, and those with a graph from before the block."""
+    net = nn.Linear(4, 1)
+    held = dict(net.named_parameters())
+    before = {name: weight * 2 for name, weight in held.items()}
+    for compute in (
+        lambda: before,
+        lambda: {name: weight * 2 for name, weight in held.items()},
+        lambda: {name: weight.detach() * 2 for name, weight in held.items()},
+    ):
+        with torchrecorder.Recorder() as recorder:
+            torch.func.functional_call(net, compute(), (X,))
+        values = recorder.recording.values.values()
+        named = {name for value in values if value.role is Role.PARAMETER for name in value.names}
+        assert not {name.split(".")[0] for name in named} & {called("net", "Linear")}
+
+
+def test_leaves_that_functional_call_takes_are_parameters() -> None:
+    """Of the block or from before it: they are what is trained."""
+    net = nn.Linear(4, 1)
+    made = {name: weight.detach().clone().requires_grad_() for name, weight in
+            net.named_parameters()}
+    with torchrecorder.Recorder() as recorder:
+        torch.func.functional_call(net, made, (X,)).sum().backward()
+    assert recorder.recording.annotations["trainable"].total() == 5

@@ -207,15 +207,16 @@ def test_a_function_whose_backward_runs_at_once():
     assert recorder.recording.annotations["saved_bytes"].total() == 96
 
 
-def test_the_inputs_of_a_checkpoint_that_hooks_of_the_user_pack_are_not_counted():
-    """As with what else they pack; after them they count again."""
+def test_the_inputs_of_a_checkpoint_that_hooks_of_the_user_pack():
+    """What the hooks keep of them counts; on the CPU that is the input, which counts once."""
     z = torch.rand(4, 6, requires_grad=True)
     with tr.Recorder(saved=True) as recorder:
         with torch.autograd.graph.save_on_cpu():
             packed = checkpoint(torch.sin, z.exp(), use_reentrant=False)
         plain = checkpoint(torch.sin, packed, use_reentrant=False)
     assert plain is not None
-    assert recorder.recording.annotations["saved_bytes"].total() == 96
+    assert recorder.recording.annotations["saved_bytes"].total() == 2 * 96
+    assert recorder.recording.run.notes == ()
 
 
 class OfOlderVersions(torch.autograd.Function):

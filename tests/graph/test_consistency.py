@@ -87,7 +87,9 @@ X = (Slot("", "v99"),)
         (failed(op="x99"), "ops"),
         (changed(nested(), "ops", "o0", inputs=(Slot("", "x99"),)), "values"),
         (
-            replace(stepped(), backward_runs=(stepped().backward_runs[0].replace(replacements=("x99",)),)),
+            replace(stepped(), backward_runs=(
+                stepped().backward_runs[0].replace(replacements=("x99",)),
+            )),
             "values",
         ),
         (changed(nested(), "ops", "o0", outputs=("v1", "x99")), "values"),

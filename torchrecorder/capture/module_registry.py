@@ -4,30 +4,28 @@ from __future__ import annotations
 
 import weakref
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import Module, Parameter
-from torch.nn.parameter import is_lazy
 
-from torchrecorder.capture.internals.access import PLAIN_TENSOR_TYPES, is_wrapped
+from torchrecorder.capture.internals.access import is_wrapped
 from torchrecorder.capture.live_modules import StandIn, detail_of, plain_detail, stand_in
-from torchrecorder.capture.module_tree import tensor_dicts_of, named_modules
+from torchrecorder.capture.module_tree import (
+    TensorsByName, is_uninitialized, is_uninitialized_tensor, named_modules, parameters_and_buffers,
+)  # fmt: skip
 from torchrecorder.capture.modes.python_functions import positional_parameters
 from torchrecorder.capture.state.restore import random_state_kept
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.argument_objects import ObjectPlaces
-from torchrecorder.capture.tensors.describe import innermost
+from torchrecorder.capture.tensors.describe import innermost, is_leaf
 from torchrecorder.capture.tensors.entries import Entry
 from torchrecorder.capture.tensors.tensor_table import TensorTable
 from torchrecorder.events import ModuleId, Role, ScopeKind, Slot, ValueId, new_tuple
 from torchrecorder.graph import nodes
-
-_TensorsByName = Mapping[str, "Tensor | None"]
-"""The parameters or buffers of a module, without its children."""
 
 _MAX_NAMES = 16
 """The maximum number of names of a shared module or tied tensor."""
@@ -124,18 +122,20 @@ class ModuleRegistry:
             if len(entry.names) < _MAX_NAMES and path not in entry.names:
                 entry.names.append(path)
             prefix = f"{path}." if path else ""
-            for role, held in _parameters_and_buffers(module):
+            for role, held in parameters_and_buffers(module):
                 self._name_tensors(prefix, role, held)
         for module in {id(module): module for _, module in found}.values():
-            if not _is_uninitialized(module):
+            if not is_uninitialized(module):
                 self._write(self.entries[id(module)], module)
 
-    def _name_tensors(self, prefix: str, role: Role, held: _TensorsByName) -> None:
+    def _name_tensors(self, prefix: str, role: Role, held: TensorsByName) -> None:
         """Add the names of parameters or buffers; a tied one has several."""
         named = self.values.named
         for name, tensor in held.items():
             if isinstance(tensor, Tensor):
                 tensor = innermost(tensor)
+                if not self._owns(role, tensor):
+                    continue
                 full, known = prefix + name, self.values.name_of(tensor)
                 if known is None:
                     named[id(tensor)] = weakref.ref(tensor), role, (full,)
@@ -176,7 +176,7 @@ class ModuleRegistry:
             self._add_tree(found[0], self._numbered(found[1]))
             return self.entries[id(module)]
         entry = entry or self._new(module)
-        if not in_construction and not _is_uninitialized(module):
+        if not in_construction and not is_uninitialized(module):
             self._write(entry, module)
         return entry
 
@@ -238,9 +238,9 @@ class ModuleRegistry:
 
     def begin(self, module: Module) -> None:
         """Before a call of *module*, add its lazy parameters, which the call initializes."""
-        for _, held in _parameters_and_buffers(module):
+        for _, held in parameters_and_buffers(module):
             for tensor in held.values():
-                if tensor is not None and _is_lazy(tensor):
+                if tensor is not None and is_uninitialized_tensor(tensor):
                     self._shapeless[id(tensor)] = self.values.read(tensor)
 
     def complete(self, module: Module) -> None:
@@ -260,7 +260,7 @@ class ModuleRegistry:
         self._describe()
 
     def _write(self, entry: RegisteredModule, module: Module) -> None:
-        slots = {role: self._slots(held, role) for role, held in _parameters_and_buffers(module)}
+        slots = {role: self._slots(held, role) for role, held in parameters_and_buffers(module)}
         detail = plain_detail(module)
         row = nodes.Module(
             entry.module,
@@ -291,10 +291,10 @@ class ModuleRegistry:
                         self.tape.write(row.replace(detail=detail_of(module)))
             self._undescribed.clear()
 
-    def _slots(self, held: _TensorsByName, role: Role) -> tuple[Slot, ...]:
+    def _slots(self, held: TensorsByName, role: Role) -> tuple[Slot, ...]:
         values, slots = self.values, []
         for name, tensor in held.items():
-            if not isinstance(tensor, Tensor) or _is_lazy(tensor):
+            if not isinstance(tensor, Tensor) or is_uninitialized_tensor(tensor):
                 continue
             if is_wrapped(tensor) and isinstance(inside := innermost(tensor), Parameter):
                 tensor = inside  # as in ``functional_call`` under ``torch.func.grad``
@@ -306,7 +306,9 @@ class ModuleRegistry:
             value = first or values.peek(tensor)
             if value is None and self._running:
                 value = values.alias_of_known(tensor)
-            if value is None:
+            if value is None and self._running and not self._owns(role, innermost(tensor)):
+                value = values.read(tensor)
+            elif value is None:
                 value = values.add_held(tensor, role, name)
             elif shapeless is None:
                 self._rename(tensor, role, name)
@@ -325,7 +327,7 @@ class ModuleRegistry:
         """Name the parameters and buffers that were assigned to *module* since it was written, such
         as an average that each call replaces; *only* those with certain roles, if given."""
         values = self.values
-        for role, held in _parameters_and_buffers(module):
+        for role, held in parameters_and_buffers(module):
             for name, tensor in held.items() if not only or role in only else ():
                 if not isinstance(tensor, Tensor) or self._first_value(tensor) is not None:
                     continue
@@ -341,11 +343,20 @@ class ModuleRegistry:
     def _rename(self, tensor: Tensor, role: Role, name: str) -> None:
         """Update role and names of *tensor*, which the run created or which had other names."""
         entry, names = self.values.entries.get(id(tensor)), self._names(tensor, name)
-        if entry is None or entry.names == names:
+        if entry is None or entry.names == names or not self._owns(role, tensor):
             return
         if entry.role is role or entry.role is Role.INNER and not entry.names:
             entry.role, entry.names, entry.requires_grad = role, names, tensor.requires_grad
             self.values.record_again(tensor, entry, None)
+
+    def _owns(self, role: Role, tensor: Tensor) -> bool:
+        """Whether *tensor* belongs to the module that holds it: what was computed for a call, as
+        for ``functional_call``, does not. Buffers may be computed, without gradients."""
+        if tensor.requires_grad:
+            return is_leaf(tensor)
+        entry = self.values.entries.get(id(tensor))
+        made_here = entry is not None and entry.role is Role.INNER
+        return role is Role.BUFFER or not made_here or isinstance(tensor, Parameter)
 
     def _names(self, tensor: Tensor, name: str) -> tuple[str, ...]:
         """The full names of *tensor*; (*name*,), that in its module, if it has none."""
@@ -373,21 +384,6 @@ def _of_class(cls: type[Module]) -> ClassFacts:
         kind = ScopeKind.COMPILED
     arguments = positional_parameters(getattr(cls, "forward", None))[1:]
     return ClassFacts(cls.__name__, f"{cls.__module__}.{cls.__qualname__}", kind, arguments)
-
-
-def _parameters_and_buffers(module: Module) -> list[tuple[Role, _TensorsByName]]:
-    """The parameters and the buffers of *module*, without its children."""
-    return [(role, held) for role, held in tensor_dicts_of(module)[:2] if held]
-
-
-def _is_uninitialized(module: Module) -> bool:
-    """Whether *module* is a lazy module with uninitialized parameters or buffers."""
-    held = _parameters_and_buffers(module)
-    return any(_is_lazy(tensor) for _, tensors in held for tensor in tensors.values())
-
-
-def _is_lazy(tensor: Any) -> bool:
-    return type(tensor) not in PLAIN_TENSOR_TYPES and is_lazy(tensor)
 
 
 def _is_training(module: Module, kind: ScopeKind) -> bool:

@@ -9,7 +9,11 @@ from torch import Tensor
 from torch.nn import Module
 from torch.nn.parameter import is_lazy
 
+from torchrecorder.capture.internals.access import PLAIN_TENSOR_TYPES
 from torchrecorder.events import Role
+
+TensorsByName = Mapping[str, "Tensor | None"]
+"""The parameters or buffers of a module, without its children."""
 
 
 def tensor_dicts_of(module: Module) -> tuple[tuple[Role, Mapping[str, Any]], ...]:
@@ -54,3 +58,19 @@ def weights_of(module: Module) -> list[tuple[str, Tensor]]:
         for name, tensor in getattr(part, kind).items()
         if tensor is not None and not is_lazy(tensor)
     ]
+
+
+def parameters_and_buffers(module: Module) -> list[tuple[Role, TensorsByName]]:
+    """The parameters and the buffers of *module*, without its children."""
+    return [(role, held) for role, held in tensor_dicts_of(module)[:2] if held]
+
+
+def is_uninitialized(module: Module) -> bool:
+    """Whether *module* is a lazy module with uninitialized parameters or buffers."""
+    tensors = [tensor for _, held in parameters_and_buffers(module) for tensor in held.values()]
+    return any(map(is_uninitialized_tensor, tensors))
+
+
+def is_uninitialized_tensor(tensor: Any) -> bool:
+    """Whether *tensor* is a lazy parameter or buffer without a shape."""
+    return type(tensor) not in PLAIN_TENSOR_TYPES and is_lazy(tensor)

@@ -22,6 +22,7 @@ class OpenScope:
         key: What identifies a region: the frame that runs it, or its modes; None for a call.
         begun: The index in run order after its arguments were read.
         results_unseen: Whether its outputs are unknown, as those of a call without hooks.
+        ends: Called when a region ends, if anything is to be done then.
         around_other: Whether a block with the other grad mode is open inside it.
     """
 
@@ -29,6 +30,7 @@ class OpenScope:
     key: object = None
     begun = 0
     results_unseen = False
+    ends: Callable[[], None] | None = None
     around_other = False
 
     def __init__(self, event: Scope, state: Any, started: float) -> None:

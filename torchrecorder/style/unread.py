@@ -22,8 +22,8 @@ _MOST_NAMES = 3
 def unread(view: View) -> Mapping[str, str]:
     """The captions of inputs, operations and modules without outgoing edges: ``"unused"``, or the
     hidden operations that read them, such as ``"read by item"``. The result of a hook is ``"kept as
-    weight.grad"``, or `GRADIENT` if the backward pass goes on with it. Boxes that lead only to unread
-    boxes have `DEAD_END`.
+    weight.grad"``, or `GRADIENT` if the backward pass continues with it. Boxes that lead only to
+    unread boxes have `DEAD_END`.
 
     Ops with side effects (in-place writes, communication, no outputs, failures) are excluded, and
     so are ops that compute the new value of a buffer.

@@ -240,15 +240,13 @@ class RunningPass:
         return self.tape.records(here)
 
     def track_gradients(self, gradients: Gradients) -> None:
-        """Store the *gradients* that a node receives or returns: a hook may keep them, or may have
-        replaced them."""
+        """Store *gradients* of a node, which a hook may keep, or may have replaced."""
         values = self.runs.autograd.values
-        for item in gradients:
-            if isinstance(item, Tensor):
-                values.gradients.track(item, self.op)
-                entry = values.entries.get(id(item))
-                if entry is not None and entry.producer != self.op:
-                    self.replacements[entry.value] = None
+        for item in [item for item in gradients if isinstance(item, Tensor)]:
+            values.gradients.track(item, self.op)
+            entry = values.entries.get(id(item))
+            if entry is not None and entry.producer != self.op:
+                self.replacements[entry.value] = None
 
     def remove_hooks(self) -> None:
         """Remove the hooks from all nodes."""

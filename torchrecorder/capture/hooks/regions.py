@@ -224,6 +224,8 @@ class Regions:
         """Close a region, which must be the innermost scope."""
         popped = self.tape.stack.pop()
         assert popped is opened
+        if opened.ends is not None:
+            opened.ends()
         seconds = self.tape.time() - opened.started
         opened.key = None
         outputs = None if opened.results_unseen else ()

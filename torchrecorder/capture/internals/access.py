@@ -16,6 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._C import DisableTorchFunction as DisableTorchFunction
+from torch._functorch.pyfunctorch import (
+    temporarily_clear_interpreter_stack as outside_transformations,
+)
 from torch._ops import HigherOrderOperator as HigherOrderOperator
 from torch._ops import OpOverload as OpOverload
 from torch._ops import OpOverloadPacket as OpOverloadPacket
@@ -52,7 +55,8 @@ from torchrecorder.capture.internals.trials import find
 __all__ = [
     "DisableTorchFunction", "FakeTensor", "FakeTensorMode", "HigherOrderOperator", "OpOverload",
     "OpOverloadPacket", "TorchDispatchMode", "TorchFunctionMode", "current_function_mode",
-    "dispatch_modes", "function_modes", "pop_function_mode", "push_function_mode", "pytree",
+    "dispatch_modes", "function_modes", "outside_transformations", "pop_function_mode",
+    "push_function_mode", "pytree",
     "without_dispatch_modes",
 ]
 
@@ -211,6 +215,9 @@ def composed_functions() -> dict[Any, CodeType]:
 peek_transformations = torch._C._functorch.peek_interpreter_stack
 is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
 unwrapped = torch._C._functorch.get_unwrapped
+batch_dimension = torch._C._functorch.maybe_get_bdim
+is_old_batch = torch._C._functorch.is_legacy_batchedtensor
+without_old_batch: Callable[[Tensor, int, int, int], Tensor] = torch._remove_batch_dim
 
 # Modules --------------------------------------------------------------------------------
 

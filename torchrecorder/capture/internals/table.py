@@ -122,9 +122,9 @@ GRADIENT_BUFFERS = Internal(
 TRANSFORMATIONS = needed(
     "transformations of torch.func",
     "the tensors inside the wrappers of vmap and grad",
-    "torch._C._functorch.peek_interpreter_stack",
-    "torch._C._functorch.is_functorch_wrapped_tensor",
-    "torch._C._functorch.get_unwrapped",
+    "torch._functorch.pyfunctorch.temporarily_clear_interpreter_stack", "torch._remove_batch_dim",
+    *(f"torch._C._functorch.{name}" for name in ("peek_interpreter_stack", "get_unwrapped",
+      "is_functorch_wrapped_tensor", "maybe_get_bdim", "is_legacy_batchedtensor")),
 )
 FAKE_TENSORS = needed(
     "fake tensors",

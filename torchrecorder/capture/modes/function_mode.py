@@ -57,8 +57,7 @@ class OpRecorder:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
-        """Run *func* as an op. *guarded* disables function modes while the recorder works: others
-        would see its calls."""
+        """Run *func* as an op. *guarded* hides the calls of the recorder from function modes."""
         if guarded:
             with DisableTorchFunction():
                 call = self.begin(facts, args, kwargs, guarded)
@@ -208,11 +207,11 @@ class OpRecorder:
     def _show(self, call: Call, result: Any, writes: dict[int, ValueId]) -> None:
         """Call `Observer.op_made` with the results and written arguments."""
         written = [tensor for _, tensor in call.tensors if id(tensor) in writes]
-        given = {id(tensor) for _, tensor in call.tensors}
-        made = [tensor for _, tensor in tensors_in(result) if id(tensor) not in given]
+        given = {id(tensor) for _, tensor in call.tensors} - writes.keys()
+        made = [item for _, item in tensors_in(result) if id(innermost(item)) not in given]
         shown: dict[ValueId, Tensor] = {}
         for tensor in [*made, *written]:
-            value = self.values.peek(tensor)
+            value = self.values.peek(innermost(tensor))
             if value is not None:
                 shown.setdefault(value, tensor)
         for observer in self.tape.observers:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,6 +19,8 @@ from torchrecorder.capture.internals.access import DisableTorchFunction, without
 from torchrecorder.capture.probes.statistics import Choice, chooses, patterns_of
 from torchrecorder.capture.scope import Gradients, Observer, OpenScope
 from torchrecorder.capture.tape import Tape
+from torchrecorder.capture.tensors.describe import innermost
+from torchrecorder.capture.tensors.transformed import is_transformed, on_inside, order_inside
 from torchrecorder.errors import InvalidArgument, NotKept
 from torchrecorder.events import GradEdge, GradId, OpId, ValueId
 from torchrecorder.graph.nodes import Scope
@@ -37,7 +39,7 @@ class TensorKeeper(Observer):
         self.ops = [item for item in patterns_of(choice) if ": " in item]  # "layer1.0: relu"
         self._made: dict[str, list[_CallTensors]] = {}
         self._flowed: dict[str, list[_CallTensors]] = {}
-        self._wanted: dict[GradEdge, list[tuple[_CallTensors, str]]] = {}
+        self._wanted: dict[GradEdge, list[_GradientPlace]] = {}
 
     def scope_left(self, scope: OpenScope, outputs: list[tuple[str, Tensor]]) -> None:
         """Copy the outputs, and store the autograd nodes that receive their gradients."""
@@ -58,23 +60,24 @@ class TensorKeeper(Observer):
     def _keep(self, path: str, outputs: list[tuple[str, Tensor]]) -> None:
         made: _CallTensors = {name: None for name, _ in outputs}
         for name, tensor in outputs:
-            copy = functools.partial(_copy_into, made, name)
+            copy = functools.partial(_copy_into, made, name, None)
             self.autograd.values.storages.when_arrived(tensor, copy)
         flowed: _CallTensors = {name: None for name, _ in outputs}
         self._made.setdefault(path, []).append(made)
         self._flowed.setdefault(path, []).append(flowed)
         for name, tensor in outputs:
-            edge = self.autograd.edge_behind(tensor)
+            edge = self.autograd.edge_behind(innermost(tensor))
             if edge is not None:
-                self._wanted.setdefault(edge, []).append((flowed, name))
+                wanted = _GradientPlace(flowed, name, order_inside(tensor))
+                self._wanted.setdefault(edge, []).append(wanted)
 
     def node_begins(self, grad: GradId, run: int, given: Gradients) -> None:
         """Copy the gradients of kept outputs."""
         for index, gradient in enumerate(given):
-            for flowed, name in self._wanted.get(GradEdge(grad, index), ()):
-                flowed[name] = None
+            for wanted in self._wanted.get(GradEdge(grad, index), ()):
+                wanted.call[wanted.name] = None
                 if isinstance(gradient, Tensor):
-                    keep = functools.partial(_copy_into, flowed, name)
+                    keep = functools.partial(_copy_into, *wanted)
                     self.autograd.values.storages.when_arrived(gradient, keep)
 
     @property
@@ -88,9 +91,26 @@ class TensorKeeper(Observer):
         return Tensors(_single(self._flowed))
 
 
-def _copy_into(made: _CallTensors, name: str, tensor: Tensor) -> None:
+class _GradientPlace(NamedTuple):
+    """The place for a gradient, and the order of its dimensions if `vmap` hid some of the result's.
+    """
+
+    call: _CallTensors
+    name: str
+    order: tuple[int, ...] | None
+
+
+def _copy_into(
+    made: _CallTensors, name: str, order: tuple[int, ...] | None, tensor: Tensor
+) -> None:
     with DisableTorchFunction(), torch.no_grad(), without_dispatch_modes():
-        made[name] = tensor.detach().clone()
+        if order is not None and not is_transformed(tensor):
+            tensor = tensor.permute(order)
+        made[name] = on_inside(_copied, tensor)
+
+
+def _copied(tensor: Tensor) -> Tensor:
+    return tensor.detach().clone()
 
 
 def op_place(around: Iterable[Scope]) -> str:
@@ -120,11 +140,17 @@ class ReplayProbe(Observer):
     def __init__(self) -> None:
         self._nodes: dict[GradId, Any] = {}
         self._given: dict[GradId, Gradients] = {}
+        self._batched: set[GradId] = set()  # nodes that received a batch of gradients
 
     def node_hooked(self, grad: GradId, node: Any) -> None:
         self._nodes[grad] = node
 
     def node_begins(self, grad: GradId, run: int, given: Gradients) -> None:
+        received = [item for item in given if isinstance(item, Tensor)]
+        if any(map(is_transformed, received)):
+            self._given.pop(grad, None)
+            self._batched.add(grad)
+            return
         self._given[grad] = tuple(
             [item.detach() if isinstance(item, Tensor) else item for item in given]
         )
@@ -135,6 +161,8 @@ class ReplayProbe(Observer):
         Raises:
             NotKept: The node did not run.
         """
+        if grad not in self._given and grad in self._batched:
+            raise NotKept(f"grad node {grad!r} received a batch of gradients at once, by vmap")
         if grad not in self._given:
             ran = f"{len(self._given)} did: Recording.grad_runs lists them"
             raise NotKept(f"grad node {grad!r} did not run while the recorder listened; {ran}")

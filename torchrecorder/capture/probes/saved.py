@@ -2,16 +2,17 @@
 
 When a node is found, its saved tensors are read through its ``_raw_saved_*`` attributes.
 ``saved_tensors_hooks`` would report the same, but under them PyTorch does not check whether saved
-tensors were modified in place, which would change the run. Tensors that hooks of the user packed
-(checkpointing, offloading) are not saved by the node and do not count. A storage counts once, in
-full, at the first node that saves it; the memory of parameters does not count.
+tensors were modified in place, which would change the run. If hooks of the user pack a saved
+tensor, what they return counts; see `kept_by_others`. A storage counts once, in full, at the first
+node that saves it; the memory of parameters does not count.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from types import FrameType
 from typing import Any, NamedTuple
@@ -28,15 +29,19 @@ from torchrecorder.capture.internals.access import (
     PLAIN_TENSOR_TYPES,
     DisableTorchFunction,
     FakeTensor,
+    TorchDispatchMode,
     peek_transformations,
     pytree,
     saved_attributes,
     saved_tensor_hooks,
     without_dispatch_modes,
 )
+from torchrecorder.capture.probes.kept_by_others import (
+    attributes_of, hooks_pack, kept_by_context, packed_tensors,
+)
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.describe import grad_fn_of, tensors_in
-from torchrecorder.events import BYTES_SAVED, GradId, Measured, OpId, Role, ScopeKind
+from torchrecorder.events import BYTES_SAVED, GradId, Measured, OpId, Role, ScopeId, ScopeKind
 from torchrecorder.graph.nodes import Scope
 
 _NARROW = {
@@ -75,8 +80,12 @@ class SavedTensors:
         if any(_is_unsized(item) for item in found):
             self._note_unsized(op_name(name_of(node)))
         if isinstance(node, BackwardCFunction):
+            self._add(grad, attributes_of(node))
             self._unfinished.append((grad, weakref.ref(node)))
-        elif type(node).__name__ in UNREADABLE and saved_tensor_hooks() is None:
+        elif type(node).__name__ in UNREADABLE and saved_tensor_hooks() is not None:
+            if hooks_pack():
+                self._note_uncounted(name_of(node))
+        elif type(node).__name__ in UNREADABLE:
             self._unreadable.append(Unreadable(grad, name_of(node), _wrote_tracked(node)))
             self.tape.at_return = self._returned
 
@@ -93,7 +102,7 @@ class SavedTensors:
             node = reference()
             if node is not None:
                 with contextlib.suppress(RuntimeError):  # a backward pass has freed them
-                    self._add(grad, self._saved(node))
+                    self._add(grad, [*self._saved(node), *attributes_of(node)])
 
     def _returned(self, op: OpId, result: Any, *call: Any) -> None:
         """Count the nodes of the *call* that returned and that do not expose what they save."""
@@ -122,6 +131,9 @@ class SavedTensors:
     def _note_uncounted(self, what: str) -> None:
         self._note(f"bytes that {what} saves for backward are not counted")
 
+    def _note_elsewhere(self, what: str) -> None:
+        self._note(f"bytes that {what} for backward are not counted")
+
     def _note(self, note: str) -> None:
         if note not in self.tape.notes:
             self.tape.notes.append(note)
@@ -149,6 +161,9 @@ class SavedTensors:
         found = frame.f_locals
         if found.get("use_reentrant") is not False:
             return  # the custom function has a node that saves them
+        context = _variables(found).get("forward_context")
+        if isinstance(context, TorchDispatchMode):
+            self.tape.stack[-1].ends = functools.partial(self._left, event.id, context)
         amount = sum(map(self._bytes, self._inputs(found)))
         if amount:
             self.tape.write(Measured(BYTES_SAVED, event.id, amount))
@@ -159,14 +174,15 @@ class SavedTensors:
         Without those that hooks of the user have packed; none inside another checkpoint, which
         recomputes them too.
         """
-        state = getattr(checkpoint.get("gen"), "gi_frame", None)
-        own: Any = None if state is None else state.f_locals.get("new_frame")
+        own: Any = _variables(checkpoint).get("new_frame")
+        arguments = checkpoint.get("args", ())
         if hasattr(own, "saved_args"):
-            return _unpacked(item for item in own.saved_args if hasattr(item, "unpack_hook"))
+            saved = [item for item in own.saved_args if hasattr(item, "unpack_hook")]
+            return self._read(saved, [item for _, item in tensors_in(arguments)])
         if isinstance(getattr(own, "input_saver", None), Tensor):  # in older versions
             return self._saved(grad_fn_of(own.input_saver))
         around = [item.event.kind for item in self.tape.stack[:-1]]
-        arguments = () if ScopeKind.CHECKPOINT in around else checkpoint.get("args", ())
+        arguments = () if ScopeKind.CHECKPOINT in around else arguments
         return [item for item in arguments if isinstance(item, Tensor)]
 
     def _saved(self, node: Any) -> list[Tensor]:
@@ -178,8 +194,24 @@ class SavedTensors:
         found: list[Tensor] = []
         for name in names:
             saved = getattr(node, name)
-            found += _unpacked(saved if isinstance(saved, (tuple, list)) else (saved,))
+            found += self._read(saved if isinstance(saved, (tuple, list)) else (saved,), node)
         return found
+
+    def _read(self, saved: Sequence[Any], source: Any) -> list[Tensor]:
+        """What was *saved* of *source*, a node or arguments, or what hooks of the user keep for it.
+        """
+        found = [entry.data for entry in saved if entry is not None and entry.unpack_hook is None]
+        if len(found) < len(saved):
+            found += packed_tensors(saved, source, self._note_elsewhere)
+        return [item for item in found if isinstance(item, Tensor) and not _is_number(item)]
+
+    def _left(self, checkpoint: ScopeId, context: TorchDispatchMode) -> None:
+        """A *checkpoint* ended, in which this *context* may have kept results."""
+        with self.tape.survives_errors("saved"):
+            kept = kept_by_context(context, self._note_elsewhere)
+            amount = sum(map(self._bytes, kept))
+            if amount:
+                self.tape.write(Measured(BYTES_SAVED, checkpoint, amount))
 
     def _bytes(self, tensor: Tensor) -> int:
         """The bytes of the storage of *tensor*; 0 if it was counted, or belongs to a parameter."""
@@ -227,10 +259,10 @@ def _is_parameter(tensor: Tensor | None) -> bool:
     return tensor is not None and type(tensor) is not Tensor and isinstance(tensor, Parameter)
 
 
-def _unpacked(saved: Iterable[Any]) -> list[Tensor]:
-    """The saved tensors that no hooks have packed, without wrapped numbers."""
-    found = [entry.data for entry in saved if entry is not None and entry.unpack_hook is None]
-    return [item for item in found if isinstance(item, Tensor) and not _is_number(item)]
+def _variables(checkpoint: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The local variables of the generator of a *checkpoint* with these own ones."""
+    state = getattr(checkpoint.get("gen"), "gi_frame", None)
+    return {} if state is None else state.f_locals
 
 
 def _is_unsized(tensor: Tensor) -> bool:

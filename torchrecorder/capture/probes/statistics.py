@@ -25,6 +25,7 @@ from torchrecorder.capture.scope import Gradients, Observer
 from torchrecorder.capture.running_modules import RunningModules
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.storage import Storages
+from torchrecorder.capture.tensors.transformed import on_inside
 from torchrecorder.events import GradId, OpId, Statistics, ValueId
 
 Choice = Union[bool, str, Sequence[str]]
@@ -75,7 +76,7 @@ class StatisticsProbe(Observer):
     def _take(self, node: str, index: int, run: int, tensor: Tensor) -> None:
         try:
             with DisableTorchFunction(), torch.no_grad(), without_dispatch_modes():
-                found = numbers(tensor)
+                found = on_inside(numbers, tensor)
         except (RuntimeError, NotImplementedError, TypeError) as error:
             self.tape.record_error("statistics", error)
             return
