@@ -142,3 +142,15 @@ class Halved(torch.autograd.Function):
 def test_attributes_of_custom_functions_count():
     """As what they save in the usual way; each memory once."""
     assert saved(lambda: Halved.apply(X)) == (X.nbytes + X.nbytes // 2, ())
+
+
+def test_a_checkpoint_that_decorates_is_a_region():
+    """From PyTorch 2.15 on, ``checkpoint`` without a function returns a decorator."""
+    try:
+        decorated = checkpoint(use_reentrant=False)(LAYERS)
+    except TypeError:
+        pytest.skip("this PyTorch has no such decorator")
+    recording = tr.record(lambda x: decorated(x).sum(), X, backward=True)
+    kinds = [scope.kind.value for scope in recording.scopes.values() if not scope.recompute]
+    assert kinds[:3] == ["function", "checkpoint", "module"]
+    assert any(scope.recompute for scope in recording.scopes.values())

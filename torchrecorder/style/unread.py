@@ -16,7 +16,7 @@ from torchrecorder.views.view import Box, BoxKind, View
 NOT_READ = "unused"
 GRADIENT = "becomes a gradient"
 DEAD_END = "leads only to unused results"
-_MOST_NAMES = 3
+_MAX_NAMES = 3
 
 
 def unread(view: View) -> Mapping[str, str]:
@@ -99,8 +99,8 @@ def _readers(view: View, box: Box) -> str:
     kept = [name for reader in hidden if is_alias(reader) for value in reader.outputs
             for name in recording.values[value].names[:1]]
     does, names = ("read by", names) if names else ("kept as", [*dict.fromkeys(kept)])
-    more = ["..."] if len(names) > _MOST_NAMES else []
-    return f"{does} {', '.join([*names[:_MOST_NAMES], *more])}" if names else ""
+    more = ["..."] if len(names) > _MAX_NAMES else []
+    return f"{does} {', '.join([*names[:_MAX_NAMES], *more])}" if names else ""
 
 
 def with_readers(

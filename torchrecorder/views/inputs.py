@@ -14,7 +14,7 @@ from torchrecorder.views.view import Arrow, Box, BoxKind, View
 MIN_GROUPED = 6
 """The minimum number of grouped inputs; a few are clearer with their own names."""
 
-LEAST_CONSTANTS = 3
+MIN_CONSTANTS = 3
 """The minimum number of grouped constants, equal to that of a folded loop over weights."""
 
 InputGroup = tuple[str, list[Box]]
@@ -130,5 +130,5 @@ def _constants(view: View) -> Iterator[InputGroup]:
             place = box.cluster, frozenset(read), view.recording.differences.get(name)
             found.setdefault(place, []).append(box)
     for group in found.values():
-        if len(group) >= LEAST_CONSTANTS:
+        if len(group) >= MIN_CONSTANTS:
             yield "constants", group

@@ -24,7 +24,7 @@ from torch.nn import Module
 from torchrecorder.capture.hooks.custom_functions import AppliedFunctions
 from torchrecorder.capture.internals.access import (
     CALL_CODE,
-    CHECKPOINT_CODE,
+    CHECKPOINT_CODES,
     PIPELINE_BACKWARD,
     PIPELINE_SCALING,
     TRANSFERS,
@@ -33,6 +33,7 @@ from torchrecorder.capture.internals.access import (
     FakeTensor,
     FakeTensorMode,
     apply_codes,
+    checkpoint_call,
     compiled_codes,
     pipeline_functions,
 )
@@ -96,8 +97,6 @@ _PIPELINE_KINDS = {
 
 def _pytorch_codes() -> dict[CodeType, object]:
     """The code objects of PyTorch that call a module, run a region, or do internal work."""
-    from torch.utils import checkpoint
-
     codes: dict[CodeType, object] = dict.fromkeys((CALL_CODE, WRAPPED_CALL_CODE), _MODULE)
     codes[copy.deepcopy.__code__] = _OF_MODULE
     codes.update(dict.fromkeys(apply_codes(), ScopeKind.CUSTOM_FUNCTION))
@@ -106,7 +105,7 @@ def _pytorch_codes() -> dict[CodeType, object]:
             codes[const] = ScopeKind.OPTIMIZER
     pretending: Any = FakeTensorMode.__torch_dispatch__, FakeTensor.__torch_dispatch__
     for functions, place in (
-        ((checkpoint.checkpoint,), ScopeKind.CHECKPOINT),
+        ((checkpoint_call,), ScopeKind.CHECKPOINT),
         (CLIPPING.functions(), ScopeKind.CLIPPING),
         (ZEROING_METHODS, ScopeKind.ZEROING),
         (AVERAGING.functions(), ScopeKind.AVERAGING),
@@ -119,8 +118,7 @@ def _pytorch_codes() -> dict[CodeType, object]:
     for function in pipeline_functions():
         kind = _PIPELINE_KINDS.get(function.__name__, ScopeKind.PIPELINE_SETUP)
         codes[function.__code__] = kind
-    if CHECKPOINT_CODE is not None:
-        codes[CHECKPOINT_CODE] = _INTERNAL
+    codes.update(dict.fromkeys(CHECKPOINT_CODES, _INTERNAL))
     return codes
 
 

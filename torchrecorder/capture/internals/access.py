@@ -41,7 +41,8 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack as dis
 from torchrecorder.capture.internals.table import (
     ATTENTION_BODY,
     BACKWARD_CALLS,
-    CHECKPOINT_FRAMES,
+    CHECKPOINT_CALL,
+    CHECKPOINT_GENERATORS,
     DEVICE_BEGINNING,
     GRADIENT_BUFFERS,
     OPERATOR_MODES,
@@ -56,8 +57,7 @@ __all__ = [
     "DisableTorchFunction", "FakeTensor", "FakeTensorMode", "HigherOrderOperator", "OpOverload",
     "OpOverloadPacket", "TorchDispatchMode", "TorchFunctionMode", "current_function_mode",
     "dispatch_modes", "function_modes", "outside_transformations", "pop_function_mode",
-    "push_function_mode", "pytree",
-    "without_dispatch_modes",
+    "push_function_mode", "pytree", "without_dispatch_modes",
 ]
 
 get_frame = sys._getframe
@@ -301,7 +301,10 @@ COMPOSED = torch._C.DispatchKey.CompositeImplicitAutograd
 DEVICE_KEYS = (torch._C.DispatchKey.CPU, torch._C.DispatchKey.CUDA)
 flatten_tensors: Any = torch._C._nn.flatten_dense_tensors
 
-CHECKPOINT_CODE: CodeType | None = find(CHECKPOINT_FRAMES.paths[0])
+checkpoint_call: Any = next(filter(None, map(find, CHECKPOINT_CALL)))
+"""The function that runs each checkpoint."""
+
+CHECKPOINT_CODES: tuple[CodeType, ...] = tuple(filter(None, map(find, CHECKPOINT_GENERATORS)))
 """The code that sets up and cleans up a checkpoint; the checkpointed call runs outside it."""
 
 ZEROING_METHODS = (Module.zero_grad, torch.optim.Optimizer.zero_grad)

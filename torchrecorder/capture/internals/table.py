@@ -8,10 +8,9 @@ from __future__ import annotations
 import torch
 
 from torchrecorder.capture.internals.trials import (
-    OLDEST, Internal, asks_for_modes, creates_contexts, exposes_reductions, fakes_communication,
+    Internal, asks_for_modes, creates_contexts, exposes_reductions, fakes_communication,
     find, needed, parameters, reaches_modes, sees_end_of_storages,
 )
-from torchrecorder.errors import UnsupportedTorch
 
 FUNCTION_MODES = needed(
     "function modes",
@@ -185,11 +184,25 @@ OPERATOR_MODES = Internal(
     ("torch.utils._python_dispatch.TorchDispatchMode.supports_higher_order_operators",),
     since="2.9",
 )
+CHECKPOINT_CALL = (
+    "torch.utils.checkpoint._checkpoint_impl",  # since 2.15; decorated functions call it, too
+    "torch.utils.checkpoint.checkpoint",
+)
+CHECKPOINT_GENERATORS = tuple(
+    f"torch.utils.checkpoint._checkpoint_without_reentrant_generator{ending}.__code__"
+    for ending in ("", "_impl")  # since 2.15, the first one only calls the other
+)
 CHECKPOINT_FRAMES = Internal(
     "frames of checkpointing",
     "internal operations of checkpointing are left out; inputs that hooks pack are not saved",
     "checkpoints may show an operation on an empty tensor; all inputs count as saved",
-    ("torch.utils.checkpoint._checkpoint_without_reentrant_generator.__code__",),
+    works=lambda: any(map(find, CHECKPOINT_GENERATORS)) and any(map(find, CHECKPOINT_CALL)),
+)
+SELECTIVE_CHECKPOINTS = Internal(
+    "modes of selective checkpoints",
+    "saved bytes of the results that a selective checkpoint keeps",
+    "they are not counted, and a note says so",
+    ("torch.utils.checkpoint._CachingTorchDispatchMode",),
 )
 COMPILED_FRAMES = Internal(
     "frames of compiled functions",
@@ -383,18 +396,3 @@ INTERNALS: tuple[Internal, ...] = tuple(
     item for item in list(globals().values()) if isinstance(item, Internal)
 )
 """All internals, in the order of this file."""
-
-
-def require() -> None:
-    """Check that this PyTorch has every needed internal.
-
-    Raises:
-        UnsupportedTorch: One of them is missing.
-    """
-    lacking = [path for internal in INTERNALS if internal.needed for path in internal.missing]
-    if lacking:
-        raise UnsupportedTorch(
-            f"torchrecorder records with PyTorch {OLDEST} or newer; this is PyTorch "
-            f"{torch.__version__}, which has no {lacking[0]}. Install another version of "
-            "PyTorch, or a newer torchrecorder if PyTorch is newer than it"
-        )

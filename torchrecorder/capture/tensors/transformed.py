@@ -25,8 +25,8 @@ from torchrecorder.capture.tensors.describe import innermost
 
 InsideT = TypeVar("InsideT")
 
-_MOST_LEVELS = 64
-"""How many older batches PyTorch nests at most."""
+_MAX_LEVELS = 64
+"""The maximum number of nested batches in PyTorch."""
 
 
 def is_transformed(tensor: Tensor) -> bool:
@@ -68,7 +68,7 @@ def _inside_old_batch(tensor: Tensor) -> Tensor:
     PyTorch does not tell the levels; without one of them, it only adds a dimension of this size, 1.
     """
     found = 0
-    for level in range(1, _MOST_LEVELS):
+    for level in range(1, _MAX_LEVELS):
         without = without_old_batch(tensor, level, 1, found)
         if not is_old_batch(without):
             return without
