@@ -33,7 +33,6 @@ from torchrecorder.capture.internals.access import (
     FakeTensor,
     FakeTensorMode,
     apply_codes,
-    checkpoint_call,
     compiled_codes,
     pipeline_functions,
 )
@@ -42,6 +41,7 @@ from torchrecorder.capture.internals.engine import ENGINE_CODE
 from torchrecorder.capture.internals.module_calls import CALLERS, runs_hooks
 from torchrecorder.capture.internals.table import (
     AVERAGING,
+    CHECKPOINT_CALL,
     CLIPPING,
     DATA_LOADERS,
     GRADIENT_SCALERS,
@@ -97,15 +97,18 @@ _PIPELINE_KINDS = {
 
 def _pytorch_codes() -> dict[CodeType, object]:
     """The code objects of PyTorch that call a module, run a region, or do internal work."""
+    from torch.utils import checkpoint
+
     codes: dict[CodeType, object] = dict.fromkeys((CALL_CODE, WRAPPED_CALL_CODE), _MODULE)
     codes[copy.deepcopy.__code__] = _OF_MODULE
     codes.update(dict.fromkeys(apply_codes(), ScopeKind.CUSTOM_FUNCTION))
     for const in torch.optim.Optimizer.profile_hook_step.__code__.co_consts:
         if isinstance(const, CodeType):  # PyTorch's wrapper of every optimizer step
             codes[const] = ScopeKind.OPTIMIZER
+    checkpointed: Any = getattr(checkpoint, CHECKPOINT_CALL, checkpoint.checkpoint)
     pretending: Any = FakeTensorMode.__torch_dispatch__, FakeTensor.__torch_dispatch__
     for functions, place in (
-        ((checkpoint_call,), ScopeKind.CHECKPOINT),
+        ((checkpointed,), ScopeKind.CHECKPOINT),
         (CLIPPING.functions(), ScopeKind.CLIPPING),
         (ZEROING_METHODS, ScopeKind.ZEROING),
         (AVERAGING.functions(), ScopeKind.AVERAGING),

@@ -41,7 +41,6 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack as dis
 from torchrecorder.capture.internals.table import (
     ATTENTION_BODY,
     BACKWARD_CALLS,
-    CHECKPOINT_CALL,
     CHECKPOINT_GENERATORS,
     DEVICE_BEGINNING,
     GRADIENT_BUFFERS,
@@ -300,9 +299,6 @@ def call_of_thread(thread: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
 COMPOSED = torch._C.DispatchKey.CompositeImplicitAutograd
 DEVICE_KEYS = (torch._C.DispatchKey.CPU, torch._C.DispatchKey.CUDA)
 flatten_tensors: Any = torch._C._nn.flatten_dense_tensors
-
-checkpoint_call: Any = next(filter(None, map(find, CHECKPOINT_CALL)))
-"""The function that runs each checkpoint."""
 
 CHECKPOINT_CODES: tuple[CodeType, ...] = tuple(filter(None, map(find, CHECKPOINT_GENERATORS)))
 """The code that sets up and cleans up a checkpoint; the checkpointed call runs outside it."""

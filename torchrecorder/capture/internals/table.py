@@ -184,10 +184,8 @@ OPERATOR_MODES = Internal(
     ("torch.utils._python_dispatch.TorchDispatchMode.supports_higher_order_operators",),
     since="2.9",
 )
-CHECKPOINT_CALL = (
-    "torch.utils.checkpoint._checkpoint_impl",  # since 2.15; decorated functions call it, too
-    "torch.utils.checkpoint.checkpoint",
-)
+CHECKPOINT_CALL = "_checkpoint_impl"
+"""What ``checkpoint`` and the functions that it decorates call since PyTorch 2.15."""
 CHECKPOINT_GENERATORS = tuple(
     f"torch.utils.checkpoint._checkpoint_without_reentrant_generator{ending}.__code__"
     for ending in ("", "_impl")  # since 2.15, the first one only calls the other
@@ -196,7 +194,7 @@ CHECKPOINT_FRAMES = Internal(
     "frames of checkpointing",
     "internal operations of checkpointing are left out; inputs that hooks pack are not saved",
     "checkpoints may show an operation on an empty tensor; all inputs count as saved",
-    works=lambda: any(map(find, CHECKPOINT_GENERATORS)) and any(map(find, CHECKPOINT_CALL)),
+    works=lambda: any(map(find, CHECKPOINT_GENERATORS)),
 )
 SELECTIVE_CHECKPOINTS = Internal(
     "modes of selective checkpoints",
