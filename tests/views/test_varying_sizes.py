@@ -267,6 +267,14 @@ def test_sizes_that_the_code_chooses_count() -> None:
     recording = torchrecorder.record(masked, torch.arange(6.0))
     assert folds(view_of(recording)) == [4]
 
+    def beside(x: Tensor, parts: list[Tensor]) -> Tensor:
+        return torch.stack([x[x > low].sum() + (part * 2).sum() for low, part in enumerate(parts)])
+
+    parts = [torch.ones(size) for size in (1, 2, 3, 4)]
+    recording = torchrecorder.record(beside, (torch.arange(6.0), parts))
+    names = {op.name for op in recording.ops.values() if op.id in recording.varying_sizes}
+    assert names == {"getitem", "sum"} and folds(view_of(recording)) == []
+
 
 def test_other_settings_of_experts_are_drawn() -> None:
     """Only sizes do not count."""
@@ -276,10 +284,12 @@ def test_other_settings_of_experts_are_drawn() -> None:
     assert folds(view) == [2]
 
 
-@pytest.mark.parametrize("start", [1, 3])
-def test_a_model_reads_the_end_of_a_sequence_that_grows(start: int) -> None:
+@pytest.mark.parametrize("start, window, folded", [(1, 3, [4]), (3, 3, [6]), (1, 5, [2, 4])])
+def test_a_model_reads_the_end_of_a_sequence_that_grows(
+    start: int, window: int, folded: list[int]
+) -> None:
     """From the first step on, or after some steps; the slice is the only other operation."""
-    model, window = nn.Sequential(nn.Embedding(9, 4), nn.Linear(4, 9)), 3
+    model = nn.Sequential(nn.Embedding(9, 4), nn.Linear(4, 9))
 
     def generate(tokens: Tensor) -> Tensor:
         for _ in range(6):
@@ -288,7 +298,7 @@ def test_a_model_reads_the_end_of_a_sequence_that_grows(start: int) -> None:
         return tokens
 
     recording = torchrecorder.record(generate, torch.ones(start, dtype=torch.long))
-    assert folds(view_of(recording)) == ([4] if start == 1 else [6])
+    assert folds(view_of(recording)) == folded
 
 
 @pytest.mark.parametrize("resized", [

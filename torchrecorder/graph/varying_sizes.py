@@ -183,16 +183,14 @@ def _depends_on_data(recording: Relations, row: Sequence[Op], *, numbers: bool =
 def _grows(recording: Relations, row: Sequence[Op]) -> bool:
     """Whether the ops of a row read their own earlier results, and each is longer than the one
     before by the same length, in one dimension."""
-    values, ops = recording.values, {op.id for op in row}
-    times: dict[tuple[OpId, tuple[int, ...]], int] = {}
+    values = recording.values
+    times: dict[tuple[OpId | None, tuple[int, ...]], int] = {}
     for op in row if len(row) >= MIN_RUNS else ():
         shape = values[op.outputs[0]].shape if op.outputs else ()
         for value in (values[slot.value] for slot in op.inputs):
-            if value.producer not in ops or len(value.shape) != len(shape):
-                continue
             longer = tuple(map(sub, shape, value.shape))
-            if sum(map(bool, longer)) == 1 and max(longer) > 0:
-                times[op.id, longer] = times.get((value.producer, longer), 1) + 1
+            if len(value.shape) == len(shape) and sum(map(bool, longer)) == 1 and max(longer) > 0:
+                times[op.id, longer] = times.get((value.producer, longer), 0) + 1
     return max(times.values(), default=0) >= MIN_RUNS
 
 
