@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.export.test_text import odd
 from tests.figures import network, regions
+from tests.graph.test_version_1 import old
 from tests.random_recordings import recordings
 from torchrecorder.errors import (
     InvalidArgument,
@@ -37,12 +37,6 @@ from torchrecorder.views.pipeline import ViewOptions, make_view
 LAID_OUT = (".svg", ".pdf", ".png", ".html")
 WRITERS = [each for each in EXPORTERS if each.suffix not in LAID_OUT]
 SCHEMA = Path(__file__).parents[2] / "docs" / "recording.schema.json"
-OLD = Path(__file__).parent / "version_1"
-"""What version 1 wrote."""
-
-
-def _old(name: str) -> Any:
-    return json.loads((OLD / f"{name}.json").read_text())
 
 
 @settings(max_examples=60, deadline=None)
@@ -153,30 +147,6 @@ def test_older_files_may_lack_columns() -> None:
         decode(data, Recording)
 
 
-@pytest.mark.parametrize("example", [network, odd, regions], ids=lambda made: made.__name__)
-def test_version_1_is_read(example: Any) -> None:
-    """A file that an earlier version wrote gives the same recording."""
-    assert decode(_old(example.__name__), Recording) == example()
-
-
-def test_version_1_may_lack_columns() -> None:
-    """A column that has a default need not be there in an old file either."""
-    data = _old("network")
-    del data["grad_nodes"]["failed"]
-    assert decode(data, Recording) == network()
-
-
-def test_version_1_counts_nodes_over_all_tables_but_modules() -> None:
-    """Scopes, ops, values, grad nodes."""
-    recording = network()
-    tables = recording.scopes, recording.ops, recording.values, recording.grad_nodes
-    ids = [key for table in tables for key in table]
-    data = _old("network")
-    data["measured"] = {"n": {"node": [*range(len(ids))], "amount": [*range(len(ids))]}}
-    found = decode(data, Recording).measured["n"]
-    assert found == {key: amount for amount, key in enumerate(ids)}
-
-
 def test_unknown_parts_are_ignored() -> None:
     """A reader passes over what a newer writer of the same version added."""
     data = encode(network())
@@ -210,7 +180,7 @@ def test_not_a_recording(text: str) -> None:
 
 def _broken(*path: Any, put: Any, version: int = 2) -> Any:
     """The data of a recording with something else in one place."""
-    data = json.loads(dumps(network())) if version == 2 else _old("network")
+    data = json.loads(dumps(network())) if version == 2 else old("network")
     inner = data
     for step in path[:-1]:
         inner = inner[step]
@@ -369,7 +339,7 @@ JUNK = st.one_of(
 def test_hostile_facts(data: Any) -> None:
     """Anything in any place gives a sound recording or our error."""
     new = [json.loads(dumps(each)) for each in (network(), regions())]
-    document = copy.deepcopy(data.draw(st.sampled_from([*new, _old("network"), _old("regions")])))
+    document = copy.deepcopy(data.draw(st.sampled_from([*new, old("network"), old("regions")])))
     for _ in range(data.draw(st.integers(1, 3))):
         _spoil(document, data)
     try:

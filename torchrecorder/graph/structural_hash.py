@@ -62,7 +62,8 @@ def without_values(text: str) -> str:
     return _NUMBER.sub("0", text)
 
 
-def _without_values(arguments: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+def arguments_without_values(arguments: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """The *arguments* of an op, with every number replaced by 0; see `without_values`."""
     return tuple([(name, without_values(text)) for name, text in arguments])
 
 
@@ -287,7 +288,7 @@ class _StructureHasher:
                 yield from self._op(step, form)
                 arguments = () if off else step.arguments
                 if step.id in self.varying:
-                    arguments = _without_values(arguments)
+                    arguments = arguments_without_values(arguments)
             else:
                 inner = self.found[step.id]
                 named = self.exact and module is not None
@@ -296,7 +297,7 @@ class _StructureHasher:
                 arguments = tuple(inner.settings)
             if apart:
                 form.settings += arguments
-                arguments = _without_values(arguments)
+                arguments = arguments_without_values(arguments)
             yield arguments
         if self.exact or scope.kind is not ScopeKind.FUNCTION:  # else ops after it read them
             yield tuple([(slot.name, self._place(slot.value, form)) for slot in scope.outputs])

@@ -17,7 +17,7 @@ from typing import Optional, TypeVar
 from torchrecorder.events import OpId, OpKind, ScopeId, ValueId
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.relations import Relations, own_outputs
-from torchrecorder.graph.structural_hash import without_values
+from torchrecorder.graph.structural_hash import arguments_without_values
 
 MIN_RUNS = 3
 """The minimum number of runs; most of them must differ from all others."""
@@ -175,8 +175,8 @@ def _depends_on_data(recording: Relations, row: Sequence[Op], *, numbers: bool =
     for op in row:
         if op.inputs or numbers:
             read = tuple([(slot.name, recording.values[slot.value].shape) for slot in op.inputs])
-            given = tuple([(name, without_values(text)) for name, text in op.arguments])
-            alike.setdefault((read, given if numbers else op.arguments), []).append(op)
+            given = arguments_without_values(op.arguments) if numbers else op.arguments
+            alike.setdefault((read, given), []).append(op)
     return any(_differ(recording, ops) for ops in alike.values())
 
 

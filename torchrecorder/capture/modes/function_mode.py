@@ -271,7 +271,7 @@ class OpRecorder:
         given = {id(tensor) for _, tensor in call.tensors} if results else ()
         made, entries = self.values.gradients.made_by_hook, self.values.entries
         for tensor in results:
-            if id(tensor) in given or made(entries.get(id(tensor)), call.op):
+            if id(tensor) in given or id(tensor) in entries and made(entries[id(tensor)], call.op):
                 if id(tensor) in writes:
                     outputs[writes[id(tensor)]] = None
             elif call.facts.reads_gradient:

@@ -216,9 +216,9 @@ class BackwardGradients:
         first, end = self._passes.get(maker, (0, 0))
         return first <= int(value[1:]) < end
 
-    def made_by_hook(self, entry: Entry | None, run: OpId) -> bool:
+    def made_by_hook(self, entry: Entry, run: OpId) -> bool:
         """Whether a hook in the pass *run* made the tensor of *entry*, without a graph."""
-        if entry is None or entry.producer in (None, run) or entry.requires_grad:
+        if entry.producer in (None, run) or entry.requires_grad:
             return False
         return self.is_from_hook(entry.value, run)
 

@@ -18,7 +18,7 @@ from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.running_sums import sum_sign
 from torchrecorder.graph.structural_hash import (
-    lasting_outputs, without_numbers, without_values, written,
+    arguments_without_values, lasting_outputs, without_numbers, written,
 )  # fmt: skip
 from torchrecorder.views.fold.periods import Repetition, runs
 from torchrecorder.views.fold.rounds import Rounds
@@ -185,7 +185,7 @@ def op_key(recording: RecordedRun, op: Op) -> Hashable:
         op.failed,
         differences,
         written(op, outputs),
-        tuple((name, without_values(text)) for name, text in op.arguments),
+        arguments_without_values(op.arguments),
         tuple(
             (slot.name, *_form(values[slot.value]))
             for slot in op.inputs
