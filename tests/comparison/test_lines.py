@@ -55,6 +55,11 @@ def test_modules_in_other_places_have_their_own_lines() -> None:
                   added("a.2 (B)", "2 ops")) == [
         "a.0, a.1 (B) 1 op", "b.0 (B) 1 op", "a.2 (B) 2 ops"
     ]  # fmt: skip
+    blocks = [added(f"{block}.{name} (B)", "1 op")
+              for block in ("layer1.0", "layer2.10") for name in ("conv2", "conv3")]
+    assert _texts(*blocks) == [
+        "layer1.0.conv2 (B) and 1 more 1 op", "layer1.0.conv3 (B) and 1 more 1 op"
+    ]  # fmt: skip
 
 
 def test_wrappers_of_one_kind_share_a_line() -> None:
@@ -116,6 +121,54 @@ def test_a_single_result_that_follows_says_how() -> None:
     """Also if arguments of a reshape follow, too."""
     changes = [_pair(RESIZED, "a", "1 → 2", True), _pair(CHANGED, "b: view", "dim: 1 → 2", True)]
     assert _texts(*changes) == ["a 1 → 2", "b: view dim: 1 → 2"]
+
+
+def _widths(*widths: int) -> Recording:
+    """Layers of these widths, each with a weight."""
+    builder = Builder("Net")
+    with builder.scope("Net"):
+        x = builder.input("x")
+        for place, width in enumerate(widths):
+            with builder.scope(f"fc{place}", "Linear", detail=f"out_features={width}"):
+                x = builder.op("linear", x, builder.parameter("weight", (width, 4)))
+    return builder.recording()
+
+
+@pytest.mark.parametrize("layers", [1, 3, 4, 6])
+def test_sizes_of_weights_follow_from_their_modules(layers: int) -> None:
+    """Many of them share a line; what the modules were given is listed for each."""
+    before, after = _widths(*range(2, layers + 2)), _widths(*range(12, layers + 12))
+    changes = compare(before, after).changes
+    resized = [change for change in changes if change.kind is RESIZED]
+    assert len(resized) == layers and all(change.follows and change.quiet for change in resized)
+    told = [what for kind, _, what in lines(changes, after) if kind is RESIZED]
+    assert told == (["because of their modules"] if layers > 3 else
+                    [f"{width}×4 → {width + 10}×4" for width in range(2, layers + 2)])
+
+
+def test_another_size_of_a_weight_without_a_reason_does_not_follow() -> None:
+    """The module was given the same numbers, or is another."""
+    def run(width: int) -> Recording:
+        builder = Builder("Net")
+        with builder.scope("Net"), builder.scope("fc", "Linear"):
+            builder.op("linear", builder.input("x"), builder.parameter("weight", (width, 4)))
+        return builder.recording()
+
+    (change,) = compare(run(4), run(8)).changes
+    assert change.kind is RESIZED and not change.follows
+
+
+def test_a_tensor_of_another_dtype_was_cast() -> None:
+    """Of another shape too, it was resized."""
+    def run(width: int, dtype: str) -> Recording:
+        builder = Builder("Net")
+        with builder.scope("Net"):
+            builder.op("relu", builder.input("x", (width, 4), dtype=dtype), shape=(2, 4))
+        return builder.recording()
+
+    old = run(2, "float32")
+    for new, kind in ((run(2, "float16"), ChangeKind.CAST), (run(3, "float16"), RESIZED)):
+        assert [change.kind for change in compare(old, new).changes] == [kind]
 
 
 def _layers(size: int, dim: str) -> Recording:

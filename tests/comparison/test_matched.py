@@ -135,3 +135,29 @@ def test_two_models_do_not_match_one_of_another_class() -> None:
     two, one = run("Encoder", "Decoder"), run("Net")
     assert not match(two, one).scopes and not match(one, two).scopes
     assert len(match(one, run("Other")).scopes) == 1
+
+
+def test_calls_of_a_module_that_runs_once_more() -> None:
+    """The last call stays the last: what was added is a layer and the call after the second."""
+    def run(layers: int, width: int) -> Recording:
+        builder = Builder("Block")
+        with builder.scope("Block"):
+            first = x = builder.input("x", (2, 4))
+            for layer in range(layers):
+                with builder.scope(f"conv{layer}", "Conv2d"):
+                    x = builder.op("conv2d", x, shape=(2, 4))
+                if layer < layers - 1:
+                    with builder.scope("relu", "ReLU"):
+                        x = builder.op("relu", x, shape=(2, 4))
+            x = builder.op("add", x, first, shape=(2, width))
+            with builder.scope("relu", "ReLU"):
+                builder.op("relu", x, shape=(2, width))
+        return builder.recording()
+
+    short, long = run(2, 4), run(3, 16)
+    for before, after, last in ((short, long, (1, 2)), (long, short, (2, 1))):
+        found = match(before, after)
+        calls = {(before.scopes[one].call, after.scopes[other].call)
+                 for one, other in found.scopes.items() if before.scopes[one].name == "relu"}
+        assert calls == {(0, 0), last}
+        assert any(before.ops[one].name == "add" for one in found.ops)

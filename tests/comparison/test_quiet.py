@@ -141,7 +141,7 @@ def test_another_dtype_is_one_line() -> None:
         return record(model, torch.ones(1, 4, dtype=dtype))
 
     found = compare(run(torch.float32), run(torch.float64))
-    assert found.text().splitlines()[2:] == ["  resized   input and 6 more  float32 → float64"]
+    assert found.text().splitlines()[2:] == ["  cast      input and 6 more  float32 → float64"]
 
 
 def test_a_result_of_another_form_without_a_reason_in_its_inputs() -> None:

@@ -77,3 +77,25 @@ def test_another_tensor_with_the_same_name() -> None:
         return builder.recording()
 
     assert lines(run(True), run(False)) == ["rewired sin reads a constant, but another one"]
+
+
+def test_a_weight_of_a_module_with_the_id_that_a_replaced_one_had() -> None:
+    """Each run counts its own ids."""
+    def run(width: int, activation: str, *first: str) -> Recording:
+        builder = Builder("Net")
+        with builder.scope("Net"):
+            x = builder.input("x")
+            for name in first:
+                with builder.scope(name):
+                    x = builder.op(name.lower(), x)
+            with builder.scope("fc", "Linear"):
+                x = builder.op("linear", x, builder.parameter("weight", (width, 4)))
+            with builder.scope("act", activation):
+                builder.op(activation.lower(), x)
+        return builder.recording()
+
+    before, after = run(4, "ReLU"), run(8, "GELU", "Dropout")
+    assert [scope.name for scope in before.scopes.values()][2] == "act"
+    assert [scope.name for scope in after.scopes.values()][2] == "fc"
+    told = lines(before, after)
+    assert "replaced act ReLU → GELU" in told and "resized fc.weight 4×4 → 8×4" in told

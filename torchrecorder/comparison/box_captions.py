@@ -23,7 +23,7 @@ from torchrecorder.style.weights import Weights
 ORDER = (
     ChangeKind.REPLACED, ChangeKind.ADDED, ChangeKind.REMOVED, ChangeKind.CHANGED,
     ChangeKind.MEASURED, ChangeKind.RETIMED, ChangeKind.REWIRED, ChangeKind.RENAMED,
-    ChangeKind.RESIZED, ChangeKind.FROZEN, ChangeKind.UNFROZEN,
+    ChangeKind.RESIZED, ChangeKind.CAST, ChangeKind.FROZEN, ChangeKind.UNFROZEN,
 )  # fmt: skip
 """The order in which kinds of differences are shown."""
 
@@ -31,10 +31,13 @@ MOVED = (*ALONE, ChangeKind.RENAMED)
 """Kinds of differences that the number of blocks in a module already shows."""
 
 MINOR_KINDS = (
-    ChangeKind.FROZEN, ChangeKind.UNFROZEN, ChangeKind.RESIZED, ChangeKind.REWIRED,
-    ChangeKind.RENAMED,
+    ChangeKind.FROZEN, ChangeKind.UNFROZEN, ChangeKind.RESIZED, ChangeKind.CAST,
+    ChangeKind.REWIRED, ChangeKind.RENAMED,
 )  # fmt: skip
 """Kinds of differences in a module that are shown only if there are no others."""
+
+FORMS = (ChangeKind.RESIZED, ChangeKind.CAST)
+"""Kinds of differences of shapes and dtypes."""
 
 SHORT_NAMES = {"kernel_size": "kernel", "normalized_shape": "shape"}
 """Short names of settings."""
@@ -143,7 +146,7 @@ class BoxCaptions:
             yield change.text
         elif self._is_short_rewiring(change):
             yield change.text
-        elif change.kind is ChangeKind.RESIZED and not more:
+        elif change.kind in FORMS and not more:
             yield f"was {change.text.partition(' → ')[0]}"
         elif change.kind in NOW:
             yield NOW[change.kind]
@@ -246,7 +249,7 @@ class BoxCaptions:
             yield ", ".join(self._settings(change))
         elif change.kind is ChangeKind.RENAMED:
             yield f"was {self._former(change)}"
-        elif change.kind is ChangeKind.RESIZED:
+        elif change.kind in FORMS:
             yield change.text
         elif change.kind in NOW:
             yield NOW[change.kind]

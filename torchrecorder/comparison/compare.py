@@ -32,7 +32,7 @@ FACTOR = Check("a factor above 1", lambda value: ABOVE_0.holds(value) and value 
 def compare(
     before: Recording, after: Recording, *, times: float | None = None, numbers: Wanted = ()
 ) -> Comparison:
-    """The differences: what was added, removed, replaced, renamed, changed, resized and rewired.
+    """The differences: what was added, removed, replaced, changed, resized, cast and rewired.
 
     Modules are matched by name and by their contents, ops by their order. The contents of an added
     or removed module are not listed.
@@ -102,7 +102,7 @@ class _Comparer:
         self.edge_match = EdgeMatch(before, after, matching)
         self.old_names, self.new_names = self.edge_match.old_names, self.edge_match.new_names
         self.matched = set(matching.scopes.values()), set(matching.ops.values())
-        self.replaced: set[str] = set()
+        self.replaced: dict[bool, set[ScopeId]] = {False: set(), True: set()}
         listed = partial(self._listed, recording=after, scopes=self.matched[0])
         self.tensors = TensorChanges(before, after, matching, listed)
 
@@ -138,7 +138,8 @@ class _Comparer:
         for left, right in self.matching.scopes.items():
             old, new = self.before.scopes[left], self.after.scopes[right]
             if old.cls != new.cls:
-                self.replaced.update((left, right))
+                self.replaced[False].add(left)
+                self.replaced[True].add(right)
             for kind, text in self._about(old, new):
                 change = Change(kind, left, right, self.new_names.scope(right), text)
                 yield (new.index, 0), change
@@ -264,7 +265,8 @@ class _Comparer:
         if around is None:
             return True
         inner = _has_scopes(recording, recording.scopes[around])
-        return around in scopes and (around not in self.replaced or inner)
+        replaced = self.replaced[recording is self.after]
+        return around in scopes and (around not in replaced or inner)
 
     def _removed_places(self) -> Mapping[str, float]:
         """The position of each removed step in the second run: directly after the last matched step

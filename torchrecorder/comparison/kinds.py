@@ -20,7 +20,9 @@ class ChangeKind(str, Enum):
     CHANGED = "changed"
     """It has other hyperparameters, arguments or flags."""
     RESIZED = "resized"
-    """A tensor has another shape or dtype."""
+    """A tensor has another shape."""
+    CAST = "cast"
+    """A tensor has another dtype."""
     REWIRED = "rewired"
     """It reads another tensor."""
     FROZEN = "frozen"
@@ -51,8 +53,9 @@ class Change:
         after: The same in the second recording.
         where: Its display name.
         text: The difference as text.
-        follows: Whether a result, or an argument of a reshape, differs because the inputs of the
-            operation have another form.
+        follows: Whether it follows from another difference: the size of a weight from the
+            hyperparameters of its module; the shape or dtype of a result, or an argument of a
+            reshape, from the inputs of the operation.
     """
 
     kind: ChangeKind

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 from torchrecorder.comparison.display_names import AROUND
 from torchrecorder.comparison.kinds import ALONE, Change, ChangeKind
+from torchrecorder.events import STORED, ValueId
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.structural_hash import without_numbers
 from torchrecorder.style import labels
@@ -20,8 +21,11 @@ WEIGHTS = (ChangeKind.FROZEN, ChangeKind.UNFROZEN)
 INDEX = re.compile(r"(?<![^.])\d+(?=[.: ]|$)")
 """An index in a list of modules, in a path."""
 
-FOLLOWS = "because of their inputs"
-"""The text for results of several forms that follow from other differences."""
+RESULTS, SIZED_WEIGHTS = "because of their inputs", "because of their modules"
+"""The texts for results and weights of several forms that follow from other differences."""
+
+MAX_FORMS = {RESULTS: 1, SIZED_WEIGHTS: 3}
+"""How many different texts about them have lines of their own."""
 
 TextLine = tuple[ChangeKind, str, str]
 """The kind, the places and the text of equal changes."""
@@ -30,9 +34,9 @@ TextLine = tuple[ChangeKind, str, str]
 def lines(changes: Sequence[Change], after: RecordedRun) -> Iterator[TextLine]:
     """One line for all equal changes, at the position of the first."""
     groups: dict[Hashable, list[Change]] = {}
-    varied = len({change.text for change in changes if change.follows}) > 1
+    causes = _causes(changes, after)
     for change in changes:
-        groups.setdefault(_key(change, varied), []).append(change)
+        groups.setdefault(_key(change, causes), []).append(change)
     for first, *others in groups.values():
         places, what = [change.where for change in (first, *others)], _what(first)
         if first.kind in WEIGHTS:
@@ -40,24 +44,46 @@ def lines(changes: Sequence[Change], after: RecordedRun) -> Iterator[TextLine]:
         elif first.kind is ChangeKind.RENAMED and any(one.text != first.text for one in others):
             former = (change.text.removeprefix("was ") for change in (first, *others))
             what = f"was {_names(list(former))}"
-        elif varied and first.follows and others:
-            what = FOLLOWS
+        elif first in causes and others:
+            what = causes[first]
         yield first.kind, _names(places), what if what != first.where.rpartition(": ")[2] else ""
 
 
-def _key(change: Change, varied: bool) -> Hashable:
-    """Equal for changes that share a line; *varied*: results that follow have several forms."""
+def _causes(changes: Sequence[Change], after: RecordedRun) -> Mapping[Change, str]:
+    """Results and weights that follow from other differences and have many forms, and the texts
+    about their cause."""
+    found: dict[str, list[Change]] = {RESULTS: [], SIZED_WEIGHTS: []}
+    for change in changes:
+        if change.follows:
+            value = after.values.get(ValueId(change.after or ""))
+            stored = value is not None and value.role in STORED
+            found[SIZED_WEIGHTS if stored else RESULTS].append(change)
+    return {
+        change: cause for cause, follow in found.items()
+        if len({change.text for change in follow}) > MAX_FORMS[cause] for change in follow
+    }
+
+
+def _key(change: Change, causes: Mapping[Change, str]) -> Hashable:
+    """Equal for changes that share a line."""
     if change.kind in WEIGHTS:
         return change.kind
-    if change.follows and varied:
-        return change.kind, True
+    if change in causes:
+        return change.kind, causes[change]
     if change.kind is ChangeKind.RENAMED:
         return change.kind, INDEX.sub("0", change.where), without_numbers(change.text)
     if change.kind is ChangeKind.REWIRED:
         return change.kind, _relative(change.text, change.where)
     if change.kind in ALONE and change.text and not change.text.startswith(AROUND):
-        return change.kind, INDEX.sub("0", change.where), change.text
+        return change.kind, _in_any_block(change.where), change.text
     return change.kind, _what(change)
+
+
+def _in_any_block(where: str) -> str:
+    """A place with 0 for the indices, and for numbers in names of modules around it."""
+    around, dot, name = _path(where).rpartition(".")
+    rest = where.removeprefix(f"{around}{dot}")
+    return INDEX.sub("0", f"{re.sub('[0-9]+', '0', around)}{dot}{rest}")
 
 
 def _relative(text: str, where: str) -> str:

@@ -7,7 +7,8 @@ by name, then by structure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -120,6 +121,16 @@ TIERS: tuple[tuple[StepKey, ...], ...] = (
 counts that matches the most steps: insertions shift the indices in a container."""
 
 
+def _name(step: Scope | Op) -> Hashable:
+    return step.qualname if isinstance(step, Op) else (step.kind, step.name)
+
+
+def _uneven(a: Iterable[Scope | Op], b: Iterable[Scope | Op]) -> Set[Hashable]:
+    """The names of steps that both sides have, in different numbers."""
+    left, right = Counter(map(_name, a)), Counter(map(_name, b))
+    return {name for name in left.keys() & right.keys() if left[name] != right[name]}
+
+
 def _unnumbered(scope: Scope) -> str:
     """The name without the indices in containers: `layers.` of `layers.3`."""
     return ".".join("" if part.isdigit() else part for part in scope.name.split("."))
@@ -212,19 +223,40 @@ class _Matcher:
         yield from self._anywhere(*rest)
 
     def _aligned(self, a: Sequence[Scope | Op], b: Sequence[Scope | Op]) -> list[IndexPair]:
-        """Pairs of indices in their common order, tier by tier."""
-        pairs: list[IndexPair] = []
-        for keys in TIERS:
-            for left, right in list(between(pairs, len(a), len(b))):
-                if left and right:
-                    parts = [a[i] for i in left], [b[j] for j in right]
-                    found = max((self._equal(key, *parts) for key in keys), key=len)
-                    pairs.extend((left[i], right[j]) for i, j in found)
-            pairs.sort()
+        """Pairs of indices in their common order.
+
+        Where a step runs more often on one side, such as a ReLU that a block calls once more, its
+        equal calls may be others than those in the same place. Then such steps are matched last, if
+        more steps match in this way.
+        """
+        pairs = self._between([], a, b)
+        uneven = _uneven(a, b)
+        if uneven and (others := self._between([], a, b, without=uneven)):
+            pairs = max(pairs, self._between(others, a, b), key=len)
         for left, right in list(between(pairs, len(a), len(b))):
             if len(left) == len(right) == 1 and self._is_replaced(a[left[0]], b[right[0]]):
                 pairs.append((left[0], right[0]))
         return sorted(pairs)
+
+    def _between(
+        self,
+        pairs: Sequence[IndexPair],
+        a: Sequence[Scope | Op],
+        b: Sequence[Scope | Op],
+        without: Set[Hashable] = frozenset(),
+    ) -> list[IndexPair]:
+        """*pairs*, and those between them, tier by tier; *without* steps of these names."""
+        found = list(pairs)
+        for keys in TIERS:
+            for left, right in list(between(found, len(a), len(b))):
+                here = [i for i in left if _name(a[i]) not in without]
+                there = [j for j in right if _name(b[j]) not in without]
+                if here and there:
+                    parts = [a[i] for i in here], [b[j] for j in there]
+                    equal = max((self._equal(key, *parts) for key in keys), key=len)
+                    found.extend((here[i], there[j]) for i, j in equal)
+            found.sort()
+        return found
 
     def _equal(
         self, key: StepKey, a: Sequence[Scope | Op], b: Sequence[Scope | Op]

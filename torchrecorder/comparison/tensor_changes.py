@@ -57,8 +57,10 @@ class TensorChanges:
                 continue
             if right in self._resized:
                 producer = self.after.ops[new.producer] if new.producer is not None else None
+                kind = ChangeKind.CAST if old.shape == new.shape else ChangeKind.RESIZED
                 text, follows = " → ".join(forms(old, new)), self.follows(producer)
-                yield place, Change(ChangeKind.RESIZED, left, right, where, text, follows)
+                follows = follows or right in self._sized_by_modules
+                yield place, Change(kind, left, right, where, text, follows)
             for kind, text in _stored(old, new):
                 yield place, Change(kind, left, right, where, text)
 
@@ -73,6 +75,18 @@ class TensorChanges:
     def follows(self, op: Op | None) -> bool:
         """Whether there is an op of the second run, and it reads a tensor of another form."""
         return op is not None and any(slot.value in self._resized for slot in op.inputs)
+
+    @cached_property
+    def _sized_by_modules(self) -> Set[ValueId]:
+        """The weights of modules of which the hyperparameters differ."""
+        pairs = (
+            (self.before.modules[left], self.after.modules[right])
+            for left, right in self.matching.modules.items()
+        )
+        return {
+            slot.value for old, new in pairs
+            if old.cls == new.cls and old.detail != new.detail for slot in new.stored
+        }
 
     @cached_property
     def _hidden(self) -> Set[ValueId]:
