@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -143,3 +146,24 @@ def test_the_argument_is_named_if_a_module_has_several(several: bool) -> None:
     before, after = (record(_Net(number, several), torch.ones(4)) for number in (0, 1))
     text = "mask: reads cos, not sin" if several else "reads cos, not sin"
     assert lines(before, after) == [f"rewired part {text}"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "depth", "expected"),
+    [
+        (_run(0, 0), _run(0, 1), 9, set()),
+        (_run(0, 0), _run(0, 1), 1, {"part"}),
+        (_run(0, 0), _run(1, 1), 1, set()),
+        (_run(inner=(0, 0)), _run(inner=(0, 1)), 2, {"inner"}),
+    ],
+)
+def test_arrows_tell_what_a_box_reads(
+    before: Recording, after: Recording, depth: int, expected: set[str], tmp_path: Path
+) -> None:
+    """It has no color itself; a closed module has one if something inside reads another tensor."""
+    comparison = compare(before, after)
+    text = comparison.render(tmp_path / "both.dot", depth=depth).read_text(encoding="utf-8")
+    different = re.findall(r' color="(#\w+)"[^\n]*label=<different>', text)
+    colored = re.findall(r'color="(#\w+)", fontcolor[^\n]*label=<(\w+)', text)
+    assert {name for color, name in colored if color in different} == {"different", *expected}
+    assert expected or 'style="dashed", edgetooltip' in text

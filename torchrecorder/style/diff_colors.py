@@ -77,6 +77,9 @@ def _replaced(text: Text, pieces: Mapping[str, str]) -> Text:
     return text
 
 
+REWIRED = "rewired"
+"""The mark of what reads another tensor, and differs in nothing else."""
+
 HUES = {"added": "#009e73", "removed": "#d55e00", "": "#e69f00"}
 """Colors of added and removed nodes, and of all other differences."""
 
@@ -117,9 +120,8 @@ class DiffColors:
 
     def rule(self, box: Box, view: View, theme: Theme) -> Look | None:
         """The look of a box with its mark; pale without one."""
-        answers = (rule(box, view, theme) for rule in RULES)
-        plain = next(look for look in answers if look is not None)
         mark = self.mark(box)
+        plain = _plain(box, view, theme)
         return _pale(plain, theme) if mark is None else _tinted(plain, mark, theme)
 
     def mark(self, box: Box) -> str | None:
@@ -130,22 +132,36 @@ class DiffColors:
         return None if not found else "changed"
 
     def finish(self, figure: Figure, view: View, style: Style) -> Figure:
-        """Color clusters and arrows, add texts about differences, and extend the legend."""
+        """Color clusters and arrows, add texts about differences, and extend the legend.
+
+        A box that only reads something else is pale if colored arrows say so.
+        """
         theme, clusters = style.theme, view.clusters.values()
+        lines = [(line, bundle.arrows, {self._mark(arrow, view) for arrow in bundle.arrows})
+                 for line, bundle in zip(figure.lines, bundles(view))]
+        told = {arrow.head for _, arrows, marks in lines if marks != {""} for arrow in arrows}
         shapes = tuple(
-            self._with_change(shape, box, view)
+            self._with_change(
+                replace(shape, look=_pale(_plain(box, view, theme), theme))
+                if box.id in told and self._only_rewired(box, view) else shape, box, view
+            )
             for shape, box in zip(figure.shapes, view.boxes.values())
         )
         groups = tuple(
             self._framed(group, cluster, view, theme)
             for group, cluster in zip(figure.groups, clusters)
         )
-        lines = tuple(
-            self._line(line, {self._mark(arrow, view) for arrow in bundle.arrows}, theme)
-            for line, bundle in zip(figure.lines, bundles(view))
+        return replace(
+            figure, shapes=shapes, groups=groups,
+            lines=tuple(self._line(line, marks, theme) for line, _, marks in lines),
+            legend=tuple(self._legend(figure, view, style)),
         )
-        entries = tuple(self._legend(figure, view, style))
-        return replace(figure, shapes=shapes, groups=groups, lines=lines, legend=entries)
+
+    def _only_rewired(self, box: Box, view: View) -> bool:
+        """Whether all that differs is what the box itself reads; nothing in it does."""
+        own = {box.id, *_counterparts(box, view)}
+        marked = [item for item in (box.id, *box.members) if item in self.marks]
+        return all(item in own and self.marks[item] == REWIRED for item in marked)
 
     def _legend(self, figure: Figure, view: View, style: Style) -> Iterator[LegendEntry]:
         """The legend: kinds of unchanged boxes in their pale colors, differences, totals."""
@@ -215,6 +231,12 @@ def _kind(node: str, recording: RecordedRun) -> tuple[bool, int, str] | None:
     if scope is not None:
         return True, len(recording.within(scope.parent)), scope.cls
     return (False, len(recording.within(op.scope)), op.name) if op is not None else None
+
+
+def _plain(box: Box, view: View, theme: Theme) -> Look:
+    """The look of a box in a figure of one run."""
+    answers = (rule(box, view, theme) for rule in RULES)
+    return next(look for look in answers if look is not None)
 
 
 def _pale(look: Look, theme: Theme) -> Look:
