@@ -161,3 +161,17 @@ def test_calls_of_a_module_that_runs_once_more() -> None:
                  for one, other in found.scopes.items() if before.scopes[one].name == "relu"}
         assert calls == {(0, 0), last}
         assert any(before.ops[one].name == "add" for one in found.ops)
+
+
+def test_ops_do_not_match_by_their_ids() -> None:
+    """Each run counts its own ops: the first op of a layer is not the first op of another."""
+    def run(*names: str) -> Recording:
+        builder = Builder("Net")
+        with builder.scope("Net"):
+            x = builder.input("x")
+            for name in names:
+                x = builder.op(name, x)
+        return builder.recording()
+
+    assert not match(run("linear"), run("quantize", "dequantize")).ops
+    assert len(match(run("linear"), run("quantize")).ops) == 1

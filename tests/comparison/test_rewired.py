@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from tests.comparison.test_compare import lines
 from torchrecorder import record
 from torchrecorder.comparison.compare import compare
+from torchrecorder.comparison.kinds import ChangeKind
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 
@@ -167,3 +168,59 @@ def test_arrows_tell_what_a_box_reads(
     colored = re.findall(r'color="(#\w+)", fontcolor[^\n]*label=<(\w+)', text)
     assert {name for color, name in colored if color in different} == {"different", *expected}
     assert expected or 'style="dashed", edgetooltip' in text
+
+
+def _through(*names: str, source: str = "sin") -> Recording:
+    """Ops with these names between what *source* computes and its reader."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        made = {name: run.op(name, x) for name in ("sin", "exp")}
+        value = made[source]
+        for name in names:
+            with run.scope(name, "Step"):
+                value = run.op(name, value)
+        run.op("abs", value, made["exp"])
+    return run.recording()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "follows"),
+    [
+        (_through(), _through("one"), True),
+        (_through(), _through("one", "two"), True),
+        (_through("one"), _through(), True),
+        (_through("one"), _through("one", "two"), True),
+        (_through(), _through(source="exp"), False),
+        (_through(), _through("one", source="exp"), False),
+    ],
+)
+def test_a_reader_behind_what_was_added_or_removed_follows(
+    before: Recording, after: Recording, follows: bool
+) -> None:
+    """If this is computed from what it read before, or was computed from what it reads now."""
+    for one, other in ((before, after), (after, before)):
+        read = [change for change in compare(one, other).changes
+                if change.kind is ChangeKind.REWIRED and change.where.endswith("abs")]
+        assert [change.follows for change in read] == [follows]
+
+
+def test_many_of_them_share_a_line() -> None:
+    """Up to three have their own."""
+    def run(layers: int, added: bool) -> Recording:
+        builder = Builder("Net")
+        with builder.scope("Net"):
+            x = builder.input("x")
+            for layer in range(layers):
+                with builder.scope(f"fc{layer}", "Linear"):
+                    x = builder.op("linear", x)
+                if added:
+                    with builder.scope(f"norm{layer}", "Norm"):
+                        x = builder.op("norm", x)
+        return builder.recording()
+
+    for layers, told in ((4, 3), (5, 1)):
+        found = compare(run(layers, False), run(layers, True))
+        lines = [line for line in found.text().splitlines() if line.startswith("  rewired   fc")]
+        assert len(lines) == told
+    assert lines[0].endswith("because of what was added or removed before them")

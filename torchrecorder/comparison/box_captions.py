@@ -239,7 +239,7 @@ class BoxCaptions:
 
     def _inner(self, change: Change) -> Iterator[str]:
         """The text about a change for the box of a module around it."""
-        if change.follows:
+        if change.follows and change.kind is not ChangeKind.REWIRED:
             return
         if change.kind in ALONE:
             yield ""

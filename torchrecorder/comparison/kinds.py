@@ -55,7 +55,8 @@ class Change:
         text: The difference as text.
         follows: Whether it follows from another difference: the size of a weight from the
             hyperparameters of its module; the shape or dtype of a result, or an argument of a
-            reshape, from the inputs of the operation.
+            reshape, from the inputs of the operation; another input from what was added or
+            removed before it.
     """
 
     kind: ChangeKind

@@ -24,8 +24,14 @@ INDEX = re.compile(r"(?<![^.])\d+(?=[.: ]|$)")
 RESULTS, SIZED_WEIGHTS = "because of their inputs", "because of their modules"
 """The texts for results and weights of several forms that follow from other differences."""
 
-MAX_FORMS = {RESULTS: 1, SIZED_WEIGHTS: 3}
+READERS = "because of what was added or removed before them"
+"""The same for what reads another tensor."""
+
+MAX_FORMS = {RESULTS: 1, SIZED_WEIGHTS: 3, READERS: 3}
 """How many different texts about them have lines of their own."""
+
+COUNT = re.compile(r"(?<=\(call )\d+(?=\))|(?<= #)\d+$")
+"""The number of a call of a module, or of an operation among those of its name."""
 
 TextLine = tuple[ChangeKind, str, str]
 """The kind, the places and the text of equal changes."""
@@ -50,18 +56,23 @@ def lines(changes: Sequence[Change], after: RecordedRun) -> Iterator[TextLine]:
 
 
 def _causes(changes: Sequence[Change], after: RecordedRun) -> Mapping[Change, str]:
-    """Results and weights that follow from other differences and have many forms, and the texts
-    about their cause."""
-    found: dict[str, list[Change]] = {RESULTS: [], SIZED_WEIGHTS: []}
+    """Changes that follow from others and have many forms, and the texts about their cause."""
+    found: dict[str, list[Change]] = {cause: [] for cause in MAX_FORMS}
     for change in changes:
         if change.follows:
-            value = after.values.get(ValueId(change.after or ""))
-            stored = value is not None and value.role in STORED
-            found[SIZED_WEIGHTS if stored else RESULTS].append(change)
+            found[_cause(change, after)].append(change)
     return {
         change: cause for cause, follow in found.items()
-        if len({change.text for change in follow}) > MAX_FORMS[cause] for change in follow
+        if len({_relative(change.text, change.where) for change in follow}) > MAX_FORMS[cause]
+        for change in follow
     }
+
+
+def _cause(change: Change, after: RecordedRun) -> str:
+    if change.kind is ChangeKind.REWIRED:
+        return READERS
+    value = after.values.get(ValueId(change.after or ""))
+    return SIZED_WEIGHTS if value is not None and value.role in STORED else RESULTS
 
 
 def _key(change: Change, causes: Mapping[Change, str]) -> Hashable:
@@ -76,13 +87,13 @@ def _key(change: Change, causes: Mapping[Change, str]) -> Hashable:
         return change.kind, _relative(change.text, change.where)
     if change.kind in ALONE and change.text and not change.text.startswith(AROUND):
         return change.kind, _in_any_block(change.where), change.text
-    return change.kind, _what(change)
+    return change.kind, change.text or COUNT.sub("0", _what(change))
 
 
 def _in_any_block(where: str) -> str:
-    """A place with 0 for the indices, and for numbers in names of modules around it."""
+    """A place with 0 for indices and numbers of calls, and in the names of modules around it."""
     around, dot, name = _path(where).rpartition(".")
-    rest = where.removeprefix(f"{around}{dot}")
+    rest = COUNT.sub("0", where.removeprefix(f"{around}{dot}"))
     return INDEX.sub("0", f"{re.sub('[0-9]+', '0', around)}{dot}{rest}")
 
 

@@ -7,21 +7,20 @@ by name, then by structure.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
-from torchrecorder.comparison.skeletons import Skeleton, skeletons
-from torchrecorder.comparison.wrapped import InnerModules, are_alike, unwrapped
-from torchrecorder.events import ModuleId, OpId, ScopeId, Slot, ValueId
+from torchrecorder.comparison.skeletons import Skeleton
+from torchrecorder.comparison.step_keys import (
+    TIERS, Side, StepKey, named, step_name, structure, uneven_names,
+)
+from torchrecorder.comparison.wrapped import are_alike, unwrapped
+from torchrecorder.events import ModuleId, OpId, ScopeId, ScopeKind, Slot, ValueId
 from torchrecorder.graph.align import IndexPair, align, between
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.graph.structural_hash import structures
 
-StepKey = Callable[["Side", Scope | Op], Hashable]
 StepPair = tuple[Scope | Op, Scope | Op]
 
 
@@ -63,77 +62,6 @@ def match(before: RecordedRun, after: RecordedRun) -> Matching:
         matcher.scopes.there, matcher.ops.there, matcher.values.there, matcher.modules.there,
         matcher.wrapped,
     )
-
-
-class Side:
-    """One of the two recordings, and the digests of its scopes."""
-
-    def __init__(self, recording: RecordedRun) -> None:
-        self.recording = recording
-        self.structures = structures(recording)
-        self.skeletons = skeletons(recording)
-        weights = {scope: found for scope, found in self.skeletons.items() if found.weights}
-        self.inside = InnerModules(recording, weights)
-
-
-def _exact(side: Side, step: Scope | Op, *, indices: bool = True) -> Hashable:
-    """All facts about a step, except the origin of the inputs of an op; with or without the
-    *indices* of modules in containers."""
-    if isinstance(step, Op):
-        shapes = tuple(side.recording.values[output].shape for output in step.outputs)
-        return step.qualname, step.arguments, len(step.inputs), shapes
-    return step.kind, step.name if indices else _unnumbered(step), side.structures[step.id]
-
-
-def _made_of(side: Side, step: Scope | Op, *, indices: bool = True) -> Hashable:
-    """The structure of a scope without its shapes."""
-    if isinstance(step, Op):
-        return step.qualname, step.arguments
-    name = step.name if indices else _unnumbered(step)
-    return step.kind, name, side.skeletons[step.id].digest
-
-
-def _named(side: Side, step: Scope | Op) -> Hashable:
-    return step.qualname if isinstance(step, Op) else (step.kind, step.name, step.cls)
-
-
-def _roughly(side: Side, step: Scope | Op) -> Hashable:
-    if isinstance(step, Op):
-        return step.qualname
-    name = _unnumbered(step)
-    return step.kind, "" if name == step.name else step.cls, name
-
-
-def _placed(side: Side, step: Scope | Op) -> Hashable:
-    return step.id if isinstance(step, Op) else (step.kind, step.name)
-
-
-_structure: StepKey = partial(_made_of, indices=False)
-
-TIERS: tuple[tuple[StepKey, ...], ...] = (
-    (_exact, partial(_exact, indices=False)),
-    (_made_of, _structure),
-    (_named,),
-    (_roughly,),
-    (_placed,),
-)
-"""Keys that must be equal for two steps to match, from strict to loose. In each tier, the key
-counts that matches the most steps: insertions shift the indices in a container."""
-
-
-def _name(step: Scope | Op) -> Hashable:
-    return step.qualname if isinstance(step, Op) else (step.kind, step.name)
-
-
-def _uneven(a: Iterable[Scope | Op], b: Iterable[Scope | Op]) -> Set[Hashable]:
-    """The names of steps that both sides have, in different numbers."""
-    left, right = Counter(map(_name, a)), Counter(map(_name, b))
-    return {name for name in left.keys() & right.keys() if left[name] != right[name]}
-
-
-def _unnumbered(scope: Scope) -> str:
-    """The name without the indices in containers: `layers.` of `layers.3`."""
-    return ".".join("" if part.isdigit() else part for part in scope.name.split("."))
 
 
 class _OneToOne:
@@ -230,7 +158,7 @@ class _Matcher:
         more steps match in this way.
         """
         pairs = self._between([], a, b)
-        uneven = _uneven(a, b)
+        uneven = uneven_names(a, b)
         if uneven and (others := self._between([], a, b, without=uneven)):
             pairs = max(pairs, self._between(others, a, b), key=len)
         for left, right in list(between(pairs, len(a), len(b))):
@@ -249,8 +177,8 @@ class _Matcher:
         found = list(pairs)
         for keys in TIERS:
             for left, right in list(between(found, len(a), len(b))):
-                here = [i for i in left if _name(a[i]) not in without]
-                there = [j for j in right if _name(b[j]) not in without]
+                here = [i for i in left if step_name(a[i]) not in without]
+                there = [j for j in right if step_name(b[j]) not in without]
                 if here and there:
                     parts = [a[i] for i in here], [b[j] for j in there]
                     equal = max((self._equal(key, *parts) for key in keys), key=len)
@@ -264,9 +192,11 @@ class _Matcher:
         return align([key(self.a, step) for step in a], [key(self.b, step) for step in b])
 
     def _is_replaced(self, a: Scope | Op, b: Scope | Op) -> bool:
-        """Whether two steps between matched steps correspond: any op does, and a module with much
-        in common."""
+        """Whether two steps between matched steps correspond: any op, function or optimizer does,
+        and a module with much in common."""
         if isinstance(a, Scope) and isinstance(b, Scope):
+            if a.kind is b.kind is not ScopeKind.MODULE:
+                return True
             return self.a.inside.is_renamed(a, b, self.b.inside)
         return isinstance(a, Op) and isinstance(b, Op)
 
@@ -276,7 +206,7 @@ class _Matcher:
         """Scopes in another order, matched by name and class, then by their contents."""
         left = [item for item in a if isinstance(item, Scope)]
         right = [item for item in b if isinstance(item, Scope)]
-        for key in (_named, _structure):
+        for key in (named, structure):
             places: dict[Hashable, list[Scope]] = {}
             for entry in reversed(right):
                 places.setdefault(key(self.b, entry), []).append(entry)
@@ -327,15 +257,28 @@ class _Matcher:
         for slot, other in zip(a.inputs, b.inputs):
             self.values.add(slot.value, other.value)
         for left, right in self.ops.there.items():
-            for value, other_value in zip(a.ops[left].outputs, b.ops[right].outputs):
+            for value, other_value in self._outputs(a.ops[left], b.ops[right]):
                 self.values.add(value, other_value)
         for scope, other_scope in self.scopes.there.items():
             self._slots(a.scopes[scope].outputs, b.scopes[other_scope].outputs)
+            if a.scopes[scope].cls != b.scopes[other_scope].cls:
+                self._slots(_written(a, scope), _written(b, other_scope))
         for left, right in self.ops.there.items():
             for slot, other in zip(a.ops[left].inputs, b.ops[right].inputs):
                 if self._are_alike(slot, other):
                     self.values.add(slot.value, other.value)
         self._unread()
+
+    def _outputs(self, old: Op, new: Op) -> Iterator[tuple[ValueId, ValueId]]:
+        """The outputs of two ops in their order; gradients by the weights that they belong to."""
+        mine = {value: self.a.weights_of_gradients.get(value) for value in old.outputs}
+        twins = {self.b.weights_of_gradients.get(value): value for value in new.outputs}
+        for value, weight in mine.items():
+            twin = twins.get(self.values.there.get(weight)) if weight is not None else None
+            if twin is not None:
+                yield value, twin
+        others = (value for value in new.outputs if value not in self.b.weights_of_gradients)
+        yield from zip((value for value, weight in mine.items() if weight is None), others)
 
     def _unread(self) -> None:
         """Match values that no op computed or read, by name, role and form, in order."""
@@ -349,15 +292,22 @@ class _Matcher:
                 self.values.add(value.id, waiting.pop())
 
     def _slots(self, a: Iterable[Slot], b: Iterable[Slot]) -> None:
-        named = {slot.name: slot.value for slot in b}
-        for slot in a:
-            if slot.name in named:
-                self.values.add(slot.value, named[slot.name])
+        there = dict(b)
+        for name, value in dict(a).items():
+            if name in there:
+                self.values.add(value, there[name])
 
     def _are_alike(self, a: Slot, b: Slot) -> bool:
         """Whether two inputs have the same role, and no op computed them."""
         left, right = self.a.recording.values[a.value], self.b.recording.values[b.value]
         return left.producer is right.producer is None and left.role is right.role
+
+
+def _written(recording: RecordedRun, scope: ScopeId) -> Iterator[Slot]:
+    """The parameters and buffers that the ops directly in a scope wrote last, by their names."""
+    for step in recording.children[scope]:
+        for value in step.writes if isinstance(step, Op) else ():
+            yield from (Slot(name, value) for name in recording.values[value].names)
 
 
 def _by_structure(side: Side) -> dict[Skeleton, list[ScopeId]]:

@@ -103,13 +103,25 @@ class _Merger:
         labels = fold_labels(recording, marks, notes, removed, added, instead)
         quiet = found.quiet()
         loud = {node: mark for node, mark in marks.items() if node not in quiet}
-        seen = fold_labels(recording, loud, notes, removed, added, instead).keys()
+        arrows = (self._own_reads(removed, recording), self._own_reads(added, recording))
+        seen = fold_labels(recording, loud, notes, *arrows, instead).keys()
         recording = replace(
             recording,
             own_differences=MappingProxyType(labels),
             quiet_differences=frozenset(labels.keys() - seen),
         )
         return Overlay(recording, marks, removed, added, instead, quiet, notes)
+
+    def _own_reads(
+        self, reads: Iterable[tuple[str, str]], both: RecordedRun
+    ) -> frozenset[tuple[str, str]]:
+        """*reads* without those that follow from other differences."""
+        follow = {change.after for change in self.changes
+                  if change.kind is ChangeKind.REWIRED and change.follows}
+        return frozenset(
+            (value, op) for value, op in reads
+            if follow.isdisjoint((op, *both.within(both.ops[OpId(op)].scope)))
+        )
 
     def _new_id(self, old: Any) -> Any:
         """The id in the overlay of a node of the first recording."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from functools import cached_property, lru_cache
 from typing import NamedTuple, Optional
 
@@ -64,14 +64,30 @@ class Rewirings:
             text = self.edges.instead("reads", slot, twin, old.scope, new.scope)
             where = self.edges.new_names.op(new.id)
             return new.index, Change(
-                ChangeKind.REWIRED, old.id, new.id, where, _prefix(name) + text
+                ChangeKind.REWIRED, old.id, new.id, where, _prefix(name) + text, self._follows(read)
             )
         left, right = self.before.scopes[module[0]], self.after.scopes[module[1]]
         names = [given.name for given in right.inputs if twin and given.value == twin.value]
         name = "".join(names[:1]) if len(right.inputs) > 1 else ""
         text = _prefix(name) + self.edges.instead("reads", slot, twin, left.parent, right.parent)
         where = self.edges.new_names.scope(right.id)
-        return right.index, Change(ChangeKind.REWIRED, left.id, right.id, where, text)
+        follows = self._follows(read)
+        return right.index, Change(ChangeKind.REWIRED, left.id, right.id, where, text, follows)
+
+    def _follows(self, read: RewiredInput) -> bool:
+        """Whether one run has more steps between the tensor and its reader, and nothing else
+        differs."""
+        old, new, slot, twin = read
+        if slot is None or twin is None:
+            return False
+        matched = self.matching.ops
+        return any(
+            self.edges.same(slot, source, new.scope)
+            for source in _behind(self.after, twin, set(matched.values()))
+        ) or any(
+            self.edges.same(source, twin, new.scope)
+            for source in _behind(self.before, slot, matched.keys())
+        )
 
     def _module(self, read: RewiredInput) -> tuple[ScopeId, ScopeId] | None:
         """The outermost matched scopes around the reader in which neither value is made, and in
@@ -114,6 +130,18 @@ def _makers(recording: RecordedRun, value: ValueId, rewired: set[OpId]) -> set[S
         ops.add(found.producer)
     made = set(recording.roots) if found.producer is None else set()
     return made.union(*(recording.within(recording.ops[op].scope) for op in ops))
+
+
+def _behind(recording: RecordedRun, slot: Slot, known: Set[OpId]) -> Iterator[Slot]:
+    """What ops that are not *known* read, from which they compute the tensor in *slot*."""
+    waiting, seen = [slot], {slot.value}
+    while waiting:
+        producer = recording.values[waiting.pop().value].producer
+        if producer is not None and producer not in known:
+            read = [item for item in recording.ops[producer].inputs if item.value not in seen]
+            yield from read
+            seen.update(item.value for item in read)
+            waiting += read
 
 
 def _prefix(name: str) -> str:

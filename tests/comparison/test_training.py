@@ -1,0 +1,73 @@
+"""Comparisons of training loops: gradients, optimizers, and more steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import nn
+
+from torchrecorder import Recorder, compare
+from torchrecorder.recording import Recording
+
+SGD: Callable[..., torch.optim.Optimizer] = partial(torch.optim.SGD, lr=0.1)
+
+
+def _trained(
+    *layers: nn.Module,
+    optimizer: Callable[..., torch.optim.Optimizer] = SGD,
+    steps: int = 2,
+    batches: int = 1,
+) -> Recording:
+    """A model with two linear layers, and others between them, is trained."""
+    model = nn.Sequential(nn.Linear(4, 6), *layers, nn.Linear(6, 2))
+    chosen = optimizer(model.parameters())
+    with Recorder() as recorder:
+        for _ in range(steps):
+            chosen.zero_grad()
+            for _ in range(batches):
+                model(torch.ones(3, 4)).sum().backward()
+            chosen.step()
+    return recorder.recording
+
+
+def _told(before: Recording, after: Recording) -> list[str]:
+    lines = compare(before, after).text().splitlines()[2:]
+    return [" ".join(line.split()) for line in lines]
+
+
+def test_gradients_correspond_by_their_weights() -> None:
+    """Although the pass gives those of another layer between them."""
+    before, after = _trained(), _trained(nn.LayerNorm(6))
+    matching = compare(before, after).matching
+    pairs = {(before.values[old].names[0], after.values[new].names[0])
+             for old, new in matching.values.items()
+             if any(name.endswith(".grad") for name in before.values[old].names)}
+    assert pairs == {(f"model.{one}.{name}.grad", f"model.{other}.{name}.grad")
+                     for one, other in ((0, 0), (1, 2)) for name in ("weight", "bias")}
+    told = _told(before, after)
+    assert told[0] == "added model.1 (LayerNorm) 1 op, 2 parameters"
+    assert not any("resized" in line or "reads" in line and "backward" in line for line in told)
+
+
+def test_another_optimizer_is_replaced() -> None:
+    """The weights of the next step are those that it wrote, and are no other input."""
+    adam = partial(torch.optim.Adam, lr=0.1)
+    assert _told(_trained(), _trained(optimizer=adam)) == ["replaced Adam and 1 more SGD → Adam"]
+
+
+def test_more_steps_share_lines() -> None:
+    """Calls of a module, and operations, differ only in their number."""
+    told = _told(_trained(), _trained(steps=4))
+    assert told[:5] == [
+        "added ones #3 and 1 more", "added model (call 3) (Sequential) and 1 more 2 ops",
+        "added sum #3 and 1 more", "added backward #3 and 1 more", "added SGD and 1 more 4 ops",
+    ]  # fmt: skip
+
+
+def test_what_reads_a_sum_of_gradients_follows() -> None:
+    """The second pass adds to what the optimizer read before."""
+    found = compare(_trained(), _trained(batches=2)).changes
+    read = [change for change in found if change.where == "SGD" and "backward" in change.text]
+    assert len(read) == 2 and all(change.follows and change.quiet for change in read)

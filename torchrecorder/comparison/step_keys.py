@@ -1,0 +1,102 @@
+"""Step keys: one of two compared recordings, and the keys that are equal for steps that match."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Set
+from functools import cached_property, partial
+
+from torchrecorder.comparison.skeletons import skeletons
+from torchrecorder.comparison.wrapped import InnerModules
+from torchrecorder.events import GRAD_SUFFIX, STORED, ValueId
+from torchrecorder.graph.nodes import Op, Scope
+from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.structural_hash import structures
+
+StepKey = Callable[["Side", "Scope | Op"], Hashable]
+"""A key of a step of one of the recordings."""
+
+
+class Side:
+    """One of the two recordings, and the digests of its scopes."""
+
+    def __init__(self, recording: RecordedRun) -> None:
+        self.recording = recording
+        self.structures = structures(recording)
+        self.skeletons = skeletons(recording)
+        weights = {scope: found for scope, found in self.skeletons.items() if found.weights}
+        self.inside = InnerModules(recording, weights)
+
+    @cached_property
+    def weights_of_gradients(self) -> Mapping[ValueId, ValueId]:
+        """The parameter of each ``grad``."""
+        values = self.recording.values.values()
+        named = {name: value.id for value in values if value.role in STORED for name in value.names}
+        return {
+            value.id: named[weight] for value in values for name in value.names[:1]
+            if name.endswith(GRAD_SUFFIX) and (weight := name.removesuffix(GRAD_SUFFIX)) in named
+        }
+
+
+def _exact(side: Side, step: Scope | Op, *, indices: bool = True) -> Hashable:
+    """All facts about a step, except the origin of the inputs of an op; with or without the
+    *indices* of modules in containers."""
+    if isinstance(step, Op):
+        shapes = tuple(side.recording.values[output].shape for output in step.outputs)
+        return step.qualname, step.arguments, len(step.inputs), shapes
+    return step.kind, step.name if indices else _unnumbered(step), side.structures[step.id]
+
+
+def _made_of(side: Side, step: Scope | Op, *, indices: bool = True) -> Hashable:
+    """The structure of a scope without its shapes."""
+    if isinstance(step, Op):
+        return step.qualname, step.arguments
+    name = step.name if indices else _unnumbered(step)
+    return step.kind, name, side.skeletons[step.id].digest
+
+
+def named(side: Side, step: Scope | Op) -> Hashable:
+    """The name of a step, and the class of a scope."""
+    return step.qualname if isinstance(step, Op) else (step.kind, step.name, step.cls)
+
+
+def _roughly(side: Side, step: Scope | Op) -> Hashable:
+    if isinstance(step, Op):
+        return step.qualname
+    name = _unnumbered(step)
+    return step.kind, "" if name == step.name else step.cls, name
+
+
+def _placed(side: Side, step: Scope | Op) -> Hashable:
+    """Of an op: equal to nothing in the other recording."""
+    return (id(side), step.id) if isinstance(step, Op) else (step.kind, step.name)
+
+
+structure: StepKey = partial(_made_of, indices=False)
+"""The key of steps with one structure, whatever their index in a container."""
+
+TIERS: tuple[tuple[StepKey, ...], ...] = (
+    (_exact, partial(_exact, indices=False)),
+    (_made_of, structure),
+    (named,),
+    (_roughly,),
+    (_placed,),
+)
+"""Keys that must be equal for two steps to match, from strict to loose. In each tier, the key
+counts that matches the most steps: insertions shift the indices in a container."""
+
+
+def step_name(step: Scope | Op) -> Hashable:
+    """The function of an op; the kind and the name of a scope, whatever is in it."""
+    return step.qualname if isinstance(step, Op) else (step.kind, step.name)
+
+
+def uneven_names(a: Iterable[Scope | Op], b: Iterable[Scope | Op]) -> Set[Hashable]:
+    """The names of steps that both sides have, in different numbers."""
+    left, right = Counter(map(step_name, a)), Counter(map(step_name, b))
+    return {name for name in left.keys() & right.keys() if left[name] != right[name]}
+
+
+def _unnumbered(scope: Scope) -> str:
+    """The name without the indices in containers: `layers.` of `layers.3`."""
+    return ".".join("" if part.isdigit() else part for part in scope.name.split("."))
