@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import torch
 from torch import nn
 
-from torchrecorder import Recorder, compare
+from torchrecorder import Recorder, compare, record
 from torchrecorder.recording import Recording
 
 SGD: Callable[..., torch.optim.Optimizer] = partial(torch.optim.SGD, lr=0.1)
@@ -71,3 +73,25 @@ def test_what_reads_a_sum_of_gradients_follows() -> None:
     found = compare(_trained(), _trained(batches=2)).changes
     read = [change for change in found if change.where == "SGD" and "backward" in change.text]
     assert len(read) == 2 and all(change.follows and change.quiet for change in read)
+
+
+def test_equal_steps_stay_one_box(tmp_path: Path) -> None:
+    """A layer that was added is added in each; names and numbers of calls are no difference."""
+    before, after = _trained(steps=3), _trained(nn.LayerNorm(6), steps=3)
+    text = compare(before, after).render(tmp_path / "both.dot").read_text(encoding="utf-8")
+    assert "×3" in text and len(re.findall("label=<1: LayerNorm", text)) == 1
+
+
+def test_every_call_of_a_module_has_its_difference(tmp_path: Path) -> None:
+    """It is listed once."""
+    def run(inplace: bool) -> Recording:
+        activation, layers = nn.LeakyReLU(inplace=inplace), [nn.Linear(4, 4), nn.Linear(4, 4)]
+        model = nn.Sequential(layers[0], activation, layers[1], activation)
+        return record(model, torch.ones(2, 4))
+
+    comparison = compare(run(False), run(True))
+    told = [change for change in comparison.changes if change.where.startswith("1")]
+    assert [change.kind.value for change in told] == ["changed"]
+    text = comparison.render(tmp_path / "both.dot", fold=False).read_text(encoding="utf-8")
+    boxes = re.findall(r"label=<1: LeakyReLU.*", text)
+    assert len(boxes) == 2 and all("inplace" in box for box in boxes)

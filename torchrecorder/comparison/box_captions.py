@@ -9,8 +9,9 @@ from functools import cached_property
 from torchrecorder.comparison.display_names import AROUND, differences, hyperparameters
 from torchrecorder.comparison.edge_match import RETURNS
 from torchrecorder.comparison.kinds import ALONE, Change, ChangeKind
-from torchrecorder.comparison.overlay import Overlay
+from torchrecorder.comparison.marks import nodes_of
 from torchrecorder.comparison.match import Matching
+from torchrecorder.comparison.overlay import Overlay
 from torchrecorder.events import ModuleId, OpId, ScopeId, ValueId
 from torchrecorder.graph.nodes import Scope
 from torchrecorder.graph.recording import RecordedRun
@@ -82,9 +83,13 @@ class BoxCaptions:
         self.weights = Weights(before), Weights(after)
         self.own: dict[str, list[Change]] = {}
         self.inside: dict[str, list[NodeChange]] = {}
+        matched = set(matching.scopes.values())
         for change in sorted(changes, key=lambda change: ORDER.index(change.kind)):
-            if change.after or change.before:
-                self._place(change, change.after or both.removed_id(change.before or ""))
+            if change.after:
+                for node in nodes_of(change, after, matched):
+                    self._place(change, node)
+            elif change.before:
+                self._place(change, both.removed_id(change.before))
 
     def of(self, node: str) -> DiffCaption | None:
         """The caption of a node; None if nothing in it differs, or if only one run has it."""

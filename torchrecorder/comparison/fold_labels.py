@@ -3,6 +3,7 @@ one."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from torchrecorder.comparison.kinds import ALONE, ChangeKind
@@ -15,6 +16,10 @@ Reads = Collection[tuple[str, str]]
 
 NUMBERED = tuple(f"{kind.value}: " for kind in (ChangeKind.RENAMED, ChangeKind.REWIRED))
 """The starts of texts in which numbers are indices in a list, such as *was layers.2*."""
+
+
+LATER_CALL = re.compile(r" \(call \d+\)")
+"""The text about a call of a module after its first."""
 
 
 def fold_labels(
@@ -46,10 +51,13 @@ def fold_labels(
 
 
 def _own(mark: ChangeKind, notes: Sequence[str]) -> str:
-    """The difference of one node; its index in a list does not count."""
+    """The difference of one node; its index in a list and the number of its call do not count."""
     if mark in ALONE:
         return mark.value
-    texts = (without_numbers(note) if note.startswith(NUMBERED) else note for note in notes)
+    texts = (
+        without_numbers(LATER_CALL.sub("", note)) if note.startswith(NUMBERED) else note
+        for note in notes
+    )
     return "; ".join([mark.value, *sorted(texts)])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -15,8 +15,20 @@ from torchrecorder.graph.recording import RecordedRun
 GONE = "old_"
 """The prefix of the ids of nodes that only the first recording has."""
 
+OF_MODULES = (ChangeKind.REPLACED, ChangeKind.RENAMED, ChangeKind.CHANGED)
+"""Kinds of differences that all calls of a module have; they are listed once."""
+
 PARTS = ("scopes", "ops", "values", "modules")
 """The tables of a recording whose entries are marked."""
+
+
+def nodes_of(change: Change, after: RecordedRun, matched: Container[ScopeId]) -> Iterator[str]:
+    """The node of the second run that a change is about; if it is a module, its *matched* calls."""
+    scope = after.scopes.get(ScopeId(change.after or ""))
+    if scope is None or scope.module is None or change.kind not in OF_MODULES:
+        yield change.after or ""
+    else:
+        yield from (call for call in after.modules[scope.module].calls if call in matched)
 
 
 class Marks:
@@ -76,11 +88,11 @@ class Marks:
 
     def _nodes(self, change: Change) -> Iterator[str]:
         """The node of the overlay that a change is about; for a value, also the op that computes
-        it. None for changes of the run as a whole."""
+        it; for a module, all of its calls. None for changes of the run as a whole."""
         if change.after is None:
             yield f"{GONE}{change.before}"
         elif change.after:
-            yield change.after
+            yield from nodes_of(change, self.after, self._scopes_back)
             value = self.after.values.get(ValueId(change.after))
             if value is not None and value.producer is not None:
                 yield value.producer

@@ -13,7 +13,7 @@ from typing import Any
 
 from torchrecorder.comparison.skeletons import Skeleton
 from torchrecorder.comparison.step_keys import (
-    TIERS, Side, StepKey, named, step_name, structure, uneven_names,
+    TIERS, Side, StepKey, made_alike, named, step_name, uneven_names,
 )
 from torchrecorder.comparison.wrapped import are_alike, unwrapped
 from torchrecorder.events import ModuleId, OpId, ScopeId, ScopeKind, Slot, ValueId
@@ -206,7 +206,7 @@ class _Matcher:
         """Scopes in another order, matched by name and class, then by their contents."""
         left = [item for item in a if isinstance(item, Scope)]
         right = [item for item in b if isinstance(item, Scope)]
-        for key in (named, structure):
+        for key in (named, made_alike):
             places: dict[Hashable, list[Scope]] = {}
             for entry in reversed(right):
                 places.setdefault(key(self.b, entry), []).append(entry)

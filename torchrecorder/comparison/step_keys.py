@@ -72,12 +72,12 @@ def _placed(side: Side, step: Scope | Op) -> Hashable:
     return (id(side), step.id) if isinstance(step, Op) else (step.kind, step.name)
 
 
-structure: StepKey = partial(_made_of, indices=False)
+made_alike: StepKey = partial(_made_of, indices=False)
 """The key of steps with one structure, whatever their index in a container."""
 
 TIERS: tuple[tuple[StepKey, ...], ...] = (
     (_exact, partial(_exact, indices=False)),
-    (_made_of, structure),
+    (_made_of, made_alike),
     (named,),
     (_roughly,),
     (_placed,),
