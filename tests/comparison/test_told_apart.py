@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor, nn
 
 import torchrecorder
 from tests.comparison.test_compare import lines, stack
+from torchrecorder.events import ScopeKind
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 
@@ -77,3 +79,18 @@ def test_another_tensor_with_the_same_name() -> None:
         return builder.recording()
 
     assert lines(run(True), run(False)) == ["rewired sin reads a constant, but another one"]
+
+
+def test_the_only_operation_of_a_region_has_a_name_of_its_own() -> None:
+    """Unlike that of a module, whose name is enough."""
+    def run(name: str, *around: str) -> Recording:
+        builder = Builder("Net")
+        with builder.scope("Net"), builder.scope("fc", "Part"):
+            with builder.scope("no_grad", kind=ScopeKind.NO_GRAD) if around else ExitStack():
+                builder.op(name, builder.input("x"))
+        return builder.recording()
+
+    assert lines(run("sin"), run("cos")) == ["replaced fc sin → cos"]
+    assert lines(run("sin", "region"), run("cos", "region")) == [
+        "replaced fc: no_grad: cos sin → cos"
+    ]  # fmt: skip
