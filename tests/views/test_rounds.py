@@ -9,16 +9,16 @@ import pytest
 from torchrecorder.views.fold.rounds import MAX_ROUNDS, Rounds
 
 TIMES = 12
-"""The iterations of the loops here."""
+"""The iterations of most loops here."""
 
 
-def in_block(reads: Iterable[tuple[str, str]], length: int = 1) -> int:
+def in_block(reads: Iterable[tuple[str, str]], length: int = 1, times: int = TIMES) -> int:
     """The number for a loop of ``a0``, ``a1`` and so on, where some read others; *length* 2 with
     ``b0``, ``b1`` in the same iterations."""
     readers: dict[str, list[str]] = {}
     for reader, value in reads:
         readers.setdefault(value, []).append(reader)
-    units = [[f"{letter}{number}"] for number in range(TIMES) for letter in "ab"[:length]]
+    units = [[f"{letter}{number}"] for number in range(times) for letter in "ab"[:length]]
     return Rounds(units, length, readers).in_block()
 
 
@@ -107,3 +107,11 @@ def test_iterations_that_take_turns_in_what_they_read(stages: int) -> None:
     extra = [(f"b{number}", f"a{number}") for number in range(0, TIMES, stages)]
     chain = [*back(1), *back(1, reader="b", value="b")]
     assert in_block([*chain, *extra], 2) == (stages if stages <= MAX_ROUNDS else 1)
+
+
+@pytest.mark.parametrize(("times", "expected"), [(4, 1), (5, 2)])
+def test_what_takes_turns_does_so_twice(times: int, expected: int) -> None:
+    """The last iteration does not count: nothing reads its results."""
+    extra = [("b0", "a0"), ("b2", "a2"), ("b4", "a4")]
+    chain = [*back(1), *back(1, reader="b", value="b")]
+    assert in_block([*chain, *extra], 2, times) == expected
