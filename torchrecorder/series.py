@@ -334,8 +334,9 @@ def _of_activations(
     finite = [(item.count - item.nans - item.infs, item) for item in results]
     total = sum(count for count, _ in finite)
     zeros = sum(item.zeros for item in results) / elements if elements else None
-    if len(results) == 1 or not total:
-        return results[0].mean, results[0].std, zeros
+    first, *more = results
+    if not (more and total):
+        return first.mean, first.std, zeros
     mean = sum(count * item.mean for count, item in finite if count) / total
     squares = (count * (item.std**2 + (item.mean - mean) ** 2) for count, item in finite if count)
     return mean, math.sqrt(sum(squares) / total), zeros
@@ -346,8 +347,8 @@ def _of_weights(
 ) -> tuple[float | None, float | None, float | None]:
     """Three numbers of the weights of a scope: the norm of the gradients that the optimizer used,
     the norm of the weights, and the ratio of update to weights."""
-    names = [name for weight in weights for name in recording.values[weight].names[:1]]
-    found = [followed[name] for name in names if name in followed]
+    names = [name for weight in weights for name in recording.values[weight].names]
+    found = [followed[name] for name in names if name in followed]  # by one of its names
     norm = _together(item.norm for item in found)
     update = _together(item.update for item in found)
     ratio = update / norm if update is not None and norm else None

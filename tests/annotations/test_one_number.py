@@ -161,6 +161,10 @@ def test_communication_at_the_end_of_a_pass_counts_at_its_call() -> None:
     assert communicated(twice, "communication_bytes", last, end) == {"g4": 1, "o1": 8}
     elsewhere = end._replace(scope="s1")
     assert communicated(once, "communication_bytes", elsewhere) == {"s1": 8}
+    around = changed(once, "ops", "o2", scope="s1")
+    assert communicated(around, "communication_bytes", elsewhere) == {"o2": 8}
+    without = replace(once, backward_runs=())
+    assert communicated(without, "communication_bytes", elsewhere) == {"s1": 8}
     text = replace(once, communications=(end,)).annotations["communication_bytes"].text
     assert text(["o0", "o2"]) == "8 B backward"
 

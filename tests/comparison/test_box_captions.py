@@ -177,6 +177,23 @@ def test_a_number_of_blocks_is_told_before_and_after(tmp_path: Path) -> None:
         assert "added" not in found["0: Sequential"] and "removed" not in found["0: Sequential"]
 
 
+def test_what_is_added_in_a_block_is_told_beside_a_number_of_blocks(tmp_path: Path) -> None:
+    """The number does not show it."""
+    def run(*blocks: tuple[str, ...]) -> Recording:
+        builder = Builder("Net")
+        with builder.scope("Net"), builder.scope("body", "Body"):
+            x = builder.input("x")
+            for place, names in enumerate(blocks):
+                with builder.scope(str(place), "Block"):
+                    for name in names:
+                        with builder.scope(name, name.title()):
+                            x = builder.op(name, x)
+        return builder.recording()
+
+    before, after = run(("fc",), ("act",)), run(("fc", "drop"), ("act",), ("norm",))
+    assert labels(tmp_path, before, after, depth=1)["body: Body"] == "2 → 3 × Block | added drop"
+
+
 def test_other_names_are_told_once_for_a_fold(tmp_path: Path) -> None:
     """As a range, like the names that they have now."""
     before, after = layers(*[SAME] * 4), layers(*[SAME] * 4, name="blocks.{}")

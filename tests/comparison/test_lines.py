@@ -195,3 +195,17 @@ def test_other_sizes_of_a_replaced_layer_are_not_listed() -> None:
         return builder.recording()
 
     assert told(run("Linear", 4), run("Sparse", 8)) == ["replaced fc Linear → Sparse"]
+
+
+def test_a_long_text_ends_after_sixty_lines() -> None:
+    """Here one about the result and 59 of 60 ops; it says how many are left."""
+    def run(length: int) -> Recording:
+        builder = Builder("Net")
+        with builder.scope("Net"):
+            x = builder.input("x")
+            for place in range(length):
+                builder.op(f"op{place}", x)
+        return builder.recording()
+
+    text = compare(run(1), run(61)).text()
+    assert text.count("\n  added ") == 59 and text.endswith("\n  … and 1 more line")

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from types import MappingProxyType
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.comparison.test_box_captions import labels
 from tests.comparison.test_compare import lines, stack
 from tests.comparison.test_numbers import measuring, net, measured_changes
 from tests.comparison.test_overlay import laid
@@ -60,6 +62,20 @@ def test_an_argument_more_or_less_is_rewiring() -> None:
     assert lines(reading(), reading("mask")) == ["rewired cat mask: reads mask, not nothing"]
     assert lines(reading("mask"), reading()) == ["rewired cat mask: reads nothing, not mask"]
     assert lines(reading(), reading("")) == ["rewired cat reads the input, not nothing"]
+
+
+def test_a_weight_that_an_op_no_longer_reads_is_rewiring() -> None:
+    """Both modules still have it."""
+    def scaled(reads: bool) -> Recording:
+        run = Builder("Net")
+        with run.scope("Net"):
+            x, scale = run.input("x"), run.parameter("scale")
+            run.op("exp", x, *([scale] if reads else []))
+            run.op("mul", x, scale)
+        return run.recording()
+
+    assert lines(scaled(True), scaled(False)) == ["rewired exp reads nothing, not scale"]
+    assert lines(scaled(False), scaled(True)) == ["rewired exp reads scale, not nothing"]
 
 
 def argued(detail: str, dim: str, around: bool = True) -> Recording:
@@ -138,6 +154,21 @@ def test_several_outermost_calls_are_no_single_model() -> None:
     one, other = calls("Encoder", "Decoder"), calls("Critic", "Actor")
     assert not match(one, other).scopes
     assert len(match(calls("Encoder"), calls("Critic")).scopes) == 1
+
+
+def test_what_is_gone_from_the_beginning_is_listed_after_the_inputs() -> None:
+    """Nothing ran before it."""
+    def calls(size: int, *classes: str) -> Recording:
+        run = Builder("run")
+        x = run.input("x", (size,))
+        for cls in classes:
+            with run.scope(cls, cls):
+                run.op(cls.lower(), x, shape=(4,))
+        return run.recording()
+
+    assert lines(calls(2, "Encoder", "Decoder"), calls(3, "Decoder"))[:2] == [
+        "resized x [2] → [3]", "removed Encoder 1 op"
+    ]  # fmt: skip
 
 
 def test_numbers_of_a_module_are_compared_where_both_have_them() -> None:
@@ -241,6 +272,12 @@ def test_a_module_with_weights_is_known_again_anywhere(cls: str, known: bool) ->
     assert ("renamed decoder.layer was encoder.layer" in found) is known
     assert any(line.startswith(("added decoder.layer", "removed encoder.layer"))
                for line in found) is not known
+
+
+def test_a_module_from_elsewhere_has_its_former_path_in_the_figure(tmp_path: Path) -> None:
+    """Its name alone is not where it was."""
+    found = labels(tmp_path, moved("encoder", "Linear"), moved("decoder", "Linear"), depth=2)
+    assert found["layer: Linear"].endswith("was encoder.layer")
 
 
 OPS = st.lists(st.tuples(*map(st.sampled_from, ("ab", "01", (1, 2)))), max_size=9)

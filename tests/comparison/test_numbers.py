@@ -16,7 +16,7 @@ from torchrecorder.comparison.compare import compare
 from torchrecorder.comparison.comparison import Comparison
 from torchrecorder.comparison.numbers import change_text
 from torchrecorder.errors import InvalidArgument, NothingFound, UnknownAnnotation
-from torchrecorder.events import Statistics
+from torchrecorder.events import COMPILED_GRAPH, Statistics
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 
@@ -75,6 +75,28 @@ def test_a_count_differs_at_once_or_from_a_factor_on(wanted: Any, listed: bool) 
     found = compare(before, after, numbers=wanted)
     assert bool(found) is listed
     assert ("fc1: flops: 1.00 MFLOP → 1.30 MFLOP (+30 %)" in measured_changes(found)) is listed
+
+
+def test_a_factor_counts_from_itself_on() -> None:
+    """Twice as much is a factor of two."""
+    before, after = net(), net(8)
+    assert "fc1: parameters: 16 → 32 (+100 %)" in measured_changes(
+        compare(before, after, numbers={"parameters": 2})
+    )
+    assert not measured_changes(compare(before, after, numbers={"parameters": 2.1}))
+
+
+def test_totals_are_of_numbers_that_both_have_and_that_add_up() -> None:
+    """No mean of a whole run, no number of a graph, and none that only one run has."""
+    for quantity in ("flops", COMPILED_GRAPH):
+        one, other = net(), measuring(net(), quantity, o0=1.0, o1=2.0)
+        names = {total.name for total in compare(one, one).totals}
+        assert {total.name for total in compare(one, other).totals} == names
+        assert {total.name for total in compare(other, one).totals} == names
+        both = {total.name for total in compare(other, other).totals} - names
+        assert both == ({"flops"} if quantity == "flops" else set())
+    found = compare(activations(0.5), activations(0.9), numbers="activation_mean")
+    assert measured_changes(found) and "activation_mean" not in found.json()["totals"]
 
 
 def activations(mean: float, norm: float = 1.0) -> Recording:
@@ -139,6 +161,8 @@ def test_a_number_that_colors_the_figure_is_in_its_legend(tmp_path: Path) -> Non
     [
         (100.0, 109.0, 1.1, ""),
         (100.0, 111.0, 1.1, "100 → 111 (+11 %)"),
+        (100.0, 200.0, 2.0, "100 → 200 (+100 %)"),
+        (200.0, 100.0, 2.0, "200 → 100 (−50 %)"),
         (111.0, 100.0, 1.1, "111 → 100 (−9.91 %)"),
         (100.0, 101.0, 1.0, "100 → 101 (+1 %)"),
         (100.0, 100.0, 1.0, ""),
@@ -152,6 +176,8 @@ def test_a_number_that_colors_the_figure_is_in_its_legend(tmp_path: Path) -> Non
         (-1.0, -1.5, 2.0, ""),
         (-1.0, -3.0, 2.0, "-1 → -3"),
         (-1e-7, 1e-7, 2.0, ""),
+        (-1e-7, 1e-7, 1.0, ""),
+        (-1.5e-6, 1.5e-6, 2.0, "-1.5e-06 → 1.5e-06"),
         (-1e-5, 1e-5, 2.0, "-1e-05 → 1e-05"),
         (math.nan, 1.0, 2.0, "nan → 1"),
         (math.nan, math.nan, 2.0, ""),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor, nn
 
 import torchrecorder
 from tests.comparison.test_compare import lines, stack
+from torchrecorder.events import ScopeKind
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 
@@ -99,3 +101,49 @@ def test_a_weight_of_a_module_with_the_id_that_a_replaced_one_had() -> None:
     assert [scope.name for scope in after.scopes.values()][2] == "fc"
     told = lines(before, after)
     assert "replaced act ReLU → GELU" in told and "resized fc.weight 4×4 → 8×4" in told
+
+
+def test_the_only_operation_of_a_region_has_a_name_of_its_own() -> None:
+    """Unlike that of a module, whose name is enough."""
+    def run(name: str, *around: str) -> Recording:
+        builder = Builder("Net")
+        with builder.scope("Net"), builder.scope("fc", "Part"):
+            with builder.scope("no_grad", kind=ScopeKind.NO_GRAD) if around else ExitStack():
+                builder.op(name, builder.input("x"))
+        return builder.recording()
+
+    assert lines(run("sin"), run("cos")) == ["replaced fc sin → cos"]
+    assert lines(run("sin", "region"), run("cos", "region")) == [
+        "replaced fc: no_grad: cos sin → cos"
+    ]  # fmt: skip
+
+
+class Two(nn.Module):
+    """Has two results."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 2), nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Run."""
+        return self.a(x), self.b(x)
+
+
+class First(nn.Module):
+    """Returns the first of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.module = Two()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Run."""
+        return self.module(x)[0]
+
+
+def test_a_result_that_a_wrapper_does_not_return() -> None:
+    """The operation that computes it is the same."""
+    two, one = (torchrecorder.record(model, torch.ones(1, 4)) for model in (Two(), First()))
+    assert "rewired the result is nothing, not b" in lines(two, one)
+    assert "rewired the result is b, not nothing" in lines(one, two)

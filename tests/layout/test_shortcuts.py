@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import pytest
 
 from tests.layout.test_column_parts import OUT, cut
-from torchrecorder.layout.layered.positions import PlacedScope, PlanePoint
-from torchrecorder.layout.layered.shortcuts import with_shortcuts
+from torchrecorder.layout.layered.constants import ARROW_MARGIN
+from torchrecorder.layout.layered.positions import BranchPath, Frame, PlacedScope, PlanePoint
+from torchrecorder.layout.layered.shortcuts import CLEARANCE, with_shortcuts
 
 
 def climbs(points: Sequence[PlanePoint]) -> bool:
@@ -72,3 +73,68 @@ def test_what_leaves_the_scope_beside_the_last_column_need_not_climb() -> None:
     assert climbs(before.paths[1].points)
     assert [climbs(path.points) for path in made.paths] == [True, False]
     assert made.paths[1].points[-1] == (before.exits[0], before.height)
+
+
+LEVEL, LEFT, RIGHT = 40.0, 20.0, 60.0
+"""Where the line below leaves its column, runs up, and comes down again."""
+
+
+def crosses(
+    *frames: Frame,
+    ways: Sequence[Sequence[PlanePoint]] = (),
+    end: float = 100.0,
+    turned: bool = False,
+) -> bool:
+    """Whether a line goes across at its level, beside boxes and other lines; *turned*: to a column
+    on the left."""
+    begin, there = (RIGHT, LEFT) if turned else (LEFT, RIGHT)
+    line = ((begin - 10, 0.0), (begin - 10, LEVEL), (begin, LEVEL), (begin, -50.0), (there, -50.0),
+            (there, end))
+    paths = [BranchPath(0, 0, line)]
+    paths += [BranchPath(number, 0, tuple(way)) for number, way in enumerate(ways, 1)]
+    made = with_shortcuts(PlacedScope(200.0, 200.0, (), (), frames, tuple(paths), {})).paths
+    assert [path.points for path in made[1:]] == [tuple(way) for way in ways]
+    if not climbs(made[0].points):
+        assert made[0].points == (*line[:2], (there, LEVEL), (there, end))
+    return not climbs(made[0].points)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_reader_is_below_the_level(turned: bool) -> None:
+    """With room for the arrowhead."""
+    assert crosses(turned=turned)
+    assert crosses(end=LEVEL + ARROW_MARGIN + 0.1, turned=turned)
+    assert not crosses(end=LEVEL + ARROW_MARGIN, turned=turned)
+    assert not crosses(end=LEVEL - 10, turned=turned)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_box_beside_the_level_is_at_a_distance(turned: bool) -> None:
+    """On each of its sides; one that is nearer is in the way, whatever others are not."""
+    far = Frame(300.0, LEVEL, 10.0, 10.0)
+    for gap, clear in ((CLEARANCE, True), (CLEARANCE - 0.1, False)):
+        for frame in (
+            Frame(30.0, LEVEL + gap, 10.0, 10.0),
+            Frame(30.0, LEVEL - gap - 10.0, 10.0, 10.0),
+            Frame(LEFT - gap - 10.0, LEVEL - 5.0, 10.0, 10.0),
+            Frame(RIGHT + gap, LEVEL - 5.0, 10.0, 10.0),
+        ):
+            assert crosses(far, frame, turned=turned) is clear
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_line_beside_the_level_is_at_a_distance(turned: bool) -> None:
+    """In whichever direction it runs; one that is nearer, or crosses the level, is in the way."""
+    for gap, clear in ((CLEARANCE, True), (CLEARANCE - 0.1, False)):
+        for way in (
+            [(30.0, LEVEL + gap), (40.0, LEVEL + gap)],
+            [(30.0, LEVEL - gap), (40.0, LEVEL - gap)],
+            [(30.0, LEVEL + gap), (30.0, LEVEL + 30.0)],
+            [(30.0, LEVEL - 30.0), (30.0, LEVEL - gap)],
+            [(LEFT - gap, LEVEL - 30.0), (LEFT - gap, LEVEL + 30.0)],
+            [(RIGHT + gap, LEVEL - 30.0), (RIGHT + gap, LEVEL + 30.0)],
+        ):
+            assert crosses(ways=[way], turned=turned) is clear
+            assert crosses(ways=[way[::-1]], turned=turned) is clear
+    across = [(0.0, LEVEL), (200.0, LEVEL)]
+    assert not crosses(ways=[across]) and not crosses(ways=[across[::-1]])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import networkx as nx
 import pytest
@@ -10,8 +11,10 @@ import torch
 
 import torchrecorder as tr
 from tests.figures import network
+from tests.graph.test_consistency import blank, keyed
 from torchrecorder.errors import InvalidArgument, NotThere
-from torchrecorder.query.paths import paths
+from torchrecorder.events import FunctionCall
+from torchrecorder.query.paths import Paths, paths
 from torchrecorder.testing import Builder
 
 
@@ -131,6 +134,62 @@ def test_views_of_a_recording_have_paths_too():
     found = paths(network(), "x", "output", limit=0)
     assert found.total == len(by_networkx(network(), "v0", network().outputs[0].value))
     assert list(found) == []
+
+
+def test_long_numbers_are_not_written():
+    """Up to a googol they are."""
+    recording = network()
+    for total, text in ((10**100, f"{10**100}"), (10**100 + 1, "more than 10^100")):
+        found = Paths(recording, (), total, ())
+        assert repr(found) == f"<{text} paths in {recording.name}, 0 listed>"
+        assert str(found) == f"and {text} more"
+
+
+def test_tensors_at_the_ends_are_named():
+    """By their role if they have no name; results of ops are not."""
+    run = Builder()
+    with run.scope("Net"):
+        x, constant = run.input("x"), run.constant()
+        first = run.op("exp", x)
+        last = run.op("add", first, run.parameter("scale"), constant)
+    recording = run.recording()
+    assert str(recording.paths("x", last)) == "x → Net: exp → Net: add"
+    assert str(recording.paths("scale", last)) == "scale → Net: add"
+    assert str(recording.paths(constant, last)) == "constant → Net: add"
+    assert str(recording.paths(first, last)) == "Net: add"
+
+
+def test_what_lies_on_paths_from_several_ops_is_in_one_order():
+    """Each after what it reads, and always the same."""
+    run = Builder()
+    with run.scope("Net"):
+        x = run.input("x")
+        with run.scope("many"):
+            made = [run.op("exp", x) for _ in range(9)]
+        run.op("cat", *made)
+    recording = run.recording()
+    many = [node for op, value in zip(range(8, -1, -1), made[::-1]) for node in (f"o{op}", value)]
+    assert [*recording.paths("many", "cat").through] == [*many, "o9"]
+
+
+def test_paths_of_a_function_are_those_of_what_it_calls():
+    """At any depth; and of no other function."""
+    run = Builder()
+    with run.scope("Net"):
+        x = run.input("x")
+        for name in ("sin", "cos", "tan", "exp"):
+            x = run.op(name, x)
+        run.op("abs", x)
+    parents = {"other": None, "helper": None, "inner": "helper", "deeper": "inner"}
+    calls = [
+        blank(FunctionCall, id=name, name=name, ops=(f"o{number}",), parent=parent, scopes=())
+        for number, (name, parent) in enumerate(parents.items())
+    ]
+    recording = replace(run.recording(), function_calls=keyed(calls))
+    found = [[each.name for each in path if each.id in recording.ops] for path in
+             (recording.paths("helper", "abs")[0], recording.paths("sin", "helper")[0])]
+    assert found == [["exp", "abs"], ["sin", "cos"]]
+    assert recording.paths("helper", "abs").total == 1
 
 
 @pytest.mark.parametrize("limit", [None, 128, 127, 0])

@@ -95,6 +95,54 @@ def test_a_loop_shows_what_it_carries() -> None:
     assert shapes and not any("call" in text.text for each in shapes for text in each.label)
 
 
+def test_two_rounds_are_a_loop() -> None:
+    """Like more of them."""
+    class Short(Translator):
+        def forward(self, start: Tensor) -> Tensor:
+            h = torch.zeros(2, 6)
+            for _ in range(2):
+                start, h, _ = self.step(start, h, h)
+                start = start.argmax(-1)
+            return start
+
+    found = texts(figure_of(torchrecorder.record(Short(), torch.tensor([1, 2]))))
+    assert any(text.startswith("carried over: token, ") for text in found)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_what_is_no_single_argument_has_its_shape(kept: bool) -> None:
+    """Kept in an attribute of the module, or given twice."""
+    class Cell(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fc = nn.Linear(4, 4)
+
+        def forward(self, state: Tensor, other: Tensor) -> Tensor:
+            self.h = torch.tanh(self.fc(state) + (self.h if kept else other))
+            return self.h
+
+    cell = Cell()
+
+    def run(x: Tensor) -> Tensor:
+        cell.h = state = x.exp()
+        for _ in range(4):
+            state = cell(x, x) if kept else cell(state, state)
+        return state
+
+    assert "carried over: 1×4" in texts(figure_of(torchrecorder.record(run, torch.ones(1, 4))))
+
+
+def test_two_values_of_one_line_are_two() -> None:
+    """Though the same function makes both."""
+    def run(one: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
+        for _ in range(4):
+            one, other = torch.tanh(one), torch.tanh(other)
+        return one, other
+
+    recording = torchrecorder.record(run, (torch.ones(1, 4), torch.ones(2, 3)))
+    assert "carried over: 1×4, 2×3" in texts(figure_of(recording))
+
+
 def test_layers_of_a_stack_are_no_loop() -> None:
     """Each is a module of its own: what it gives to the next is the flow of the model."""
     stack = nn.Sequential(*(nn.Sequential(nn.Linear(4, 4), nn.ReLU()) for _ in range(5)))

@@ -192,6 +192,7 @@ def test_the_parts_of_batches_stay_apart() -> None:
 @pytest.mark.parametrize("names, group", [
     (("xs.0", "xs.1", "xs.5"), "xs"), (("b.0.x", "b.1.x"), "b.*.x"), (("b.0.0", "b.1.1"), ""),
     (("b.x", "b.y"), ""), (("b.0", "b.0.1"), ""), (("b.0", "b.0"), ""),
+    (("b.0", "b.1.1"), ""), (("b.0.1", "b.1"), ""),
 ])
 def test_the_list_that_names_are_in(names: tuple[str, ...], group: str) -> None:
     assert list_of(names) == group

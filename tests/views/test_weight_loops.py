@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.func import functional_call
 
+import torchrecorder
 from tests.callers import called
 from tests.views.loops import X, loops, made, name_of, recorded, sent, squares, texts, view_of
 from torchrecorder.views.fold.blocks import is_block
@@ -170,6 +171,29 @@ def test_constants_for_each_weight_are_one_box(fold: bool) -> None:
     assert {
         len({arrow.value for arrow in opened.arrows if arrow.tail == box.id}) for box in constants
     } == {1}  # one line for all tensors of a box
+
+
+@pytest.mark.parametrize("listed", [4, 6, 8])
+def test_constants_of_a_list_and_others_are_all_drawn(listed: int) -> None:
+    """In a loop that reads both; those of a list that is long enough are a box of their own."""
+    model = nn.ModuleDict({"net": made()})
+    masks = [torch.ones_like(weight) for weight in model.parameters()]
+    model.masks = masks[:listed]
+
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        total = x.sum()
+        for _ in range(2):
+            for weight, mask in zip(model.parameters(), masks):
+                total = total + (weight * mask).sum()
+        return total
+
+    model.forward = forward
+    view = view_of(torchrecorder.record(model, X))
+    constants = [box for box in view.boxes.values() if box.kind is BoxKind.CONSTANT]
+    members = [member for box in constants for member in box.members]
+    assert len(members) == len({*members}) == len(masks)
+    counts = [8] if listed == 4 else [listed, *(1 for _ in masks[listed:])]
+    assert [box.count for box in constants] == counts
 
 
 def test_constants_of_two_lines_are_two_boxes() -> None:

@@ -268,9 +268,9 @@ class BoxCaptions:
 
     def _name(self, node: str, change: Change, around: Scope) -> str:
         """The name of the changed part, as it is called in the scope *around*."""
-        value = self.both.values.get(ValueId(change.after or node))
+        value = self.both.values.get(ValueId(node))
         op, scope = self.both.ops.get(OpId(node)), self.both.scopes.get(ScopeId(node))
-        if value is not None and value.producer is None:
+        if value is not None:
             return value.names[0].rpartition(".")[2] if value.names else "a tensor"
         if scope is None:
             return op.name if op is not None else ""

@@ -69,17 +69,31 @@ def compare(
     wanted = factors(numbers)
     matching = match(before, after)
     summed = tuple(totals(before, after, wanted))
-    found = [
-        *_Comparer(before, after, matching, times).all(),
-        *_measured(before, after, matching, wanted),
+    of_run = [
+        *_run_changes(before, after),
         *(
-            ((-1, 1), Change(ChangeKind.MEASURED, "", "", "the whole run", total.described))
+            Change(ChangeKind.MEASURED, "", "", "the whole run", total.described)
             for total in summed
             if total.name in wanted and total.text
         ),
     ]
-    changes = tuple(change for _, change in sorted(found, key=lambda item: item[0]))
-    return Comparison(before, after, changes, matching, summed)
+    found = [
+        *_Comparer(before, after, matching, times).all(),
+        *_measured(before, after, matching, wanted),
+    ]
+    changes = (change for _, change in sorted(found, key=lambda item: item[0]))
+    return Comparison(before, after, (*of_run, *changes), matching, summed)
+
+
+def _run_changes(before: RecordedRun, after: RecordedRun) -> Iterator[Change]:
+    """Changes of the run as a whole."""
+    for name, left, right in (
+        ("grad mode", before.run.grad_mode, after.run.grad_mode),
+        ("devices", _devices(before), _devices(after)),
+        ("failure", _failure(before), _failure(after)),
+    ):
+        if left != right:
+            yield Change(ChangeKind.CHANGED, "", "", name, f"{left} → {right}")
 
 
 def _measured(
@@ -108,31 +122,38 @@ class _Comparer:
 
     def all(self) -> Iterator[PlacedChange]:
         """Every change, with the position at which it is listed."""
-        yield from self._run()
+        yield from self._result()
         yield from self._scopes()
         yield from self._ops()
         yield from self._unmatched(self.before, self.matching.scopes, self.matching.ops, False)
         yield from self._unmatched(self.after, *self.matched, True)
         yield from self.tensors.all()
 
-    # The run and its scopes -------------------------------------------------------------
+    # The result and the scopes ----------------------------------------------------------
 
-    def _run(self) -> Iterator[PlacedChange]:
-        for name, left, right in (
-            ("grad mode", self.before.run.grad_mode, self.after.run.grad_mode),
-            ("devices", _devices(self.before), _devices(self.after)),
-            ("failure", _failure(self.before), _failure(self.after)),
-        ):
-            if left != right:
-                yield (-1, 0), Change(ChangeKind.CHANGED, "", "", name, f"{left} → {right}")
+    def _result(self) -> Iterator[PlacedChange]:
+        """Different outputs of the run; not if its outermost calls match, which list theirs. More
+        outputs of steps that are listed themselves are no further difference."""
         roots = [self.matching.scopes.get(root) for root in self.before.roots]
-        if roots != list(self.after.roots):
-            for old, new in zip_longest(self.before.outputs, self.after.outputs):
-                if not self.edge_match.same(old, new, None):
-                    former = self.old_names.value(old.value) if old is not None else "nothing"
-                    value = self.new_names.value(new.value) if new is not None else "nothing"
-                    text = f"is {value}, not {former}"
-                    yield (LAST, 0), Change(ChangeKind.REWIRED, "", "", "the result", text)
+        if roots == list(self.after.roots):
+            return
+        before, after = list(self.before.outputs), list(self.after.outputs)
+        if len(before) != len(after):
+            there = {slot.value for slot in after}
+            known = {self.matching.values.get(slot.value) for slot in before}
+            ops, new_ops = {None, *self.matching.ops}, {None, *self.matched[1]}
+            before = [slot for slot in before if self.matching.values.get(slot.value) not in there
+                      and self.before.values[slot.value].producer in ops]
+            after = [slot for slot in after if slot.value not in known
+                     and self.after.values[slot.value].producer in new_ops]
+        for old, new in zip_longest(before, after):
+            if not self.edge_match.same(old, new, None):
+                former = self.old_names.value(old.value) if old is not None else "nothing"
+                value = self.new_names.value(new.value) if new is not None else "nothing"
+                text = f"is {value}, not {former}"
+                if value == former:
+                    text = self.edge_match.instead("is", old, new, None, None)
+                yield (LAST, 0), Change(ChangeKind.REWIRED, "", "", "the result", text)
 
     def _scopes(self) -> Iterator[PlacedChange]:
         for left, right in self.matching.scopes.items():

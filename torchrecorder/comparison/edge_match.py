@@ -85,14 +85,12 @@ class EdgeMatch:
         after: ScopeId | None,
     ) -> str:
         """The new and the former input of a reader; in full if both have the same name."""
-        returned = self.new_names.result(new.value, after) if new is not None else "nothing"
-        former = self.old_names.result(old.value, before) if old is not None else "nothing"
-        if old is not None and new is not None and returned == former:
-            returned = self.new_names.full_result(new.value, after)
-            former = self.old_names.full_result(old.value, before)
-        if returned == former:
-            return f"{verb} {returned}, but another one"
-        return f"{verb} {returned}, not {former}"
+        for name in (DisplayNames.result, DisplayNames.full_result):
+            returned = name(self.new_names, new.value, after) if new is not None else "nothing"
+            former = name(self.old_names, old.value, before) if old is not None else "nothing"
+            if returned != former:
+                return f"{verb} {returned}, not {former}"
+        return f"{verb} {returned}, but another one"
 
 
 def by_name(

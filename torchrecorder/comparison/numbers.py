@@ -139,7 +139,7 @@ def _differ(before: float, after: float, factor: float) -> bool:
     if math.isnan(before) or math.isnan(after):
         return True
     low, high = sorted((abs(before), abs(after)))
-    return high > low * factor or (before * after < 0 and high > NOISE)
+    return low < high >= low * factor or (before * after < 0 and high > NOISE)
 
 
 def _by_how_much(before: float, after: float) -> str:

@@ -73,7 +73,7 @@ class Paths(Sequence[NodePath]):
 
 def _in_digits(number: int) -> str:
     """*number* in digits, unless it is long; Python raises for very long ones."""
-    return f"{number}" if number < 10**100 else "more than 10^100"
+    return f"{number}" if number <= 10**100 else "more than 10^100"
 
 
 def paths(recording: RecordedRun, start: str, end: str, *, limit: int) -> Paths:

@@ -5,7 +5,7 @@ list (averaged weights).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import replace
 
 from torchrecorder.events import OpId, ValueId
@@ -26,11 +26,11 @@ def group_inputs(view: View) -> View:
     ``BlockMask``), items of a list, or optimizer state of several weights. Constants that a loop
     over weights reads are one box, too.
     """
-    groups = [
+    named = [
         *_read_together(view, BoxKind.INPUT, _by_argument),
-        *_constants(view),
         *_read_together(view, BoxKind.CONSTANT, _by_place),
     ]
+    groups = [*named, *_constants(view, {box.id for _, group in named for box in group})]
     if not groups:
         return view
     first = {box.id: group[0].id for _, group in groups for box in group}
@@ -112,12 +112,12 @@ def list_of(names: Sequence[str]) -> str:
     return _any_item(parts[0], place) if all(map(str.isdigit, columns[place])) else ""
 
 
-def _constants(view: View) -> Iterator[InputGroup]:
-    """The constants that only the same loops over weights read."""
+def _constants(view: View, named: Collection[str]) -> Iterator[InputGroup]:
+    """The constants that only the same loops over weights read, without *named* ones."""
     loops, ops = view.recording.weight_loops, view.recording.ops
     lines: dict[str, set[Hashable]] = {
         box.id: set() for box in (view.boxes.values() if loops else ())
-        if box.kind is BoxKind.CONSTANT and box.count == 1
+        if box.kind is BoxKind.CONSTANT and box.count == 1 and box.id not in named
     }
     for arrow in view.arrows if lines else ():
         if arrow.tail in lines:

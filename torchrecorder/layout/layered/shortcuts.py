@@ -62,10 +62,9 @@ def _holds(frames: Sequence[Frame], left: float, right: float, level: float) -> 
 
 def _crosses(points: Sequence[PlanePoint], left: float, right: float, level: float) -> bool:
     """Whether an edge crosses a level between two positions, or runs along it there."""
-    for (ax, ay), (bx, by) in zip(points, points[1:]):
-        low, high = (ay, by) if ay < by else (by, ay)
-        if low - CLEARANCE < level < high + CLEARANCE:
-            low, high = (ax, bx) if ax < bx else (bx, ax)
-            if low - CLEARANCE < right and left < high + CLEARANCE:
-                return True
-    return False
+    return any(
+        min(ay, by) - CLEARANCE < level < max(ay, by) + CLEARANCE
+        and min(ax, bx) - CLEARANCE < right
+        and left < max(ax, bx) + CLEARANCE
+        for (ax, ay), (bx, by) in zip(points, points[1:])
+    )
