@@ -72,6 +72,23 @@ def test_buffers_are_put_back(kind, forward):
         assert each._version == version
 
 
+@pytest.mark.parametrize("size", [1, 40_000])
+def test_a_zero_that_became_negative_is_put_back(size):
+    """``0.0`` and ``-0.0`` are equal numbers with different bits."""
+    model = net(lambda self, x: x * self.b.mul_(-1).sum(), b=torch.zeros(size))
+    torchrecorder.record(model, torch.ones(2))
+    assert not torch.signbit(model.b).any()
+
+
+@pytest.mark.parametrize("size", [3, 40_000])
+def test_an_expanded_buffer_is_put_back(size):
+    """PyTorch refuses to copy to a tensor several elements of which share their memory."""
+    base = torch.zeros(2, 1)
+    model = net(lambda self, x: x * base.add_(1), b=base.expand(2, size))
+    torchrecorder.record(model, torch.ones(2))
+    assert model.b.stride() == (1, 0) and not model.b.any() and not base.any()
+
+
 def _differentiated(self, x):
     with torch.enable_grad():
         self.inner(x).sum().backward()

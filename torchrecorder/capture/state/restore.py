@@ -182,12 +182,33 @@ def _write(place: _BufferPlace, before: Tensor) -> None:
         buffer.data = before.clone()
     elif not _same_bits([place], before.flatten() if place.usual else before):
         with torch.inference_mode() if buffer.is_inference() else contextlib.nullcontext():
-            buffer.copy_(before)
+            stored = _stored(buffer)
+            buffer[stored].copy_(before[stored]) if stored else buffer.copy_(before)
+
+
+def _stored(buffer: Tensor) -> tuple[slice, ...]:
+    """The index of the elements that an expanded *buffer* stores; empty if it is not expanded."""
+    if buffer.layout is not torch.strided or buffer.is_nested or 0 not in buffer.stride():
+        return ()
+    return tuple(slice(1) if step == 0 else slice(None) for step in buffer.stride())
+
+
+_SAME_SIZE = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+"""Integer dtypes by the bytes of an element."""
+
+
+def _bits(numbers: Tensor) -> Tensor:
+    """*numbers* as integers with the same bits: negative zeros differ from zeros, and a NaN equals
+    itself. Those that no integer has the size of are returned as they are."""
+    same_size = _SAME_SIZE.get(numbers.element_size())
+    if same_size is None or not (numbers.is_floating_point() or numbers.is_complex()):
+        return numbers
+    return numbers.view(same_size)
 
 
 def _same_bits(places: list[_BufferPlace], before: Tensor) -> bool:
     try:
-        return torch.equal(_numbers(places), before)
+        return torch.equal(_bits(_numbers(places)), _bits(before))
     except (NotImplementedError, RuntimeError):  # sparse and other layouts cannot be compared
         return False
 
