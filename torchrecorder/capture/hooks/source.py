@@ -63,10 +63,17 @@ class FrameMark(dict[object, Any]):
         """Called by Python if a debugger starts while the frame runs; None: do not trace."""
 
 
+GENERATOR_FLAGS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+
 def mark_of(frame: FrameType) -> FrameMark | None:
-    """The mark of *frame*, created if necessary; None if a debugger traces the frame."""
+    """The mark of *frame*, created if necessary.
+
+    None if a debugger traces the frame; and for generators, which may wait at the end of the
+    recording: then nothing could remove the mark.
+    """
     mark = frame.f_trace
-    if mark is None:
+    if mark is None and not frame.f_code.co_flags & GENERATOR_FLAGS:
         mark = frame.f_trace = FrameMark()
     return mark if type(mark) is FrameMark else None
 
