@@ -14,6 +14,7 @@ from torch.nn import Module
 
 from torchrecorder.capture.exported import advice
 from torchrecorder.capture.internals.access import compiled_from
+from torchrecorder.capture.module_tree import parameters_in
 from torchrecorder.capture.tensors.describe import fields_of, tensors_in
 from torchrecorder.checks import shown
 from torchrecorder.errors import ArgumentMismatch, InvalidArgument
@@ -144,7 +145,7 @@ def _random(model: Any, shape: Any, dtype: torch.dtype | None) -> Tensor:
 
 def device_and_dtype(model: Any) -> tuple[torch.device, torch.dtype]:
     """Device and dtype of the first floating-point parameter of *model*, or the defaults."""
-    for parameter in model.parameters() if isinstance(model, Module) else ():
+    for parameter in parameters_in(model) if isinstance(model, Module) else ():
         if parameter.is_floating_point():
             return parameter.device, parameter.dtype
     return torch.get_default_device(), torch.get_default_dtype()
