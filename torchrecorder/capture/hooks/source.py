@@ -175,21 +175,22 @@ class Sources:
 
     def walk(
         self, frame: FrameType | None
-    ) -> tuple[SourceLine | None, list[Region], list[FrameType]]:
+    ) -> tuple[SourceLine | None, list[Region], list[FrameType], FrameType | None]:
         """The user's line at *frame* or outside it, the regions around it, and the user's frames.
 
         The walk ends at a module call, or at the first frame that `ran_before` the recording.
 
         Returns:
             The line, or None if a module call comes first; the regions and the frames up to the
-            end of the walk, innermost first. The frames are empty if ``forward`` itself calls.
+            end of the walk, innermost first; the frame of the module call there, or None. The
+            frames are empty if ``forward`` itself calls.
 
         Raises:
             InternalWork: A function on the way is internal work of PyTorch.
         """
         line: SourceLine | None = None
-        regions: list[Region] = []
-        frames: list[FrameType] = []
+        regions, frames = list[Region](), list[FrameType]()
+        end: FrameType | None = None
         places, applied, callee = self._places, self.functions.found, None
         forwards = self._forwards
         for _ in range(_LIMIT):
@@ -207,6 +208,7 @@ class Sources:
             if place is _MODULE:
                 if len(frames) == 1:
                     frames.clear()
+                end = frame
                 break
             if place is _ENTRY_POINT:
                 break
@@ -231,7 +233,7 @@ class Sources:
             callee, frame = frame, frame.f_back
             if id(code) in forwards and frame is not None and id(frame.f_code) not in CALLERS:
                 self._add_direct(callee, len(frames), regions)
-        return line, regions, frames
+        return line, regions, frames, end
 
     def _of_module(self, frame: FrameType) -> object:
         """The kind of region if *frame* creates a module, or copies a module or state dict; else
