@@ -25,7 +25,7 @@ from torchrecorder.capture.internals.access import (
     set_version_counter,
     without_dispatch_modes,
 )
-from torchrecorder.capture.module_tree import named_modules
+from torchrecorder.capture.module_tree import named_modules, tensor_dicts_of
 from torchrecorder.capture.tensors.describe import UNVERSIONED, shape_of, version_of
 from torchrecorder.events import new_tuple
 
@@ -59,6 +59,7 @@ def restored(model: Any) -> Iterator[None]:
             if isinstance(model, Module):
                 modules = [module for _, module in named_modules(model)]
                 stack.callback(_Buffers(modules).put_back)
+                _keep_generators(stack, modules)
                 _set_gradients_aside(stack, modules)
         try:
             yield
@@ -80,17 +81,21 @@ def _without_all_modes() -> Iterator[None]:
         yield
 
 
+def _keep_generators(stack: contextlib.ExitStack, modules: list[Module]) -> None:
+    """Restore the states of the random generators in attributes of *modules* at the end."""
+    for item in (item for module in modules for item in vars(module).values()):
+        if type(item) is torch.Generator:
+            stack.callback(item.set_state, item.get_state())
+
+
 def _set_gradients_aside(stack: contextlib.ExitStack, modules: list[Module]) -> None:
     """Set gradients to None for the run: a backward pass in forward would add to the user's."""
-    parameters = [parameter for module in modules for parameter in module._parameters.values()]
-    found = [
-        (parameter, parameter.grad)
-        for parameter in parameters
-        if parameter is not None and parameter.is_leaf
-    ]
+    parts = (part for module in modules for _, part in tensor_dicts_of(module))
+    tensors = (item for part in parts for item in part.values() if issubclass(type(item), Tensor))
+    found = [(tensor, tensor.grad) for tensor in tensors if tensor.is_leaf]
     stack.callback(_put_back_gradients, found)
-    for parameter, _ in found:
-        parameter.grad = None
+    for tensor, _ in found:
+        tensor.grad = None
 
 
 class _BufferPlace(NamedTuple):
@@ -214,6 +219,6 @@ def _same_bits(places: list[_BufferPlace], before: Tensor) -> bool:
 
 
 def _put_back_gradients(gradients: Sequence[tuple[Tensor, Tensor | None]]) -> None:
-    for parameter, gradient in gradients:
-        if parameter.grad is not gradient:
-            parameter.grad = gradient
+    for tensor, gradient in gradients:
+        if tensor.grad is not gradient:
+            tensor.grad = gradient
