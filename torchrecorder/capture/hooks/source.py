@@ -181,15 +181,15 @@ class Sources:
         The walk ends at a module call, or at the first frame that `ran_before` the recording.
 
         Returns:
-            The line, or None if a module call comes first; the regions and the frames up to the
-            end of the walk, innermost first; the frame of the module call there, or None. The
-            frames are empty if ``forward`` itself calls.
+            The line, or None if a module call comes first; regions and frames up to the end of the
+            walk, innermost first (no frames if ``forward`` itself calls); the module call's frame.
 
         Raises:
             InternalWork: A function on the way is internal work of PyTorch.
         """
         line: SourceLine | None = None
-        regions, frames = list[Region](), list[FrameType]()
+        regions: list[Region] = []
+        frames: list[FrameType] = []
         end: FrameType | None = None
         places, applied, callee = self._places, self.functions.found, None
         forwards = self._forwards
