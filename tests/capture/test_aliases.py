@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections import namedtuple
 from contextlib import nullcontext
 
@@ -267,3 +268,21 @@ def test_a_version_that_is_set_back_is_no_write():
     copied, exp = recorder.recording.ops.values()
     assert (copied.name, exp.name) == ("copy_", "exp")
     assert exp.inputs[0].value in copied.outputs
+
+
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("record", [tr.record, functools.partial(tr.record, fake=True)])
+def test_attributes_of_a_tensor_go_through_an_identity(grad, record):
+    """Those that the program sets before it, and those that it sets on the result."""
+    seen = []
+
+    def function(same, x):
+        y = x * 2
+        y.scale = 3
+        z = same(same(y))
+        z.shift = z.scale + 1
+        seen.append((y.shift, y.scale))
+        return z * 1
+
+    record(Calls(function), torch.ones(2, requires_grad=grad))
+    assert seen == [(4, 3)]

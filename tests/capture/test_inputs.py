@@ -266,3 +266,45 @@ def test_where_nothing_is_replaced_the_model_gets_the_users_objects() -> None:
     given: list[Any] = [torch.arange(2)]
     (found,), _ = as_leaf_dummies((given,), {})
     assert found is given
+
+
+@pytest.mark.parametrize("dtype", [FLOAT, INT])
+def test_random_inputs_under_a_default_device(dtype: torch.dtype) -> None:
+    """A generator of the CPU draws them on the CPU; without parameters they go to the default."""
+    with torch.device("meta"):
+        assert device_and_dtype(anything)[0] == torch.device("meta")
+        drawn = random_tensor((3,), dtype, "cpu", torch.Generator().manual_seed(0))
+    assert drawn.device == torch.device("cpu") and drawn.dtype == dtype
+
+
+class Lazy(dict[str, Any]):
+    """A dict whose items are made when they are read."""
+
+    def __getitem__(self, key: str) -> Any:
+        raise RuntimeError("read by the recorder")
+
+
+@dataclass
+class Computed:
+    """A dataclass one field of which cannot be read yet."""
+
+    x: Tensor
+    late: Any = None
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "late":
+            raise RuntimeError("read by the recorder")
+        return object.__getattribute__(self, name)
+
+
+@pytest.mark.parametrize("make", [lambda x: Lazy(x=x), Computed])
+def test_items_are_not_read_with_code_of_the_user(make: Any) -> None:
+    """Neither ``__getitem__`` of a dict nor ``__getattribute__`` of a dataclass runs."""
+
+    class Hands(nn.Module):
+        def forward(self, given: Any) -> Any:
+            return given
+
+    recording = torchrecorder.record(nn.Sequential(Hands(), Hands()), (make(X),))
+    assert not recording.run.lost
+    assert [slot.name for slot in recording.scopes["s1"].inputs] == ["given.x"]

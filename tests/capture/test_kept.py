@@ -6,6 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import torchrecorder as tr
 from tests.capture.test_measured import mlp
@@ -83,3 +85,27 @@ def test_what_a_recording_in_a_variable_holds_gives_no_names():
     roots = [("first", first), ("other", SimpleNamespace(held=held))]
     found = places_in(roots, MAX_ATTRIBUTE_DEPTH)
     assert [name for name, _ in found] == ["other.held"]
+
+
+@pytest.mark.parametrize("option", ["replay", "keep", "stats"])
+def test_modes_of_the_program_do_not_see_copies(option):
+    """Neither its dispatch modes, which stay active in backward, nor its function modes."""
+
+    class Listens(TorchDispatchMode):
+        def __init__(self):
+            super().__init__()
+            self.seen = []
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            self.seen.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    def run():
+        model = nn.Sequential(nn.Linear(2, 2), nn.Tanh())
+        with Listens() as listens:
+            model(torch.ones(1, 2)).sum().backward()
+        return listens.seen
+
+    plain = run()
+    with tr.Recorder(**{option: True}):
+        assert run() == plain

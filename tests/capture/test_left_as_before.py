@@ -120,6 +120,19 @@ def test_modules_that_cannot_be_hashed():
     assert len({scope.module for scope in recording.scopes.values()}) == 3
 
 
+@pytest.mark.parametrize("options", [{"backward": True}, {"fake": True}])
+def test_a_model_that_cannot_be_hashed(options):
+    """``parameters()`` raises, but not the model; it has an input of its dtype."""
+    model = Unhashable()
+    model.inner = nn.Linear(2, 2).double()
+    model.forward = lambda x: model.inner(x)
+    with pytest.raises(TypeError, match="unhashable"):
+        list(model.parameters())
+    recording = torchrecorder.record(model, input_shapes=(1, 2), **options)
+    assert {value.dtype for value in recording.values.values()} == {"float64"}
+    assert recording.run.lost == 0 and bool(recording.grad_runs) == ("backward" in options)
+
+
 def test_warnings_as_errors():
     """Recording warns of nothing by itself."""
     with warnings.catch_warnings():

@@ -72,6 +72,23 @@ def test_buffers_are_put_back(kind, forward):
         assert each._version == version
 
 
+@pytest.mark.parametrize("size", [1, 40_000])
+def test_a_zero_that_became_negative_is_put_back(size):
+    """``0.0`` and ``-0.0`` are equal numbers with different bits."""
+    model = net(lambda self, x: x * self.b.mul_(-1).sum(), b=torch.zeros(size))
+    torchrecorder.record(model, torch.ones(2))
+    assert not torch.signbit(model.b).any()
+
+
+@pytest.mark.parametrize("size", [3, 40_000])
+def test_an_expanded_buffer_is_put_back(size):
+    """PyTorch refuses to copy to a tensor several elements of which share their memory."""
+    base = torch.zeros(2, 1)
+    model = net(lambda self, x: x * base.add_(1), b=base.expand(2, size))
+    torchrecorder.record(model, torch.ones(2))
+    assert model.b.stride() == (1, 0) and not model.b.any() and not base.any()
+
+
 def _differentiated(self, x):
     with torch.enable_grad():
         self.inner(x).sum().backward()
@@ -87,3 +104,36 @@ def test_gradients_are_put_back(given):
     torchrecorder.record(model, torch.ones(1, 2))
     assert weight.grad is gradient
     assert not given or torch.equal(gradient, torch.full((2, 2), 3.0)) and not gradient._version
+
+
+def test_gradients_of_buffers_and_attributes_are_put_back():
+    """A backward pass adds to every leaf that requires grad, wherever a module keeps it."""
+
+    def forward(self, x):
+        return x * self.b * self.plain
+
+    leaf, own = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
+    own.grad = given = torch.full((2,), 3.0)
+    model = nn.Sequential(net(forward, b=leaf))
+    model[0].plain = own
+    torchrecorder.record(model, torch.ones(2), backward=True)
+    assert leaf.grad is None
+    assert own.grad is given and given.tolist() == [3.0, 3.0]
+
+
+def test_generators_of_modules_are_put_back():
+    """Those that a module has as attributes; also if the model raises."""
+
+    def forward(self, x):
+        drawn = torch.rand(2, generator=self.generator)
+        if not x.any():
+            raise ValueError
+        return x * drawn
+
+    model = nn.Sequential(net(forward))
+    generator = model[0].generator = torch.Generator().manual_seed(3)
+    before = generator.get_state()
+    torchrecorder.record(model, torch.ones(2))
+    with pytest.raises(ValueError):
+        torchrecorder.record(model, torch.zeros(2))
+    assert torch.equal(generator.get_state(), before)

@@ -125,6 +125,22 @@ def test_nothing_is_left_on_frames():
     assert [name for name, *_ in shown(outer.recording)].count("doubled") == 3
 
 
+def test_nothing_is_left_on_a_generator_that_waits():
+    """It is resumed in the block, also from a function, and outlives the run."""
+
+    def grows(x):
+        while True:
+            x = x * 2
+            yield doubled(x)
+
+    waiting = grows(X)
+    with torchrecorder.Recorder() as recorder:
+        next(waiting)
+        map(next, [waiting]).__next__()
+    assert waiting.gi_frame.f_trace is None
+    assert [name for name, *_ in shown(recorder.recording)] == ["doubled"] * 2
+
+
 def test_tensors_of_a_function_go_with_it():
     """A function's frame, and so its local tensors, is released when it returns."""
     gone: list[bool] = []

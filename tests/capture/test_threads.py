@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -12,6 +13,7 @@ from torch import nn
 
 import torchrecorder
 from torchrecorder.testing.inert import assert_inert
+from torchrecorder.capture.internals.access import current_function_mode, leave_function_mode
 from torchrecorder.capture.recorder import Recorder
 
 from tests.structure import structure
@@ -355,3 +357,29 @@ def test_threads_with_a_recorder_are_not_reported():
         assert len(_in_thread(recorded).ops) == 1
         _in_thread(torch.sin, x)
     assert recorder.recording.run.notes == ()
+
+
+def test_a_block_that_ends_in_another_thread():
+    """What runs afterwards is not recorded, although PyTorch keeps the mode of the first thread."""
+    recorder, x = torchrecorder.Recorder(), torch.ones(2)
+    caught = []
+
+    def leave():
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            recorder.__exit__(None, None, None)
+        caught.extend(str(item.message) for item in found)
+
+    recorder.__enter__()
+    mode, tape = current_function_mode(), recorder._tape
+    try:
+        x + 1
+        thread = threading.Thread(target=leave)
+        thread.start()
+        thread.join()
+        (x * 2).sum()
+    finally:
+        leave_function_mode(mode)
+    assert len(caught) == 1 and "ended in another thread" in caught[0]
+    assert [op.name for op in recorder.recording.ops.values()] == ["add"]
+    assert not tape.events

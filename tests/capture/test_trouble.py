@@ -147,3 +147,73 @@ def test_hooks_of_the_user_that_raise():
     with pytest.raises(Stop) as caught:
         torchrecorder.record(model, torch.ones(2, 3))
     assert op_names(torchrecorder.recording_of(caught.value)) == ["linear"]
+
+
+@pytest.mark.parametrize("error", [Stop("no more"), KeyboardInterrupt(), SystemExit(3)], ids=repr)
+@pytest.mark.parametrize("after", [lambda x: x.tanh(), nn.Tanh(), lambda x: nn.Tanh().forward(x)])
+def test_what_runs_after_an_exception_that_is_caught(error, after):
+    """It is not in the modules that failed, also if PyTorch does not run their hooks."""
+    model, x = nn.Sequential(raising(error)), torch.ones(2, 3)
+    with torchrecorder.Recorder(model) as recorder:
+        try:
+            model(x)
+        except BaseException as caught:
+            assert caught is error
+        after(x)
+        x.exp()
+    recording = recorder.recording
+    assert structure(recording) == [] and not recording.run.lost
+    scopes, found = recording.scopes, {op.name: op.scope for op in recording.ops.values()}
+    assert scopes[found["mul"]].path == "0.second"
+    assert found["exp"] is None
+    assert found["tanh"] is None or scopes[found["tanh"]].parent is None
+    assert [scope.path for scope in scopes.values() if scope.failed] == ["", "0", "0.second"]
+
+
+def test_a_hook_that_ends_a_call_is_no_part_of_what_follows():
+    """A pre-hook of a module ends it; the module around it catches this and goes on."""
+
+    def stop(*call):
+        raise KeyboardInterrupt
+
+    def forward(self, x):
+        try:
+            x = self.inner(x)
+        except KeyboardInterrupt:
+            x = x * 2
+        return self.last(x)
+
+    model = net(forward, inner=nn.Linear(3, 3), last=nn.Tanh())
+    model.inner.register_forward_pre_hook(stop)
+    recording = torchrecorder.record(model, torch.ones(2, 3))
+    assert [(scope.path, scope.failed) for scope in recording.scopes.values()] == [
+        ("", False), ("inner", True), ("last", False),
+    ]
+    assert [recording.scopes[op.scope].path for op in recording.ops.values()] == ["", "last"]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("again", [False, True])
+def test_a_fast_path_that_is_interrupted(again):
+    """Functions are recorded as such afterwards, and the next fast path runs as it does."""
+    layer, x = nn.TransformerEncoderLayer(4, 2, batch_first=True).eval(), torch.rand(1, 2, 4)
+    plain = layer(x)
+
+    def stop(*call):
+        raise KeyboardInterrupt
+
+    with torchrecorder.Recorder() as recorder:
+        handle = layer.register_forward_pre_hook(stop)
+        with pytest.raises(KeyboardInterrupt):
+            layer(x)
+        handle.remove()
+        if not again:
+            x.neg()
+        nn.functional.softmax(x, -1)
+        result = layer(x)
+    assert torch.equal(result, plain)
+    recording = recorder.recording
+    assert not recording.run.lost and structure(recording) == []
+    names = [op.name for op in recording.ops.values() if op.scope is None]
+    assert names == (["_softmax"] if again else ["neg", "softmax"])
+    assert not torch._C._len_torch_dispatch_stack() and not torch._C._len_torch_function_stack()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from typing import Any
 
 import torch
@@ -14,7 +14,8 @@ from torch.nn import Module
 
 from torchrecorder.capture.exported import advice
 from torchrecorder.capture.internals.access import compiled_from
-from torchrecorder.capture.tensors.describe import tensors_in
+from torchrecorder.capture.module_tree import parameters_in
+from torchrecorder.capture.tensors.describe import fields_of, tensors_in
 from torchrecorder.checks import shown
 from torchrecorder.errors import ArgumentMismatch, InvalidArgument
 
@@ -144,10 +145,10 @@ def _random(model: Any, shape: Any, dtype: torch.dtype | None) -> Tensor:
 
 def device_and_dtype(model: Any) -> tuple[torch.device, torch.dtype]:
     """Device and dtype of the first floating-point parameter of *model*, or the defaults."""
-    for parameter in model.parameters() if isinstance(model, Module) else ():
+    for parameter in parameters_in(model) if isinstance(model, Module) else ():
         if parameter.is_floating_point():
             return parameter.device, parameter.dtype
-    return torch.device("cpu"), torch.get_default_dtype()
+    return torch.get_default_device(), torch.get_default_dtype()
 
 
 def random_tensor(
@@ -165,9 +166,10 @@ def random_tensor(
     if str(device) == "meta":
         return torch.empty(sizes, dtype=dtype, device=device)
     if dtype.is_floating_point or dtype.is_complex:
-        spread = torch.rand(sizes, generator=generator, dtype=torch.float32) * (high - low)
-        return (spread + low).to(device, dtype)
-    return torch.randint(int(low), int(high) + 1, sizes, generator=generator).to(device, dtype)
+        spread = torch.rand(sizes, generator=generator, dtype=torch.float32, device="cpu")
+        return (spread * (high - low) + low).to(device, dtype)
+    given = torch.randint(int(low), int(high) + 1, sizes, generator=generator, device="cpu")
+    return given.to(device, dtype)
 
 
 def as_leaf_dummies(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
@@ -206,7 +208,7 @@ def _swap(value: Any, swapped: dict[int, Tensor]) -> Any:
     elif isinstance(value, dict):
         parts = dict(value)
     elif is_dataclass(value) and not isinstance(value, type):
-        parts = {field.name: getattr(value, field.name, None) for field in fields(value)}
+        parts = dict(fields_of(value))
     else:
         return value
     found = {key: _swap(part, swapped) for key, part in parts.items()}

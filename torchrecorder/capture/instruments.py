@@ -28,6 +28,7 @@ from torchrecorder.capture.hooks.optimizer import OptimizerSteps
 from torchrecorder.capture.hooks.regions import Regions
 from torchrecorder.capture.hooks.registrations import Registrations
 from torchrecorder.capture.hooks.source import Sources
+from torchrecorder.capture.hooks.tensor_swaps import TensorSwaps
 from torchrecorder.capture.internals.access import SEES_SAVED_TENSORS
 from torchrecorder.capture.modes.fast_paths import FastPaths
 from torchrecorder.capture.modes.function_mode import OpRecorder, FunctionMode
@@ -118,6 +119,7 @@ class Instruments:
             ForceEager(tape.record_error, self.regions.sources.expect_compiled),
             self.functions,
             KernelLaunches(self.functions),
+            TensorSwaps(self.functions),
             GradientHooks(self.functions, self.backward, self.regions.sources),
             self.modules.others,
             self.modules,

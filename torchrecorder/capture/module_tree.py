@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from torch import Tensor
-from torch.nn import Module
+from torch.nn import Module, Parameter
 from torch.nn.parameter import is_lazy
 
 from torchrecorder.capture.internals.access import PLAIN_TENSOR_TYPES
@@ -47,6 +47,13 @@ def named_modules(
         for name, child in reversed(module._modules.items()):
             if child is not None:
                 stack.append((prefix + name, child))
+
+
+def parameters_in(module: Module) -> list[Parameter]:
+    """The parameters of *module* and its submodules, also if its class has no ``__hash__``, without
+    which ``parameters()`` raises an error. A shared one occurs several times."""
+    held = (item for _, part in named_modules(module) for item in part._parameters.values())
+    return [item for item in held if item is not None]
 
 
 def weights_of(module: Module) -> list[tuple[str, Tensor]]:

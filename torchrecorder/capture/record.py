@@ -22,6 +22,7 @@ from torchrecorder.capture.internals.access import (
     run_backward,
 )
 from torchrecorder.capture.internals.processes import gathers_weights, local_part
+from torchrecorder.capture.module_tree import named_modules, parameters_in
 from torchrecorder.capture.probes.device import in_use
 from torchrecorder.capture.probes.probes import Compiled, Probes
 from torchrecorder.capture.probes.statistics import Choice
@@ -246,10 +247,9 @@ def _refuse_real_shards(model: Any) -> None:
     Raises:
         InvalidArgument: *model* is such a model.
     """
-    if isinstance(model, Module) and any(map(gathers_weights, model.modules())):
-        if not all(
-            isinstance(local_part(parameter), FakeTensor) for parameter in model.parameters()
-        ):
+    modules = named_modules(model) if isinstance(model, Module) else ()
+    if any(gathers_weights(module) for _, module in modules):
+        if not all(isinstance(local_part(item), FakeTensor) for item in parameters_in(model)):
             raise InvalidArgument(
                 "fake=True would leave fake weights in this FSDP model and break its next step: "
                 "record it without fake=True, or create it under FakeTensorMode"
@@ -340,7 +340,7 @@ def _reset_gradients(
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Set ``grad`` of parameters and inputs to None; with *restore*, until *stack* is closed, and
     with the inputs detached from the user's autograd graph. Returns the arguments."""
-    parameters = model.parameters() if isinstance(model, Module) else ()
+    parameters = parameters_in(model) if isinstance(model, Module) else ()
     given = [item for _, item in tensors_in((args, kwargs)) if item.requires_grad and item.is_leaf]
     for leaf in given if restore else ():
         stack.callback(setattr, leaf, "grad", leaf.grad)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import threading
 import warnings
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
@@ -42,6 +43,12 @@ from torchrecorder.trace.slices import profiled
 MODEL = Check(
     "a module or another callable, not a class",
     lambda value: callable(value) and not isinstance(value, type),
+)
+
+
+_OTHER_THREAD = (
+    "the with block of a recorder ended in another thread than it began in: that thread keeps its "
+    "function mode, which does nothing from now on but takes time"
 )
 
 
@@ -240,6 +247,9 @@ class Recorder:
         )
         self._events = tuple(tape.events)
         tape.events.clear()  # reference cycles of the instruments would keep them alive
+        tape.task.end()
+        if not tape.records(threading.get_ident()):
+            warn(_OTHER_THREAD)
         self._live = LiveModules(self._instruments.registry.references())
         self._instruments.clear()
         del self._tape, self._instruments, self._exit, self._second

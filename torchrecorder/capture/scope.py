@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from types import FrameType
 from typing import Any, Union
 
 from torch import Tensor
@@ -24,6 +25,7 @@ class OpenScope:
         results_unseen: Whether its outputs are unknown, as those of a call without hooks.
         ends: Called when a region ends, if anything is to be done then.
         around_other: Whether a block with the other grad mode is open inside it.
+        frame: Of PyTorch, which runs the call of a module; kept until that is over.
     """
 
     inputs: tuple[Any, ...] = ()
@@ -32,6 +34,7 @@ class OpenScope:
     results_unseen = False
     ends: Callable[[], None] | None = None
     around_other = False
+    frame: FrameType | None = None
 
     def __init__(self, event: Scope, state: Any, started: float) -> None:
         self.event = event

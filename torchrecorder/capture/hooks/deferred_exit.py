@@ -1,8 +1,9 @@
-"""DeferredExits: scopes of modules that have returned, but whose own forward hooks still run.
+"""DeferredExits: scopes of module calls whose end PyTorch does not report.
 
 PyTorch runs the global hook of the recorder before the forward hooks of the module, which belong to
 the call and may change its result. It does not report when they are done: the next op or module
-call outside the frame in which PyTorch runs them shows it.
+call outside the frame in which PyTorch runs them shows it. Nor does it report a call that ends with
+an exception such as ``KeyboardInterrupt``, which is no `Exception`.
 """
 
 from __future__ import annotations
@@ -39,21 +40,39 @@ class DeferredExit(NamedTuple):
 
 
 class DeferredExits:
-    """The deferred exits, innermost last; *finish* closes a scope."""
+    """The deferred exits, innermost last.
+
+    Args:
+        open: The open scopes of module calls.
+        finish: Closes the scope of a deferred exit.
+        close_last: Closes the innermost scope, whose call failed.
+    """
 
     def __init__(
         self,
         open: list[tuple[int, OpenScope]],
         finish: Callable[[DeferredExit, BaseException | None], None],
+        close_last: Callable[[], None],
     ) -> None:
         self.open = open
         self.finish = finish
+        self.close_last = close_last
         self.waiting: list[DeferredExit] = []
 
     def close_finished(self, frame: FrameType | None, error: BaseException | None = None) -> None:
         """Close the scopes whose hooks are done, as code that runs in *frame* shows; None: all."""
         while self.waiting and self._is_over(self.waiting[-1], frame):
             self.finish(self.waiting.pop(), error)
+
+    def close_interrupted(self, frame: FrameType | None) -> None:
+        """Close the scopes of module calls that do not run around *frame*."""
+        running: set[FrameType | None] = {None}  # a scope without a frame is closed by its caller
+        while frame is not None:
+            running.add(frame)
+            frame = frame.f_back
+        while self.open and self.open[-1][1].frame not in running:
+            self.close_last()
+        self.forget_closed()
 
     def forget_closed(self) -> None:
         """Remove the exits of scopes that were closed otherwise."""

@@ -32,6 +32,7 @@ from torchrecorder.capture.internals.access import (
     put_function_modes,
     take_function_modes,
 )
+from torchrecorder.capture.module_tree import parameters_in
 from torchrecorder.capture.recorder import Recorder
 from torchrecorder.capture.state.force_eager import ForceEager
 from torchrecorder.errors import TorchRecorderError
@@ -179,7 +180,7 @@ class DeferredRecorder:
         if self._paused or not self._steps or threading.get_ident() != self._thread:
             return
         assert self.model is not None
-        ours = {id(parameter) for parameter in self.model.parameters()}
+        ours = {*map(id, parameters_in(self.model))}
         if any(id(item) in ours for item in parameters_of(optimizer)):
             self._paused = True
             put_function_modes(self._take_from(take_function_modes()))

@@ -29,14 +29,9 @@ from torchrecorder.capture.hooks.other_threads import OtherThreads
 from torchrecorder.capture.hooks.regions import Regions, mode_state
 from torchrecorder.capture.hooks.source import InternalWork
 from torchrecorder.capture.internals.access import (
-    WRAPPED_CALL_CODE,
-    DisableTorchFunction,
-    caller_of_module,
-    current_graph_task,
-    forget_keyword_mark,
-    get_frame,
-    has_own_hooks,
-)
+    CALL_CODE, WRAPPED_CALL_CODE, DisableTorchFunction, caller_of_module, current_graph_task,
+    forget_keyword_mark, get_frame, has_own_hooks,
+)  # fmt: skip
 from torchrecorder.capture.modes.argument_names import ArgumentNames
 from torchrecorder.capture.modes.arguments import named_arguments, named_tensors
 from torchrecorder.capture.modes.fast_paths import FastPaths
@@ -72,7 +67,9 @@ class ModuleScopes:
         self.others = OtherThreads()
         self.threads: Container[int] = ()  # the threads that are recorded together
         self.called: Called | None = None
-        self.deferred_exits = regions.deferred_exits = DeferredExits(self.open, self._finish)
+        close_last = functools.partial(self._close_last, failed=True)
+        self.deferred_exits = DeferredExits(self.open, self._finish, close_last)
+        regions.deferred_exits = self.deferred_exits
         self.direct = regions.direct = DirectCalls(regions.sources, registry)
         self.names = self.values.names = AttributeNames(registry)
         self.arguments = arguments
@@ -142,12 +139,10 @@ class ModuleScopes:
         if self.tape.is_elsewhere():
             return None
         with DisableTorchFunction(), self.tape.survives_errors("modules"):
-            if self.fast.inside == id(module):
-                self.fast.restore()
             if self._is_open(module):
                 while self.open[-1][0] != id(module):
-                    self._close(self.open[-1][1], (), failed=False)
-                self._close(self.open[-1][1], (), failed=False)
+                    self._close_last(failed=False)
+                self._close_last(failed=False)
                 self.deferred_exits.forget_closed()
             return with_originals(self.values, output, [item for _, item in tensors_in(given)])
         return None
@@ -196,6 +191,7 @@ class ModuleScopes:
             self.values.early_reads.name_inputs(found, given)
         self.tape.inside = None
         opened = self.direct.open(entry, module, source, self.regions.state)
+        opened.frame = frame if frame.f_code is CALL_CODE else frame.f_back
         self.regions.module_called(opened.scope)
         self.open.append((id(module), opened))
         if self.called is not None:
@@ -259,7 +255,7 @@ class ModuleScopes:
         frame: FrameType | None = None,
     ) -> Any:
         while self.open and self.open[-1][0] != id(module):
-            self._close(self.open[-1][1], (), failed=True)  # its hook was not called
+            self._close_last(failed=True)  # its hook was not called
         opened = self.open[-1][1]
         for name, tensor in tensors_in(kwargs) if kwargs else ():
             if id(tensor) not in opened.arguments:
@@ -310,6 +306,13 @@ class ModuleScopes:
         while self.tape.stack and self.tape.stack[-1] is not opened:
             self.regions.close(self.tape.stack[-1], failed=failed)
 
+    def _close_last(self, *, failed: bool) -> None:
+        """Close the innermost call, without results."""
+        key, opened = self.open[-1]
+        if self.fast.inside == key:
+            self.fast.interrupt()
+        self._close(opened, (), failed=failed)
+
     def _close(self, opened: OpenScope, outputs: tuple[Slot, ...], *, failed: bool) -> None:
         self._close_inner(opened, failed)
         self.open.pop()
@@ -319,14 +322,10 @@ class ModuleScopes:
         seconds = self.tape.time() - opened.started
         left = (opened.scope, opened.inputs, outputs, seconds, failed)
         self.tape.write(new_tuple(ScopeLeft, left))
-        opened.arguments = {}
+        opened.arguments, opened.frame = {}, None
 
     def _replace_output(
-        self,
-        opened: OpenScope,
-        output: Any,
-        tensors: NamedTensors,
-        frame: FrameType | None,
+        self, opened: OpenScope, output: Any, tensors: NamedTensors, frame: FrameType | None
     ) -> Any | None:
         """*output* with aliases of arguments that are returned unchanged, or None to keep it.
 
@@ -388,7 +387,7 @@ class ModuleScopes:
         failed = error is not None
         self.deferred_exits.close_finished(None, error)
         while self.open:
-            self._close(self.open[-1][1], (), failed=failed)
+            self._close_last(failed=failed)
         while self.tape.stack:
             self.regions.close(self.tape.stack[-1], failed=failed)
 

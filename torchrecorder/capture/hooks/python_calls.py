@@ -1,7 +1,8 @@
 """PythonCalls: the calls of Python functions between a module (or the block) and its operations.
 
 The stack frames show which functions are running; a `FrameMark` shows whether a frame was seen
-before. In a frame with the trace function of a debugger, the instruction is compared instead.
+before. In a frame with the trace function of a debugger, the instruction is compared instead; that
+of a generator is identified by its address.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
-from torchrecorder.capture.hooks.source import FrameMark, Region, Sources, mark_of
+from torchrecorder.capture.hooks.source import (
+    GENERATOR_FLAGS, FrameMark, Region, Sources, mark_of,
+)  # fmt: skip
 from torchrecorder.capture.internals.access import get_frame
 from torchrecorder.capture.modes.call_site import is_call_site
 from torchrecorder.capture.tape import Tape
@@ -23,7 +26,6 @@ _OUTSIDE: Any = object()
 """Marks frames that were running before the recording started."""
 
 _COMPREHENSIONS = frozenset(("<listcomp>", "<setcomp>", "<dictcomp>"))
-_GENERATOR_FLAGS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _STANDARD_LIBRARY = os.path.join(os.path.dirname(os.__file__), "")
 _INSTALLED = ("site-packages", "dist-packages")
 _BACKPORT = f"{os.sep}typing_extensions.py"
@@ -57,8 +59,8 @@ class PythonCall:
         return FunctionCall(self.id, parent, self.scope, *self.function, self.source, ops, scopes)
 
 
-class _TracedFrame(NamedTuple):
-    """A frame with the trace function of a debugger, as it was last seen."""
+class _UnmarkedFrame(NamedTuple):
+    """A frame with the trace function of a debugger, or of a generator, as it was last seen."""
 
     code: CodeType
     position: int
@@ -74,7 +76,7 @@ class PythonCalls:
         self.found: list[PythonCall] = []
         self._functions: dict[int, FunctionPlace | None] = {}
         self._codes: list[CodeType] = []  # keeps the code objects, and so their ids, alive
-        self._traced: dict[int, _TracedFrame] = {}
+        self._unmarked: dict[int, _UnmarkedFrame] = {}
 
     def __enter__(self) -> PythonCalls:
         frame: FrameType | None = get_frame(1)
@@ -93,13 +95,13 @@ class PythonCalls:
                 mark.pop(self, None)
                 frame.f_trace = mark or None
             frame = frame.f_back
-        self._traced.clear()
+        self._unmarked.clear()
 
     def _ran_before(self, frame: FrameType) -> bool:
         """Whether *frame*, and so every frame outside of it, was running before the block."""
         if self._last_in(frame) is not _OUTSIDE:
             return False
-        return not frame.f_code.co_flags & _GENERATOR_FLAGS  # others may resume one
+        return not frame.f_code.co_flags & GENERATOR_FLAGS  # others may resume one
 
     def finish(self) -> None:
         """Write the events of the calls with ops or scopes."""
@@ -149,7 +151,7 @@ class PythonCalls:
         mark = frame.f_trace
         if type(mark) is FrameMark:
             return mark.get(self)
-        seen = self._traced.get(id(frame))
+        seen = self._unmarked.get(id(frame))
         return seen.running if seen is not None and seen.code is frame.f_code else None
 
     def _known(self, frame: FrameType) -> tuple[PythonCall | None] | None:
@@ -158,17 +160,17 @@ class PythonCalls:
         Every ``next`` may resume a generator from another call, so generators count as new, except
         those around the block.
         """
-        if frame.f_code.co_flags & _GENERATOR_FLAGS:
+        if frame.f_code.co_flags & GENERATOR_FLAGS:
             return (_OUTSIDE,) if self._last_in(frame) is _OUTSIDE else None
         mark = frame.f_trace
         if type(mark) is FrameMark:
             return (mark[self],) if self in mark else None
-        seen = self._traced.get(id(frame)) if mark is not None else None
+        seen = self._unmarked.get(id(frame)) if mark is not None else None
         if seen is None or seen.code is not frame.f_code:
             return None
         if seen.running not in (None, _OUTSIDE) and frame.f_lasti <= seen.position:
             return None
-        self._traced[id(frame)] = seen._replace(position=frame.f_lasti)
+        self._unmarked[id(frame)] = seen._replace(position=frame.f_lasti)
         return (seen.running,)
 
     def _inside_forward(self, frames: Sequence[FrameType]) -> list[int]:
@@ -208,7 +210,7 @@ class PythonCalls:
         if mark is not None:
             mark[self] = running
         else:
-            self._traced[id(frame)] = _TracedFrame(frame.f_code, frame.f_lasti, running)
+            self._unmarked[id(frame)] = _UnmarkedFrame(frame.f_code, frame.f_lasti, running)
 
     def _scope(self, place: int, regions: Sequence[Region]) -> ScopeId | None:
         """The innermost module call or region around the frame at index *place*."""
@@ -231,7 +233,7 @@ def _function_of(code: CodeType, file: str | None) -> FunctionPlace | None:
     """The function of *code*; None for comprehensions, generators, and the standard library."""
     if code.co_filename.endswith(_BACKPORT):
         return None
-    is_function = code.co_flags & inspect.CO_OPTIMIZED and not code.co_flags & _GENERATOR_FLAGS
+    is_function = code.co_flags & inspect.CO_OPTIMIZED and not code.co_flags & GENERATOR_FLAGS
     if not is_function or file is None or code.co_name in _COMPREHENSIONS or is_call_site(code):
         return None
     if code.co_filename.startswith(_STANDARD_LIBRARY) and not any(

@@ -8,6 +8,7 @@ outside it runs, or when its module returns. A mode that changes inside another 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from types import FrameType
 from typing import Any, NamedTuple
@@ -80,7 +81,11 @@ class Regions:
         self._in_pass = in_pass
         if self.deferred_exits.waiting:
             self.deferred_exits.close_finished(frame)
-        line, found, frames = self.sources.walk(frame)
+        line, found, frames, end = self.sources.walk(frame)
+        calls = self.deferred_exits.open
+        if calls and calls[-1][1].frame is not end:
+            if self.tape.thread == threading.get_ident():  # the stack of others begins elsewhere
+                self.deferred_exits.close_interrupted(frame)
         if found and any(region.forward is not None for region in found):
             found = self.direct.without_known(found)
         stack = self.tape.stack

@@ -63,10 +63,17 @@ class FrameMark(dict[object, Any]):
         """Called by Python if a debugger starts while the frame runs; None: do not trace."""
 
 
+GENERATOR_FLAGS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+
 def mark_of(frame: FrameType) -> FrameMark | None:
-    """The mark of *frame*, created if necessary; None if a debugger traces the frame."""
+    """The mark of *frame*, created if necessary.
+
+    None if a debugger traces the frame; and for generators, which may wait at the end of the
+    recording: then nothing could remove the mark.
+    """
     mark = frame.f_trace
-    if mark is None:
+    if mark is None and not frame.f_code.co_flags & GENERATOR_FLAGS:
         mark = frame.f_trace = FrameMark()
     return mark if type(mark) is FrameMark else None
 
@@ -168,14 +175,14 @@ class Sources:
 
     def walk(
         self, frame: FrameType | None
-    ) -> tuple[SourceLine | None, list[Region], list[FrameType]]:
+    ) -> tuple[SourceLine | None, list[Region], list[FrameType], FrameType | None]:
         """The user's line at *frame* or outside it, the regions around it, and the user's frames.
 
         The walk ends at a module call, or at the first frame that `ran_before` the recording.
 
         Returns:
-            The line, or None if a module call comes first; the regions and the frames up to the
-            end of the walk, innermost first. The frames are empty if ``forward`` itself calls.
+            The line, or None if a module call comes first; regions and frames up to the end of the
+            walk, innermost first (no frames if ``forward`` itself calls); the module call's frame.
 
         Raises:
             InternalWork: A function on the way is internal work of PyTorch.
@@ -183,6 +190,7 @@ class Sources:
         line: SourceLine | None = None
         regions: list[Region] = []
         frames: list[FrameType] = []
+        end: FrameType | None = None
         places, applied, callee = self._places, self.functions.found, None
         forwards = self._forwards
         for _ in range(_LIMIT):
@@ -200,6 +208,7 @@ class Sources:
             if place is _MODULE:
                 if len(frames) == 1:
                     frames.clear()
+                end = frame
                 break
             if place is _ENTRY_POINT:
                 break
@@ -224,7 +233,7 @@ class Sources:
             callee, frame = frame, frame.f_back
             if id(code) in forwards and frame is not None and id(frame.f_code) not in CALLERS:
                 self._add_direct(callee, len(frames), regions)
-        return line, regions, frames
+        return line, regions, frames, end
 
     def _of_module(self, frame: FrameType) -> object:
         """The kind of region if *frame* creates a module, or copies a module or state dict; else

@@ -83,6 +83,12 @@ STORAGE_ENDS = Internal(
     since="2.11",
     works=sees_end_of_storages,
 )
+TENSOR_SWAPS = Internal(
+    "the steps of swap_tensors",
+    "torch.utils.swap_tensors runs on recorded tensors, and is an operation",
+    "it raises, because recorded tensors have weak references",
+    ("torch._C._swap_tensor_impl", "torch.utils.weakref"),
+)
 NODE_NUMBERS = needed(
     "numbers of autograd nodes",
     "which operation created a node",
@@ -161,8 +167,7 @@ BACKWARD_CALLS = Internal(
     "torch.autograd.backward in function modes",
     "backward passes that the program starts by calling it",
     "those are not recorded; loss.backward() and record(..., backward=True) are",
-    since="2.11",
-    works=lambda: reaches_modes(torch.autograd.backward),
+    since="2.11", works=lambda: reaches_modes(torch.autograd.backward),
 )
 ATTENTION_BODY = Internal(
     "the body of multi_head_attention_forward",
@@ -333,8 +338,7 @@ REDUCTIONS = Internal(
     "kinds of reductions",
     "whether a collective sums, averages or takes the maximum",
     "collectives are named without it",
-    works=exposes_reductions,
-    since="2.10",
+    works=exposes_reductions, since="2.10",
 )
 DEVICE_BEGINNING = Internal(
     "calls at the first use of CUDA",

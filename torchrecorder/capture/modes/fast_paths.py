@@ -17,7 +17,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import Parameter
 
-from torchrecorder.capture.internals.access import FakeTensor, current_function_mode, fuses
+from torchrecorder.capture.internals.access import (
+    FakeTensor, current_function_mode, dispatch_modes, fuses,
+)  # fmt: skip
 from torchrecorder.capture.modes.dispatch_mode import DispatchMode
 from torchrecorder.capture.modes.function_mode import FunctionMode
 from torchrecorder.capture.state.restore import without_modes
@@ -37,11 +39,13 @@ class FastPaths:
         self.mode: DispatchMode | None = None
         self.inside: int | None = None
         self._exit = contextlib.ExitStack()
+        self._replaced = contextlib.ExitStack()  # enters the function mode again
 
     def enter(self, module: nn.Module, inputs: list[tuple[str, Tensor]]) -> None:
         """Switch to the dispatch mode if *module*, which begins, can take a fast path."""
         if not isinstance(module, _MODULES) or self.inside is not None:
             return
+        self.restore()  # after an interruption
         tensors = [tensor for _, tensor in inputs]
         if isinstance(module, _FUSED):
             if _plausible(module, tensors) and current_function_mode() is self.function_mode:
@@ -60,7 +64,7 @@ class FastPaths:
             mode = stack.enter_context(DispatchMode(self.function_mode.calls, alone, detaches))
             if alone:
                 self.function_mode.__exit__(None, None, None)
-                stack.callback(self.function_mode.__enter__)
+                self._replaced.callback(self.function_mode.__enter__)
             self._exit = stack.pop_all()
         self.mode, self.inside = mode, id(module)
 
@@ -79,8 +83,17 @@ class FastPaths:
     def restore(self) -> DispatchMode | None:
         """Exit the dispatch mode, if it is active, and return it."""
         mode, self.mode, self.inside = self.mode, None, None
+        self._replaced.close()
         self._exit.close()
         return mode
+
+    def interrupt(self) -> None:
+        """The module has ended unseen. If the dispatch mode shows this by an operator, which it is
+        handling, it cannot be exited now: then it stays below the function mode until `restore`."""
+        if self.mode in dispatch_modes():
+            self.restore()
+        self.inside = None
+        self._replaced.close()
 
 
 def _plausible(module: nn.Module, inputs: list[Tensor]) -> bool:

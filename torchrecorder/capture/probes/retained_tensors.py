@@ -18,6 +18,7 @@ from torchrecorder.capture.autograd.walk import AutogradWalk
 from torchrecorder.capture.internals.access import DisableTorchFunction, without_dispatch_modes
 from torchrecorder.capture.probes.statistics import Choice, chooses, patterns_of
 from torchrecorder.capture.scope import Gradients, Observer, OpenScope
+from torchrecorder.capture.state.restore import without_modes
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.describe import innermost
 from torchrecorder.capture.tensors.transformed import is_transformed, on_inside, order_inside
@@ -151,9 +152,10 @@ class ReplayProbe(Observer):
             self._given.pop(grad, None)
             self._batched.add(grad)
             return
-        self._given[grad] = tuple(
-            [item.detach() if isinstance(item, Tensor) else item for item in given]
-        )
+        with without_modes():
+            self._given[grad] = tuple(
+                [item.detach() if isinstance(item, Tensor) else item for item in given]
+            )
 
     def given(self, grad: GradId) -> tuple[Any, ...]:
         """The gradients that the node *grad* received (``grad_outputs``).

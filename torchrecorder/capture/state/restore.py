@@ -25,7 +25,7 @@ from torchrecorder.capture.internals.access import (
     set_version_counter,
     without_dispatch_modes,
 )
-from torchrecorder.capture.module_tree import named_modules
+from torchrecorder.capture.module_tree import named_modules, tensor_dicts_of
 from torchrecorder.capture.tensors.describe import UNVERSIONED, shape_of, version_of
 from torchrecorder.events import new_tuple
 
@@ -59,6 +59,7 @@ def restored(model: Any) -> Iterator[None]:
             if isinstance(model, Module):
                 modules = [module for _, module in named_modules(model)]
                 stack.callback(_Buffers(modules).put_back)
+                _keep_generators(stack, modules)
                 _set_gradients_aside(stack, modules)
         try:
             yield
@@ -80,17 +81,21 @@ def _without_all_modes() -> Iterator[None]:
         yield
 
 
+def _keep_generators(stack: contextlib.ExitStack, modules: list[Module]) -> None:
+    """Restore the states of the random generators in attributes of *modules* at the end."""
+    for item in (item for module in modules for item in vars(module).values()):
+        if type(item) is torch.Generator:
+            stack.callback(item.set_state, item.get_state())
+
+
 def _set_gradients_aside(stack: contextlib.ExitStack, modules: list[Module]) -> None:
     """Set gradients to None for the run: a backward pass in forward would add to the user's."""
-    parameters = [parameter for module in modules for parameter in module._parameters.values()]
-    found = [
-        (parameter, parameter.grad)
-        for parameter in parameters
-        if parameter is not None and parameter.is_leaf
-    ]
+    parts = (part for module in modules for _, part in tensor_dicts_of(module))
+    tensors = (item for part in parts for item in part.values() if issubclass(type(item), Tensor))
+    found = [(tensor, tensor.grad) for tensor in tensors if tensor.is_leaf]
     stack.callback(_put_back_gradients, found)
-    for parameter, _ in found:
-        parameter.grad = None
+    for tensor, _ in found:
+        tensor.grad = None
 
 
 class _BufferPlace(NamedTuple):
@@ -182,17 +187,38 @@ def _write(place: _BufferPlace, before: Tensor) -> None:
         buffer.data = before.clone()
     elif not _same_bits([place], before.flatten() if place.usual else before):
         with torch.inference_mode() if buffer.is_inference() else contextlib.nullcontext():
-            buffer.copy_(before)
+            stored = _stored(buffer)
+            buffer[stored].copy_(before[stored]) if stored else buffer.copy_(before)
+
+
+def _stored(buffer: Tensor) -> tuple[slice, ...]:
+    """The index of the elements that an expanded *buffer* stores; empty if it is not expanded."""
+    if buffer.layout is not torch.strided or buffer.is_nested or 0 not in buffer.stride():
+        return ()
+    return tuple(slice(1) if step == 0 else slice(None) for step in buffer.stride())
+
+
+_SAME_SIZE = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+"""Integer dtypes by the bytes of an element."""
+
+
+def _bits(numbers: Tensor) -> Tensor:
+    """*numbers* as integers with the same bits: negative zeros differ from zeros, and a NaN equals
+    itself. Those that no integer has the size of are returned as they are."""
+    same_size = _SAME_SIZE.get(numbers.element_size())
+    if same_size is None or not (numbers.is_floating_point() or numbers.is_complex()):
+        return numbers
+    return numbers.view(same_size)
 
 
 def _same_bits(places: list[_BufferPlace], before: Tensor) -> bool:
     try:
-        return torch.equal(_numbers(places), before)
+        return torch.equal(_bits(_numbers(places)), _bits(before))
     except (NotImplementedError, RuntimeError):  # sparse and other layouts cannot be compared
         return False
 
 
 def _put_back_gradients(gradients: Sequence[tuple[Tensor, Tensor | None]]) -> None:
-    for parameter, gradient in gradients:
-        if parameter.grad is not gradient:
-            parameter.grad = gradient
+    for tensor, gradient in gradients:
+        if tensor.grad is not gradient:
+            tensor.grad = gradient

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from torchrecorder.capture.state.restore import without_modes
-from torchrecorder.capture.tensors.describe import is_leaf, grad_fn_of, tensors_in
+from torchrecorder.capture.tensors.describe import is_leaf, fields_of, grad_fn_of, tensors_in
 from torchrecorder.capture.tensors.tensor_table import TensorTable
 
 
@@ -118,13 +118,11 @@ def _places(value: Any) -> list[tuple[Any, Any]]:
     if isinstance(value, list):
         return list(enumerate(value))
     if isinstance(value, dict):
-        return list(value.items())
+        return list(dict.items(value))
     if isinstance(value, tuple):
         return [(None, item) for item in value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return [
-            (field.name, getattr(value, field.name, None)) for field in dataclasses.fields(value)
-        ]
+        return fields_of(value)
     return []
 
 
@@ -158,8 +156,10 @@ def _alias(values: TensorTable, tensor: Tensor) -> Tensor | None:
         return None
     if tensor.requires_grad and torch.is_inference_mode_enabled():
         return None  # views created under inference mode cannot require grad
-    alias = _view(values.source(tensor))
+    source = values.source(tensor)
+    alias = _view(source)
     if alias is not None:
+        alias.__dict__ = source.__dict__  # attributes that the program sets on either of them
         values.add_identity(tensor, alias)
     return alias
 

@@ -27,7 +27,7 @@ from torchrecorder.capture.modes.python_functions import (
     positional_parameters,
     unwrapped,
 )
-from torchrecorder.capture.module_tree import tensor_dicts_of
+from torchrecorder.capture.module_tree import named_modules, tensor_dicts_of
 from torchrecorder.events import Role
 from torchrecorder.graph.recording import RecordedRun
 
@@ -86,7 +86,7 @@ class ObjectPlaces:
         """Search the modules found in arguments and variables, which takes longer."""
         for name, ref in self._models:
             model = ref()
-            for path, module in () if model is None else Module.named_modules(model, prefix=name):
+            for path, module in () if model is None else named_modules(model, name):
                 self._add(module, Role.CONSTANT, path)
                 for role, held in tensor_dicts_of(module):
                     for key, value in held.items():

@@ -6,6 +6,7 @@ inference tensors, which have no version counter.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 from math import prod
@@ -72,13 +73,21 @@ def _parts(value: Any, name: str) -> list[tuple[str, Any]]:
     if isinstance(value, (tuple, list)):
         return [(f"{prefix}{number}", item) for number, item in enumerate(value)]
     if isinstance(value, dict):
-        return [(f"{prefix}{key}", value[key]) for key in list(value)]
+        return [(f"{prefix}{key}", item) for key, item in dict.items(value)]
     if isinstance(value, slice):
         return [(prefix + end, getattr(value, end)) for end in _ENDS]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = dataclasses.fields(value)
-        return [(prefix + field.name, getattr(value, field.name, None)) for field in fields]
+        return [(prefix + field, item) for field, item in fields_of(value)]
     return []
+
+
+def fields_of(value: Any) -> list[tuple[str, Any]]:
+    """The fields of a dataclass object, without those that the user's code fails to compute."""
+    found = []
+    for field in dataclasses.fields(value):
+        with contextlib.suppress(Exception):
+            found.append((field.name, object.__getattribute__(value, field.name)))
+    return found
 
 
 def innermost(tensor: Tensor) -> Tensor:

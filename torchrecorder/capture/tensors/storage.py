@@ -133,6 +133,8 @@ class Storage:
         rest = [(low, high)]
         for place in range(len(self.writes) - 1, seen - 1, -1):
             write = self.writes[place]
+            if write.high <= low or high <= write.low:
+                continue  # of most writes, if a storage has many views
             left = [*_without(rest, write)]
             if left != rest:
                 found.append(write)
