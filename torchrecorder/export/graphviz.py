@@ -16,6 +16,7 @@ from torchrecorder.export import paper_pdf
 from torchrecorder.export.dot import dot_text
 from torchrecorder.export.nested import PAINTER, nested_text, smallest
 from torchrecorder.export.plain_svg import plain_svg
+from torchrecorder.export.shorter_lines import fitted
 from torchrecorder.export.svg import centered, finished, names_of, on_page, size_of
 from torchrecorder.export.exporter import timeout_option
 from torchrecorder.layout import engine
@@ -83,13 +84,19 @@ class Painted(Checked):
         """The contents of the file; *attributes* of the graph are passed to Graphviz."""
         format, nested = self.suffix[1:], is_nested(figure, self.layout)
         for_graphviz = any(_given(figure)) and engine.available()
-        if nested and format == "svg" and not for_graphviz:
-            return _on_paper(finished(plain_svg(figure, self.timeout), names_of(figure)), figure)
-        engine.require()
+        itself = nested and format == "svg" and not for_graphviz
+        if not itself:
+            engine.require()
+        placed = None
+        if nested:
+            figure, placed = fitted(figure, self.timeout)
+        if itself:
+            svg = plain_svg(figure, self.timeout, placed)
+            return _on_paper(finished(svg, names_of(figure)), figure)
         if format != "svg":
             _warn_if_replaced(figure.fontname)
         if nested:
-            text = nested_text(figure, self.timeout)
+            text = nested_text(figure, self.timeout, placed)
         else:
             text = dot_text(replace(figure, paper=Paper()))
         paint = partial(

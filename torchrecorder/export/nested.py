@@ -67,10 +67,12 @@ wide one has flat sides."""
 
 
 @without_gc()
-def nested_text(figure: Figure, timeout: float = engine.TIMEOUT) -> str:
-    """*figure* in DOT at full size with all positions, for `PAINTER`; *timeout* limits the seconds
-    of the layout."""
-    placed = Placed.lay_out(figure, timeout)
+def nested_text(
+    figure: Figure, timeout: float = engine.TIMEOUT, placed: Placed | None = None
+) -> str:
+    """*figure* in DOT at full size with all positions, for `PAINTER`; *placed*, or laid out in at
+    most *timeout* seconds."""
+    placed = placed or Placed.lay_out(figure, timeout)
     return dot_text(replace(figure, paper=Paper()), _pins(figure, placed))
 
 

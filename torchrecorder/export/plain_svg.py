@@ -48,9 +48,9 @@ Bounds = tuple[float, float, float, float]
 """Left, top, width and height."""
 
 
-def plain_svg(figure: Figure, timeout: float) -> str:
-    """*figure* as SVG at full size; *timeout* is the time limit of the layout in seconds."""
-    placed = Placed.lay_out(figure, timeout)
+def plain_svg(figure: Figure, timeout: float, placed: Placed | None = None) -> str:
+    """*figure* as SVG at full size, *placed* or laid out in at most *timeout* seconds."""
+    placed = placed or Placed.lay_out(figure, timeout)
     boxes, routes = placed.boxes(), list(placed.routes())
     frames = [_box(box) for box in boxes.values()]
     if figure.legend:

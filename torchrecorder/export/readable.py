@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from torchrecorder.export.exporter import Exporter
 from torchrecorder.export.graphviz import Painted, Svg, is_nested
-from torchrecorder.export.nested import Placed, smallest, with_legend
+from torchrecorder.export.nested import smallest, with_legend
+from torchrecorder.export.shorter_lines import fitted
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style.draw import draw
 from torchrecorder.style.paper import A4_LENGTH, READABLE, Paper
@@ -95,7 +96,8 @@ def _printed(view: View, style: Style, painted: Painted, paper: Paper) -> _Print
     figure = draw(view, style)
     if not is_nested(figure, painted.layout):
         return None
-    picture = Placed.lay_out(figure, painted.timeout).picture
+    figure, placed = fitted(figure, painted.timeout)
+    picture = placed.picture
     size = with_legend(figure, picture.width, picture.height)
     scale = paper.scale(*size)
     return _Print(view, smallest(figure) * scale, 0.0 if paper.limits else max(size) * scale)

@@ -79,7 +79,8 @@ def close(view: View, closes: Callable[[str], bool]) -> View:
     clusters = {
         cluster.id: cluster for cluster in view.clusters.values() if home[cluster.id] is None
     }
-    return replace(view, boxes=boxes, clusters=clusters, arrows=tuple(_rewired(view, home)))
+    rewired = _in_order_of_arguments(view, list(_rewired(view, home)))
+    return replace(view, boxes=boxes, clusters=clusters, arrows=tuple(rewired))
 
 
 def _closed_by(
@@ -160,6 +161,27 @@ def _rewired(view: View, home: Mapping[str | None, str | None]) -> Iterable[Arro
         elif (tail, head, arrow.value) not in seen:
             seen.add((tail, head, arrow.value))
             yield Arrow(tail, head, arrow.value, _slot(view, head, arrow))
+
+
+def _in_order_of_arguments(view: View, arrows: list[Arrow]) -> list[Arrow]:
+    """*arrows*, with those into each closed scope in the order of its arguments, and then tensors
+    that it reads without being passed them.
+
+    Without this, they are in the order in which the operations inside read them.
+    """
+    into: dict[str, list[int]] = {}
+    for number, arrow in enumerate(arrows):
+        if arrow.head in view.recording.scopes:
+            into.setdefault(arrow.head, []).append(number)
+    found = list(arrows)
+    for head, numbers in into.items():
+        names = [slot.name for slot in view.recording.scopes[ScopeId(head)].inputs]
+        place = {name: number for number, name in enumerate(names)}
+        ordered = [arrows[number] for number in numbers]
+        ordered.sort(key=lambda arrow: place.get(arrow.slot, len(place)))
+        for number, arrow in zip(numbers, ordered):
+            found[number] = arrow
+    return found
 
 
 def _adds_elsewhere(view: View, arrow: Arrow, tail: str, head: str) -> bool:
