@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from torchrecorder.annotations.amounts import of_bytes, of_seconds
 from torchrecorder.annotations.communication import size
 from torchrecorder.events import CALLED, Communication, ScopeId
-from torchrecorder.views.view import View
+from torchrecorder.views.view import Cluster, View
 
 SHORTEST = 1e-4
 """Waits shorter than this, in seconds, are not shown."""
@@ -52,9 +52,10 @@ class CommunicationCaptions:
         ]
         return self._usual(self._inside, outermost)
 
-    def open(self, scope: ScopeId, count: int = 1) -> list[str]:
-        """Communication directly in an open scope and its *count* - 1 siblings, outside of ops."""
-        return self._usual(self._own, self._siblings(scope, count))
+    def open(self, cluster: Cluster) -> list[str]:
+        """Communication directly in an open scope, and in all that are folded with it, outside of
+        ops."""
+        return self._usual(self._own, [*map(ScopeId, cluster.calls or (cluster.id,))])
 
     def _usual(
         self, sent: Mapping[ScopeId, list[Communication]], scopes: Sequence[ScopeId]
@@ -66,16 +67,6 @@ class CommunicationCaptions:
         usual, some = Counter(filter(None, lines)).most_common(1), len(lines) - lines.count(())
         share = [f"in {some} of {len(lines)} calls"] if some < len(lines) else []
         return [*usual[0][0], *share]
-
-    def _siblings(self, scope: ScopeId, count: int) -> list[ScopeId]:
-        """*scope* and the siblings that are folded with it."""
-        if count < 2:
-            return [scope]
-        first = self.recording.scopes[scope]
-        return [
-            other.id for other in self.recording.scopes.values()
-            if (other.parent, other.cls) == (first.parent, first.cls) and other.index >= first.index
-        ][:count]
 
     def op(self, op: str) -> list[str]:
         """The time that an op waited for other ranks, as text."""
