@@ -192,6 +192,11 @@ def test_what_an_open_module_sends_in_some_micro_batches(calls, text):
     found = torchrecorder.make_dot(replace(recording, communications=sent), depth=3).source
     assert found.count("all_reduce, 48 B") == 1
     assert found.count(f"in {text} of 3 calls" if text else "of 3 calls") == bool(text)
+    other = told._replace(scope=inner[1], op=None, name="broadcast")  # in other calls: not counted
+    found = torchrecorder.make_dot(
+        replace(recording, communications=(*sent, *[other] * (1 not in calls))), depth=3
+    ).source
+    assert found.count(f"in {text} of 3 calls" if text else "of 3 calls") == bool(text)
 
 
 def test_what_an_optimizer_sends_stands_there_alone():
