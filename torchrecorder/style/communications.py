@@ -77,14 +77,14 @@ class CommunicationCaptions:
         return [text for text in [_waited(self._of.get(op, ()))] if text]
 
 
-_Kind = tuple[bool, str, str]
+_SentKind = tuple[bool, str, str]
 """Whether it ran in backward, the name of a communication, and its mesh dimension."""
 
 
 def _by_kind(
     sent: Iterable[Communication], purposes: dict[str, str]
-) -> dict[_Kind, list[Communication]]:
-    found: dict[_Kind, list[Communication]] = {}
+) -> dict[_SentKind, list[Communication]]:
+    found: dict[_SentKind, list[Communication]] = {}
     for communication in sent:
         purpose = purposes.get(communication.group, "")
         place = purpose.removeprefix("mesh_") if purpose.startswith("mesh_") else ""
@@ -101,7 +101,7 @@ def _lines(sent: Iterable[Communication], purposes: dict[str, str]) -> list[str]
 
 
 def _texts(
-    found: Iterable[tuple[_Kind, list[Communication]]]
+    found: Iterable[tuple[_SentKind, list[Communication]]]
 ) -> Iterator[str]:
     for (backward, name, place), sent in found:
         times = f" ×{len(sent)}" if len(sent) > 1 else ""
