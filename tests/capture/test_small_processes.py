@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
@@ -284,6 +285,7 @@ def listener() -> Any:
     made._groups = {"cpu": RankGroup("cpu", (0, 2, 4, 6), "", "gloo"),
                     "gpu": RankGroup("gpu", (0, 2, 4, 6), "", "nccl")}
     made._counts, made._gradients, made._dtensors, made._found = {}, {}, {"v1"}, []
+    made._last_done = {}
     made.running = SimpleNamespace(is_backward=False)
     return made
 
@@ -310,6 +312,24 @@ def test_what_is_said_of_a_communication() -> None:
     ]
     assert isinstance(facts[0], Communication)
     assert (facts[0].given, facts[0].received, facts[0].reduction) == (20, 24, "sum")
+
+
+def test_what_a_callback_sends() -> None:
+    """It is where the communication is that ended in its thread, and only in other threads."""
+    made, threads = listener(), ThreadPoolExecutor(1)
+    told = made._describe(called("all_reduce"))._replace(
+        scope="s1", op="o1", grad="g1", backward=True
+    )
+    pending = communications._Pending(made.tape, told, [], timed=True)
+    assert threads.submit(made._completed_here).result() is None
+    threads.submit(communications._is_done, pending, made._last_done).result()
+    assert pending.seconds is not None
+    assert threads.submit(made._completed_here).result() is told
+    communications._is_done(pending, made._last_done)
+    assert made._completed_here() is None  # the recorded thread
+    found = made._describe(called("broadcast"), told)
+    assert (found.scope, found.op, found.grad, found.backward) == ("s1", None, "g1", True)
+    assert (found.name, found.order) == ("broadcast", 1)
 
 
 def test_groups_are_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:

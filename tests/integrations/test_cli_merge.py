@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -17,6 +20,7 @@ import torchrecorder
 from tests.integrations.test_cli import run
 from tests.ranks.made import recorded
 from torchrecorder.integrations.commands.run import Parts
+from torchrecorder.integrations.delayed_end import DelayedEnd
 
 X = torch.ones(3, 4)
 
@@ -116,11 +120,46 @@ def test_what_is_left_of_a_job_is_put_together(tmp_path: Path) -> None:
     folder = tmp_path / "a.svg.ranks"
     for rank, each in enumerate((first, second)):
         Parts(folder, rank, 3).leave(each)
-    run = Parts(folder, 0, 3).together(patience=0.2)
+    run = Parts(folder, 0, 3).together(Event(), patience=0.2)
     assert run.ranks == (0, 1)
     assert run.problems == ("no recording of rank 2",)
     Parts(folder, 1, 3).clear()
     assert sorted(each.name for each in folder.iterdir()) == ["rank0.json.gz"]
+
+
+def test_a_process_that_is_told_to_end_does_not_wait_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Launchers kill it soon; others that are told at the same time may still write."""
+    monkeypatch.setattr("torchrecorder.integrations.commands.run.GRACE", 0.3)
+    first, _ = recorded(lambda rank: dist.all_reduce(X.clone()), world=2)
+    parts, told = Parts(tmp_path / "a.svg.ranks", 0, 2), Event()
+    parts.leave(first)
+    told.set()
+    before = time.monotonic()
+    run = parts.together(told, patience=60.0)
+    assert 0.3 <= time.monotonic() - before < 30.0
+    assert run.problems == ("no recording of rank 1",)
+
+
+def test_the_end_is_delayed() -> None:
+    """Until the context ends, when the handler of the program is called; only once it began."""
+    calls: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: calls.append(number))
+    try:
+        with DelayedEnd() as end:
+            signal.raise_signal(signal.SIGTERM)
+            assert calls == [signal.SIGTERM] and not end.told.is_set()
+            end.begin()
+            signal.raise_signal(signal.SIGTERM)
+            assert len(calls) == 1 and end.told.is_set()
+        assert calls == [signal.SIGTERM] * 2
+        with DelayedEnd() as end:
+            end.begin()
+        signal.raise_signal(signal.SIGTERM)
+        assert calls == [signal.SIGTERM] * 3
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 TRAIN = """
@@ -133,8 +172,8 @@ for step in range(2):
     model(torch.ones(3, 4)).sum().backward()
 dist.barrier()
 sys.stdout.flush()
-if rank and "die" in sys.argv:
-    raise SystemExit(3)
+if rank and "die" in sys.argv[1]:
+    os._exit(3)
 """
 
 
@@ -149,6 +188,24 @@ def test_a_script_on_two_processes(tmp_path: Path) -> None:
     run = torchrecorder.merge(str(tmp_path / "step.svg.ranks" / "rank*.json.gz"))
     assert run.problems == () and len(run.lanes) == 1
     assert "all_reduce" in [each.name for each in run.collectives]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="launchers send signals")
+def test_a_job_that_a_launcher_ends(tmp_path: Path) -> None:
+    """One process dies, and the other is told to end: it writes the figure before."""
+    (tmp_path / "train.py").write_text(TRAIN)
+    died, first = (_start(tmp_path, rank, "die") for rank in (1, 0))
+    died.communicate(timeout=180)
+    assert died.returncode == 3
+    left = tmp_path / "step.svg.ranks" / "rank0.json.gz"
+    while first.poll() is None and not left.exists():
+        time.sleep(0.05)
+    first.send_signal(signal.SIGTERM)
+    told = first.communicate(timeout=60)[0]
+    assert first.returncode == -signal.SIGTERM, told
+    assert "no recording of rank 1" in told and "wrote step.svg" in told
+    assert "rank 0" in (tmp_path / "step.svg").read_text(encoding="utf-8")
 
 
 def _start(folder: Path, rank: int, meeting: str) -> Any:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import datetime
 import os
 import sys
+import threading
 import time
 
 import torch
 import torch.distributed as dist
+from torch import nn
 
 import torchrecorder
 from torchrecorder import Recorder
@@ -167,7 +169,40 @@ def left_out(rank, world, folder):
     recording.save(f"{folder}/rank{rank}.json.gz")
 
 
-TASKS = {each.__name__: each for each in (late_replica, late_shards, late_stage, left_out)}
+def hooked(rank, world, folder):
+    """A hook sends a second time when its first part has arrived, in a thread of the backend."""
+    model = nn.parallel.DistributedDataParallel(blocks(1))
+    threads, large = [], torch.ones(1 << 20)
+
+    def begin(state, bucket):
+        def again(future):
+            threads.append(threading.get_ident())
+            dist.all_reduce(torch.ones(3), async_op=True).get_future().wait()
+            return bucket.buffer()
+
+        return dist.all_reduce(large, async_op=True).get_future().then(again)
+
+    model.register_comm_hook(None, begin)
+    with Recorder(model) as recorder:
+        if rank == world - 1:
+            time.sleep(DELAY)
+        model(inputs(rank)).sum().backward()
+        dist.all_reduce(torch.ones(5))
+    sent = [each for each in recorder.recording.communications if each.name == "all_reduce"]
+    first, second, last = sent
+    assert threads and (rank == world - 1 or threads[0] != threading.get_ident())
+    assert [each.given for each in sent] == [4 << 20, 12, 20]
+    assert first.backward and first.scope is not None
+    assert second.backward and (second.scope, second.op) == (first.scope, None)
+    assert not last.backward and first.order < second.order < last.order
+    assert second.seconds is not None
+    run = torchrecorder.gather(recorder.recording)
+    assert run is None or run.problems == ()
+
+
+TASKS = {
+    each.__name__: each for each in (late_replica, late_shards, late_stage, left_out, hooked)
+}
 
 
 def main(rank, world, folder, tasks):

@@ -174,6 +174,31 @@ def test_what_only_some_micro_batches_send():
     assert text.count("all_reduce, 48 B") == text.count("in 2 of 4 calls") == 1
 
 
+@pytest.mark.parametrize("calls, text", [((0,), "1"), ((1, 2), "2"), ((0, 1, 2), "")])
+def test_what_an_open_module_sends_in_some_micro_batches(calls, text):
+    """A module that is open in a fold of its model counts the calls in all repeats of the model."""
+    model = nn.Sequential(nn.Sequential(nn.Linear(4, 4), nn.Tanh()), nn.Linear(4, 1))
+
+    def train(rank):
+        for _ in range(3):
+            model(X).sum().backward()
+        dist.all_reduce(X.clone())
+
+    (recording,) = recorded(train, world=1)
+    (told,) = recording.communications
+    inner = [scope.id for scope in recording.scopes.values() if scope.path.endswith("model.0")]
+    assert len(inner) == 3
+    sent = tuple(told._replace(scope=inner[call], op=None) for call in calls)
+    found = torchrecorder.make_dot(replace(recording, communications=sent), depth=3).source
+    assert found.count("all_reduce, 48 B") == 1
+    assert found.count(f"in {text} of 3 calls" if text else "of 3 calls") == bool(text)
+    other = told._replace(scope=inner[1], op=None, name="broadcast")  # in other calls: not counted
+    found = torchrecorder.make_dot(
+        replace(recording, communications=(*sent, *[other] * (1 not in calls))), depth=3
+    ).source
+    assert found.count(f"in {text} of 3 calls" if text else "of 3 calls") == bool(text)
+
+
 def test_what_an_optimizer_sends_stands_there_alone():
     """Not at the lane around it, too. Each lane has one optimizer, which is for all modules."""
     def train(rank):

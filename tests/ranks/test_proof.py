@@ -48,7 +48,7 @@ def test_two_processes(tmp_path):
     """Bits, counts and keys; and with only one of them recorded."""
     pytest.importorskip("numpy")  # torch.distributed sends objects with it
     # Pipelines of PyTorch before 2.11 end the process without a GPU.
-    _run(2, tmp_path, *["Schedule1F1B"] * COLLECTIVE_CALLS.present, "experts")
+    _run(2, tmp_path, *["Schedule1F1B"] * COLLECTIVE_CALLS.present, "experts", "hooked")
 
 
 @pytest.mark.slow

@@ -66,11 +66,31 @@ def test_modules_that_send_most_come_first() -> None:
     assert table == [
         [paths["s1"], "all_reduce", "forward", "3", "9 B", "1.00 s", table[0][-1]],
         [paths["s4"], "all_reduce", "forward", "1", "8 B"],
-        ["(the model)", "all_reduce", "forward", "1", "1 B"],
+        ["(the model)", "all_reduce", "1", "1 B"],  # outside of all modules
         [paths["s4"], "all_reduce", "backward", "1", "1 B"],
     ]
     assert table[0][-1] in ("rank 0", "rank 1")
     assert len(cells(run.summary(n=1))) == len(rows) - 3
+
+
+def test_the_part_of_the_run_that_sends() -> None:
+    """Only what a module sends when it is called is sent in forward."""
+    run = Builder("step")
+    parts = {"s1": ("forward", ScopeKind.MODULE), "s3": ("optimizer", ScopeKind.OPTIMIZER),
+             "s5": ("clipping", ScopeKind.CLIPPING), "s7": ("", ScopeKind.FUNCTION)}
+    for name, (_, kind) in parts.items():
+        with run.scope(name, name, kind=kind), run.scope("region", kind=ScopeKind.NO_GRAD):
+            run.op("relu", run.constant())
+    recording = run.recording()
+    inside = {scope.parent: scope.id for scope in recording.scopes.values()}
+    told = [sent(scope=inside[scope.id]) for scope in recording.scopes.values()
+            if scope.parent is None]
+    told += [sent(), sent(scope=told[0].scope, backward=True)]
+    joined = torchrecorder.merge([ran(rank, *told, whole=recording) for rank in range(2)])
+    found = [collective.when for collective in joined.collectives]
+    assert found == ["forward", "optimizer", "clipping", "", "", "backward"]
+    text = joined.summary()
+    assert all(text.count(word) == 1 for word in ("forward", "optimizer", "clipping", "backward"))
 
 
 def test_the_largest_number_of_ranks_counts() -> None:
@@ -152,7 +172,7 @@ def test_numbers_stand_to_the_right() -> None:
     rows = [line for line in lines[at:] if "all_reduce" in line]
     assert len(rows) == 2
     for cells in (("11", " 1"), ("440 B", "  7 B")):
-        assert rows[0].index(cells[0]) == rows[1].index(cells[1], rows[1].index("forward"))
+        assert rows[0].index(cells[0]) == rows[1].index(cells[1], len("(the model)  all_reduce"))
 
 
 def test_where_a_message_was_lost() -> None:

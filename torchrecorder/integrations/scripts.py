@@ -8,7 +8,7 @@ import runpy
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -47,11 +47,12 @@ class Script:
             raise InvalidArgument(f"{self.variable!r} is not the name of a variable, such as net")
 
     def run(
-        self, steps: int, options: Mapping[str, Any]
+        self, steps: int, options: Mapping[str, Any], ended: Callable[[], None] | None = None
     ) -> tuple[int, Recording | None, bool]:
         """Run the script to its end, and record this number of steps of its model.
 
-        Its output, exceptions and exit code are not changed.
+        Its output, exceptions and exit code are not changed. *ended* is called at its end, before
+        a recording that lasts until then is built.
 
         Returns:
             The exit code, the recording, and whether an exception ended the script.
@@ -63,7 +64,9 @@ class Script:
         code, failed = 0, False
         with self._as_main():
             try:
-                with awaited:
+                with awaited, ExitStack() as ends:
+                    if ended is not None:
+                        ends.callback(ended)
                     self._start()
             except SystemExit as exit:
                 code = _exit_code(exit)

@@ -15,7 +15,15 @@ import msgspec
 from torchrecorder.annotations.parameters import PARAMETER_BYTES
 from torchrecorder.annotations.places import module_path
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.events import OpId, Rank, Role, ScopeId, ValueId
+from torchrecorder.events import (
+    Communication,
+    OpId,
+    Rank,
+    Role,
+    ScopeId,
+    ScopeKind,
+    ValueId,
+)
 from torchrecorder.graph.recording import RecordedRun, RunFacts
 from torchrecorder.ranks.sent import RANK_COLUMNS, CommunicationColumns, Sent, without_rank
 
@@ -116,7 +124,23 @@ def _sent(recording: RecordedRun) -> Iterator[Sent]:
         op = recording.ops[communication.op] if communication.op is not None else None
         source = op.source if op is not None else None
         line = "" if source is None else source.place
-        yield Sent(communication, paths[scope], line)
+        yield Sent(communication, paths[scope], line, _when(recording, communication))
+
+
+_WHEN = {
+    ScopeKind.MODULE: "forward",
+    ScopeKind.OPTIMIZER: ScopeKind.OPTIMIZER.value,
+    ScopeKind.CLIPPING: ScopeKind.CLIPPING.value,
+}
+"""The parts of a run, by the kind of the innermost scope of these."""
+
+
+def _when(recording: RecordedRun, sent: Communication) -> str:
+    """The part of the run; empty outside of these parts, where a pipeline sends its messages."""
+    if sent.backward:
+        return "backward"
+    kinds = (recording.scopes[scope].kind for scope in recording.within(sent.scope))
+    return next(filter(None, map(_WHEN.get, kinds)), "")
 
 
 # Hashes ---------------------------------------------------------------------------------

@@ -83,6 +83,12 @@ class Collective:
         return self.members[0].sent.kinds[self.places[0]].path
 
     @property
+    def when(self) -> str:
+        """The part of the run in which the first rank ran it: ``"forward"`` in a call of a module,
+        ``"backward"``, ``"optimizer"`` or ``"clipping"``; empty elsewhere."""
+        return self.members[0].sent.kinds[self.places[0]].when
+
+    @property
     def parts(self) -> tuple[Part, ...]:
         """The part of each rank; for a message, of the sender and of the receiver."""
         return tuple([
@@ -280,9 +286,10 @@ def _mismatch(
 
 def _describe(parts: Sequence[tuple[int, Sent]]) -> str:
     """``"rank 2 ran all_reduce of 48 B in layers.1 at train.py:12"``."""
-    _, (sent, path, line) = parts[0]
-    where = f" in {path}" if path else ""
-    at = " in backward" if sent.backward else f" at {line}" if line else ""
+    _, first = parts[0]
+    sent = first.communication
+    where = f" in {first.path}" if first.path else ""
+    at = " in backward" if sent.backward else f" at {first.line}" if first.line else ""
     ranks = ranks_text(rank for rank, _ in parts)
     return f"{ranks} ran {sent.name} of {sent.given:,} B{where}{at}"
 

@@ -163,7 +163,7 @@ class Ranks:
 
 
 MODEL = "(the model)"
-"""Communication of the root module, or outside of the model."""
+"""Communication of the root module, or outside of all modules."""
 
 
 def summary(
@@ -212,8 +212,8 @@ def _modules(collectives: Sequence[Collective], n: int) -> Iterator[Sequence[str
     """Communication by module, most bytes first."""
     found: dict[tuple[str, str, str], list[Collective]] = {}
     for collective in collectives:
-        when = "backward" if collective.backward else "forward"
-        found.setdefault((collective.path or MODEL, collective.name, when), []).append(collective)
+        place = collective.path or MODEL, collective.name, collective.when
+        found.setdefault(place, []).append(collective)
     yield "Module", "Sends", "When", "Times", "Bytes", "Waited", "For"
     order = sorted(found.items(), key=lambda item: -sum(entry.bytes for entry in item[1]))
     for (path, name, when), sent in order[:n]:

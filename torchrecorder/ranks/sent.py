@@ -21,17 +21,20 @@ RANK_COLUMNS = ("group", "order", "peer", "seconds", "blocked_seconds")
 
 
 class Sent(NamedTuple):
-    """One communication of a process, with its module and source line.
+    """One communication of a process, with the part of the run that it ran in.
 
     Attributes:
         communication: The recorded communication.
         path: Dotted path of the module it ran in; empty for the root module.
         line: The source line, ``"train.py:12"``; empty in backward.
+        when: ``"forward"`` in a call of a module, ``"backward"``, ``"optimizer"`` or
+            ``"clipping"``; empty elsewhere.
     """
 
     communication: Communication
     path: str
     line: str
+    when: str = ""
 
 
 class CommunicationColumns(NamedTuple):

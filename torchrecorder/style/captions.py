@@ -123,7 +123,7 @@ class Captions:
             single = cluster.id not in self.repeated
             lines += filter(None, [self.weights.open(scope, self.drawn, single)])
         if self.style.details:
-            lines += self.sent.open(scope.id, cluster.count)
+            lines += self.sent.open(cluster)
         return title, *map(Text, lines)
 
     def _block(self, drawn: Box | Cluster) -> Text:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from torchrecorder.annotations.amounts import of_bytes, of_seconds
 from torchrecorder.annotations.communication import size
 from torchrecorder.events import CALLED, Communication, ScopeId
-from torchrecorder.views.view import View
+from torchrecorder.views.view import Cluster, View
 
 SHORTEST = 1e-4
 """Waits shorter than this, in seconds, are not shown."""
@@ -52,50 +52,56 @@ class CommunicationCaptions:
         ]
         return self._usual(self._inside, outermost)
 
-    def open(self, scope: ScopeId, count: int = 1) -> list[str]:
-        """Communication directly in an open scope and its *count* - 1 siblings, outside of ops."""
-        return self._usual(self._own, self._siblings(scope, count))
+    def open(self, cluster: Cluster) -> list[str]:
+        """Communication directly in an open scope, and in all that are folded with it, outside of
+        ops."""
+        return self._usual(self._own, [*map(ScopeId, cluster.calls or (cluster.id,))])
 
     def _usual(
         self, sent: Mapping[ScopeId, list[Communication]], scopes: Sequence[ScopeId]
     ) -> list[str]:
-        """The messages of most *scopes* that send any, and the number of these scopes."""
+        """The messages of most *scopes* that send any, and the number of scopes with such messages.
+        """
         if sent.keys().isdisjoint(scopes):
             return []
         lines = [tuple(_lines(sent.get(scope, ()), self.purposes)) for scope in scopes]
-        usual, some = Counter(filter(None, lines)).most_common(1), len(lines) - lines.count(())
+        ((usual, _),) = Counter(filter(None, lines)).most_common(1)
+        kinds = [_by_kind(sent.get(scope, ()), self.purposes).keys() for scope in scopes]
+        shown = kinds[lines.index(usual)]
+        some = sum(not shown.isdisjoint(each) for each in kinds)
         share = [f"in {some} of {len(lines)} calls"] if some < len(lines) else []
-        return [*usual[0][0], *share]
-
-    def _siblings(self, scope: ScopeId, count: int) -> list[ScopeId]:
-        """*scope* and the siblings that are folded with it."""
-        if count < 2:
-            return [scope]
-        first = self.recording.scopes[scope]
-        return [
-            other.id for other in self.recording.scopes.values()
-            if (other.parent, other.cls) == (first.parent, first.cls) and other.index >= first.index
-        ][:count]
+        return [*usual, *share]
 
     def op(self, op: str) -> list[str]:
         """The time that an op waited for other ranks, as text."""
         return [text for text in [_waited(self._of.get(op, ()))] if text]
 
 
-def _lines(sent: Iterable[Communication], purposes: dict[str, str]) -> list[str]:
-    found: dict[tuple[bool, str, str], list[Communication]] = {}
+_SentKind = tuple[bool, str, str]
+"""Whether it ran in backward, the name of a communication, and its mesh dimension."""
+
+
+def _by_kind(
+    sent: Iterable[Communication], purposes: dict[str, str]
+) -> dict[_SentKind, list[Communication]]:
+    found: dict[_SentKind, list[Communication]] = {}
     for communication in sent:
         purpose = purposes.get(communication.group, "")
         place = purpose.removeprefix("mesh_") if purpose.startswith("mesh_") else ""
         kind = communication.backward, communication.name, place
         found.setdefault(kind, []).append(communication)
+    return found
+
+
+def _lines(sent: Iterable[Communication], purposes: dict[str, str]) -> list[str]:
+    found = _by_kind(sent, purposes)
     lines = list(_texts(sorted(found.items(), key=lambda item: item[0][0])))
     more = len(lines) - MAX_LINES
     return lines if more <= 0 else [*lines[: MAX_LINES - 1], f"{more + 1} more"]
 
 
 def _texts(
-    found: Iterable[tuple[tuple[bool, str, str], list[Communication]]]
+    found: Iterable[tuple[_SentKind, list[Communication]]]
 ) -> Iterator[str]:
     for (backward, name, place), sent in found:
         times = f" ×{len(sent)}" if len(sent) > 1 else ""

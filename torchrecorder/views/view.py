@@ -116,6 +116,8 @@ class Cluster(Row, frozen=True, gc=False):
         parent: The cluster around it; None at the top.
         count: The number of siblings that it stands for; more than 1 for an open fold.
         names: For a fold, the names of the siblings.
+        calls: If it, or a cluster around it, is folded: all scopes that it stands for, its own
+            first.
         instances: See `Box`.
         share: See `Box`.
         carried: See `Box`.
@@ -125,6 +127,7 @@ class Cluster(Row, frozen=True, gc=False):
     parent: str | None
     count: int = 1
     names: tuple[str, ...] = ()
+    calls: tuple[str, ...] = ()
     instances: tuple[str, ...] = ()
     share: tuple[int, int] | None = None
     carried: tuple[Arrow, ...] = ()

@@ -7,6 +7,7 @@ Another thread writes the results: instruments read them only after the program 
 from __future__ import annotations
 
 import contextlib
+import functools
 import socket
 import threading
 import weakref
@@ -99,6 +100,8 @@ class Communications(Observer):
         self.backward = backward
         self.running = running
         self._found: list[_Pending] = []
+        self._describing = threading.Lock()
+        self._last_done: dict[int, _Pending] = {}  # of each thread, which then runs its callbacks
         self._groups: dict[str, RankGroup] = {}
         self._meshes: dict[Any, Mesh] = {}
         self._counts: dict[Any, int] = {}
@@ -130,14 +133,18 @@ class Communications(Observer):
 
         Returns None if the call is not recorded.
         """
-        if not self._is_of_run():
+        is_of_run = self._is_of_run()
+        after = None if is_of_run else self._completed_here()
+        if not is_of_run and after is None:
             return None
         with self._working():
             sent = communication_of(operator, args, made)
-            communication = self._describe(sent)
+            with self._describing:
+                communication = self._describe(sent, after)
             timed = self._is_timed(communication, sent)
-            opened = _Pending(self.tape, communication, sent.received, timed)
-            for tensor in sent.received if made is None else ():
+            received = sent.received if after is None else []
+            opened = _Pending(self.tape, communication, received, timed)
+            for tensor in received if made is None else ():
                 self.values.storages.expect_collective(tensor)
                 self._writing[self.values.storages.of(tensor).number] = opened
             self._found.append(opened)
@@ -147,11 +154,13 @@ class Communications(Observer):
     def ends(self, begun: _Pending, result: Any) -> None:
         """The operator returned."""
         with self.tape.survives_errors("communications"):
-            work = self._last = work_in(result)
+            work = work_in(result)
+            if not self._is_in_callback():
+                self._last = work
             if work is not None:
                 self._works[id(work)] = weakref.ref(work), begun
                 if begun.timed:
-                    future = when_done(work, begun.done)
+                    future = when_done(work, functools.partial(_is_done, begun, self._last_done))
                     begun.future = future if begun.seconds is None else None
 
     def broadcast(self, tensors: Sequence[Tensor]) -> None:
@@ -194,6 +203,19 @@ class Communications(Observer):
             return self.tape.paused is None
         return current_graph_task() != -1 and bool(self.backward.running)
 
+    def _completed_here(self) -> Communication | None:
+        """The communication of this run in whose callback this thread is, or None.
+
+        Communication hooks of ``DistributedDataParallel`` start further collectives in callbacks,
+        in a thread of the backend.
+        """
+        opened = self._last_done.get(threading.get_ident()) if self._is_in_callback() else None
+        return None if opened is None else opened.communication
+
+    def _is_in_callback(self) -> bool:
+        """Whether neither the recorded thread nor a backward pass makes the current call."""
+        return not self.tape.records(threading.get_ident()) and current_graph_task() == -1
+
     @contextlib.contextmanager
     def _working(self) -> Iterator[None]:
         """A context that records errors; in the recorded thread, its time is the recorder's."""
@@ -218,7 +240,11 @@ class Communications(Observer):
                 self.values.storages.collective_done(tensor)
         opened.received.clear()
 
-    def _describe(self, sent: RawCommunication) -> Communication:
+    def _describe(
+        self, sent: RawCommunication, after: Communication | None = None
+    ) -> Communication:
+        """The communication; one in a callback is in the same place as the one *after* which it
+        runs."""
         name = str(sent.group.group_name)
         group = self._groups.get(name)
         if group is None:
@@ -227,7 +253,7 @@ class Communications(Observer):
         pair = (sent.name, peer, sent.tag) if sent.name in ("send", "recv") else None
         order = self._counts.get((name, pair), 0)
         self._counts[name, pair] = order + 1
-        op, grad, scope = self._place()
+        op, grad, scope = self._place() if after is None else (None, after.grad, after.scope)
         return Communication(
             sent.name,
             sent.reduction,
@@ -240,7 +266,7 @@ class Communications(Observer):
             scope,
             op,
             grad,
-            self.running.is_backward,
+            self.running.is_backward if after is None else after.backward,
             None,
             None,
         )
@@ -299,11 +325,21 @@ class Communications(Observer):
             self.tape.write(Measured(BYTES_OF_GRADIENT, value, size))
         self._works.clear()
         self._writing.clear()
+        self._last_done.clear()
 
     def rank(self) -> Rank:
         """The rank of this process, its groups and meshes."""
         meshes = tuple(dict.fromkeys(self._meshes.values()))
         return Rank(*rank_and_world(), socket.gethostname(), tuple(self._groups.values()), meshes)
+
+
+def _is_done(opened: _Pending, last_done: dict[int, _Pending]) -> None:
+    """*opened* has ended, which its future tells this thread before the callbacks of the program.
+
+    Thread-local data would be lost between two callbacks: Python does not know the thread.
+    """
+    opened.done()
+    last_done[threading.get_ident()] = opened
 
 
 def _bytes(tensor: Tensor) -> int:

@@ -9,11 +9,13 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from torchrecorder.annotations.registry import flags_for
 from torchrecorder.errors import InvalidArgument, TorchRecorderError
 from torchrecorder.integrations.commands.command import Command
+from torchrecorder.integrations.delayed_end import DelayedEnd
 from torchrecorder.integrations.drawing_arguments import (
     Drawable,
     add_drawing_arguments,
@@ -88,17 +90,20 @@ class RunCommand(Command):
         parts = Parts.of_job(here / beside)
         if parts is not None:
             parts.clear()
-        code, recording, failed = script.run(options.steps, _recorder_options(options, chosen))
-        sys.stdout.flush()
-        if recording is None:
-            print(f"torchrecorder: {_nothing(script)}", file=sys.stderr)
-            return code or NOTHING
-        if failed and recording.run.failure is None:
-            print(f"torchrecorder: {FAILED_LATER}", file=sys.stderr)
-        paths = options.output or [Path(f"{file_name(recording.name)}.svg")]
-        if Path.cwd() != here:
-            paths = [here / path for path in paths]
-        written = _write(recording, paths, chosen, parts)
+        with DelayedEnd() as end:
+            code, recording, failed = script.run(
+                options.steps, _recorder_options(options, chosen), end.begin if parts else None
+            )
+            sys.stdout.flush()
+            if recording is None:
+                print(f"torchrecorder: {_nothing(script)}", file=sys.stderr)
+                return code or NOTHING
+            if failed and recording.run.failure is None:
+                print(f"torchrecorder: {FAILED_LATER}", file=sys.stderr)
+            paths = options.output or [Path(f"{file_name(recording.name)}.svg")]
+            if Path.cwd() != here:
+                paths = [here / path for path in paths]
+            written = _write(recording, paths, chosen, parts, end.told)
         return code or written
 
 
@@ -129,7 +134,11 @@ def _nothing(script: Script) -> str:
 
 
 def _write(
-    recording: Recording, paths: Sequence[Path], chosen: dict[str, Any], parts: Parts | None
+    recording: Recording,
+    paths: Sequence[Path],
+    chosen: dict[str, Any],
+    parts: Parts | None,
+    told: Event,
 ) -> int:
     """Write the recording; paths are printed on stderr, because stdout belongs to the script."""
     drawn: Drawable = recording
@@ -138,7 +147,7 @@ def _write(
             parts.leave(recording)
             if parts.rank > 0:
                 return 0
-            drawn = run = parts.together()
+            drawn = run = parts.together(told)
             for problem in run.problems:
                 print(f"torchrecorder: {problem}", file=sys.stderr)
         with Progress() as progress:
@@ -153,6 +162,9 @@ def _write(
 
 PATIENCE = 60.0
 """The time that the first process waits for the others after its own end, in seconds."""
+
+GRACE = 3.0
+"""The same once a launcher has told it to end, because a process has failed."""
 
 
 @dataclass(frozen=True)
@@ -188,10 +200,16 @@ class Parts:
         unfinished = recording.save(target.with_name(f"unfinished-{target.name}"))
         return unfinished.replace(target)
 
-    def together(self, patience: float = PATIENCE) -> Ranks:
-        """Wait for the other processes up to a limit, and join the recordings that exist."""
+    def together(self, told: Event, patience: float = PATIENCE) -> Ranks:
+        """Wait for the other processes up to a limit, and join the recordings that exist.
+
+        *told* is set when this process is told to end.
+        """
         until = time.monotonic() + patience
+        hurries = False
         while time.monotonic() < until and not all(map(Path.exists, self._files())):
+            if told.is_set() and not hurries:
+                hurries, until = True, min(until, time.monotonic() + GRACE)
             time.sleep(0.1)
         return merge([file for file in self._files() if file.exists()])
 

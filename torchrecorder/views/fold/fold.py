@@ -227,7 +227,11 @@ class FoldTree:
         for name, more in members.items():
             boxes[name] = boxes[name].replace(members=(*boxes[name].members, *more))
         clusters = {
-            cluster.id: cluster.replace(parent=self._home(cluster.id), **self._folded(cluster.id))
+            cluster.id: cluster.replace(
+                parent=self._home(cluster.id),
+                calls=self._calls(cluster.id),
+                **self._folded(cluster.id),
+            )
             for cluster in old.clusters.values()
             if cluster.id not in self.counterparts
         }
@@ -266,6 +270,11 @@ class FoldTree:
     def _home(self, item: str) -> str | None:
         parent = self.nodes[item].parent
         return None if parent is None else parent.id
+
+    def _calls(self, item: str) -> tuple[str, ...]:
+        """All clusters that it stands for, if there are several."""
+        instances = self.nodes[item].instances
+        return tuple(instances) if len(instances) > 1 else ()
 
     def _folded(self, item: str) -> dict[str, Any]:
         """The fields of a box or cluster that describe its siblings."""
