@@ -71,7 +71,7 @@ def test_older_batches_have_a_tensor_inside(batches):
 
 
 def test_older_batches_with_another_between_them():
-    """A tensor has the dimensions of the outermost and the innermost batch, none of that between."""
+    """A tensor has the dimensions of those around it, none of that between."""
     found = []
 
     def look(tensor):
