@@ -132,6 +132,40 @@ def test_freed_arrays_do_not_count():
     assert found[-2:] == ["sum(add_)", "add(add, sum)"]
 
 
+@pytest.mark.parametrize("gone", [0, 1, 2, 3])
+def test_a_whole_array_shares_the_memory_of_a_part_behind_freed_ones(gone):
+    """However many parts before it were freed."""
+    def run(x):
+        array = numpy.zeros(16, numpy.float32)
+        parts = [torch.from_numpy(array[4 * place : 4 * place + 4]) for place in range(gone + 1)]
+        for part in parts:
+            part.add_(x)
+        del parts[:gone], part
+        return torch.from_numpy(array) * 2, parts
+
+    assert ops(run)[-2:] == ["alias(add_)", "mul(alias)"]
+
+
+@pytest.mark.parametrize("first", [0, 4, 12])
+@pytest.mark.parametrize("last", [0, 2, 8, 12])
+def test_a_part_shares_the_memory_of_a_whole_array(first, last):
+    """Wherever the part lies by which the array became known; and reads what it wrote itself."""
+    def run(x):
+        array = numpy.zeros(16, numpy.float32)
+        kept.append(torch.from_numpy(array[first : first + 4]).add_(x))
+        whole = torch.from_numpy(array).mul_(2)
+        later = torch.from_numpy(array[last : last + 4]) * 3
+        whole[last : last + 4].exp_()
+        return later, torch.from_numpy(array[last : last + 4]).cos()
+
+    kept = []
+    found = ops(run)
+    assert found[:5] == [
+        "add_(constant, input)", "alias(add_)", "mul_(alias)", "alias(mul_)", "mul(alias)"
+    ]  # fmt: skip
+    assert found[-2:] == ["alias(exp_)", "cos(alias)"]
+
+
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="code has no columns")
 def test_what_is_lent_has_the_name_of_its_variable():
     """Also in the call of a function that is not recorded itself."""

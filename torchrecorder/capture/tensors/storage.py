@@ -154,11 +154,13 @@ def _without(ranges: list[tuple[int, int]], write: Write) -> Iterator[tuple[int,
 
 
 class ExternalRange(NamedTuple):
-    """The memory addresses from *low* up to *high*, which belong to *storage*."""
+    """The memory addresses from *low* up to *high*, which belong to *storage*; this begins at the
+    address *base*."""
 
     low: int
     high: int
     storage: Storage
+    base: int
 
 
 class ExternalMemory:
@@ -174,14 +176,24 @@ class ExternalMemory:
         """Add a range that overlaps with no other."""
         self._known.insert(bisect_right(self._known, lent.low, key=itemgetter(0)), lent)
 
+    def extend(self, known: ExternalRange, low: int, high: int) -> None:
+        """Add those of the addresses from *low* to *high* that are in no range to the storage of
+        *known*."""
+        while low < high:
+            other = self.overlapping(low, high)
+            begin, end = (high, high) if other is None else (other.low, other.high)
+            if low < begin:
+                self.add(known._replace(low=low, high=begin))
+            low = end
+
     def overlapping(self, low: int, high: int) -> ExternalRange | None:
-        """A range that overlaps with these addresses and is not freed, or None."""
-        place = bisect_right(self._known, low, key=itemgetter(0))
-        for known in self._known[max(place - 1, 0) : place + 1]:
-            if known.low < high and low < known.high:
-                if known.storage.weak and not known.storage.has_ended():
-                    return known
-                self._known.remove(known)
+        """The first range that overlaps with these addresses and is not freed, or None."""
+        place = bisect_right(self._known, low, key=itemgetter(1))
+        while place < len(self._known) and self._known[place].low < high:
+            known = self._known[place]
+            if known.storage.weak and not known.storage.has_ended():
+                return known
+            del self._known[place]
         return None
 
     def clear(self) -> None:
@@ -239,13 +251,14 @@ class Storages:
         """The known storage with the addresses of *memory*; if there is none, *storage*."""
         if memory.device.type == "meta" or not memory.nbytes():
             return storage
-        low = memory.data_ptr()
-        known = self._external.overlapping(low, low + memory.nbytes())
+        low, high = memory.data_ptr(), memory.data_ptr() + memory.nbytes()
+        known = self._external.overlapping(low, high)
         if known is None:
-            self._external.add(ExternalRange(low, low + memory.nbytes(), storage))
+            self._external.add(ExternalRange(low, high, storage, low))
             return storage
         if known.storage is not storage:
-            known.storage.join(memory._cdata, SameMemory(memory._weak_ref(), low - known.low))
+            known.storage.join(memory._cdata, SameMemory(memory._weak_ref(), low - known.base))
+            self._external.extend(known, low, high)
             self._known[memory._cdata] = known.storage
             storage.free()
         return known.storage

@@ -65,13 +65,14 @@ def order_inside(tensor: Tensor) -> tuple[int, ...] | None:
 def _inside_old_batch(tensor: Tensor) -> Tensor:
     """The tensor inside an older batch, which has a dimension for each of its levels.
 
-    PyTorch does not tell the levels; without one of them, it only adds a dimension of this size, 1.
+    PyTorch does not tell the levels; without one of them, it only adds a dimension of the size that
+    is asked for.
     """
     found = 0
     for level in range(1, _MAX_LEVELS):
-        without = without_old_batch(tensor, level, 1, found)
+        without, other = (without_old_batch(tensor, level, size, 0) for size in (1, 2))
         if not is_old_batch(without):
-            return without
-        if without.shape[found] != 1:
+            return without.permute(*range(found, -1, -1), *range(found + 1, without.dim()))
+        if without.shape == other.shape:
             tensor, found = without, found + 1
     raise RuntimeError("the levels of a batch of gradients are unknown")
