@@ -33,6 +33,7 @@ from torchrecorder.views.quiet_ops import (
     idle_loads,
     is_identity,
     is_reshape,
+    made_for_conditions,
     returns_no_tensor,
 )
 from torchrecorder.views.auto_depth import (
@@ -51,7 +52,7 @@ from torchrecorder.views.hide import HideNamed, HideOps, HideStored, NamedScopes
 from torchrecorder.views.expand_ops import open_ops
 from torchrecorder.views.inputs import group_inputs
 from torchrecorder.views.outputs import HideReadOutputs, group_outputs, joined_outputs
-from torchrecorder.views.overwritten import hide_overwritten, overwritten
+from torchrecorder.views.unread_arguments import hide_unread_arguments, overwritten
 from torchrecorder.views.tensors import show_tensors
 from torchrecorder.views.training import drawn_backwards
 from torchrecorder.views.view import BoxKind, Step, Unfolded, View
@@ -198,8 +199,9 @@ class ViewOptions(Checked):
     queries: bool = option(
         "Draw operations whose results only Python reads, such as ``item``. These are operations "
         "that return no tensor, copies such as ``detach`` that only these read, comparisons that "
-        "only an ``if`` of Python reads, what data loaders load or shuffle that no operation "
-        "reads, and tensors that are only overwritten.",
+        "only an ``if`` of Python reads, what modules compute from numbers alone for such an "
+        "``if``, what data loaders load or shuffle that no operation reads, and tensors that are "
+        "only overwritten, or of which only the form is read, as by ``randn_like``.",
         FLAG,
         default=False,
     )
@@ -306,7 +308,7 @@ def plan(
     closed = NamedScopes(patterns(options.closed)).scopes(recording)
     closed |= choice.closed | unwanted.scopes(recording)
     close = Collapse(choice.depth, quiet, closed)
-    steps: list[Step] = [] if options.queries else [hide_overwritten]
+    steps: list[Step] = [] if options.queries else [hide_unread_arguments]
     steps += [close, HideOps(quiet), HideReadOutputs(quiet)]
     if unwanted.patterns:
         steps.append(unwanted)
@@ -344,6 +346,7 @@ def find_quiet(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> 
     decided = frozenset[OpId]()
     if not options.queries:
         decided = comparisons(recording, needed) | idle_loads(recording)
+        decided |= made_for_conditions(recording, decided, needed)
         decided |= copies(recording, needed, decided) | overwritten(recording).views
 
     def quiet(op: Op) -> bool:

@@ -71,6 +71,33 @@ def comparisons(
     return frozenset(found)
 
 
+def made_for_conditions(
+    recording: RecordedRun, hidden: Collection[OpId], needed: Collection[OpId | None] = ()
+) -> frozenset[OpId]:
+    """The ops of modules that compute, from numbers alone, what only a Python ``if`` uses.
+
+    An example is the causal mask with which a model compares the one that it was given. *hidden*
+    ops are not drawn; *needed* ones are.
+    """
+    given = {slot.value for slot in recording.outputs}
+    able: dict[OpId, Op] = {}
+    for op in recording.ops.values() if hidden else ():
+        made = (recording.values[slot.value].producer in able for slot in op.inputs)
+        if all(made) and _may_hide(op, given) and any(
+            recording.scopes[scope].module is not None for scope in recording.within(op.scope)
+        ):
+            able[op.id] = op
+    found: set[OpId] = set()
+    for op in reversed(able.values()):
+        readers = readers_of(recording, op)
+        if readers and all(
+            reader.id in found or reader.id in hidden
+            or reader.name in DECISIONS and reader.id not in needed for reader in readers
+        ):
+            found.add(op.id)
+    return frozenset(found)
+
+
 def idle_loads(recording: RecordedRun) -> frozenset[OpId]:
     """The ops of data loaders that start a pass over the data, or load what nothing reads."""
     loaders = recording.data_loaders

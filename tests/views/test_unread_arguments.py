@@ -11,7 +11,7 @@ from torch import Tensor, nn
 import torchrecorder
 from torchrecorder.graph.structural_hash import structures
 from torchrecorder.recording import Recording
-from torchrecorder.views.overwritten import overwritten
+from torchrecorder.views.unread_arguments import overwritten
 from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import BoxKind, View
 

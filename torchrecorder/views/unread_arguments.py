@@ -1,7 +1,10 @@
-"""Overwritten: arguments that operations overwrite without reading. They have no arrows.
+"""Unread arguments: tensors whose contents an operation does not use. They have no arrows.
 
 `copy_`, and any function with ``out=``, replace the contents of a tensor. A recording lists the old
 tensor among the inputs, to say which memory was written. But nothing used its contents.
+
+`randn_like(x)` and `x.new_zeros(3)` only read the shape, dtype and device of ``x``, as
+``torch.randn(x.shape)`` does, which has no arrow either.
 """
 
 from __future__ import annotations
@@ -15,6 +18,17 @@ from torchrecorder.events import NO_STORAGE, OpId, ValueId
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.view import BoxKind, View
+
+FORM_OF_FIRST = frozenset(
+    """
+    empty_like full_like ones_like rand_like randint_like randn_like zeros_like
+    new_empty new_empty_strided new_full new_ones new_tensor new_zeros
+    """.split()
+)
+"""Functions that only read the form of their first argument."""
+
+FORM_OF_OTHER = frozenset(("expand_as", "reshape_as", "type_as", "view_as"))
+"""Functions that only read the form of the argument ``other``."""
 
 OUT = "out"
 """The argument of functions that write their result into it; its parts are ``out.0`` and so on."""
@@ -32,13 +46,15 @@ class Overwritten(NamedTuple):
     views: frozenset[OpId]
 
 
-def hide_overwritten(view: View) -> View:
-    """Drop the arrows of arguments that are only overwritten, and constants without other arrows.
+def hide_unread_arguments(view: View) -> View:
+    """Drop the arrows of arguments that are only overwritten, or of which only the form is read,
+    and constants without other arrows.
 
     Views that are used for nothing else stay, because their time and memory belong to their module.
     They are among the ops that are not drawn.
     """
     inputs, views = overwritten(view.recording)
+    inputs |= _read_for_their_form(view.recording)
     if not inputs:
         return view
     arrows = tuple(
@@ -53,6 +69,24 @@ def hide_overwritten(view: View) -> View:
         if box.id not in idle or box.kind is not BoxKind.CONSTANT
     }
     return replace(view, boxes=boxes, arrows=arrows)
+
+
+def _read_for_their_form(recording: RecordedRun) -> frozenset[tuple[OpId, str]]:
+    """The arguments of which operations only read the form; not those that nothing else reads, as
+    they would be unused without their arrow."""
+    found: dict[ValueId, list[tuple[OpId, str]]] = {}
+    for op in recording.ops.values():
+        if op.name in FORM_OF_FIRST and op.inputs and op.qualname.startswith("torch."):
+            found.setdefault(op.inputs[0].value, []).append((op.id, op.inputs[0].name))
+        elif op.name in FORM_OF_OTHER and op.qualname.startswith("torch."):
+            for name, value in op.inputs:
+                if name == "other":
+                    found.setdefault(value, []).append((op.id, name))
+    given = {slot.value for slot in recording.outputs}
+    return frozenset(
+        argument for value, arguments in found.items() for argument in arguments
+        if value in given or not {op for op, _ in arguments}.issuperset(recording.consumers[value])
+    )
 
 
 def overwritten(recording: RecordedRun) -> Overwritten:
