@@ -142,3 +142,22 @@ def test_plots_in_each_format_and_a_page(tmp_path):
             wrong()
     with pytest.raises(InvalidArgument, match="histograms must be"):
         tr.Series(net, histograms="weights")
+
+
+def test_accumulated_gradients():
+    """The norm of the last pass is without the gradients of earlier ones; the optimizer has all."""
+    net = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    series, passes, accumulated = tr.Series(net, every=1), [], []
+    for step in range(4):
+        x = torch.rand(2, 4)
+        passes.append(norm(torch.autograd.grad(net(x).sum(), [*net.parameters()])))
+        with series.step():
+            net(x).sum().backward()
+            accumulated.append(norm(each.grad for each in net.parameters()))
+            if step % 2:
+                optimizer.step()
+                optimizer.zero_grad()
+    assert [point.parameter_gradient_norm for point in series.points] == pytest.approx(passes)
+    assert [point.clipped_gradient_norm for point in series.points] == pytest.approx(accumulated)
+    assert accumulated[1] > passes[1]

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 NUMBERS = {
     "gradient_norm": ("Gradient norm", True, number),
-    "parameter_gradient_norm": ("Weight gradient norm, before clipping", True, number),
-    "clipped_gradient_norm": ("Weight gradient norm, after clipping", True, number),
+    "parameter_gradient_norm": ("Weight gradient norm, of the last pass", True, number),
+    "clipped_gradient_norm": ("Weight gradient norm, for the optimizer", True, number),
     "weight_norm": ("Weight norm", True, number),
     "update_ratio": ("Update, relative to the weight", True, number),
     "activation_std": ("Activation std", True, number),
@@ -54,8 +54,9 @@ class Point(NamedTuple):
 
     Attributes:
         gradient_norm: Norm of the gradient of the scope's output.
-        parameter_gradient_norm: Norm of the gradients of its weights after the last backward
-            pass: before clipping, and before a gradient scaler unscales them.
+        parameter_gradient_norm: Norm of the gradients that the last backward pass computes for its
+            weights, without those accumulated before: not yet clipped, or unscaled by a gradient
+            scaler.
         clipped_gradient_norm: Norm of the gradients of its weights that the optimizer uses:
             accumulated, unscaled and clipped. Without an optimizer step in the block, of the
             gradients at the end of the block.

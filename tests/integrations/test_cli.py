@@ -205,7 +205,7 @@ def test_summary_columns(capsys):
         ("render cli_nets:Net --shape 2,4 --numbers flops,zero", 2, "did you mean 'zeros'"),
         ("render cli_nets:Net --shape 2,5,4 --rename a=b --width 3", 2, "--width must be a length"),
         ("render cli_nets:Net --shape 2,4 --option dept=1", 2, "did you mean 'depth'"),
-        ("summary missing.json", 2, "No such file"),
+        ("summary missing.json", 2, "there is no file 'missing.json'"),
         ("summary cli_nets:Net --shape 2,4 --column flop", 2, "flops"),
     ],
 )

@@ -70,7 +70,7 @@ def test_limit(capsys: pytest.CaptureFixture[str]) -> None:
     ("arguments", "said"),
     [
         ("compare cli_nets:Net", "the following arguments are required: after"),
-        ("compare cli_nets:Net missing.json --shape 2,4", "No such file"),
+        ("compare cli_nets:Net missing.json --shape 2,4", "there is no file"),
         ("compare cli_nets:Net cli_nets:Nett --shape 2,4", "has no 'Nett'"),
         ("compare cli_nets:Net cli_nets:Net --shape 2,4 --then 2", "NAME=VALUE"),
         ("compare cli_nets:Net cli_nets:Net --shape 2,4 --times 0.5", "factor above 1"),

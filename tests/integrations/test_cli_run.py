@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,11 @@ from torch.overrides import TorchFunctionMode
 
 import torchrecorder
 from tests.integrations.test_cli import run
+from tests.structure import structure
 from torchrecorder.capture.hooks.deferred_recorder import DeferredRecorder
+from torchrecorder.events import ScopeKind
+from torchrecorder.graph.nodes import Scope
+from torchrecorder.select.functions import WithFunctions
 
 TRAIN = '''
 import sys
@@ -342,6 +347,47 @@ def test_two_optimizers_of_one_model() -> None:
     assert awaited.recording is not None and awaited.calls == 1
     names = [op.name for op in awaited.recording.ops.values()]
     assert "ones" not in names and names.count("add_") == 4
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_closures(steps: int) -> None:
+    """A closure that calls the model again begins the next step, as with trainers."""
+    net, loss = torch.nn.Linear(4, 1), torch.nn.MSELoss()
+    other = torch.nn.Parameter(torch.ones(1))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    second = torch.optim.SGD([other], lr=0.1)
+
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        x = torch.ones(2, 4).mul(3)
+        found = loss(net(x), torch.zeros(2, 1)).mul(other)
+        found.backward()
+        return found
+
+    with DeferredRecorder(lambda module, frame: module is net, steps) as awaited:
+        for _ in range(3):
+            optimizer.step(closure)
+            second.step(lambda: 0.0)
+    recording = awaited.recording
+    assert recording is not None and awaited.calls == steps
+    regions = [scope for scope in recording.scopes.values() if scope.kind is ScopeKind.OPTIMIZER]
+    assert [scope.cls for scope in regions] == ["SGD"] * 2 * steps
+    names = [op.name for op in recording.ops.values()]
+    own = ["add_", "add_"]
+    assert names == ["linear", "zeros", "mse_loss", "mul", "backward", *own, "add_"] * steps
+    assert structure(recording) == []
+
+    for _, inside in _drawn_optimizers(recording):
+        assert inside == {"add_"}
+
+
+def _drawn_optimizers(recording: torchrecorder.Recording) -> Iterator[tuple[str, set[str]]]:
+    """The regions of optimizers in which no module runs, as drawn, and the names of their ops."""
+    drawn = WithFunctions()(recording)
+    for scope in drawn.scopes.values():
+        inside = drawn.children[scope.id]
+        if scope.kind is ScopeKind.OPTIMIZER and not any(isinstance(i, Scope) for i in inside):
+            yield scope.id, {item.name for item in inside}
 
 
 @pytest.mark.parametrize(

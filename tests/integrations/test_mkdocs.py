@@ -134,7 +134,53 @@ def test_page_in_a_frame(project):
 def test_what_is_wrong_is_stated_in_the_page(project, block, words):
     """It fails a strict build by a warning, with the reason; a block is never lost in silence."""
     code, _, said = project.build(f"```torchrecorder\n{block}\n```\n")
-    assert code == 1 and "index.md: torchrecorder:" in said and words in said
+    assert code == 1 and re.search(r"index\.md(:2)?: torchrecorder:", said) and words in said
+
+
+def test_lines_of_mistakes(project):
+    """Those of the page, also where two blocks are equal but for their first line; names of files
+    are those that the page has."""
+    code, page, said = project.build(
+        """
+        - A model:
+
+            ```torchrecorder
+            :depth: 1
+
+            width = 1
+            width / 0
+            ```
+
+        ```torchrecorder
+        width = (
+        ```
+
+        ```torchrecorder
+        nets.py:net
+        ```
+
+        ```torchrecorder depth="x"
+        nets.py:net
+        ```
+
+        ```torchrecorder
+        nets.py:nothing
+        ```
+
+        ```torchrecorder
+        missing.json
+        ```
+        """
+    )
+    warned = [line for line in said.splitlines() if line.startswith("WARNING")]
+    assert code == 1 and str(project.folder) not in "".join(warned) + page
+    places = re.findall(r"WARNING -  (\S+): torchrecorder: (.*)", said)
+    assert [place for place, _ in places] == [
+        "index.md:8", "index.md:12", "index.md", "index.md", "index.md:24", "index.md:28",
+    ]  # fmt: skip
+    assert "ZeroDivisionError" in places[0][1] and "(index.md, line 12)" in places[1][1]
+    assert places[4][1].startswith("nets.py has no 'nothing'")
+    assert places[5][1] == "there is no file 'missing.json'"
 
 
 def test_the_rest_of_a_page_is_built(project):

@@ -16,6 +16,7 @@ from torchrecorder.errors import LayoutFailed  # noqa: E402
 WRONG = {
     "no such module": ("NETS_gone:net", "", 4, "there is no module"),
     "no such name": ("NETS:nett", "", 4, "has no 'nett'; it has 'net'"),
+    "no such file": ("gone.json", "", 4, "there is no file 'gone.json'"),
     "no path": ("NETS", "", 4, "write package.module:name"),
     "neither": ("", "", 4, "either package.module:name or code"),
     "both": ("NETS:net", "\n   net()", 4, "not both"),
@@ -47,6 +48,17 @@ def test_warnings(project, capsys, case):
     assert "The rest." in html and "torchrecorder-failed" in html
     assert "could not be made" in html
     assert re.search(r"\w+", message)[0] in html.partition("torchrecorder-failed")[2]
+
+
+def test_names_of_files_are_relative(project, capsys):
+    """The page is published: the folder that it is built in does not concern its readers."""
+    targets = ("NETS.py:nett", "NETS.py:leaving", "gone.py:net", "gone.json")
+    page = "".join(f".. torchrecorder:: {target}\n\n" for target in targets)
+    project.write("index.rst", f"P\n=\n\n{page}")
+    html = (project.build(strict=False) / "index.html").read_text()
+    said = [line.partition(": WARNING: ")[2] for line in capsys.readouterr().err.splitlines()]
+    assert len(said) == len(targets) and f"{project.name}.py has no" in said[0]
+    assert str(project.folder) not in html + "".join(said)
 
 
 def test_an_unknown_option(project, capsys):

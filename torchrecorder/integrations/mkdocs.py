@@ -20,7 +20,9 @@ from torchrecorder.errors import InvalidArgument
 from torchrecorder.export import by_suffix
 from torchrecorder.graph.storage import SUFFIXES
 from torchrecorder.integrations.sphinx import options
-from torchrecorder.integrations.sphinx.node import described, message_of, notices_to, size_style
+from torchrecorder.integrations.sphinx.node import (
+    beside, described, line_of, message_of, notices_to, size_style,
+)  # fmt: skip
 from torchrecorder.integrations.sphinx.cache import Cache
 from torchrecorder.integrations.sphinx.request import Request
 from torchrecorder.integrations.targets import measuring
@@ -32,6 +34,7 @@ _STATIC = Path(options.__file__).with_name("static")
 _MARK = "<style data-torchrecorder>"
 _TARGET = re.compile(rf"[\w./\\-]+:[\w.]+|\S+({'|'.join(map(re.escape, SUFFIXES))})")
 _OPTION = re.compile(r":(?P<name>[\w-]+):(?P<text>.*(?:\n[ \t]+\S.*)*)\n?")
+_FENCES = "```", "~~~"
 _DAYS = 30
 """How many days an unused figure is kept."""
 
@@ -53,22 +56,44 @@ def figure(
     page = Path(place.file.abs_src_path) if place else Path("page.md").absolute()
     root = Path(place.config.config_file_path).parent if place else page.parent
 
-    def report(text: str) -> None:
-        logger.warning("%s: torchrecorder: %s", place.file.src_uri if place else page, text)
+    begins = _begins(source, page)
+
+    def report(text: str, line: int | None = None) -> None:
+        number = line or begins
+        where = f"{place.file.src_uri if place else page}{f':{number}' if number else ''}"
+        logger.warning("%s: torchrecorder: %s", where, beside(text, page))
 
     try:
         with notices_to(report):
-            shown = _figure(source, given, page, Cache(root / ".cache" / "torchrecorder", _DAYS))
+            cache = Cache(root / ".cache" / "torchrecorder", _DAYS)
+            shown = _figure(source, given, page, cache, begins or 1)
     except (Exception, SystemExit) as error:  # any exception: the model is the user's
-        report(message_of(error))
-        note = html.escape(message_of(error)).replace("\n", "<br>")
+        text = message_of(error, page)
+        report(text, line_of(error, page) if begins else None)
+        note = html.escape(text).replace("\n", "<br>")
         title = '<p class="admonition-title">This figure could not be made</p>'
         return f'<div class="admonition danger">{title}<p>{note}</p></div>'
     first = not any(_MARK in str(block) for block in md.htmlStash.rawHtmlBlocks)
     return shown + (_look() if first else "")
 
 
-def _figure(source: str, given: Mapping[str, str], page: Path, cache: Cache) -> str:
+def _begins(source: str, page: Path) -> int | None:
+    """The line of *page* in which the block with *source* begins; None if it is not found, such as
+    in a page that another plugin changed, or if several blocks differ in their first line only."""
+    lines = page.read_text(encoding="utf-8").splitlines() if page.is_file() else []
+    there, block = [[line.strip() for line in one] for one in (lines, source.splitlines())]
+    found = {
+        there[n - 1]: n + 1
+        for n in range(len(there) - len(block) - 1, 0, -1)
+        if there[n : n + len(block)] == block
+        and all(there[fence].startswith(_FENCES) for fence in (n - 1, n + len(block)))
+    }
+    return found.popitem()[1] if len(found) == 1 else None
+
+
+def _figure(
+    source: str, given: Mapping[str, str], page: Path, cache: Cache, begins: int = 1
+) -> str:
     path, settings, code = _parts(source, given)
     drawn, framed = options.drawing(settings), settings.get("format") == "html"
     suffix = ".html" if framed else ".svg"
@@ -77,7 +102,8 @@ def _figure(source: str, given: Mapping[str, str], page: Path, cache: Cache) -> 
         path = str(page.parent / path)
     _forget_changed()
     target = measuring(options.target(path, settings), shown_numbers(drawn))
-    name, sources = cache.recorded(Request(target, code, str(page)))
+    line = begins + source[:source.rindex(code)].count("\n")
+    name, sources = cache.recorded(Request(target, code, str(page), line))
     _SEEN.update((file, _changed(file)) for file in sources.files)
     alt = html.escape(settings.get("alt") or described(cache.recording(name)))
     size = size_style(settings)

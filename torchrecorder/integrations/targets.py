@@ -11,6 +11,7 @@ import contextlib
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from torchrecorder.annotations.annotation import Annotation
@@ -132,6 +133,8 @@ class Target:
         """
         if self.is_saved:
             progress.now("reading the recording")
+            if not Path(self.path).exists():
+                raise InvalidArgument(f"there is no file {self.path!r}")
             return self._as_it_is(load(self.path), effective=())
         return self.record(lambda: find(self.path), progress)
 

@@ -179,11 +179,17 @@ class _Grouping:
                     self._group(scope, inside, depth + 1)
 
     def _group_updates(self, step: Scope, items: Sequence[Scope | Op]) -> None:
-        """Group the optimizer's own operations between calls in its *step*, if there are any."""
+        """Group the optimizer's own operations between calls in its *step*, if there are any.
+
+        Only these have the source line of the step. If the recording began inside a closure, what
+        the closure computes is in no function call either.
+        """
         depth = self._depth(step.id)
 
         def is_own(item: Scope | Op) -> bool:
-            return isinstance(item, Op) and len(self.calls_around.chain(item.id)) <= depth
+            if not isinstance(item, Op) or item.source != step.source:
+                return False
+            return len(self.calls_around.chain(item.id)) <= depth
 
         runs = [(own, list(run)) for own, run in groupby(items, is_own)]
         for number, (own, run) in enumerate(runs if len(runs) > 1 else (), start=1):

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import threading
 import warnings
+import weakref
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from types import FrameType, TracebackType
@@ -67,6 +68,7 @@ class DeferredRecorder:
         self._modes: list[TorchFunctionMode] = []
         self._hooks = ExitStack()
         self._over = self._inside = self._paused = False
+        self._have_stepped: weakref.WeakSet[Any] = weakref.WeakSet()  # optimizers, since the call
 
     @property
     def recording(self) -> Recording | None:
@@ -123,6 +125,7 @@ class DeferredRecorder:
         if module is self.model:
             self.calls += 1
             self._inside = True
+            self._have_stepped.clear()
             if begins and self._recorder is not None:  # its hooks do not run for this call
                 self._recorder.module_called(module, args, frame)
 
@@ -155,15 +158,21 @@ class DeferredRecorder:
         return [mode for mode in modes if not any(mode is item for item in self._modes)]
 
     def _steps_now(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        """The pre-hook of optimizer steps, which belong to the recorded step."""
+        """The pre-hook of optimizer steps, which belong to the recorded step.
+
+        If an optimizer steps again, with a closure, the next step begins: the closure calls the
+        model.
+        """
         try:
+            has_closure = kwargs.get("closure") is not None or any(map(callable, args[1:]))
+            is_next = has_closure and optimizer in self._have_stepped
             if threading.get_ident() == self._thread:
-                self._resume()
+                self._pause() if is_next else self._resume()
         except Exception as error:
             self._record_error(error)
 
     def _resume(self) -> None:
-        """Continue to record operations after `_pause_after`."""
+        """Continue to record operations after `_pause`."""
         if self._paused:
             self._paused = False
             self._put_with(take_function_modes())
@@ -177,11 +186,17 @@ class DeferredRecorder:
             self._record_error(error)
 
     def _pause_after(self, optimizer: Any) -> None:
-        if self._paused or not self._steps or threading.get_ident() != self._thread:
+        if not self._steps or threading.get_ident() != self._thread:
             return
+        self._have_stepped.add(optimizer)
         assert self.model is not None
         ours = {*map(id, parameters_in(self.model))}
         if any(id(item) in ours for item in parameters_of(optimizer)):
+            self._pause()
+
+    def _pause(self) -> None:
+        """Record no operations until `_resume`."""
+        if not self._paused:
             self._paused = True
             put_function_modes(self._take_from(take_function_modes()))
 

@@ -62,7 +62,8 @@ class OptimizerSteps:
 
     def _begins(self, step: FrameType, optimizer: Any) -> None:
         self.names.step_of(optimizer)
-        self.regions.locate(step)
+        if self.tape.has_modes():  # else nothing in it is recorded
+            self.regions.locate(step)
 
     def _paused(self, call: Callable[..., object], *given: Any) -> None:
         """Call *call* without function modes, while the user's clock is stopped."""

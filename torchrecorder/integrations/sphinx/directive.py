@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -15,7 +14,9 @@ from torchrecorder.errors import TorchRecorderError
 from torchrecorder.export import by_suffix
 from torchrecorder.graph.storage import SUFFIXES
 from torchrecorder.integrations.sphinx import options
-from torchrecorder.integrations.sphinx.node import Recorded, cache_of, described, message_of
+from torchrecorder.integrations.sphinx.node import (
+    Recorded, cache_of, described, line_of, message_of,
+)  # fmt: skip
 from torchrecorder.integrations.sphinx.options import Known
 from torchrecorder.integrations.sphinx.request import Request
 from torchrecorder.integrations.targets import measuring
@@ -37,11 +38,9 @@ class TorchRecorder(SphinxDirective):  # type: ignore[misc]
         try:
             return self._with_code(self._framed(self._recorded()))
         except (Exception, SystemExit) as error:  # it may be anything: the model is the user's
-            where = self._location(error)
-            logger.warning(
-                "%s", message_of(error), location=where, type="torchrecorder", subtype="record"
-            )
-            return self._with_code(self._failed(message_of(error)))
+            where, text = self._location(error), message_of(error, self._code_place()[0])
+            logger.warning("%s", text, location=where, type="torchrecorder", subtype="record")
+            return self._with_code(self._failed(text))
 
     def _failed(self, why: str) -> nodes.Element:
         """The message in place of a figure that could not be drawn, with its name."""
@@ -138,9 +137,5 @@ class TorchRecorder(SphinxDirective):  # type: ignore[misc]
     def _location(self, error: BaseException) -> str:
         """The line of the body that raised, or that of the directive."""
         file, _ = self._code_place()
-        cause = error.__cause__ or error
-        if self.content and isinstance(cause, SyntaxError) and cause.filename == file:
-            return f"{file}:{cause.lineno}"
-        frames = traceback.extract_tb(cause.__traceback__)
-        lines = [frame.lineno for frame in frames if self.content and frame.filename == file]
-        return f"{file}:{lines[-1]}" if lines else str(self.get_location())
+        line = line_of(error, file) if self.content else None
+        return str(self.get_location()) if line is None else f"{file}:{line}"

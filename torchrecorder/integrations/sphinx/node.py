@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -37,13 +38,31 @@ class Recorded(nodes.General, nodes.Inline, nodes.Element):  # type: ignore[misc
         return options
 
 
-def message_of(error: BaseException) -> str:
-    """The text of a warning about *error*, with flags of the command line as options."""
-    if isinstance(error, ModelFailed):
-        return str(error)
-    if isinstance(error, TorchRecorderError):
-        return re.sub(r"(?<!\S)--([a-z][a-z-]*)", r":\1:", str(error))
-    return f"{type(error).__name__}: {error}"
+def message_of(error: BaseException, page: str | Path = "") -> str:
+    """The text of a warning about *error*, with flags of the command line as options, and files in
+    the folder of *page* relative to it."""
+    if not isinstance(error, TorchRecorderError):
+        text = f"{type(error).__name__}: {error}"
+    elif isinstance(error, ModelFailed):
+        text = str(error)
+    else:
+        text = re.sub(r"(?<!\S)--([a-z][a-z-]*)", r":\1:", str(error))
+    return beside(text, page)
+
+
+def beside(text: str, page: str | Path) -> str:
+    """*text* without the folder of *page* in the names of files."""
+    return text.replace(str(Path(page).parent / "_")[:-1], "")
+
+
+def line_of(error: BaseException, page: str | Path) -> int | None:
+    """The line of *page* whose code raised *error*, or None."""
+    cause = error.__cause__ or error
+    if isinstance(cause, SyntaxError) and cause.filename == str(page):
+        return cause.lineno
+    frames = traceback.extract_tb(cause.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename == str(page)]
+    return lines[-1] if lines else None
 
 
 def size_style(given: Any) -> str:
