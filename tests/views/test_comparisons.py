@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 import torchrecorder
 from torchrecorder.recording import Recording
@@ -90,3 +90,41 @@ def test_checks_of_distributions() -> None:
     checks = {"_is_all_true", "all"}  # in PyTorch 2.6 the latter
     assert checks & {op.name for op in recording.ops.values()}
     assert not drawn(recording) & {*checks, "eq", "gt"}
+
+
+class Masked(nn.Module):
+    """Compares a mask with one that it makes from numbers."""
+
+    def __init__(self, *, used: bool = False, number: bool = False) -> None:
+        super().__init__()
+        self.used, self.number = used, number
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """Run."""
+        own = torch.full((3, 3), 1.0).triu().cumsum(-1)
+        if own.sum().item() > 100 if self.number else (own[:, 1] == mask[:, 1]).all():
+            x = x.sin()
+        return (x * own if self.used else x) + mask
+
+
+@pytest.mark.parametrize(
+    ("model", "kept"),
+    [
+        (Masked(), set()),
+        (Masked(used=True), {"full", "triu", "cumsum", "mul"}),
+        (Masked(number=True), {"full", "triu", "cumsum", "sum"}),
+    ],
+)
+def test_what_a_module_makes_from_numbers_to_compare(model: nn.Module, kept: set[str]) -> None:
+    """Unless it is used otherwise, or a number that the program reads."""
+    recording = torchrecorder.record(model, (torch.ones(3, 3), torch.ones(3, 3)))
+    assert drawn(recording) - {"sin", "add"} == kept
+    assert drawn(recording, queries=True) >= {"full", "triu", "cumsum"}
+
+
+def test_what_a_program_makes_from_numbers() -> None:
+    """Outside of a module, it may be all that there is to see."""
+    with torchrecorder.Recorder() as recorder:
+        if (torch.ones(3).exp().cumsum(0) > 2).any():
+            pass
+    assert drawn(recorder.recording) == {"ones", "exp", "cumsum"}

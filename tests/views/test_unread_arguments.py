@@ -275,3 +275,47 @@ def test_a_result_of_the_run_stays() -> None:
     (module,) = recording.scopes
     view = make_view(recording, ViewOptions())
     assert module in {item for box in view.boxes.values() for item in (box.id, box.cluster)}
+
+
+def _read(function: Callable[[Tensor], object], queries: bool = False) -> set[str]:
+    """The operations with an arrow from ``sin``."""
+    def called(x: Tensor) -> object:
+        return function(x.sin())
+
+    recording = torchrecorder.record(called, torch.ones(2, 3))
+    view = make_view(recording, ViewOptions(depth="ops", fold=False, queries=queries))
+    names = {box: recording.ops[box].name for box in view.boxes if box in recording.ops}
+    return {names[arrow.head] for arrow in view.arrows
+            if names.get(arrow.tail) == "sin" and arrow.head in names}
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        torch.randn_like, torch.zeros_like, lambda y: torch.empty_like(input=y),
+        lambda y: torch.full_like(y, 2.0), lambda y: y.new_zeros(3), lambda y: y.new_tensor([1.0]),
+        lambda y: torch.ones(3).expand_as(y), lambda y: torch.ones(6).view_as(y),
+        lambda y: torch.ones(3, dtype=torch.int64).type_as(y),
+    ],
+)
+def test_a_tensor_of_which_only_the_form_is_read(made: Callable[[Tensor], Tensor]) -> None:
+    """It has no arrow, as in ``torch.randn(x.shape)``, but the recording has the input."""
+    assert _read(lambda y: made(y).sum() + y.cos().sum()) == {"cos"}
+    assert len(_read(lambda y: made(y).sum() + y.cos().sum(), queries=True)) == 2
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda y: torch.zeros_like(y).sum(), {"zeros_like"}),  # nothing else reads it
+        (lambda y: torch.zeros_like(y).sum() + y.new_ones(2).sum(), {"zeros_like", "new_ones"}),
+        (lambda y: (y, torch.zeros_like(y)), set()),  # it is a result
+        (lambda y: torch.full_like(y.cos(), y.sum()), {"cos", "sum"}),
+        (lambda y: y.expand_as(torch.ones(4, 2, 3)) + y, {"expand_as", "add"}),
+    ],
+)
+def test_contents_that_are_read_have_an_arrow(
+    function: Callable[[Tensor], object], expected: set[str]
+) -> None:
+    """And so has what nothing else reads: it is not unused."""
+    assert _read(function) == expected
