@@ -99,7 +99,9 @@ def test_a_communication_is_asked_only_while_it_runs(is_done: bool, monkeypatch:
 
     monkeypatch.setattr(communications, "work_in", lambda result: result)
     monkeypatch.setattr(communications, "when_done", when_done)
-    listener: Any = SimpleNamespace(tape=Tape(), _works={})
+    listener: Any = SimpleNamespace(
+        tape=Tape(), _works={}, _last_done={}, _is_in_callback=lambda: False
+    )
     begun, work = pending(clock), Work(is_done)
     communications.Communications.ends(listener, begun, work)
     assert begun.future is (None if is_done else asked)
@@ -314,7 +316,9 @@ def test_time_begins_with_a_communication() -> None:
 def test_results_without_a_work(monkeypatch: Any) -> None:
     """There is nothing to wait for."""
     monkeypatch.setattr(communications, "work_in", lambda result: None)
-    listener: Any = SimpleNamespace(tape=Tape(), _works={})
+    listener: Any = SimpleNamespace(
+        tape=Tape(), _works={}, _last_done={}, _is_in_callback=lambda: False
+    )
     communications.Communications.ends(listener, pending(Clock()), "result")
     assert not listener._works and not listener.tape.lost
 

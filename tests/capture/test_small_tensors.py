@@ -353,6 +353,7 @@ def test_a_run_that_is_over_holds_no_futures() -> None:
     """They would hold what they call when they are done."""
     made: Any = object.__new__(communications.Communications)
     made.tape, made._works, made._writing, made._gradients = Tape(), {1: 2}, {3: 4}, {}
+    made._last_done = {5: 6}
     communication = SimpleNamespace(_replace=lambda **facts: tuple(sorted(facts.items())))
     opened = communications._Pending(made.tape, communication, [], True)  # type: ignore[arg-type]
     opened.future, opened.seconds = SimpleNamespace(done=lambda: False), 2.0

@@ -13,7 +13,6 @@ from torch import nn
 
 import torchrecorder
 from torchrecorder.testing.inert import assert_inert
-from torchrecorder.capture.internals.access import current_function_mode, leave_function_mode
 from torchrecorder.capture.recorder import Recorder
 
 from tests.structure import structure
@@ -362,24 +361,19 @@ def test_threads_with_a_recorder_are_not_reported():
 def test_a_block_that_ends_in_another_thread():
     """What runs afterwards is not recorded, although PyTorch keeps the mode of the first thread."""
     recorder, x = torchrecorder.Recorder(), torch.ones(2)
-    caught = []
 
     def leave():
         with warnings.catch_warnings(record=True) as found:
             warnings.simplefilter("always")
             recorder.__exit__(None, None, None)
-        caught.extend(str(item.message) for item in found)
+        return [str(item.message) for item in found]
 
-    recorder.__enter__()
-    mode, tape = current_function_mode(), recorder._tape
-    try:
-        x + 1
-        thread = threading.Thread(target=leave)
-        thread.start()
-        thread.join()
-        (x * 2).sum()
-    finally:
-        leave_function_mode(mode)
-    assert len(caught) == 1 and "ended in another thread" in caught[0]
+    with ThreadPoolExecutor(1) as first, ThreadPoolExecutor(1) as second:
+        first.submit(recorder.__enter__).result()
+        tape = recorder._tape
+        first.submit(torch.add, x, 1).result()
+        (caught,) = second.submit(leave).result()
+        first.submit(torch.mul, x, 2).result()
+    assert "ended in another thread" in caught
     assert [op.name for op in recorder.recording.ops.values()] == ["add"]
     assert not tape.events
