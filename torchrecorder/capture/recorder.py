@@ -298,6 +298,10 @@ class Recorder:
         """Record the call of *module* during which a hook, in *frame*, entered this recorder."""
         self._instruments.modules.before(module, args, frame)
 
+    def step_begins(self, frame: FrameType) -> None:
+        """One of several equal steps begins in *frame*; the first when this recorder is entered."""
+        self._instruments.regions.calls.step_begins(frame)
+
     @property
     def scopes(self) -> tuple[str, ...]:
         """Dotted paths of the running modules, outermost first.
