@@ -312,6 +312,16 @@ def takes(**checks: Check) -> Callable[[Callable[Params, Result]], Callable[Para
     return decorated
 
 
+def plural(number: int, noun: str) -> str:
+    """*number* and the *noun*, in the plural unless it is one.
+
+    Example:
+        >>> plural(1, "call"), plural(2, "call")
+        ('1 call', '2 calls')
+    """
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def suggests_names(function: Callable[Params, Result]) -> Callable[Params, Result]:
     """A decorator that suggests a similar name when *function* gets an unknown keyword argument.
 

@@ -205,10 +205,10 @@ def test_repeats_that_ran_something_else_are_left_out() -> None:
     with run.scope("Net"):
         run.op("other", run.input())
     notes = medians(nested(), [timed(1, 2, 3, 4, 5), run.recording()]).run.notes
-    assert notes == ("1 of 2 repeats ran other operations and are left out",)
+    assert notes == ("1 of 2 repeats ran other operations and is left out",)
     found = medians(timed(1, 2, 3, 4, 5), [run.recording()])
     assert found.ops == timed(1, 2, 3, 4, 5).ops
-    assert found.run.notes == ("other", "1 of 1 repeats ran other operations and are left out")
+    assert found.run.notes == ("other", "1 of 1 repeat ran other operations and is left out")
 
 
 def test_times_can_be_taken_out() -> None:

@@ -31,7 +31,7 @@ from torchrecorder.capture.probes.profiled import is_done, slices_of
 from torchrecorder.capture.probes.statistics import Choice
 from torchrecorder.capture.running_modules import RunningModules
 from torchrecorder.capture.tape import OTHER_TASKS, Tape
-from torchrecorder.checks import FLAG, TEXT, Check, check_one, suggests_names, warn
+from torchrecorder.checks import FLAG, TEXT, Check, check_one, plural, suggests_names, warn
 from torchrecorder.errors import InvalidArgument, Notice, RecorderInUse
 from torchrecorder.events import Lost
 from torchrecorder.graph.recording import RunDone, RunFacts
@@ -376,9 +376,8 @@ def _grad_mode() -> str:
 def _warn_lost(count: int, events: tuple[Event, ...]) -> None:
     first = next((event for event in events if isinstance(event, Lost)), None)
     example = f"; the first in {first.where or 'the model'!r}: {first.error}" if first else ""
-    facts = "1 fact" if count == 1 else f"{count} facts"
     warnings.warn(
-        f"torchrecorder could not record {facts} of this run{example}. "
+        f"torchrecorder could not record {plural(count, 'fact')} of this run{example}. "
         "The run itself is not affected.",
         stacklevel=3,
     )
