@@ -60,8 +60,8 @@ class CommunicationCaptions:
     def _usual(
         self, sent: Mapping[ScopeId, list[Communication]], scopes: Sequence[ScopeId]
     ) -> list[str]:
-        """The messages of most *scopes* that send any, and how many scopes send each kind: in a last
-        line if as many send all kinds, else behind each.
+        """The messages of most *scopes* that send any, and how many scopes send each kind: in the
+        last line if it is the same number, else behind each.
         """
         if sent.keys().isdisjoint(scopes):
             return []
