@@ -237,7 +237,7 @@ def test_an_unrecorded_op_is_hidden_before_its_first_reader() -> None:
     ]  # fmt: skip
     (hidden,) = (op for op in found.ops.values() if op.kind is OpKind.HIDDEN)
     assert found.scopes[hidden.scope].name == "inner"  # type: ignore[index]
-    assert found.run.notes == ("not seen while it ran: 1 ops",)
+    assert found.run.notes == ("not seen while it ran: 1 op",)
     assert repaired(nested()).run.notes == ()
 
 
