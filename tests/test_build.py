@@ -56,7 +56,7 @@ def test_an_unrecorded_producer_is_a_hidden_op() -> None:
     assert (made.scope, made.index + 1) == (reader.scope, reader.index)
     assert [step.index for step in _steps(recording)] == list(range(6))
     assert [step.id for step in _steps(recording)] == ["s0", "s1", "s2", "o0", "o1", "o2"]
-    assert recording.run.notes == ("not seen while it ran: 1 ops",)
+    assert recording.run.notes == ("not seen while it ran: 1 op",)
 
 
 def test_a_producer_whose_result_no_op_reads_comes_last() -> None:

@@ -319,6 +319,9 @@ def test_several_models_have_another_place(kind: Callable[[Any], Any]) -> None:
         torchrecorder.Recorder(kind(models))
     with pytest.raises(InvalidArgument, match="must be a module or another callable"):
         torchrecorder.Recorder(kind([]))
+    recorder_of_any: Any = torchrecorder.Recorder
+    with pytest.raises(TypeError, match="takes model, not 2 arguments .*give several as torch.nn"):
+        recorder_of_any(*models)
     with torchrecorder.Recorder(torch.nn.ModuleDict({"G": models[0], "D": models[1]})) as recorder:
         models[1](models[0](torch.ones(1, 2)))
     assert [scope.path for scope in recorder.recording.scopes.values()] == ["G", "D"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as tree
 
 import pytest
@@ -208,10 +209,15 @@ def test_scopes_with_remarks_are_named_in_plots(tmp_path):
 
 
 def test_an_empty_series_can_be_drawn(tmp_path):
-    """Nothing recorded yet: an empty plot and table."""
+    """Nothing recorded yet: plots, texts and pages say so, without a made-up scale."""
     series = tr.Series(deep())
-    assert series.plot(tmp_path / "nothing.svg").exists()
+    plot = series.plot(tmp_path / "nothing.svg").read_text(encoding="utf-8")
+    texts = re.findall(r">([^<\n]+)</text>", plot)
+    assert len(texts) == 2 and texts[1] == "no numbers to show"
     assert series.table() == []
+    assert "with series.step():" in next(series.remarks())
+    page = series.page(tmp_path / "nothing.html").read_text(encoding="utf-8")
+    assert "no step was recorded" in page and "no step was recorded" in series.text()
 
 
 @pytest.mark.parametrize("every", [1, 10])

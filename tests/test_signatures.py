@@ -108,7 +108,7 @@ def test_objects_show_themselves_in_a_line() -> None:
     assert repr(recorder) == f"<Recorder of Linear: done, {recorder.recording!r}>"
     with series.step():
         MODEL(X).sum().backward()
-    assert repr(series) == "<Series: 1 recorded steps of 1 scopes>"
+    assert repr(series) == "<Series: 1 recorded step of 1 scope>"
     assert repr(RUN.annotations["parameters"]) == "<parameters of Linear: 2 numbers, total 10>"
     assert repr(torchrecorder.view(RUN, depth=1)).startswith("<View of Linear: ")
     assert repr(torchrecorder.figure(RUN)).startswith("<Figure of Linear: ")

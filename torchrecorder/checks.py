@@ -312,6 +312,16 @@ def takes(**checks: Check) -> Callable[[Callable[Params, Result]], Callable[Para
     return decorated
 
 
+def plural(number: int, noun: str) -> str:
+    """*number* and the *noun*, in the plural unless it is one.
+
+    Example:
+        >>> plural(1, "call"), plural(2, "call")
+        ('1 call', '2 calls')
+    """
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def suggests_names(function: Callable[Params, Result]) -> Callable[Params, Result]:
     """A decorator that suggests a similar name when *function* gets an unknown keyword argument.
 
@@ -345,16 +355,32 @@ def check_names(called: str, given: Iterable[str], known: Sequence[str]) -> None
 
 def inputs_together(function: Callable[Params, Result]) -> Callable[Params, Result]:
     """A decorator for functions of ``model, args, kwargs`` that says how to give several inputs."""
-    parameters = inspect.signature(function).parameters.values()
-    places = [item.name for item in parameters if item.kind is item.POSITIONAL_OR_KEYWORD]
+    advice = f"pass several inputs as a tuple: {function.__name__}(model, (x, y))"
+    return limits_places(advice)(function)
 
-    @functools.wraps(function)
-    def call(*args: Params.args, **kwargs: Params.kwargs) -> Result:
-        if len(args) > len(places):
-            raise ArgumentMismatch(
-                f"{function.__name__}() takes {', '.join(places)}, not {len(args)} arguments "
-                f"without names; pass several inputs as a tuple: {function.__name__}(model, (x, y))"
-            )
-        return function(*args, **kwargs)
 
-    return call
+def limits_places(
+    advice: str,
+) -> Callable[[Callable[Params, Result]], Callable[Params, Result]]:
+    """A decorator for functions that may get too many arguments without names; *advice* says how
+    to give them."""
+
+    def decorated(function: Callable[Params, Result]) -> Callable[Params, Result]:
+        called = function.__qualname__.removesuffix(".__init__")
+        parameters = inspect.signature(function).parameters.values()
+        places = [item.name for item in parameters if item.kind is item.POSITIONAL_OR_KEYWORD]
+        known = [name for name in places if name != "self"]
+
+        @functools.wraps(function)
+        def call(*args: Params.args, **kwargs: Params.kwargs) -> Result:
+            if len(args) > len(places):
+                number = len(args) - len(places) + len(known)
+                raise ArgumentMismatch(
+                    f"{called}() takes {', '.join(known)}, not {number} arguments without names; "
+                    f"{advice}"
+                )
+            return function(*args, **kwargs)
+
+        return call
+
+    return decorated

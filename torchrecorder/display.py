@@ -15,6 +15,7 @@ import time
 import warnings
 from collections.abc import Container, Iterator
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchrecorder.errors import LayoutFailed
@@ -103,6 +104,32 @@ def display_page(page: str, text: str) -> None:
     """
     data = {"text/plain": text, "text/html": framed(page, text, None)}
     import_module("IPython.display").display(data, raw=True)
+
+
+class ShownPath(type(Path())):  # type: ignore[misc]
+    """The path of a page that a notebook cell shows.
+
+    If it is also the last line of that cell, IPython shows nothing more.
+    """
+
+    cell: int | None = None
+
+    def _ipython_display_(self) -> None:
+        if self.cell is None or self.cell != _running_cell():
+            raise NotImplementedError  # IPython shows it like any other path
+
+
+def shown_path(path: Path) -> ShownPath:
+    """*path*, which the running cell does not show."""
+    shown = ShownPath(path)
+    shown.cell = _running_cell()
+    return shown
+
+
+def _running_cell() -> int | None:
+    """The number of the cell that runs; None outside of IPython."""
+    shell = import_module("IPython").get_ipython()
+    return shell.execution_count if shell is not None else None
 
 
 def framed(page: str, text: str, svg: str | None) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchrecorder.checks import FLAG, check_one, path_of
-from torchrecorder.display import display_page
+from torchrecorder.display import display_page, shown_path
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.export import by_suffix
 from torchrecorder.export.exporter import check_place, write_file
@@ -81,7 +81,8 @@ def show(
     written = render(recording, target, **options).resolve()
     if inline:
         display_page(written.read_text(encoding="utf-8"), repr(recording))
-    elif browser and not webbrowser.open(written.as_uri()):
+        return shown_path(written)
+    if browser and not webbrowser.open(written.as_uri()):
         print(f"torchrecorder: no browser was found to open {written}", file=sys.stderr)
     return written
 

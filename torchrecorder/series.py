@@ -16,7 +16,7 @@ from torchrecorder.annotations.places import scope_name
 from torchrecorder.annotations.statistics import (
     added_gradients, gradients, number, root_of_squares, share, unknown_gradients, values,
 )  # fmt: skip
-from torchrecorder.checks import CALLABLE, FLAG, TEXTS, one_of, takes, whole_number
+from torchrecorder.checks import CALLABLE, FLAG, TEXTS, one_of, plural, takes, whole_number
 from torchrecorder.console import encodable
 from torchrecorder.errors import InvalidArgument, RecorderInUse
 from torchrecorder.events import GradEdge, GradId, Statistics, ValueId
@@ -136,7 +136,7 @@ class Series:
 
     def __repr__(self) -> str:
         steps, scopes = len({point.step for point in self.points}), len(self.scopes)
-        return f"<Series: {steps} recorded steps of {scopes} scopes>"
+        return f"<Series: {plural(steps, 'recorded step')} of {plural(scopes, 'scope')}>"
 
     @contextlib.contextmanager
     def step(self) -> Iterator[None]:
@@ -252,7 +252,7 @@ class Series:
             UnknownFormat: The suffix is not ``.html``.
         """
         plots = [self._chart(what) for what in NUMBERS if self.lines(what)]
-        return write_page("Training", plots, [*self.remarks()] if self.points else [], path)
+        return write_page("Training", plots, [*self.remarks()], path)
 
     def _chart(self, what: str) -> str:
         title, logarithmic, show = NUMBERS[what]
@@ -260,7 +260,10 @@ class Series:
         return LineChart(title, "step", self.lines(what), logarithmic, show, notable).svg()
 
     def remarks(self) -> Iterator[str]:
-        """Problems in the last step: vanishing or exploding gradients, dead units, NaN."""
+        """Problems in the last step: vanishing or exploding gradients, dead units, NaN; or that no
+        step was recorded."""
+        if not self.points:
+            yield "no step was recorded: put the body of the loop in `with series.step():`"
         for what, scopes in self._problems():
             yield from _remark(what, scopes)
 

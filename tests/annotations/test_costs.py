@@ -239,7 +239,7 @@ def test_a_repeat_that_ran_differently_does_not_count():
     """A note says so."""
     found = medians(stepped(), [stepped(), stepped(failed=True)])
     assert found.ops["o0"].seconds == 3.0
-    assert found.run.notes == ("1 of 2 repeats ran other operations and are left out",)
+    assert found.run.notes == ("1 of 2 repeats ran other operations and is left out",)
 
 
 def test_nodes_of_a_double_backward_show_who_made_them():

@@ -293,6 +293,16 @@ def test_what_cannot_be_compiled_is_refused():
         tr.record(Growing(), torch.ones(2, 3), compiled="yes")
 
 
+@pytest.mark.parametrize(("calls", "said"), [(1, "1 call"), (2, "2 calls")])
+def test_a_model_without_operations_has_no_graph(calls, said):
+    """A note says of how many calls."""
+    model = nn.Identity()
+    with tr.Recorder(model, compiled=True) as recorder:
+        for _ in range(calls):
+            model(torch.ones(2))
+    assert recorder.recording.run.notes == (f"the compiler made no graph of {said}",)
+
+
 def test_the_figure_shows_regions_and_breaks(tmp_path):
     """An outline per graph, red arrows where one ends, the reason on the op."""
     model, x = branching()

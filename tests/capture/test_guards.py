@@ -192,7 +192,7 @@ def test_lost_results_are_hidden_operations(step, faults):
     with pytest.warns(match="could not record 1 fact"), recorder, fault.hearing():
         step.run()
     recording = recorder.recording
-    assert REPAIRED + "1 ops" in recording.run.notes
+    assert REPAIRED + "1 op" in recording.run.notes
     (hidden,) = [op for op in recording.ops.values() if op.name == "unknown"]
     assert hidden.kind == "hidden" and all(map(recording.consumers.get, hidden.outputs))
 

@@ -219,7 +219,7 @@ def test_replay_gives_the_same_gradients_again():
     (given,) = recording.given(last)
     assert torch.equal(given, torch.ones(5, 2))
     assert torch.equal(recording.replay(last, (2 * given,))[1], 2 * gradient)
-    with pytest.raises(InvalidArgument, match="takes 1 gradients, not 2"):
+    with pytest.raises(InvalidArgument, match="takes 1 gradient, not 2"):
         recording.replay(last, (given, given))
     with pytest.raises(NotThere, match="no grad node has the id 'o1'"):
         recording.given("o1")

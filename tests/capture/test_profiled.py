@@ -166,6 +166,8 @@ def test_what_cannot_be_profiled_is_refused(tmp_path):
         (tmp_path / "bad.json").write_text(text)
         with pytest.raises(InvalidArgument, match=not_ours):
             recording.attach_trace(tmp_path / "bad.json")
+    with pytest.raises(FileNotFoundError, match="give the file that prof.export_chrome_trace"):
+        recording.attach_trace(tmp_path / "missing.json")
     with pytest.raises(InvalidArgument, match="json"):
         recording.to_trace(tmp_path / "trace.txt")
     with pytest.raises(InvalidArgument, match="no times"):

@@ -198,7 +198,7 @@ def test_of_compiled_graphs() -> None:
     assert facts(compiled()).run()[2:] == (
         ("compiled", "graph 1 of 2, 9 calls, 2 of them no op (NumPy), 1 of them no op (no line), "
          "5 guards, ran 2 times, compiled again, net.py:7 in forward"),
-        ("compiled", "graph 2 of 2, 1 calls"),
+        ("compiled", "graph 2 of 2, 1 call"),
     )  # fmt: skip
     recording = compiled(o0=1, o1=0)
     assert rows(recording, "o0")[0] == ("compiled", "graph 1 of 2")

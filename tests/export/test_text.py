@@ -310,7 +310,7 @@ def test_what_was_lost_is_stated() -> None:
     """A recording with gaps says how many; one without says nothing."""
     found = network()
     text = summary(replace(found, run=replace(found.run, lost=3)))
-    assert text.splitlines()[-1] == "Note: 3 facts were lost"
+    assert text.splitlines()[-1] == "Note: 3 facts lost"
     assert "Note:" not in summary(found)
 
 

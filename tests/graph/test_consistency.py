@@ -188,7 +188,7 @@ def test_what_is_missing_is_added_or_no_longer_referred_to() -> None:
     assert found.grad_nodes["x1"] == GradNode("x1", UNKNOWN, None, None, (), None)
     assert found.grad_nodes["g1"].scope is found.scopes["s1"].module is None
     assert found.run.failure == replace(failure, scope=None)
-    assert found.run.notes[-1] == "not seen while it ran: 1 scopes, 1 modules, 1 grad nodes"
+    assert found.run.notes[-1] == "not seen while it ran: 1 scope, 1 module, 1 grad node"
     assert found.ops == recording.ops and found.scopes["s2"] == recording.scopes["s2"]
 
 

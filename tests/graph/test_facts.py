@@ -205,10 +205,10 @@ def test_repeats_that_ran_something_else_are_left_out() -> None:
     with run.scope("Net"):
         run.op("other", run.input())
     notes = medians(nested(), [timed(1, 2, 3, 4, 5), run.recording()]).run.notes
-    assert notes == ("1 of 2 repeats ran other operations and are left out",)
+    assert notes == ("1 of 2 repeats ran other operations and is left out",)
     found = medians(timed(1, 2, 3, 4, 5), [run.recording()])
     assert found.ops == timed(1, 2, 3, 4, 5).ops
-    assert found.run.notes == ("other", "1 of 1 repeats ran other operations and are left out")
+    assert found.run.notes == ("other", "1 of 1 repeat ran other operations and is left out")
 
 
 def test_times_can_be_taken_out() -> None:
@@ -237,7 +237,7 @@ def test_an_unrecorded_op_is_hidden_before_its_first_reader() -> None:
     ]  # fmt: skip
     (hidden,) = (op for op in found.ops.values() if op.kind is OpKind.HIDDEN)
     assert found.scopes[hidden.scope].name == "inner"  # type: ignore[index]
-    assert found.run.notes == ("not seen while it ran: 1 ops",)
+    assert found.run.notes == ("not seen while it ran: 1 op",)
     assert repaired(nested()).run.notes == ()
 
 

@@ -76,6 +76,8 @@ def test_what_the_page_prints() -> None:
         ("open nets:Net more", "open: error: it does not take more; see torchrecorder open --help"),
         ("run train.py --epochs 2", "arguments of the script after --: train.py -- --epochs 2"),
         ("run -m train --epochs=2", "arguments of the script after --: -m train -- --epochs=2"),
+        ("plan nets:Net --mesh dp=2 --shape 2,8", "--shape 2,8: the factory makes the inputs"),
+        ("plan nets:Net --mesh dp=2 --inputs=a:b", "--inputs=a:b: the factory makes the inputs"),
         ("completion bsh", "did you mean 'bash'?"),
         ("", "see torchrecorder --help"),
     ],

@@ -2,12 +2,16 @@
 
 import base64
 import html
+import pickle
 import re
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from IPython.core.formatters import DisplayFormatter
+from IPython.utils.capture import capture_output
 
 import torchrecorder
 from torchrecorder.capture.hooks.source import cell_name
@@ -209,3 +213,22 @@ def test_names_of_cells_without_ipython(monkeypatch, name, said):
     """What the name itself tells."""
     monkeypatch.delitem(sys.modules, "IPython", raising=False)
     assert cell_name(name) == said
+
+
+def test_a_page_inline_as_the_last_line(recording, tmp_path, shell):
+    """The cell shows the page, and not the path that is returned, which later cells show."""
+    shell.push({"recording": recording, "folder": tmp_path})
+
+    def run(cell: str) -> Any:
+        with capture_output() as captured:
+            assert shell.run_cell(cell, store_history=True).success
+        return captured
+
+    first = run("recording.show(folder / 'a.html', inline=True)")
+    assert ["text/html" in output.data for output in first.outputs] == [True]
+    assert "a.html" not in first.stdout
+    path = shell.user_ns["_"]
+    assert isinstance(path, Path) and path == (tmp_path / "a.html").resolve() and path.exists()
+    assert pickle.loads(pickle.dumps(path)) == path
+    for cell in ("_", "_.parent", "_ / 'b'"):
+        assert tmp_path.name in run(cell).stdout

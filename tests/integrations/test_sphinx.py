@@ -45,6 +45,25 @@ def test_html_files(project):
         assert (out / "_static" / name).stat().st_size
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (":shape: 1,4", ":group: |", ":  Stem = 0, 1", ":  Rest = 2"),
+        (":shape: 1,4", ":group: Stem = 0, 1; Rest = 2"),
+        ("---", "shape: 1,4", "group: |", "  Stem = 0, 1", "  Rest = 2", "---"),
+    ],
+)
+def test_several_values_in_myst(project, lines):
+    """On lines that begin with a colon, as the guide shows, on one line, or in a block of YAML."""
+    pytest.importorskip("myst_parser")
+    conf = (project.folder / "conf.py").read_text(encoding="utf-8")
+    project.write("conf.py", conf.replace("['", "['myst_parser', '", 1))
+    page = ["# Nets", "", "```{torchrecorder} NETS:net", *lines, "```", ""]
+    project.write("index.md", "\n".join(page))
+    light, *_ = _svgs(project.build())
+    assert "Stem" in light and "Rest" in light
+
+
 def test_links(project):
     """Boxes link to where their class is documented, seen from the folder of the figures."""
     project.write("index.rst", PAGE)

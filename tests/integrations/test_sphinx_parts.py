@@ -77,6 +77,8 @@ def test_several_values():
     assert (made.arg, made.set, made.seed, made.train) == ((3, "gelu"), {"bias": "no"}, 0, False)
     with pytest.raises(ValueError, match=":rename: cannot read 'fc': write NAME=TEXT"):
         options.drawing({"rename": "fc"})
+    with pytest.raises(ValueError, match=":node-attributes: it needs a value; .* colon in MyST"):
+        options.drawing({"node_attributes": ""})
 
 
 def test_links_without_addresses_are_none():

@@ -16,6 +16,7 @@ from torchrecorder.annotations.amounts import of_bytes
 from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.capture.internals.table import COLLECTIVE_CALLS
 from torchrecorder.graph.consistency import problems
+from torchrecorder.style.communications import CommunicationCaptions
 
 from tests.capture.processes import process_group, sharded, step, tensor_parallel
 from tests.ranks.made import recorded, timed
@@ -151,6 +152,31 @@ def test_folded_layers_show_what_most_of_them_send():
     folded = torchrecorder.make_dot(replace(recorder.recording, communications=sent), depth=2)
     assert "×4" in folded.source and "all_reduce, 48 B" in folded.source
     assert "in 3 of 4 calls" in folded.source
+
+
+def test_kinds_that_not_equally_many_layers_send():
+    """Each has its own share, or none if all layers send it; an equal share is said once."""
+    model = nn.Sequential(*(nn.Linear(4, 4) for _ in range(4)))
+    with process_group(0, 2), Recorder(model) as recorder:
+        model(X)
+        dist.all_reduce(X.clone())
+    (told,) = recorder.recording.communications
+    layers = [scope.id for scope in recorder.recording.scopes.values() if scope.cls == "Linear"]
+
+    def lines(forward: int, backward: int) -> list[str]:
+        sent = [
+            told._replace(scope=layer, op=None, backward=in_backward)
+            for in_backward, number in ((False, forward), (True, backward))
+            for layer in layers[:number]
+        ]
+        recording = replace(recorder.recording, communications=tuple(sent))
+        return CommunicationCaptions(torchrecorder.view(recording)).closed(layers)
+
+    one, other = "all_reduce, 48 B", "backward: all_reduce, 48 B"
+    assert lines(4, 3) == [one, f"{other}, in 3 of 4 calls"]
+    assert lines(3, 2) == [f"{one}, in 3 of 4 calls", f"{other}, in 2 of 4 calls"]
+    assert lines(3, 3) == [one, other, "in 3 of 4 calls"]
+    assert lines(4, 4) == [one, other]
 
 
 def test_what_only_some_micro_batches_send():

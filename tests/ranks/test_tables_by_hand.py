@@ -41,11 +41,11 @@ def test_lanes_show_who_was_slowest() -> None:
     if set(lane[0]) <= set("-─"):
         lane = rows[rows.index(header) + 2]
     assert dict(zip(header, lane)) == {
-        "Lane": lane[0], "Ranks": "2", "Params size": "128 B", "Sent": "8 B",
+        "Lane": lane[0], "Ranks": "2", "Params size": "128 B", "Communicated": "8 B",
         "Slowest": "2.50 s, rank 1",
     }  # fmt: skip
     untimed = torchrecorder.merge([seconds(ran(0), None), seconds(ran(1), None)]).summary()
-    assert "Slowest" not in untimed and "Sends" not in untimed
+    assert "Slowest" not in untimed and "Module" not in untimed
 
 
 def test_modules_that_send_most_come_first() -> None:
@@ -60,7 +60,7 @@ def test_modules_that_send_most_come_first() -> None:
     assert not run.problems and run.world == 2
     rows = cells(run.summary())
     at = next(number for number, row in enumerate(rows) if row and row[0] == "Module")
-    assert rows[at] == ["Module", "Sends", "When", "Times", "Bytes", "Waited", "For"]
+    assert rows[at] == ["Module", "Communication", "When", "Times", "Bytes", "Waited", "For"]
     table = [row for row in rows[at + 1 :] if row and not set(row[0]) <= set("-─")]
     paths = {scope.id: scope.path for scope in network().scopes.values()}
     assert table == [

@@ -68,11 +68,11 @@ def _timed(
 COMMUNICATION = (
     # the larger of input and output
     Annotation(
-        "communication_bytes", "Sent", "B", _by_node(size), sum, of_bytes, needs=(PROCESSES,),
-        passes=True,
+        "communication_bytes", "Communicated", "B", _by_node(size), sum, of_bytes,
+        needs=(PROCESSES,), passes=True,
     ),
     # from the call until its completion
-    _timed("communication_time", "Sending", PROCESSES, lambda sent: sent.seconds),
+    _timed("communication_time", "Communicating", PROCESSES, lambda sent: sent.seconds),
     # for which the program was blocked waiting for other processes
     _timed("blocked_time", "Blocked", PROCESSES, lambda sent: sent.blocked_seconds),
     # that ranks waited for the one that came last; known in joined recordings only

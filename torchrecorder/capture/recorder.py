@@ -31,7 +31,9 @@ from torchrecorder.capture.probes.profiled import is_done, slices_of
 from torchrecorder.capture.probes.statistics import Choice
 from torchrecorder.capture.running_modules import RunningModules
 from torchrecorder.capture.tape import OTHER_TASKS, Tape
-from torchrecorder.checks import FLAG, TEXT, Check, check_one, suggests_names, warn
+from torchrecorder.checks import (
+    FLAG, TEXT, Check, check_one, limits_places, plural, suggests_names, warn,
+)  # fmt: skip
 from torchrecorder.errors import InvalidArgument, Notice, RecorderInUse
 from torchrecorder.events import Lost
 from torchrecorder.graph.recording import RunDone, RunFacts
@@ -46,6 +48,10 @@ MODEL = Check(
 )
 
 
+_SEVERAL = (
+    "give several as torch.nn.ModuleDict({'name': module, ...}), or none, as Recorder() records "
+    "all modules that run in its block"
+)
 _OTHER_THREAD = (
     "the with block of a recorder ended in another thread than it began in: that thread keeps its "
     "function mode, which does nothing from now on but takes time"
@@ -61,10 +67,7 @@ def _check_model(model: object) -> None:
     parts = [*model.values()] if isinstance(model, dict) else model
     several = isinstance(parts, (list, tuple)) and parts
     if several and all(isinstance(one, Module) for one in several):
-        raise InvalidArgument(
-            "model must be one module: give several as torch.nn.ModuleDict({'name': module, ...}), "
-            "or none, as Recorder() records all modules that run in its block"
-        )
+        raise InvalidArgument(f"model must be one module: {_SEVERAL}")
     check_one("model", model, MODEL.or_none())
 
 
@@ -112,6 +115,7 @@ class Recorder:
     """
 
     @suggests_names
+    @limits_places(_SEVERAL)
     def __init__(
         self,
         model: Module | None = None,
@@ -298,6 +302,10 @@ class Recorder:
         """Record the call of *module* during which a hook, in *frame*, entered this recorder."""
         self._instruments.modules.before(module, args, frame)
 
+    def step_begins(self, frame: FrameType) -> None:
+        """One of several equal steps begins in *frame*; the first when this recorder is entered."""
+        self._instruments.regions.calls.step_begins(frame)
+
     @property
     def scopes(self) -> tuple[str, ...]:
         """Dotted paths of the running modules, outermost first.
@@ -372,9 +380,8 @@ def _grad_mode() -> str:
 def _warn_lost(count: int, events: tuple[Event, ...]) -> None:
     first = next((event for event in events if isinstance(event, Lost)), None)
     example = f"; the first in {first.where or 'the model'!r}: {first.error}" if first else ""
-    facts = "1 fact" if count == 1 else f"{count} facts"
     warnings.warn(
-        f"torchrecorder could not record {facts} of this run{example}. "
+        f"torchrecorder could not record {plural(count, 'fact')} of this run{example}. "
         "The run itself is not affected.",
         stacklevel=3,
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Set
 from functools import cached_property
 
 from torchrecorder.annotations.scope_members import ScopeMembers
+from torchrecorder.checks import plural
 from torchrecorder.events import OpId, Role, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
@@ -153,9 +154,9 @@ def size(scope: Scope, recording: RecordedRun, without: Set[str] = frozenset()) 
             module = recording.module_of(item) if item.call == 0 else None
             parameters += len(module.parameters) if module is not None else 0
             ops += sum(isinstance(step, Op) for step in recording.children[item.id])
-    texts = [f"{ops} op{'s' if ops != 1 else ''}"]
+    texts = [plural(ops, "op")]
     if parameters:
-        texts.append(f"{parameters} parameter{'s' if parameters != 1 else ''}")
+        texts.append(plural(parameters, "parameter"))
     return ", ".join(texts)
 
 

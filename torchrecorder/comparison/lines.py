@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 
+from torchrecorder.checks import plural
 from torchrecorder.comparison.display_names import AROUND
 from torchrecorder.comparison.kinds import ALONE, Change, ChangeKind
 from torchrecorder.events import STORED, ValueId
@@ -112,10 +113,8 @@ def _share(number: int, after: RecordedRun) -> str:
     """*60 of 62 parameters*."""
     modules = after.modules.values()
     total = len({slot.value for module in modules for slot in module.parameters})
-    plural = "s" if total != 1 else ""
-    return f"all {total} parameters" if number == total > 1 else (
-        f"{number} of {total} parameter{plural}"
-    )
+    counted = plural(total, "parameter")
+    return f"all {counted}" if number == total > 1 else f"{number} of {counted}"
 
 
 def _names(places: Sequence[str]) -> str:

@@ -148,8 +148,9 @@ class LineChart:
         yield from paper(self.width, HEIGHT, LEFT, self.title)
         if note := self._note():
             yield f'<text x="{LEFT}" y="{TOP - 14}" fill="{QUIET}">{escape(note)}</text>'
-        yield from self._axes()
-        yield from self._curves()
+        if self.drawn:
+            yield from self._axes()
+            yield from self._curves()
         yield "</svg>"
 
     def _axes(self) -> Iterator[str]:
@@ -212,7 +213,9 @@ class LineChart:
         return shorten(name[len(self.parent) + 1 :] if self.parent else name)
 
     def _note(self) -> str:
-        """The common start of all names, and which lines are named."""
+        """The common start of all names, and which lines are named; or that there are none."""
+        if not self.drawn:
+            return "no numbers to show"
         where = f"in {self.parent}" if self.parent else ""
         all_, some = len(self.drawn), len(self.labels)
         which = ", those with remarks" if any(name in self.notable for name in self.labels) else ""

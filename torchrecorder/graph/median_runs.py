@@ -8,6 +8,7 @@ from statistics import median
 from types import MappingProxyType
 from typing import Any
 
+from torchrecorder.checks import plural
 from torchrecorder.events import SECONDS_ON_DEVICE, OpId, ScopeId
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun, RecordingT
@@ -26,7 +27,8 @@ def medians(recording: RecordingT, repeats: Sequence[RecordingT]) -> RecordingT:
     notes = tuple(note for note in recording.run.notes if note != COUNTING)
     if len(same) < len(repeats):
         differing = len(repeats) - len(same)
-        left_out = f"{differing} of {len(repeats)} repeats ran other operations and are left out"
+        some, are = plural(len(repeats), "repeat"), "is" if differing == 1 else "are"
+        left_out = f"{differing} of {some} ran other operations and {are} left out"
         notes = (*notes, left_out)
     if not same:
         return replace(recording, run=replace(recording.run, notes=notes))

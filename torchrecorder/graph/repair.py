@@ -11,6 +11,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from torchrecorder.checks import plural
 from torchrecorder.events import GradId, OpId, OpKind, Role, ValueId
 from torchrecorder.graph.consistency import missing
 from torchrecorder.graph.nodes import GradNode, Op, Scope, Value
@@ -38,7 +39,7 @@ def repaired(recording: RecordingT) -> RecordingT:
     ]
     steps = list(_with_hidden(recording, _sorted(lost, "ops")))
     note = "not seen while it ran: " + ", ".join(
-        f"{len(ids)} {table.replace('_', ' ')}" for table, ids in lost.items()
+        plural(len(ids), table.replace("_", " ").removesuffix("s")) for table, ids in lost.items()
     )
     return replace(
         recording,

@@ -124,6 +124,8 @@ def unknown_arguments(unknown: Sequence[str], options: argparse.Namespace) -> st
     """The error message for unknown arguments."""
     message, name = f"it does not take {' '.join(unknown)}", unknown[0].partition("=")[0]
     known = options.parser._option_string_actions
+    if name in options.not_taken:
+        return f"{message}: {options.not_taken[name]}"
     if options.takes_rest:
         script = options.script or f"-m {options.module}"
         after = f"put arguments of the script after --: {script} -- {' '.join(unknown)}"
@@ -162,6 +164,7 @@ def _add(below: argparse._SubParsersAction[Any], command: Command) -> None:
     added.usage = " ".join(["torchrecorder", command.name, *given, "[options]", *rest])
     added.add_argument("--traceback", action="store_true", help="show where an error comes from")
     added.set_defaults(run=command.run, parser=added, takes_rest=command.takes_rest)
+    added.set_defaults(not_taken=command.not_taken)
 
 
 def _say(error: Exception, with_traceback: bool, code: int) -> int:

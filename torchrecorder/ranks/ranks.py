@@ -194,7 +194,7 @@ def _table(rows: Iterator[Sequence[str]], right: Collection[int]) -> str:
 
 
 def _lanes(lanes: Sequence[Lane]) -> Iterator[Sequence[str]]:
-    yield "Lane", "Ranks", "Params size", "Sent", "Slowest", "Differs in"
+    yield "Lane", "Ranks", "Params size", "Communicated", "Slowest", "Differs in"
     for lane in lanes:
         slowest = "" if lane.seconds is None else f"{of_seconds(lane.seconds)}, rank {lane.slowest}"
         yield (
@@ -214,7 +214,7 @@ def _modules(collectives: Sequence[Collective], n: int) -> Iterator[Sequence[str
     for collective in collectives:
         place = collective.path or MODEL, collective.name, collective.when
         found.setdefault(place, []).append(collective)
-    yield "Module", "Sends", "When", "Times", "Bytes", "Waited", "For"
+    yield "Module", "Communication", "When", "Times", "Bytes", "Waited", "For"
     order = sorted(found.items(), key=lambda item: -sum(entry.bytes for entry in item[1]))
     for (path, name, when), sent in order[:n]:
         longest = max(sent, key=lambda item: item.waited or 0.0)

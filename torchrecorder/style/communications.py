@@ -60,17 +60,23 @@ class CommunicationCaptions:
     def _usual(
         self, sent: Mapping[ScopeId, list[Communication]], scopes: Sequence[ScopeId]
     ) -> list[str]:
-        """The messages of most *scopes* that send any, and the number of scopes with such messages.
+        """The messages of most *scopes* that send any, and how many scopes send each kind: in the
+        last line if it is the same number, else behind each.
         """
         if sent.keys().isdisjoint(scopes):
             return []
-        lines = [tuple(_lines(sent.get(scope, ()), self.purposes)) for scope in scopes]
+        kinds = [_by_kind(sent.get(scope, ()), self.purposes) for scope in scopes]
+        lines = [tuple(_lines(each)) for each in kinds]
         ((usual, _),) = Counter(filter(None, lines)).most_common(1)
-        kinds = [_by_kind(sent.get(scope, ()), self.purposes).keys() for scope in scopes]
         shown = kinds[lines.index(usual)]
-        some = sum(not shown.isdisjoint(each) for each in kinds)
-        share = [f"in {some} of {len(lines)} calls"] if some < len(lines) else []
-        return [*usual, *share]
+        senders = {kind: sum(kind in each for each in kinds) for kind in shown}
+        shares = {
+            kind: f"in {some} of {len(lines)} calls" if some < len(lines) else ""
+            for kind, some in senders.items()
+        }
+        if len({*shares.values()}) > 1:
+            return _lines(shown, shares)
+        return [*usual, *filter(None, {*shares.values()})]
 
     def op(self, op: str) -> list[str]:
         """The time that an op waited for other ranks, as text."""
@@ -93,21 +99,25 @@ def _by_kind(
     return found
 
 
-def _lines(sent: Iterable[Communication], purposes: dict[str, str]) -> list[str]:
-    found = _by_kind(sent, purposes)
-    lines = list(_texts(sorted(found.items(), key=lambda item: item[0][0])))
+def _lines(
+    found: Mapping[_SentKind, list[Communication]], shares: Mapping[_SentKind, str] = {}
+) -> list[str]:
+    """The lines about each kind, with its share if *shares* has one; those of forward first."""
+    lines = list(_texts(sorted(found.items(), key=lambda item: item[0][0]), shares))
     more = len(lines) - MAX_LINES
     return lines if more <= 0 else [*lines[: MAX_LINES - 1], f"{more + 1} more"]
 
 
 def _texts(
-    found: Iterable[tuple[_SentKind, list[Communication]]]
+    found: Iterable[tuple[_SentKind, list[Communication]]], shares: Mapping[_SentKind, str]
 ) -> Iterator[str]:
-    for (backward, name, place), sent in found:
+    for kind, sent in found:
+        backward, name, place = kind
         times = f" ×{len(sent)}" if len(sent) > 1 else ""
         amount = sum(map(size, sent))
         line = f"{name}{times}{' ' + place if place else ''}"
         line += f", {of_bytes(amount)}" if amount else ""
+        line += f", {shares[kind]}" if shares.get(kind) else ""
         yield f"backward: {line}" if backward else line
         waited = _waited(sent)
         if waited:

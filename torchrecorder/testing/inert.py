@@ -30,6 +30,7 @@ from torchrecorder.capture.internals.access import (
 from torchrecorder.capture.record import record
 from torchrecorder.capture.recorder import Recorder
 from torchrecorder.capture.tensors.describe import tensors_in
+from torchrecorder.checks import plural
 
 MadeCall = tuple[Any, tuple[Any, ...], Mapping[str, Any]]
 """A model, its positional and its keyword arguments."""
@@ -348,7 +349,7 @@ def _compare_all(
     ]
     if wrong:
         listed = "\n  ".join(wrong[:20])
-        raise AssertionError(f"{entrance} is not inert in {len(wrong)} ways:\n  {listed}")
+        raise AssertionError(f"{entrance} is not inert in {plural(len(wrong), 'way')}:\n  {listed}")
 
 
 def _equal(one: Any, other: Any) -> bool:

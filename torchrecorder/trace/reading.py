@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import zlib
@@ -32,6 +33,9 @@ def slices_in(path: str | Path) -> list[Slice]:
         OSError: It cannot be read.
     """
     target = path_of(path)
+    if not target.exists():
+        hint = "no such trace; give the file that prof.export_chrome_trace(path) has written"
+        raise FileNotFoundError(errno.ENOENT, hint, str(target))
     found = _events(target.read_bytes(), target.name)
     on_cpu = [item for item in found if item.get("ph") == "X" and item.get("cat") in ON_CPU]
     memory = [item for item in found if item.get("name") == MEMORY]

@@ -30,7 +30,7 @@ from torchrecorder.capture.internals.compiler import compile_with, compiler_set_
 from torchrecorder.capture.modes.function_mode import FunctionMode
 from torchrecorder.capture.state.restore import restored
 from torchrecorder.capture.tape import Tape, first_line
-from torchrecorder.checks import warn
+from torchrecorder.checks import plural, warn
 from torchrecorder.events import (
     COMPILED_GRAPH,
     FUSED_KERNEL,
@@ -82,7 +82,7 @@ class SecondRun:
         if traced is None:
             return
         if not traced.graphs:
-            tape.notes.append(f"the compiler made no graph of {len(self._calls)} calls")
+            tape.notes.append(f"the compiler made no graph of {plural(len(self._calls), 'call')}")
         scopes = {call.scope for call in self._calls}
         self._calls.clear()
         with tape.survives_errors("compiler"):

@@ -101,6 +101,8 @@ class AttributeNames(TensorNames):
 
     def _of_state(self, tensor: Tensor) -> str | None:
         """The path of *tensor* in the state of the optimizer, such as ``0.weight.exp_avg``."""
+        if self._optimizer is None:
+            self._find_running_step()
         optimizer = self._optimizer() if self._optimizer is not None else None
         if optimizer is not None and not self._state:
             entries = self.registry.values.entries
@@ -111,6 +113,15 @@ class AttributeNames(TensorNames):
                     self._state[id(found)] = weakref.ref(found), place
         known = self._state.get(id(tensor))
         return known[1] if known is not None and known[0]() is tensor else None
+
+    def _find_running_step(self) -> None:
+        """Find the optimizer of a step that began before the recording, in the frame that runs it.
+        """
+        for opened in self.tape.stack:
+            if opened.event.kind is ScopeKind.OPTIMIZER and isinstance(opened.key, FrameType):
+                optimizer = next(iter(opened.key.f_locals.get("args", ())), None)
+                if isinstance(optimizer, Optimizer):
+                    self.step_of(optimizer)
 
     def _running(self) -> Iterator[tuple[str, Module]]:
         """The running modules, innermost first, with the prefix of names in each."""

@@ -126,7 +126,10 @@ class DeferredRecorder:
             self.calls += 1
             self._inside = True
             self._have_stepped.clear()
-            if begins and self._recorder is not None:  # its hooks do not run for this call
+            if self._recorder is None:
+                return
+            self._recorder.step_begins(frame)
+            if begins:  # its hooks do not run for this call
                 self._recorder.module_called(module, args, frame)
 
     def _returned(self, module: Module, args: tuple[Any, ...], output: Any) -> None:

@@ -25,6 +25,9 @@ from torchrecorder.events import FunctionCall, FunctionId, OpId, ScopeId, ScopeK
 _OUTSIDE: Any = object()
 """Marks frames that were running before the recording started."""
 
+_UNSURE: Any = object()
+"""Marks such frames until it is known whether a later step runs in them, too."""
+
 _COMPREHENSIONS = frozenset(("<listcomp>", "<setcomp>", "<dictcomp>"))
 _STANDARD_LIBRARY = os.path.join(os.path.dirname(os.__file__), "")
 _INSTALLED = ("site-packages", "dist-packages")
@@ -50,10 +53,10 @@ class PythonCall:
     function: FunctionPlace
     source: SourceLine | None
     inside: list[str] = field(default_factory=list)  # ids of ops and scopes
+    is_unsure: bool = False  # began before the recording
 
-    def event(self) -> FunctionCall:
-        """The event of the call."""
-        parent = self.parent.id if self.parent is not None else None
+    def event(self, parent: FunctionId | None) -> FunctionCall:
+        """The event of the call, in the call *parent*."""
         ops = tuple(OpId(item) for item in self.inside if item[0] == "o")
         scopes = tuple(ScopeId(item) for item in self.inside if item[0] == "s")
         return FunctionCall(self.id, parent, self.scope, *self.function, self.source, ops, scopes)
@@ -77,6 +80,8 @@ class PythonCalls:
         self._functions: dict[int, FunctionPlace | None] = {}
         self._codes: list[CodeType] = []  # keeps the code objects, and so their ids, alive
         self._unmarked: dict[int, _UnmarkedFrame] = {}
+        self._has_begun = False
+        self._around_steps: set[Any] | None = None  # the calls that run when the last step begins
 
     def __enter__(self) -> PythonCalls:
         frame: FrameType | None = get_frame(1)
@@ -86,6 +91,25 @@ class PythonCalls:
             self._mark(frame, _OUTSIDE)
             frame = frame.f_back
         return self
+
+    def step_begins(self, frame: FrameType) -> None:
+        """One of several steps begins in *frame*; the recording began inside the first.
+
+        The functions that ran then are calls of the first step if they end before the last step
+        begins: later steps call them again. The others, around all steps, are outside.
+        """
+        is_first, self._has_begun = not self._has_begun, True
+        around: set[Any] = set()
+        outer: FrameType | None = frame
+        while outer is not None:
+            if is_first and outer.f_back is not None:
+                mark = mark_of(outer)
+                if mark is None:
+                    break  # it, and frames around it, would not be found again
+                mark[self] = _UNSURE
+            around.add(self._last_in(outer))
+            outer = outer.f_back
+        self._around_steps = None if is_first else around
 
     def __exit__(self, *error: object) -> None:
         frame: FrameType | None = get_frame(1)
@@ -112,9 +136,16 @@ class PythonCalls:
                 wanted.add(around)
                 around = around.parent
         for running in self.found:
-            if running in wanted:
-                self.tape.write(running.event())
+            if running in wanted and not self._is_outside(running):
+                around = running.parent
+                inside = around is not None and not self._is_outside(around)
+                self.tape.write(running.event(around.id if around and inside else None))
         self.found.clear()
+
+    def _is_outside(self, running: PythonCall) -> bool:
+        """Whether this call began before the recording, and is not one of its first step."""
+        around = self._around_steps
+        return running.is_unsure and (around is None or running in around)
 
     def innermost(
         self, frames: Sequence[FrameType], regions: Sequence[Region]
@@ -145,7 +176,7 @@ class PythonCalls:
     def last_in(self, frame: FrameType) -> PythonCall | None:
         """The call of *frame* when `innermost` last saw it, or None."""
         running = self._last_in(frame)
-        return running if running is not _OUTSIDE else None
+        return running if type(running) is PythonCall else None
 
     def _last_in(self, frame: FrameType) -> PythonCall | None:
         mark = frame.f_trace
@@ -164,7 +195,8 @@ class PythonCalls:
             return (_OUTSIDE,) if self._last_in(frame) is _OUTSIDE else None
         mark = frame.f_trace
         if type(mark) is FrameMark:
-            return (mark[self],) if self in mark else None
+            running = mark.get(self, _UNSURE)
+            return (running,) if running is not _UNSURE else None
         seen = self._unmarked.get(id(frame)) if mark is not None else None
         if seen is None or seen.code is not frame.f_code:
             return None
@@ -201,6 +233,7 @@ class PythonCalls:
             source = self.sources.line_of(caller) if caller is not None else None
             scope = self._scope(place, regions)
             running = PythonCall(self.tape.next_function(), parent, scope, function, source)
+            running.is_unsure = self._last_in(frame) is _UNSURE
             self.found.append(running)
         self._mark(frame, running)
         return running

@@ -22,6 +22,7 @@ from torchrecorder.capture.state.restore import without_modes
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.describe import innermost
 from torchrecorder.capture.tensors.transformed import is_transformed, on_inside, order_inside
+from torchrecorder.checks import plural
 from torchrecorder.errors import InvalidArgument, NotKept
 from torchrecorder.events import GradEdge, GradId, OpId, ValueId
 from torchrecorder.graph.nodes import Scope
@@ -181,9 +182,8 @@ class ReplayProbe(Observer):
         received, node = self.given(grad), self._nodes[grad]
         given = received if given is None else given
         if len(given) != len(received):
-            raise InvalidArgument(
-                f"{node.name()} ({grad}) takes {len(received)} gradients, not {len(given)}"
-            )
+            taken = plural(len(received), "gradient")
+            raise InvalidArgument(f"{node.name()} ({grad}) takes {taken}, not {len(given)}")
         if not node.next_functions:
             return given  # AccumulateGrad would change the gradient
         try:

@@ -8,6 +8,7 @@ from functools import cached_property, lru_cache
 from itertools import islice
 
 from torchrecorder.annotations.compiled import breaks_at, kernels_of
+from torchrecorder.checks import plural
 from torchrecorder.events import (
     COMPILED_GRAPH,
     GradId,
@@ -112,17 +113,17 @@ class Facts:
             rows.append(("failed", f"{run.failure.error}: {run.failure.message}"))
             rows += self._cause()
         if run.lost:
-            rows.append(("lost", f"{run.lost} facts could not be recorded"))
+            rows.append(("lost", f"{plural(run.lost, 'fact')} could not be recorded"))
         return tuple(rows)
 
     def _graphs(self) -> Iterator[FactRow]:
         """The compiled graphs, one row each."""
         graphs = self.recording.compiled_graphs
         for graph in graphs:
-            texts = [f"graph {graph.number} of {len(graphs)}", f"{graph.calls} calls"]
+            texts = [f"graph {graph.number} of {len(graphs)}", plural(graph.calls, "call")]
             kinds = Counter(call.kind for call in graph.unmatched)
             texts += [f"{count} of them no op ({kind})" for kind, count in kinds.items()]
-            texts += [f"{graph.guards} guards"] if graph.guards is not None else []
+            texts += [plural(graph.guards, "guard")] if graph.guards is not None else []
             texts += [f"ran {graph.runs} times"] if graph.runs != 1 else []
             texts += ["compiled again"] if graph.recompiled else []
             texts += [labels.source(graph.source)] if graph.source is not None else []

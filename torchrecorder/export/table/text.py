@@ -28,6 +28,7 @@ from torchrecorder.checks import (
     check_one,
     number_or,
     one_of,
+    plural,
     suggests_names,
     whole_number,
 )
@@ -281,4 +282,4 @@ def _remarks(recording: RecordedRun) -> Iterator[str]:
     for note in recording.run.notes:
         yield f"Note: {note}"
     if recording.run.lost:
-        yield f"Note: {recording.run.lost} facts were lost"
+        yield f"Note: {plural(recording.run.lost, 'fact')} lost"

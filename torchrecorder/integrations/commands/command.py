@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import ClassVar
 
 
@@ -13,10 +14,12 @@ class Command(ABC):
     Attributes:
         name: The name on the command line.
         takes_rest: Whether the arguments after ``--`` are passed on, in ``options.rest``.
+        not_taken: Why it does not take flags that other commands have, by flag.
     """
 
     name: ClassVar[str]
     takes_rest: ClassVar[bool] = False
+    not_taken: ClassVar[Mapping[str, str]] = {}
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments, if there are any."""

@@ -37,6 +37,9 @@ class PlanCommand(Command):
     """
 
     name = "plan"
+    not_taken = dict.fromkeys(
+        ("--shape", "--inputs"), "the factory makes the inputs, and returns them with the model"
+    )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("target", help="package.module:factory, or file.py:factory")

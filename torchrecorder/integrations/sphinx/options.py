@@ -118,10 +118,16 @@ def _values(given: Mapping[str, Any], options: Mapping[str, Option]) -> dict[str
 def _read(option: Option, text: str | None, name: str) -> Any:
     """The value of *option*; several values are separated by lines or semicolons."""
     parts = _parts(text) if option.check.several else [text]
+    name = name.replace("_", "-")
+    if not parts and not option.check.switch:
+        raise InvalidArgument(
+            f":{name}: it needs a value; several are separated by semicolons, or are on lines of "
+            "their own, which are indented in reStructuredText and begin with a colon in MyST"
+        )
     try:
         return option.joined([option.read(part) for part in parts or [None]])
     except InvalidArgument as error:
-        raise InvalidArgument(f":{name.replace('_', '-')}: {error}") from None
+        raise InvalidArgument(f":{name}: {error}") from None
 
 
 def _parts(text: str | None) -> list[str]:
