@@ -45,7 +45,9 @@ def test_is_a_recording(before: Recording, after: Recording) -> None:
     for depth in (0, 1, 99):
         make_view(merged, ViewOptions(depth=depth)).check()
     assert len(merged.scopes) == len(before.scopes) + len(after.scopes) - len(matching.scopes)
-    assert len(merged.values) == len(before.values) + len(after.values) - len(matching.values)
+    twice = sum(f"old_{value}" in merged.values for value in matching.values)
+    known = len(before.values) + len(after.values) - len(matching.values)
+    assert len(merged.values) == known + twice
     places = [step.index for step in (*merged.scopes.values(), *merged.ops.values())]
     assert sorted(places) == list(range(len(places)))
 
@@ -266,7 +268,7 @@ def test_a_removed_op_does_not_give_what_another_gives_now() -> None:
     merged = laid(result_of(deep=False), result_of(deep=True)).recording
     assert_each_value_has_one_maker(merged)
     gone = [op.outputs for op in merged.ops.values() if op.id.startswith("old_")]
-    assert gone == [()]
+    assert len(gone) == 1 and all(value.startswith("old_") for value in gone[0])
 
 
 def assert_each_value_has_one_maker(recording: Recording) -> None:

@@ -6,9 +6,11 @@ import pytest
 import torch
 
 import torchrecorder
+from tests.comparison.test_overlay import laid
 from tests.figures import network
 from tests.page.test_data import Page, data_of
 from tests.views.test_fold import stack
+from torchrecorder.recording import Recording
 
 
 def test_open_at_first_is_what_the_view_has_open() -> None:
@@ -37,3 +39,18 @@ def test_rounds_that_train_are_open_at_first(trains: bool) -> None:
     for fold in shown:
         rounds = [n for n in page.data["open"] if page.items["parent"][n] == fold]
         assert rounds == [fold + 1]
+
+
+@pytest.mark.parametrize("layers", [4, 60])
+def test_siblings_that_differ_are_open_at_first(layers: int) -> None:
+    """The first one shows how; those that do not differ stay closed."""
+    def run(activation: type[torch.nn.Module]) -> Recording:
+        blocks = [[torch.nn.Linear(4, 4), activation(), torch.nn.Tanh()] for _ in range(layers)]
+        same = [torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh()) for _ in range(3)]
+        model = torch.nn.Sequential(*[torch.nn.Sequential(*block) for block in blocks], *same)
+        return torchrecorder.record(model, torch.ones(2, 4))
+
+    page = Page(data_of(laid(run(torch.nn.ReLU), run(torch.nn.GELU)).recording))
+    folds = [number for number in page.data["open"] if page.items["fold"][number]]
+    inside = [number for number in page.data["open"] if page.items["parent"][number] in folds]
+    assert len(folds) == len(inside) == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from functools import cached_property, partial
 from itertools import zip_longest
 from typing import Union
@@ -10,13 +10,14 @@ from typing import Union
 from torchrecorder.checks import ABOVE_0, Check, check_one, suggests_names
 from torchrecorder.comparison.kinds import LAST, Change, ChangeKind, PlacedChange, alone
 from torchrecorder.comparison.comparison import Comparison
+from torchrecorder.comparison.functions import changed_arguments, function, replacement
 from torchrecorder.comparison.match import Matching, match
 from torchrecorder.comparison.numbers import Wanted, factors, places, totals
 from torchrecorder.comparison.rewired import Rewirings
 from torchrecorder.comparison.tensor_changes import TensorChanges
-from torchrecorder.comparison.display_names import DisplayNames, differences, hyperparameters, size
+from torchrecorder.comparison.display_names import DisplayNames, differences, hyperparameters
 from torchrecorder.comparison.edge_match import RETURNS, EdgeMatch, by_name
-from torchrecorder.events import OpId, ScopeId
+from torchrecorder.events import OpId, ScopeId, ScopeKind, Slot
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun, check_recording
 from torchrecorder.recording import Recording
@@ -132,8 +133,8 @@ class _Comparer:
     # The result and the scopes ----------------------------------------------------------
 
     def _result(self) -> Iterator[PlacedChange]:
-        """Different outputs of the run; not if its outermost calls match, which list theirs. More
-        outputs of steps that are listed themselves are no further difference."""
+        """Different outputs of the run; not if its outermost calls match, which list theirs, or
+        where the steps that computed them are listed themselves."""
         roots = [self.matching.scopes.get(root) for root in self.before.roots]
         if roots == list(self.after.roots):
             return
@@ -141,13 +142,15 @@ class _Comparer:
         if len(before) != len(after):
             there = {slot.value for slot in after}
             known = {self.matching.values.get(slot.value) for slot in before}
-            ops, new_ops = {None, *self.matching.ops}, {None, *self.matched[1]}
-            before = [slot for slot in before if self.matching.values.get(slot.value) not in there
-                      and self.before.values[slot.value].producer in ops]
-            after = [slot for slot in after if slot.value not in known
-                     and self.after.values[slot.value].producer in new_ops]
+            before = [slot for slot in before
+                      if self.matching.values.get(slot.value) not in there]
+            after = [slot for slot in after if slot.value not in known]
         for old, new in zip_longest(before, after):
-            if not self.edge_match.same(old, new, None):
+            listed = (
+                _made_by_others(old, self.before, self.matching.ops)
+                and _made_by_others(new, self.after, self.matched[1])
+            )
+            if not listed and not self.edge_match.same(old, new, None):
                 former = self.old_names.value(old.value) if old is not None else "nothing"
                 value = self.new_names.value(new.value) if new is not None else "nothing"
                 text = f"is {value}, not {former}"
@@ -158,7 +161,7 @@ class _Comparer:
     def _scopes(self) -> Iterator[PlacedChange]:
         for left, right in self.matching.scopes.items():
             old, new = self.before.scopes[left], self.after.scopes[right]
-            if old.cls != new.cls:
+            if old.cls != new.cls and not self._has_parts(old, new):
                 self.replaced[False].add(left)
                 self.replaced[True].add(right)
             for kind, text in self._about(old, new):
@@ -181,17 +184,22 @@ class _Comparer:
 
     def _returned(self, old: Scope, new: Scope) -> Iterator[str]:
         """Different results; not those of a replaced module, whose contents are not listed."""
-        has_parts = _has_scopes(self.before, old) or _has_scopes(self.after, new)
-        if old.cls != new.cls and not has_parts:
+        if new.id in self.replaced[True]:
             return
         for slot, twin in by_name(old.outputs, new.outputs):
             if not self.edge_match.same(slot, twin, new.id):
                 yield self.edge_match.instead(RETURNS, slot, twin, old.id, new.id)
 
+    def _has_parts(self, old: Scope, new: Scope) -> bool:
+        return _has_scopes(self.before, old) or _has_scopes(self.after, new)
+
     def _renamed(self, old: Scope, new: Scope) -> bool:
-        """Whether a scope has another name, or its parent is not the counterpart of its parent."""
+        """Whether a scope has another name, or its parent is not the counterpart of its parent, so
+        that it has another path."""
+        if old.kind is ScopeKind.MODULE and old.path and old.path == new.path:
+            return False
         if old.parent is None or new.parent is None:
-            return old.parent is not new.parent
+            return old.parent is not new.parent and old.name != new.name
         elsewhere = self.matching.scopes.get(old.parent) != new.parent
         return old.name != new.name or elsewhere
 
@@ -213,7 +221,8 @@ class _Comparer:
         left, right = self.before.module_of(old), self.after.module_of(new)
         if left is None or right is None:
             return
-        if old.cls == new.cls and old.call == new.call == 0 and left.detail != right.detail:
+        known = old.cls == new.cls and self._hyperparameters_known
+        if known and old.call == new.call == 0 and left.detail != right.detail:
             details = [hyperparameters(old.cls, item.detail) for item in (left, right)]
             yield differences(*details) or "its hyperparameters"
         flags = left.training, right.training
@@ -233,11 +242,10 @@ class _Comparer:
         for left, right in self.matching.ops.items():
             old, new = self.before.ops[left], self.after.ops[right]
             place, where = (new.index, 1), self.new_names.op(right)
-            if old.qualname != new.qualname:
-                text = f"{old.name} → {new.name}"
+            if function(old) != function(new):
+                text = replacement(old, new)
                 yield place, Change(ChangeKind.REPLACED, left, right, where, text)
-            elif old.arguments != new.arguments and not self._follows_from_module(old, new):
-                text = differences(dict(old.arguments), dict(new.arguments))
+            elif (text := changed_arguments(old, new)) and not self._follows_from_module(old, new):
                 follows = is_reshape(new) and self.tensors.follows(new)
                 yield place, Change(ChangeKind.CHANGED, left, right, where, text, follows)
         for index, change in Rewirings(self.edge_match).all():
@@ -249,7 +257,14 @@ class _Comparer:
             return False
         left = self.before.module_of(self.before.scopes[old.scope])
         right = self.after.module_of(self.after.scopes[new.scope])
-        return left is not None and right is not None and left.detail != right.detail
+        if left is None or right is None or not self._hyperparameters_known:
+            return False
+        return left.detail != right.detail
+
+    @cached_property
+    def _hyperparameters_known(self) -> bool:
+        """Whether both runs have the hyperparameters of their modules; exported programs do not."""
+        return all(map(_has_hyperparameters, (self.before, self.after)))
 
     # Added and removed nodes -------------------------------------------------------------
 
@@ -268,13 +283,14 @@ class _Comparer:
         for scope in recording.scopes.values():
             if scope.id not in scopes and self._listed(scope.parent, recording, scopes):
                 inner = held.get(scope.id)
-                text = size(scope, recording) if inner is None else names.around(scope.id, inner)
+                text = (names.contents(scope.id, ops) if inner is None
+                        else names.around(scope.id, inner))
                 change = alone(kind, scope.id, names.scope_title(scope.id), text)
                 yield (moved.get(scope.id, scope.index), 2), change
         for op in recording.ops.values():
             if op.id not in ops and self._listed(op.scope, recording, scopes):
                 place = moved.get(op.id, op.index), 2
-                yield place, alone(kind, op.id, names.op(op.id))
+                yield place, alone(kind, op.id, names.op_itself(op.id))
 
     def _listed(
         self,
@@ -285,9 +301,7 @@ class _Comparer:
         """Whether changes inside this scope have their own lines."""
         if around is None:
             return True
-        inner = _has_scopes(recording, recording.scopes[around])
-        replaced = self.replaced[recording is self.after]
-        return around in scopes and (around not in replaced or inner)
+        return around in scopes and around not in self.replaced[recording is self.after]
 
     def _removed_places(self) -> Mapping[str, float]:
         """The position of each removed step in the second run: directly after the last matched step
@@ -305,8 +319,20 @@ class _Comparer:
         return removed
 
 
+def _made_by_others(slot: Slot | None, recording: RecordedRun, ops: Container[OpId]) -> bool:
+    """Whether there is no output, or none of these *ops* computed it."""
+    producer = recording.values[slot.value].producer if slot is not None else None
+    return slot is None or (producer is not None and producer not in ops)
+
+
 def _has_scopes(recording: RecordedRun, scope: Scope) -> bool:
     return any(isinstance(child, Scope) for child in recording.children[scope.id])
+
+
+def _has_hyperparameters(recording: RecordedRun) -> bool:
+    """Whether any module with weights states hyperparameters, or there are none with weights."""
+    details = [module.detail for module in recording.modules.values() if module.parameters]
+    return any(details) or not details
 
 
 def _devices(recording: RecordedRun) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Container, Iterator, Mapping, Set
 from functools import cached_property
 
 from torchrecorder.annotations.scope_members import ScopeMembers
@@ -10,6 +10,7 @@ from torchrecorder.checks import plural
 from torchrecorder.events import OpId, Role, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.relations import ops_inside
 from torchrecorder.style import labels
 
 DEFAULT = "default"
@@ -56,7 +57,12 @@ class DisplayNames:
         alone = len(self.recording.children[around.id]) == 1
         if alone and around.kind is ScopeKind.MODULE and around.path:
             return self.scope(around.id)
-        path = self._path(around.id)
+        return self.op_itself(op)
+
+    def op_itself(self, op: OpId) -> str:
+        """The path of its scope, and its name."""
+        found = self.recording.ops[op]
+        path = self._path(found.scope)
         return f"{path}: {self._numbered(found)}" if path else self._numbered(found)
 
     def value(self, value: ValueId) -> str:
@@ -115,6 +121,16 @@ class DisplayNames:
         more = size(self.recording.scopes[wrapper], self.recording, {inner})
         held = f"{AROUND}{name.removeprefix(f'{path}.' * bool(path))}"
         return held if more == "0 ops" else f"{held}, {more}"
+
+    def contents(self, scope: ScopeId, known: Container[OpId]) -> str:
+        """*12 ops, 3 parameters*; *around 3 of 12 ops* if some of them are *known*: they are in the
+        other run, too."""
+        inside = list(ops_inside(self.recording, [scope]))
+        shared = sum(op in known for op in inside)
+        if not shared:
+            return size(self.recording.scopes[scope], self.recording)
+        number = f"{shared} of {len(inside)}" if shared < len(inside) else f"{shared}"
+        return f"{AROUND}{number} op{'s' if len(inside) != 1 else ''}"
 
     def _path(self, scope: ScopeId | None) -> str:
         """The path of the innermost module around, and the region inside it."""

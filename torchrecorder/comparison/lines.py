@@ -121,6 +121,8 @@ def _names(places: Sequence[str]) -> str:
     """*layers.0 … layers.3* for places that differ in indices, *fc and 3 more* for others."""
     names = tuple(dict.fromkeys(map(_path, places)))
     patterns = {INDEX.sub("0", place) for place in places}
+    if len(places) == 1:
+        return places[0]
     if len(patterns) == 1 and len(names) == len(places):
         text = places[0].replace(_path(places[0]), labels.names(names), 1)
         if len(text) <= MAX_RANGE:

@@ -11,9 +11,10 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
+from torchrecorder.comparison.functions import function
 from torchrecorder.comparison.skeletons import Skeleton
 from torchrecorder.comparison.step_keys import (
-    TIERS, Side, StepKey, made_alike, named, step_name, uneven_names,
+    TIERS, Side, StepKey, called, made_alike, named, step_name, uneven_names, weighted,
 )
 from torchrecorder.comparison.wrapped import are_alike, unwrapped
 from torchrecorder.events import ModuleId, OpId, ScopeId, ScopeKind, Slot, ValueId
@@ -203,30 +204,41 @@ class _Matcher:
     def _anywhere(
         self, a: Iterable[Scope | Op], b: Iterable[Scope | Op]
     ) -> Iterator[StepPair]:
-        """Scopes in another order, matched by name and class, then by their contents."""
+        """Scopes in another order, matched by name and class, by their contents, by the name of an
+        attribute, and by the contents of those with weights under any name."""
         left = [item for item in a if isinstance(item, Scope)]
         right = [item for item in b if isinstance(item, Scope)]
-        for key in (named, made_alike):
+        for key in (named, made_alike, called, weighted):
             places: dict[Hashable, list[Scope]] = {}
             for entry in reversed(right):
                 places.setdefault(key(self.b, entry), []).append(entry)
             found = [(item, places[k].pop()) for item in left if places.get(k := key(self.a, item))]
             yield from found
-            taken = {item.id for pair in found for item in pair}
-            left = [item for item in left if item.id not in taken]
-            right = [item for item in right if item.id not in taken]
+            taken = {item.id for item, _ in found}, {entry.id for _, entry in found}
+            left = [item for item in left if item.id not in taken[0]]
+            right = [entry for entry in right if entry.id not in taken[1]]
 
     def _moved(self) -> Iterator[tuple[ScopeId, ScopeId]]:
-        """Match moved scopes with weights and equal structure, the largest first."""
+        """Match scopes of the same module that are called from elsewhere, then moved scopes with
+        weights and equal structure, the largest first."""
+        places = {
+            _path_of(scope): scope.id for scope in self.b.recording.scopes.values()
+            if scope.path and scope.id not in self.scopes.back
+        }
+        for scope in self.a.recording.scopes.values():
+            twin = places.get(_path_of(scope))
+            if twin is not None and scope.id not in self.scopes.there:
+                if twin not in self.scopes.back:
+                    yield scope.id, twin
         left, right = _by_structure(self.a), _by_structure(self.b)
         common = (item for item in left if item in right and item.weights)
         for structure in sorted(common, key=lambda item: (-item.scopes, item.digest)):
             free = right[structure][::-1]
-            for scope in left[structure]:
+            for moved in left[structure]:
                 while free and free[-1] in self.scopes.back:
                     free.pop()
-                if free and scope not in self.scopes.there:
-                    yield scope, free[-1]
+                if free and moved not in self.scopes.there:
+                    yield moved, free[-1]
 
     # Modules and tensors ----------------------------------------------------------------
 
@@ -242,9 +254,9 @@ class _Matcher:
                  for left, right in self.modules.there.items()
                  if a.modules[left].names and b.modules[right].names}
         for module in a.modules.values():
-            path = _moved_path(module.names[0], paths) if module.names else None
-            if path in named:
-                self.modules.add(module.id, named[path])
+            twin = named.get(_moved_path(module.names[0], paths)) if module.names else None
+            if twin is not None and not (module.calls and b.modules[twin].calls):
+                self.modules.add(module.id, twin)
         for left, right in self.modules.there.items():
             own, other = a.modules[left], b.modules[right]
             self._slots(own.parameters, other.parameters)
@@ -257,8 +269,9 @@ class _Matcher:
         for slot, other in zip(a.inputs, b.inputs):
             self.values.add(slot.value, other.value)
         for left, right in self.ops.there.items():
-            for value, other_value in self._outputs(a.ops[left], b.ops[right]):
-                self.values.add(value, other_value)
+            self._results(a.ops[left], b.ops[right])
+        for scope, other_scope in ((None, None), *self.scopes.there.items()):
+            self._reordered(scope, other_scope)
         for scope, other_scope in self.scopes.there.items():
             self._slots(a.scopes[scope].outputs, b.scopes[other_scope].outputs)
             if a.scopes[scope].cls != b.scopes[other_scope].cls:
@@ -268,6 +281,28 @@ class _Matcher:
                 if self._are_alike(slot, other):
                     self.values.add(slot.value, other.value)
         self._unread()
+
+    def _results(self, old: Op, new: Op) -> None:
+        for value, other in self._outputs(old, new):
+            self.values.add(value, other)
+
+    def _reordered(self, a: ScopeId | None, b: ScopeId | None) -> None:
+        """Match the ops directly in two scopes that do the same with the same tensors, but in
+        another order."""
+        there: dict[Hashable, list[Op]] = {}
+        for new in reversed(self.b.recording.children[b]):
+            if isinstance(new, Op) and new.inputs and new.id not in self.ops.back:
+                key = function(new), new.arguments, new.inputs
+                there.setdefault(key, []).append(new)
+        for old in self.a.recording.children[a] if there else ():
+            if isinstance(old, Op) and old.id not in self.ops.there:
+                read = tuple(
+                    Slot(slot.name, self.values.there.get(slot.value, "")) for slot in old.inputs
+                )
+                if twins := there.get((function(old), old.arguments, read)):
+                    new = twins.pop()
+                    self.ops.add(old.id, new.id)
+                    self._results(old, new)
 
     def _outputs(self, old: Op, new: Op) -> Iterator[tuple[ValueId, ValueId]]:
         """The outputs of two ops in their order; gradients by the weights that they belong to."""
@@ -301,6 +336,11 @@ class _Matcher:
         """Whether two inputs have the same role, and no op computed them."""
         left, right = self.a.recording.values[a.value], self.b.recording.values[b.value]
         return left.producer is right.producer is None and left.role is right.role
+
+
+def _path_of(scope: Scope) -> Hashable:
+    """The path and class of a module, and which of its calls this is."""
+    return scope.kind, scope.path, scope.cls, scope.call
 
 
 def _written(recording: RecordedRun, scope: ScopeId) -> Iterator[Slot]:

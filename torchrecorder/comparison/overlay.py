@@ -96,7 +96,7 @@ class _Merger:
             values=MappingProxyType(dict(self._values())),
             modules=MappingProxyType(dict(self._modules(scopes.values()))),
             live=None,
-            former=found.former,
+            former=found.former.union(GONE + value for value in self._other_results),
         )
         marks, notes, instead = found.all(), found.notes(), self._instead(ops, made)
         removed, added = frozenset(self.removed), frozenset(self.added)
@@ -126,6 +126,20 @@ class _Merger:
     def _new_id(self, old: Any) -> Any:
         """The id in the overlay of a node of the first recording."""
         return None if old is None else self.counterparts.get(old, GONE + old)
+
+    @cached_property
+    def _other_results(self) -> frozenset[ValueId]:
+        """Results of ops that only the first recording has, where the second one has the result of
+        another op in their place."""
+        return frozenset(
+            value for op in self.before.ops.values()
+            if op.id not in self.counterparts and op.scope not in self.replaced
+            for value in op.outputs if value in self.counterparts
+        )
+
+    def _former_id(self, value: ValueId) -> ValueId:
+        """The id in the overlay of a value of the first recording, as its own steps read it."""
+        return ValueId(GONE + value) if value in self._other_results else self._new_id(value)
 
     # Scopes and ops ---------------------------------------------------------------------
 
@@ -201,12 +215,15 @@ class _Merger:
         )
 
     def _alone(self, values: Iterable[ValueId]) -> tuple[ValueId, ...]:
-        """The values that only the first recording has; an op of the second one computes the
-        others."""
-        return tuple(ValueId(GONE + value) for value in values if value not in self.counterparts)
+        """The values that only the first recording has, or that another op computes in the second;
+        an op of the second one computes the others."""
+        return tuple(
+            ValueId(GONE + value) for value in values
+            if value not in self.counterparts or value in self._other_results
+        )
 
     def _slots(self, slots: Iterable[Slot]) -> tuple[Slot, ...]:
-        return tuple(Slot(slot.name, self._new_id(slot.value)) for slot in slots)
+        return tuple(Slot(slot.name, self._former_id(slot.value)) for slot in slots)
 
     # Wiring -----------------------------------------------------------------------------
 
@@ -251,13 +268,13 @@ class _Merger:
         the former outputs of the run."""
         found: dict[tuple[str, str], ValueId] = {}
         for number, (old, new) in enumerate(zip(self.before.outputs, self.after.outputs)):
-            if self._new_id(old.value) != new.value:
-                found[new.value, f"out:{number}"] = self._new_id(old.value)
+            if self._former_id(old.value) != new.value:
+                found[new.value, f"out:{number}"] = self._former_id(old.value)
         for after, before in self._back.items():
             op, inputs = ops[OpId(after)], self.before.ops[OpId(before)].inputs
             present = frozenset(slot.value for slot in op.inputs)
             for slot in inputs:
-                former = self._new_id(slot.value)
+                former = self._former_id(slot.value)
                 same = self._old_input(slot, op.inputs, present, op.scope).value
                 if same != former and made.get(former, op.index) < op.index:
                     found[same, op.id] = former
@@ -299,8 +316,8 @@ class _Merger:
     def _values(self) -> Iterator[tuple[ValueId, Any]]:
         yield from self.after.values.items()
         for value in self.before.values.values():
-            if value.id not in self.counterparts:
-                there = self._new_id(value.id)
+            if value.id not in self.counterparts or value.id in self._other_results:
+                there = ValueId(GONE + value.id)
                 producer = self._new_id(value.producer) if self._shown(value) else None
                 storage = self._memory[value.storage]
                 yield there, value.replace(

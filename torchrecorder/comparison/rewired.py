@@ -76,11 +76,13 @@ class Rewirings:
 
     def _follows(self, read: RewiredInput) -> bool:
         """Whether one run has more steps between the tensor and its reader, and nothing else
-        differs."""
+        differs; or whether a step that only one run has computes an input that only it has."""
         old, new, slot, twin = read
-        if slot is None or twin is None:
-            return False
         matched = self.matching.ops
+        if slot is None or twin is None:
+            return _is_other(self.before, slot, matched.keys()) or _is_other(
+                self.after, twin, set(matched.values())
+            )
         return any(
             self.edges.same(slot, source, new.scope)
             for source in _behind(self.after, twin, set(matched.values()))
@@ -142,6 +144,12 @@ def _behind(recording: RecordedRun, slot: Slot, known: Set[OpId]) -> Iterator[Sl
             yield from read
             seen.update(item.value for item in read)
             waiting += read
+
+
+def _is_other(recording: RecordedRun, slot: Slot | None, known: Set[OpId]) -> bool:
+    """Whether an op that is not *known* computed the tensor in *slot*."""
+    producer = recording.values[slot.value].producer if slot is not None else None
+    return producer is not None and producer not in known
 
 
 def _prefix(name: str) -> str:

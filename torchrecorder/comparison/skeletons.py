@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
+from torchrecorder.comparison.functions import function
 from torchrecorder.events import ScopeId
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
@@ -52,6 +53,6 @@ def _parts(
     yield scope.kind.value, scope.cls, module.detail if module is not None else ""
     for step in recording.children[scope.id]:
         if isinstance(step, Op):
-            yield step.kind.value, step.qualname
+            yield step.kind.value, function(step)
         else:
             yield step.name, skeletons[step.id].digest

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Set
 from functools import cached_property, partial
 
+from torchrecorder.comparison.functions import function
 from torchrecorder.comparison.skeletons import skeletons
 from torchrecorder.comparison.wrapped import InnerModules
 from torchrecorder.events import GRAD_SUFFIX, STORED, ValueId
@@ -43,28 +44,40 @@ def _exact(side: Side, step: Scope | Op, *, indices: bool = True) -> Hashable:
     *indices* of modules in containers."""
     if isinstance(step, Op):
         shapes = tuple(side.recording.values[output].shape for output in step.outputs)
-        return step.qualname, step.arguments, len(step.inputs), shapes
+        return function(step), step.arguments, len(step.inputs), shapes
     return step.kind, step.name if indices else _unnumbered(step), side.structures[step.id]
 
 
 def _made_of(side: Side, step: Scope | Op, *, indices: bool = True) -> Hashable:
     """The structure of a scope without its shapes."""
     if isinstance(step, Op):
-        return step.qualname, step.arguments
+        return function(step), step.arguments
     name = step.name if indices else _unnumbered(step)
     return step.kind, name, side.skeletons[step.id].digest
 
 
 def named(side: Side, step: Scope | Op) -> Hashable:
     """The name of a step, and the class of a scope."""
-    return step.qualname if isinstance(step, Op) else (step.kind, step.name, step.cls)
+    return function(step) if isinstance(step, Op) else (step.kind, step.name, step.cls)
 
 
 def _roughly(side: Side, step: Scope | Op) -> Hashable:
     if isinstance(step, Op):
-        return step.qualname
+        return function(step)
     name = _unnumbered(step)
     return step.kind, "" if name == step.name else step.cls, name
+
+
+def called(side: Side, step: Scope | Op) -> Hashable:
+    """The name of an attribute, whatever its class; of all else, equal to nothing."""
+    numbered = isinstance(step, Op) or _unnumbered(step) != step.name
+    return (id(side), step.id) if numbered else (step.kind, step.name)
+
+
+def weighted(side: Side, step: Scope | Op) -> Hashable:
+    """The structure of a scope with weights, whatever its name; of all else, equal to nothing."""
+    found = side.skeletons[step.id] if isinstance(step, Scope) else None
+    return found.digest if found is not None and found.weights else (id(side), step.id)
 
 
 def _placed(side: Side, step: Scope | Op) -> Hashable:
@@ -88,7 +101,7 @@ counts that matches the most steps: insertions shift the indices in a container.
 
 def step_name(step: Scope | Op) -> Hashable:
     """The function of an op; the kind and the name of a scope, whatever is in it."""
-    return step.qualname if isinstance(step, Op) else (step.kind, step.name)
+    return function(step) if isinstance(step, Op) else (step.kind, step.name)
 
 
 def uneven_names(a: Iterable[Scope | Op], b: Iterable[Scope | Op]) -> Set[Hashable]:

@@ -26,7 +26,8 @@ def unread(view: View) -> Mapping[str, str]:
     unread boxes have `DEAD_END`.
 
     Ops with side effects (in-place writes, communication, no outputs, failures) are excluded, and
-    so are ops that compute the new value of a buffer.
+    so are ops that compute the new value of a buffer, and those that only the first of two compared
+    runs has.
     """
     if view.backward:
         return {}
@@ -39,6 +40,7 @@ def unread(view: View) -> Mapping[str, str]:
     lasting = frozenset(
         op.id for op in recording.ops.values()
         if op.failed or op.writes or not op.outputs or op.id in calls
+        or op.id in recording.former  # another op is read instead
         or not kept.isdisjoint(op.outputs)
     )
     boxes = [box for box in view.boxes.values() if _may_be_idle(view, box, lasting)]

@@ -11,6 +11,7 @@ from torchrecorder.export.explorer.columns import Columns
 from torchrecorder.export.explorer.box_appearance import TreeAppearance, Appearance
 from torchrecorder.export.explorer.facts import Facts
 from torchrecorder.export.explorer.tensors import TensorColumns
+from torchrecorder.graph.differences import changed_inside
 from torchrecorder.layout import engine
 from torchrecorder.layout.layered import Item, constants, plan
 from torchrecorder.style.style import Style
@@ -116,15 +117,17 @@ def _layout_items(tree: Tree, appearances: Sequence[Appearance]) -> list[Item]:
 def _opened(view: View, tree: Tree) -> list[int]:
     """The places that are open at first: those that are open in *view*, without folds.
 
-    The iterations of a training loop are open, too, because the whole model is in them.
+    The iterations of a training loop are open, too, because the whole model is in them. In a
+    comparison, so are siblings in which something differs: a page shows one of them.
     """
     found: list[int] = []
     shown = {-1}
     passes = {run.op for run in tree.view.recording.backward_runs}
     members_of, blocks = tree.unfolded.members, filter(is_block, tree.view.clusters)
     rounds = {block for block in blocks if not passes.isdisjoint(members_of[block])}
+    leading = rounds | changed_inside(tree.view.recording)
     for number, place in enumerate(tree.places):
-        closed = place.fold and place.id not in rounds
+        closed = place.fold and place.id not in leading
         if place.parent in shown and not closed and place.id in view.clusters:
             if place.id in tree.view.clusters:
                 shown.add(number)
