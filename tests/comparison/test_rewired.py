@@ -224,3 +224,18 @@ def test_many_of_them_share_a_line() -> None:
         lines = [line for line in found.text().splitlines() if line.startswith("  rewired   fc")]
         assert len(lines) == told
     assert lines[0].endswith("because of what was added or removed before them")
+
+
+def test_what_was_added_is_searched_once() -> None:
+    """Not once for each way through it."""
+    def run(layers: int) -> Recording:
+        builder = Builder("Net")
+        with builder.scope("Net"):
+            x = builder.op("exp", builder.input("x"))
+            for _ in range(layers):
+                x = builder.op("add", x, x)
+            builder.op("abs", x)
+        return builder.recording()
+
+    rewired = [each for each in compare(run(0), run(60)).changes if each.kind == "rewired"]
+    assert [change.follows for change in rewired] == [True]

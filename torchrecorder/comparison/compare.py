@@ -235,6 +235,8 @@ class _Comparer:
             place, where = (new.index, 1), self.new_names.op(right)
             if old.qualname != new.qualname:
                 text = f"{old.name} → {new.name}"
+                if old.name == new.name:
+                    text = f"{old.qualname} → {new.qualname}"
                 yield place, Change(ChangeKind.REPLACED, left, right, where, text)
             elif old.arguments != new.arguments and not self._follows_from_module(old, new):
                 text = differences(dict(old.arguments), dict(new.arguments))
