@@ -179,21 +179,30 @@ def test_ops_do_not_match_by_their_ids() -> None:
     assert len(match(run("linear"), run("quantize")).ops) == 1
 
 
-def test_one_function_in_another_spelling() -> None:
-    """`x.relu()` and `torch.relu(x)` are one step, which is called by another name."""
-    def run(module: str) -> Recording:
-        builder = Builder("Net")
-        with builder.scope("Net"):
-            x = builder.input("x")
-            for name in ("sin", "relu", "exp"):
-                x = builder.op(name if name == "sin" else f"{module}{name}", x)
-        found = builder.recording()
-        ops = {key: op.replace(name=op.name.rpartition(".")[2]) for key, op in found.ops.items()}
-        return replace(found, ops=ops)
+def _called(namespace: str) -> Recording:
+    """Functions of this namespace between others."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        for name in ("sin", "relu", "exp", "cos"):
+            x = run.op(name, x)
+    found = run.recording()
+    ops = {key: op.replace(qualname=namespace + op.name) if op.name in ("relu", "exp") else op
+           for key, op in found.ops.items()}
+    return replace(found, ops=ops)
 
-    assert lines(run(""), run("Tensor.")) == [
-        f"replaced {name} torch.{name} → torch.Tensor.{name}" for name in ("relu", "exp")
-    ]
+
+@pytest.mark.parametrize("namespace", ["torch.Tensor.", "torch.nn.functional."])
+def test_one_function_in_another_spelling(namespace: str) -> None:
+    """`x.relu()` and `torch.relu(x)` are the same."""
+    assert lines(_called("torch."), _called(namespace)) == []
+
+
+def test_another_function_of_the_same_name() -> None:
+    """It takes the place of the other, and the text has the full names."""
+    assert lines(_called("torch."), _called("mine.")) == [
+        f"replaced {name} torch.{name} → mine.{name}" for name in ("relu", "exp")
+    ]  # fmt: skip
 
 
 def _sum(*, size: int = 4, turned: bool = False, role: str = "constant") -> Recording:

@@ -13,6 +13,7 @@ from torchrecorder.comparison.comparison import Comparison
 from torchrecorder.comparison.match import Matching, match
 from torchrecorder.comparison.numbers import Wanted, factors, places, totals
 from torchrecorder.comparison.rewired import Rewirings
+from torchrecorder.comparison.step_keys import function_of
 from torchrecorder.comparison.tensor_changes import TensorChanges
 from torchrecorder.comparison.display_names import DisplayNames, differences, hyperparameters, size
 from torchrecorder.comparison.edge_match import RETURNS, EdgeMatch, by_name
@@ -233,7 +234,7 @@ class _Comparer:
         for left, right in self.matching.ops.items():
             old, new = self.before.ops[left], self.after.ops[right]
             place, where = (new.index, 1), self.new_names.op(right)
-            if old.qualname != new.qualname:
+            if function_of(old) != function_of(new):
                 text = f"{old.name} → {new.name}"
                 if old.name == new.name:
                     text = f"{old.qualname} → {new.qualname}"

@@ -39,26 +39,36 @@ class Side:
         }
 
 
+SPELLINGS = ("torch.", "torch.Tensor.", "torch.nn.functional.")
+"""Namespaces in which functions of one name do the same."""
+
+
+def function_of(op: Op) -> str:
+    """The function of an op, equal for `x.relu()`, `torch.relu(x)` and `F.relu(x)`."""
+    namespace = op.qualname.removesuffix(op.name)
+    return op.name if namespace in SPELLINGS else op.qualname
+
+
 def _exact(side: Side, step: Scope | Op, *, indices: bool = True) -> Hashable:
     """All facts about a step, except the origin of the inputs of an op; with or without the
     *indices* of modules in containers."""
     if isinstance(step, Op):
         shapes = tuple(side.recording.values[output].shape for output in step.outputs)
-        return step.qualname, step.arguments, len(step.inputs), shapes
+        return function_of(step), step.arguments, len(step.inputs), shapes
     return step.kind, step.name if indices else _unnumbered(step), side.structures[step.id]
 
 
 def _made_of(side: Side, step: Scope | Op, *, indices: bool = True) -> Hashable:
     """The structure of a scope without its shapes."""
     if isinstance(step, Op):
-        return step.qualname, step.arguments
+        return function_of(step), step.arguments
     name = step.name if indices else _unnumbered(step)
     return step.kind, name, side.skeletons[step.id].digest
 
 
 def named(side: Side, step: Scope | Op) -> Hashable:
     """The name of a step, and the class of a scope."""
-    return step.qualname if isinstance(step, Op) else (step.kind, step.name, step.cls)
+    return function_of(step) if isinstance(step, Op) else (step.kind, step.name, step.cls)
 
 
 def _roughly(side: Side, step: Scope | Op) -> Hashable:
@@ -87,7 +97,7 @@ counts that matches the most steps: insertions shift the indices in a container.
 
 def step_name(step: Scope | Op) -> Hashable:
     """The function of an op; the kind and the name of a scope, whatever is in it."""
-    return step.qualname if isinstance(step, Op) else (step.kind, step.name)
+    return function_of(step) if isinstance(step, Op) else (step.kind, step.name)
 
 
 def uneven_names(a: Iterable[Scope | Op], b: Iterable[Scope | Op]) -> Set[Hashable]:
