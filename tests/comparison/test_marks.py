@@ -62,3 +62,19 @@ def test_the_most_important_difference_of_a_node_is_its_mark() -> None:
     marks = {op.name: both.marks.get(op.id) for op in both.recording.ops.values()}
     assert marks == {"exp": None, "sum": ChangeKind.CHANGED}
     assert [text.partition(":")[0] for text in noted(both)["sum"]] == ["changed", "rewired"]
+
+
+def test_a_module_is_not_changed_in_a_call_that_only_one_run_has() -> None:
+    """That call was added, and there is nothing to compare it with."""
+    def run(detail: str, calls: int) -> Recording:
+        builder = Builder("Net")
+        with builder.scope("Net"):
+            x = builder.input("x")
+            for _ in range(calls):
+                with builder.scope("act", "Act", detail=detail):
+                    x = builder.op("act", x)
+        return builder.recording()
+
+    both = laid(run("slope=1", 1), run("slope=2", 2))
+    calls = [scope.id for scope in both.recording.scopes.values() if scope.name == "act"]
+    assert [both.notes[call] for call in calls] == [("changed: slope: 1 → 2",), ("added: 1 op",)]

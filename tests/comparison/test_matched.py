@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
 
+from tests.comparison.test_compare import lines
 from torchrecorder.comparison.compare import compare
 from torchrecorder.comparison.kinds import ChangeKind
 from torchrecorder.comparison.match import match
@@ -175,3 +177,77 @@ def test_ops_do_not_match_by_their_ids() -> None:
 
     assert not match(run("linear"), run("quantize", "dequantize")).ops
     assert len(match(run("linear"), run("quantize")).ops) == 1
+
+
+def _called(namespace: str) -> Recording:
+    """Functions of this namespace between others."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        for name in ("sin", "relu", "exp", "cos"):
+            x = run.op(name, x)
+    found = run.recording()
+    ops = {key: op.replace(qualname=namespace + op.name) if op.name in ("relu", "exp") else op
+           for key, op in found.ops.items()}
+    return replace(found, ops=ops)
+
+
+@pytest.mark.parametrize("namespace", ["torch.Tensor.", "torch.nn.functional."])
+def test_one_function_in_another_spelling(namespace: str) -> None:
+    """`x.relu()` and `torch.relu(x)` are the same."""
+    assert lines(_called("torch."), _called(namespace)) == []
+
+
+def test_another_function_of_the_same_name() -> None:
+    """It takes the place of the other, and the text has the full names."""
+    assert lines(_called("torch."), _called("mine.")) == [
+        f"replaced {name} torch.{name} → mine.{name}" for name in ("relu", "exp")
+    ]  # fmt: skip
+
+
+def _sum(*, size: int = 4, turned: bool = False, role: str = "constant") -> Recording:
+    """The input plus a tensor that no op computed."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        other = run.constant((size,)) if role == "constant" else run.buffer("c", (size,))
+        run.op("add", *((other, x) if turned else (x, other)))
+    return run.recording()
+
+
+@pytest.mark.parametrize(
+    ("after", "expected"),
+    [
+        (_sum(size=8), {"v1": "v1"}),
+        (_sum(turned=True), {"v1": "v1"}),
+        (_sum(turned=True, size=8), {}),
+        (_sum(role="buffer"), {}),
+    ],
+)
+def test_constants(after: Recording, expected: dict[str, str]) -> None:
+    """They are the same where they are read in the same place, or look the same; no constant is a
+    buffer."""
+    x, _, result = _sum().values
+    assert match(_sum(), after).values == {x: x, result: result, **expected}
+
+
+def test_inputs_with_other_names() -> None:
+    """They match in their order, also where nothing reads them in the same way."""
+    def run(name: str, op: str, *, weight: bool) -> Recording:
+        builder = Builder("Net")
+        with builder.scope("Net"):
+            x = builder.input(name)
+            builder.op(op, *([builder.parameter("w")] if weight else []), x)
+        return builder.recording()
+
+    before, after = run("x", "abs", weight=False), run("tokens", "linear", weight=True)
+    (old,), (new,) = before.inputs, after.inputs
+    assert match(before, after).values[old.value] == new.value
+
+
+def test_a_class_counts_where_modules_are_only_numbered() -> None:
+    """With another number and another class nothing is in common; with a name, the name is."""
+    assert _pairs([("0", "A"), ("1", "B"), ("2", "D")], [("0", "B"), ("1", "C")]) >= {("1", "0")}
+    for names in ([("0", "A"), ("1", "B")], [("0", "B"), ("1", "A")]):
+        assert _pairs(names, [("1", "C")]) == {("", ""), ("1", "1")}
+    assert ("fc", "fc") in _pairs([("fc", "A"), ("act", "B")], [("fc", "C"), ("new", "D")])

@@ -224,3 +224,19 @@ def test_many_of_them_share_a_line() -> None:
         lines = [line for line in found.text().splitlines() if line.startswith("  rewired   fc")]
         assert len(lines) == told
     assert lines[0].endswith("because of what was added or removed before them")
+
+
+def test_what_was_added_is_searched_once() -> None:
+    """Not once for each way through it."""
+    def run(layers: int) -> Recording:
+        builder = Builder("Net")
+        with builder.scope("Net"):
+            x = builder.input("x")
+            other, value = builder.op("sin", x), builder.op("exp", x)
+            for number in range(layers):
+                other = value = builder.op("add", *([value, value] if number else [other, other]))
+            builder.op("abs", value)
+        return builder.recording()
+
+    rewired = [each for each in compare(run(0), run(60)).changes if each.kind == "rewired"]
+    assert [change.follows for change in rewired] == [False]

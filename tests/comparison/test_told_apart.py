@@ -147,3 +147,23 @@ def test_a_result_that_a_wrapper_does_not_return() -> None:
     two, one = (torchrecorder.record(model, torch.ones(1, 4)) for model in (Two(), First()))
     assert "rewired the result is nothing, not b" in lines(two, one)
     assert "rewired the result is b, not nothing" in lines(one, two)
+
+
+class Twice(nn.Module):
+    """A layer with two names."""
+
+    def __init__(self, bias: bool) -> None:
+        super().__init__()
+        self.first = self.second = nn.Linear(4, 4, bias=bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Run."""
+        return self.second(self.first(x))  # type: ignore[no-any-return]
+
+
+def test_a_weight_of_a_module_with_two_names() -> None:
+    """It has the first of them."""
+    before, after = (torchrecorder.record(Twice(bias), torch.ones(4)) for bias in (False, True))
+    assert [line for line in lines(before, after) if "added" in line] == [
+        "added first.bias [4] float32"
+    ]  # fmt: skip

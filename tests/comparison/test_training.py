@@ -16,7 +16,7 @@ from torchrecorder.recording import Recording
 SGD: Callable[..., torch.optim.Optimizer] = partial(torch.optim.SGD, lr=0.1)
 
 
-def _trained(
+def trained(
     *layers: nn.Module,
     optimizer: Callable[..., torch.optim.Optimizer] = SGD,
     steps: int = 2,
@@ -41,7 +41,7 @@ def _told(before: Recording, after: Recording) -> list[str]:
 
 def test_gradients_correspond_by_their_weights() -> None:
     """Although the pass gives those of another layer between them."""
-    before, after = _trained(), _trained(nn.LayerNorm(6))
+    before, after = trained(), trained(nn.LayerNorm(6))
     matching = compare(before, after).matching
     pairs = {(before.values[old].names[0], after.values[new].names[0])
              for old, new in matching.values.items()
@@ -56,12 +56,12 @@ def test_gradients_correspond_by_their_weights() -> None:
 def test_another_optimizer_is_replaced() -> None:
     """The weights of the next step are those that it wrote, and are no other input."""
     adam = partial(torch.optim.Adam, lr=0.1)
-    assert _told(_trained(), _trained(optimizer=adam)) == ["replaced Adam and 1 more SGD → Adam"]
+    assert _told(trained(), trained(optimizer=adam)) == ["replaced Adam and 1 more SGD → Adam"]
 
 
 def test_more_steps_share_lines() -> None:
     """Calls of a module, and operations, differ only in their number."""
-    told = _told(_trained(), _trained(steps=4))
+    told = _told(trained(), trained(steps=4))
     assert told == [
         "added ones #3 and 1 more", "added model (call 3) (Sequential) and 1 more 2 ops",
         "added sum #3 and 1 more", "added backward #3 and 1 more", "added SGD and 1 more 4 ops",
@@ -70,14 +70,14 @@ def test_more_steps_share_lines() -> None:
 
 def test_what_reads_a_sum_of_gradients_follows() -> None:
     """The second pass adds to what the optimizer read before."""
-    found = compare(_trained(), _trained(batches=2)).changes
+    found = compare(trained(), trained(batches=2)).changes
     read = [change for change in found if change.where == "SGD" and "backward" in change.text]
     assert len(read) == 2 and all(change.follows and change.quiet for change in read)
 
 
 def test_equal_steps_stay_one_box(tmp_path: Path) -> None:
     """A layer that was added is added in each; names and numbers of calls are no difference."""
-    before, after = _trained(steps=3), _trained(nn.LayerNorm(6), steps=3)
+    before, after = trained(steps=3), trained(nn.LayerNorm(6), steps=3)
     text = compare(before, after).render(tmp_path / "both.dot").read_text(encoding="utf-8")
     assert "×3" in text and len(re.findall("label=<1: LayerNorm", text)) == 1
 

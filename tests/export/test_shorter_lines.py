@@ -54,6 +54,10 @@ def side_by_side(number: int, title: str = "branch: Sequential") -> Figure:
         (14, ["conv", "64 → 256, 1×1 + BN + ReLU"], ["conv", "64 → 256, 1×1", "+ BN + ReLU"]),
         (10, ["getitem", "(:, :, None, None)"], ["getitem", "(:, :,", "None, None)"]),
         (10, ["unbind", "→ 3 tensors of 1×3×64"], ["unbind", "→ 3 tensors of", "1×3×64"]),
+        (10, ["conv", "kernel 3, stride 2"], ["conv", "kernel 3", "stride 2"]),
+        (10, ["an ExactClas: X"], ["an", "ExactClas:", "X"]),
+        (10, ["twenty letter titles", 25 * "x"], ["twenty letter titles", 25 * "x"]),
+        (10, ["more than that letters", 25 * "x"], ["more than", "that letters", 25 * "x"]),
     ],
 )
 def test_where_a_line_breaks(length: int, lines: list[str], found: list[str]) -> None:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -156,10 +157,28 @@ def test_the_end_is_delayed() -> None:
         assert calls == [signal.SIGTERM] * 2
         with DelayedEnd() as end:
             end.begin()
+        with DelayedEnd():
+            pass
         signal.raise_signal(signal.SIGTERM)
         assert calls == [signal.SIGTERM] * 3
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def test_a_signal_that_python_cannot_handle() -> None:
+    """That of another thread than the main one stays as it is."""
+    with ThreadPoolExecutor(1) as pool, DelayedEnd() as end:
+        pool.submit(end.begin).result()
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_a_handler_that_python_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It cannot be put back: the signal ends the process as usual."""
+    put_back: list[object] = []
+    with DelayedEnd() as end:
+        monkeypatch.setattr(signal, "signal", lambda number, handler: put_back.append(handler))
+        end.begin()
+    assert put_back[1:] == [signal.SIG_DFL]
 
 
 TRAIN = """

@@ -7,7 +7,10 @@ import torch
 from torch import Tensor, nn
 
 import torchrecorder
+from torchrecorder.events import OpId
 from torchrecorder.recording import Recording
+from torchrecorder.testing import Builder
+from torchrecorder.views.quiet_ops import comparisons, made_for_conditions
 from torchrecorder.views.pipeline import ViewOptions, make_view
 
 
@@ -128,3 +131,44 @@ def test_what_a_program_makes_from_numbers() -> None:
         if (torch.ones(3).exp().cumsum(0) > 2).any():
             pass
     assert drawn(recorder.recording) == {"ones", "exp", "cumsum"}
+
+
+def test_what_leads_to_a_decision_that_is_drawn() -> None:
+    """It is drawn too: a failed one, for instance."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        made = run.op("exp", x)
+        run.op("bool()", run.op("gt", made, dtype="bool"), outputs=0)
+        run.returns(made)
+    recording = run.recording()
+    _, compared, decision = recording.ops
+    assert comparisons(recording) == {compared}
+    assert comparisons(recording, {decision}) == frozenset()
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_one_of_the_parts_is_a_result(number: int) -> None:
+    """Then the others stay, too."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        run.op("unbind", run.op("exp", run.input("x")), outputs=2)
+        parts = [event.id for event in run.events if getattr(event, "producer", None) == "o1"]
+        run.op("bool()", run.op("gt", parts[number], dtype="bool"), outputs=0)
+        run.returns(parts[1 - number])
+    assert comparisons(run.recording()) == {OpId("o2")}
+
+
+def test_a_tensor_from_numbers_that_is_a_condition_itself() -> None:
+    """It is hidden with the others, unless its decision is drawn."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        run.op("bool()", run.op("full", shape=()), outputs=0)
+        other = OpId("o2")
+        run.op("gt", x, dtype="bool")
+    recording = run.recording()
+    made, decision, _ = recording.ops
+    assert made_for_conditions(recording, {other}) == {made}
+    assert made_for_conditions(recording, {other}, {decision}) == frozenset()
+    assert made_for_conditions(recording, ()) == frozenset()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 from torch import nn
 
@@ -11,6 +12,8 @@ import torchrecorder
 from torchrecorder.events import OpId
 from torchrecorder.recording import Recording
 from torchrecorder.style.unread import unread
+from torchrecorder.testing import Builder
+from torchrecorder.views.quiet_ops import copies
 from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import BoxKind
 
@@ -111,3 +114,20 @@ def test_what_lazy_layers_ask_of_their_weights() -> None:
     recording = torchrecorder.record(model, torch.ones(2, 1, 5, 5))
     assert "data" in {op.name for op in recording.ops.values()}
     assert "data" not in shown(recording) and "set_data" in shown(recording)
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_a_reshape_that_writes_is_drawn(in_place: bool) -> None:
+    """It changes the tensor for all that read it later."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        made = run.op("exp", run.input("x"))
+        if in_place:
+            reshaped = run.op("squeeze_", made, writes=made)
+        else:
+            reshaped = run.op("squeeze", made)
+        run.op("item", reshaped, outputs=0)
+        run.op("cos", made)
+    recording = run.recording()
+    _, reshape, *_ = recording.ops
+    assert copies(recording) == (frozenset() if in_place else {reshape})

@@ -13,7 +13,7 @@ import torch
 
 import torchrecorder
 from tests.figures import linear
-from torchrecorder.events import TRAINING, OpId, ScopeId, ScopeKind
+from torchrecorder.events import TRAINING, OpId, ScopeId, ScopeKind, SourceLine
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.structural_hash import structures
 from torchrecorder.recording import Recording
@@ -248,7 +248,12 @@ def _step(own: int, model: str) -> Recording:
                 h = run.op("linear", h)
             for _ in range(own):
                 h = run.op("mul", h)
-    return run.recording()
+    found, line = run.recording(), SourceLine("/home/me/train.py", 3, "train")
+    scopes = {key: scope.replace(source=line) if scope.kind is ScopeKind.OPTIMIZER else scope
+              for key, scope in found.scopes.items()}
+    ops = {key: op.replace(source=line) if op.scope in found.roots else op
+           for key, op in found.ops.items()}
+    return replace(found, scopes=scopes, ops=ops)
 
 
 def test_what_a_step_does_between_runs_of_the_model_is_one_box() -> None:

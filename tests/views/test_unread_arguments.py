@@ -11,6 +11,7 @@ from torch import Tensor, nn
 import torchrecorder
 from torchrecorder.graph.structural_hash import structures
 from torchrecorder.recording import Recording
+from torchrecorder.testing import Builder
 from torchrecorder.views.unread_arguments import overwritten
 from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import BoxKind, View
@@ -319,3 +320,12 @@ def test_contents_that_are_read_have_an_arrow(
 ) -> None:
     """And so has what nothing else reads: it is not unused."""
     assert _read(function) == expected
+
+
+def test_the_form_of_what_no_instrument_knows() -> None:
+    """There is no arrow to hide."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        run.op("add", run.op("zeros_like"), run.input("x"))
+    view = make_view(run.recording(), ViewOptions(depth=9))
+    assert [arrow.slot for arrow in view.arrows if arrow.head == "o1"] == ["0", "1"]

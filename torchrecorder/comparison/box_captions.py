@@ -86,7 +86,7 @@ class BoxCaptions:
         matched = set(matching.scopes.values())
         for change in sorted(changes, key=lambda change: ORDER.index(change.kind)):
             if change.after:
-                for node in nodes_of(change, after, matched):
+                for node in nodes_of(change.after, change.kind, after, matched):
                     self._place(change, node)
             elif change.before:
                 self._place(change, both.removed_id(change.before))

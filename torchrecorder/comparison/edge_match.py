@@ -6,9 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from itertools import zip_longest
 
+from torchrecorder.comparison.list_places import SlotPair, uneven_lists
 from torchrecorder.comparison.match import Matching
 from torchrecorder.comparison.display_names import DisplayNames
 from torchrecorder.events import STORED, ScopeId, Slot, ValueId
+from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
 
 
@@ -41,6 +43,17 @@ class EdgeMatch:
         if reader is not None:
             scopes = scopes + self._returned_by_wrappers.get((old.value, new.value), [])
         return any(scope not in self.after.within(reader) for scope in scopes)
+
+    def inputs(self, old: Op, new: Op) -> Iterator[SlotPair]:
+        """The inputs of two matched ops, by their names; those of lists of other lengths by what
+        they are."""
+        lists = list(uneven_lists(old, new, self.before.values, self.matching.values))
+        known = {slot for pair in lists for slot in pair}
+        yield from lists
+        yield from by_name(
+            (slot for slot in old.inputs if slot not in known),
+            (slot for slot in new.inputs if slot not in known),
+        )
 
     @cached_property
     def _returned(self) -> ReturnedPairs:
@@ -95,7 +108,7 @@ class EdgeMatch:
 
 def by_name(
     old: Iterable[Slot], new: Iterable[Slot]
-) -> Iterator[tuple[Slot | None, Slot | None]]:
+) -> Iterator[SlotPair]:
     """Pairs of slots with the same name, then the others in their order."""
     left, right = {slot.name: slot for slot in old}, {slot.name: slot for slot in new}
     yield from ((slot, right[name]) for name, slot in left.items() if name in right)

@@ -22,11 +22,14 @@ PARTS = ("scopes", "ops", "values", "modules")
 """The tables of a recording whose entries are marked."""
 
 
-def nodes_of(change: Change, after: RecordedRun, matched: Container[ScopeId]) -> Iterator[str]:
-    """The node of the second run that a change is about; if it is a module, its *matched* calls."""
-    scope = after.scopes.get(ScopeId(change.after or ""))
-    if scope is None or scope.module is None or change.kind not in OF_MODULES:
-        yield change.after or ""
+def nodes_of(
+    node: str, kind: ChangeKind, after: RecordedRun, matched: Container[ScopeId]
+) -> Iterator[str]:
+    """The nodes that a change of this *kind* of a *node* of the second run is about: if it is a
+    module, its *matched* calls."""
+    scope = after.scopes.get(ScopeId(node))
+    if scope is None or scope.module is None or kind not in OF_MODULES:
+        yield node
     else:
         yield from (call for call in after.modules[scope.module].calls if call in matched)
 
@@ -92,7 +95,7 @@ class Marks:
         if change.after is None:
             yield f"{GONE}{change.before}"
         elif change.after:
-            yield from nodes_of(change, self.after, self._scopes_back)
+            yield from nodes_of(change.after, change.kind, self.after, self._scopes_back)
             value = self.after.values.get(ValueId(change.after))
             if value is not None and value.producer is not None:
                 yield value.producer

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from torchrecorder.comparison.functions import function
+from torchrecorder.comparison.list_places import place_of, uneven_lists
 from torchrecorder.comparison.skeletons import Skeleton
 from torchrecorder.comparison.step_keys import (
     TIERS, Side, StepKey, called, made_alike, named, step_name, uneven_names, weighted,
@@ -268,8 +269,8 @@ class _Matcher:
         self._slots(a.inputs, b.inputs)
         for slot, other in zip(a.inputs, b.inputs):
             self.values.add(slot.value, other.value)
-        for left, right in self.ops.there.items():
-            self._results(a.ops[left], b.ops[right])
+        for left in (op for op in a.ops if op in self.ops.there):  # in the order of the run
+            self._results(a.ops[left], b.ops[self.ops.there[left]])
         for scope, other_scope in ((None, None), *self.scopes.there.items()):
             self._reordered(scope, other_scope)
         for scope, other_scope in self.scopes.there.items():
@@ -305,15 +306,29 @@ class _Matcher:
                     self._results(old, new)
 
     def _outputs(self, old: Op, new: Op) -> Iterator[tuple[ValueId, ValueId]]:
-        """The outputs of two ops in their order; gradients by the weights that they belong to."""
-        mine = {value: self.a.weights_of_gradients.get(value) for value in old.outputs}
-        twins = {self.b.weights_of_gradients.get(value): value for value in new.outputs}
-        for value, weight in mine.items():
-            twin = twins.get(self.values.there.get(weight)) if weight is not None else None
-            if twin is not None:
-                yield value, twin
-        others = (value for value in new.outputs if value not in self.b.weights_of_gradients)
-        yield from zip((value for value, weight in mine.items() if weight is None), others)
+        """The outputs of two ops in their order, or in that of lists of inputs with as many
+        elements; weights and gradients by the weights that they belong to."""
+        mine, others = self.a.weights_of, self.b.weights_of
+        twins: dict[tuple[ValueId | None, bool], list[ValueId]] = {}
+        for value in reversed(new.outputs):
+            if value in others:
+                twins.setdefault(others[value], []).append(value)
+        for value in old.outputs:
+            if value in mine:
+                weight, is_gradient = mine[value]
+                if waiting := twins.get((self.values.there.get(weight), is_gradient)):
+                    yield value, waiting.pop()
+        pairs = uneven_lists(old, new, self.a.recording.values, self.values.there)
+        places = [(place_of(slot), place_of(other)) for slot, other in pairs if slot and other]
+        yield from (
+            (old.outputs[place], new.outputs[other]) for place, other in places
+            if place < len(old.outputs) and other < len(new.outputs)
+        )
+        if not places:
+            yield from zip(
+                (value for value in old.outputs if value not in mine),
+                (value for value in new.outputs if value not in others),
+            )
 
     def _unread(self) -> None:
         """Match values that no op computed or read, by name, role and form, in order."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Set
 from functools import cached_property, lru_cache
 from typing import NamedTuple, Optional
 
-from torchrecorder.comparison.edge_match import EdgeMatch, by_name
+from torchrecorder.comparison.edge_match import EdgeMatch
 from torchrecorder.comparison.kinds import Change, ChangeKind
 from torchrecorder.events import STORED, OpId, ScopeId, Slot, ValueId
 from torchrecorder.graph.nodes import Op
@@ -52,7 +52,7 @@ class Rewirings:
                 (self.before.ops[left], self.after.ops[right])
                 for left, right in self.matching.ops.items()
             )
-            for slot, twin in by_name(old.inputs, new.inputs)
+            for slot, twin in self.edges.inputs(old, new)
             if not self.edges.same(slot, twin, new.scope) and not self.edges.known(slot, twin)
         )
 

@@ -29,13 +29,14 @@ class Side:
         self.inside = InnerModules(recording, weights)
 
     @cached_property
-    def weights_of_gradients(self) -> Mapping[ValueId, ValueId]:
-        """The parameter of each ``grad``."""
+    def weights_of(self) -> Mapping[ValueId, tuple[ValueId, bool]]:
+        """For each gradient, and each tensor that was written to a parameter or buffer: which one,
+        and whether it is its gradient."""
         values = self.recording.values.values()
         named = {name: value.id for value in values if value.role in STORED for name in value.names}
         return {
-            value.id: named[weight] for value in values for name in value.names[:1]
-            if name.endswith(GRAD_SUFFIX) and (weight := name.removesuffix(GRAD_SUFFIX)) in named
+            value.id: (named[weight], name != weight) for value in values
+            for name in value.names[:1] if (weight := name.removesuffix(GRAD_SUFFIX)) in named
         }
 
 
@@ -62,10 +63,8 @@ def named(side: Side, step: Scope | Op) -> Hashable:
 
 
 def _roughly(side: Side, step: Scope | Op) -> Hashable:
-    if isinstance(step, Op):
-        return function(step)
-    name = _unnumbered(step)
-    return step.kind, "" if name == step.name else step.cls, name
+    """The name of an op in whatever namespace; the class of a scope with whatever index."""
+    return step.name if isinstance(step, Op) else (step.kind, step.cls, _unnumbered(step))
 
 
 def called(side: Side, step: Scope | Op) -> Hashable:

@@ -30,14 +30,14 @@ class DelayedEnd:
 
     def begin(self) -> None:
         """Delay the signal from now on."""
-        if not self._begun and threading.current_thread() is threading.main_thread():
+        if threading.current_thread() is threading.main_thread():
             self._begun = True
             self._previous = signal.signal(signal.SIGTERM, lambda *_: self.told.set())
 
     def __exit__(self, *error: object) -> None:
         if not self._begun:
             return
-        known = self._previous is not None  # None for a handler that was set outside of Python
-        signal.signal(signal.SIGTERM, self._previous if known else signal.SIG_DFL)
+        # it is None for a handler that was set outside of Python
+        signal.signal(signal.SIGTERM, self._previous or signal.SIG_DFL)
         if self.told.is_set():
             signal.raise_signal(signal.SIGTERM)

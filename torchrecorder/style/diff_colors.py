@@ -55,7 +55,11 @@ def captioned(
     lines = [line for line in first.own if all(line in caption.own for caption in told)]
     lines += _was(former)
     if closed:
-        label = tuple(_replaced(text, first.pieces) for text in label)
+        pieces = {
+            piece: other for piece, other in first.pieces.items()
+            if all(each.pieces.get(piece) == other for each in told)
+        }
+        label = tuple(_replaced(text, pieces) for text in label)
         lines += (line for line in first.inside if all(line in each.inside for each in told))
     return (*label, *(Text(labels.shorten(line, MAX_LINE_LENGTH)) for line in lines[:MAX_LINES]))
 

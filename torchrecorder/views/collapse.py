@@ -101,17 +101,14 @@ def _boxes(view: View, home: Mapping[str | None, str | None]) -> dict[str, Box]:
         closed = home[cluster]
         if closed is not None:
             members.setdefault(closed, []).append(cluster)
-    order: list[str] = []
-    placed = set()
+    order: dict[str, None] = {}
     for box in view.boxes.values():
         closed = home[box.cluster]
         if closed is not None:
             members[closed].extend(box.members)
-        name = closed or box.id
-        if name not in placed and not (closed and box.kind in SOURCES):
-            placed.add(name)
-            order.append(name)
-    order.extend(name for name in members if name not in placed)
+        if closed is None or box.kind not in SOURCES:
+            order[closed or box.id] = None
+    order.update(dict.fromkeys(members))
     return {
         name: closed_box(view, view.clusters[name], members[name])
         if name in members

@@ -142,28 +142,16 @@ class _FullView:
 
     @cached_property
     def _rewritten(self) -> set[str | int]:
-        """The names and storages of weights, buffers and constants (the sums of a metric) that
-        operations outside training steps write."""
-        memory = dict(self.recording.stored_memory)
-        for one in self.values.values():
-            if one.role is Role.CONSTANT and one.storage != NO_STORAGE:
-                memory.setdefault(one.storage, one.role)
+        """The names and storages that operations outside training steps write, such as those of
+        buffers, and of the sums of a metric."""
         written = [
             self.values[value]
             for op in self.ops.values()
             if op.scope not in self.steps
             for value in op.writes
         ]
-        weights = [
-            one for one in written
-            if not {Role.PARAMETER, Role.BUFFER, Role.CONSTANT}.isdisjoint(
-                (self.stored.get(one.id), memory.get(one.storage))
-            )
-        ]
-        return {
-            *(name for one in weights for name in one.names),
-            *(one.storage for one in weights if one.storage != NO_STORAGE),
-        }
+        storages = {one.storage for one in written} - {NO_STORAGE}
+        return {*storages, *(name for one in written for name in one.names)}
 
     @cached_property
     def _readers_of_memory(self) -> dict[int, list[str | None]]:

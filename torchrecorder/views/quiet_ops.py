@@ -53,7 +53,7 @@ def comparisons(
     while waiting:
         producer = values[waiting.pop()].producer
         op = ops[producer] if producer is not None else None
-        if op is None or op.id in found or op.failed or op.writes:
+        if op is None or op.id in found or op.writes:
             continue
         part = is_reshape(op) and len(op.inputs) == 1 or is_part(op)
         if any(not part and values[item].dtype != "bool" or item in given for item in op.outputs):
@@ -175,9 +175,9 @@ def is_copy(op: Op) -> bool:
 
 
 def _may_hide(op: Op, given: Set[ValueId]) -> bool:
-    if op.source is None or op.failed or op.writes or op.kind is not OpKind.CALLED:
+    if op.source is None or op.writes or op.kind is not OpKind.CALLED:
         return False
-    return bool(op.outputs) and given.isdisjoint(op.outputs)
+    return bool(op.outputs) and given.isdisjoint(op.outputs)  # one that failed has none
 
 
 def _is_quiet(op: Op, needed: Collection[OpId | None]) -> bool:

@@ -150,7 +150,7 @@ def _replaced(recording: RecordedRun, op: Op, whole: dict[int, int]) -> Iterator
 
 def _is_view(recording: RecordedRun, op: Op) -> bool:
     """Whether all results of *op* are parts of the memory of its first input."""
-    if op.writes or not op.inputs or not op.outputs:
+    if op.writes or not op.inputs:
         return False
     values = recording.values
     storages = {values[value].storage for value in (op.inputs[0].value, *op.outputs)}
