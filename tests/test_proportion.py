@@ -15,6 +15,7 @@ import torchrecorder
 from tests import torchvision_shim
 from tests.work import growth
 from torchrecorder.recording import Recording
+from torchrecorder.views.pipeline import ViewOptions, make_view
 
 BOUND = 2.2
 """2 is in proportion to the size, 4 is its square."""
@@ -128,6 +129,25 @@ def test_writing_is_in_proportion(kind: str, name: str, tmp_path: Path) -> None:
         return lambda: recording.render(tmp_path / name, **WRITTEN[name])
 
     assert growth(writing, size) < BOUND
+
+
+NAMED: dict[str, Callable[[int], dict[str, Any]]] = {
+    "groups": lambda number: {"group": {"Pair": ["*.first", "*.relu"]}},
+    "hidden": lambda number: {"hide": [f"{place}.first" for place in range(number)]},
+    "closed": lambda number: {"closed": [str(place) for place in range(number)]},
+}
+"""Options that name so many parts."""
+
+
+@pytest.mark.parametrize("option", NAMED)
+def test_named_parts_are_in_proportion(option: str) -> None:
+    """Names are looked up, and all groups of a name are added at once."""
+    def viewing(number: int) -> Callable[[], Any]:
+        recording, named = chain(number), NAMED[option](number)
+        return lambda: make_view(recording, ViewOptions(fold=False, depth=9, **named))
+
+    viewing(1)()
+    assert growth(viewing, 16) < BOUND
 
 
 @pytest.mark.parametrize("kind", RUNS)
