@@ -20,6 +20,7 @@ LAYERS = {
     "checks": {"errors"},
     "console": set(),
     "option_table": {"checks"},
+    "name_patterns": set(),
     "events": set(),
     "graph": {"events"},
     "build": {"events", "graph"},
@@ -64,7 +65,7 @@ LAYERS = {
 }
 """Each may import what it names, besides itself and what is common to all."""
 
-COMMON = {"errors", "checks", "console", "option_table"}
+COMMON = {"errors", "checks", "console", "option_table", "name_patterns"}
 """What every layer may import."""
 
 WITH_TORCH = {"capture", "testing"}

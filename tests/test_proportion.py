@@ -15,6 +15,7 @@ import torchrecorder
 from tests import torchvision_shim
 from tests.work import growth
 from torchrecorder.recording import Recording
+from torchrecorder.views.pipeline import ViewOptions, make_view
 
 BOUND = 2.2
 """2 is in proportion to the size, 4 is its square."""
@@ -69,6 +70,53 @@ def test_recording_is_in_proportion(kind: str) -> None:
     assert growth(lambda number: lambda: make(number), size) < BOUND
 
 
+def flat_weights(number: int) -> Recording:
+    """So many parameters that are parts of one tensor."""
+    def run(x: torch.Tensor) -> torch.Tensor:
+        flat = x.repeat(number)
+        return torch.stack([x * torch.nn.Parameter(part) for part in flat.split(2)])
+
+    return torchrecorder.record(run, torch.rand(2))
+
+
+def unknown_flat_weights(number: int) -> Recording:
+    """So many parameters that are parts of one tensor, which the run does not read."""
+    model = torch.nn.ParameterList(map(torch.nn.Parameter, torch.rand(2 * number).split(2)))
+    return torchrecorder.record(lambda x: [x * part for part in model], torch.rand(2))
+
+
+def written_views(number: int) -> Recording:
+    """So many views of one tensor, all written, then all read."""
+    def run(x: torch.Tensor) -> list[torch.Tensor]:
+        views = [*x.clone().unbind()]
+        for view in views:
+            view.add_(1)
+        return [view.relu() for view in views]
+
+    return torchrecorder.record(run, torch.rand(number))
+
+
+def reads_of_written(number: int) -> Recording:
+    """So many writes to a part of a tensor, and a read of all after each."""
+    def run(x: torch.Tensor) -> torch.Tensor:
+        whole = torch.zeros(number)
+        for place in range(number):
+            whole[place] = x
+            x = x + whole.sum()
+        return x
+
+    return torchrecorder.record(run, torch.rand(()))
+
+
+@pytest.mark.parametrize(
+    "make", [flat_weights, unknown_flat_weights, written_views, reads_of_written]
+)
+def test_views_are_recorded_in_proportion(make: Callable[[int], Recording]) -> None:
+    """Parts of one storage are not compared with all other parts."""
+    make(1)
+    assert growth(lambda number: lambda: make(number), 40) < BOUND
+
+
 @pytest.mark.parametrize("kind", RUNS)
 @pytest.mark.parametrize("name", WRITTEN)
 def test_writing_is_in_proportion(kind: str, name: str, tmp_path: Path) -> None:
@@ -81,6 +129,25 @@ def test_writing_is_in_proportion(kind: str, name: str, tmp_path: Path) -> None:
         return lambda: recording.render(tmp_path / name, **WRITTEN[name])
 
     assert growth(writing, size) < BOUND
+
+
+NAMED: dict[str, Callable[[int], dict[str, Any]]] = {
+    "groups": lambda number: {"group": {"Pair": ["*.first", "*.relu"]}},
+    "hidden": lambda number: {"hide": [f"{place}.first" for place in range(number)]},
+    "closed": lambda number: {"closed": [str(place) for place in range(number)]},
+}
+"""Options that name so many parts."""
+
+
+@pytest.mark.parametrize("option", NAMED)
+def test_named_parts_are_in_proportion(option: str) -> None:
+    """Names are looked up, and all groups of a name are added at once."""
+    def viewing(number: int) -> Callable[[], Any]:
+        recording, named = chain(number), NAMED[option](number)
+        return lambda: make_view(recording, ViewOptions(fold=False, depth=9, **named))
+
+    viewing(1)()
+    assert growth(viewing, 16) < BOUND
 
 
 @pytest.mark.parametrize("kind", RUNS)

@@ -271,7 +271,7 @@ def closest(name: object, known: Iterable[str]) -> str | None:
 
 def warn_unmatched(option: str, patterns: Collection[str], known: Iterable[str]) -> None:
     """Warn about each pattern in *option* that matches none of the *known* names."""
-    names = list(dict.fromkeys(filter(None, known))) if patterns else []
+    names = dict.fromkeys(filter(None, known)) if patterns else {}
     for pattern in patterns:
         if pattern in names:
             continue

@@ -7,11 +7,15 @@ from collections import namedtuple
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
+import torchrecorder
+from torchrecorder.capture.tensors.byte_ranges import TensorRanges, Write
 from torchrecorder.capture.tensors.entries import Entry, containing_tensor, forget_callback
-from torchrecorder.capture.tensors.storage import Storage, Storages, Write
+from torchrecorder.capture.tensors.storage import Storage, Storages
 from torchrecorder.capture.tensors.describe import (
     ANYWHERE,
     elements_of,
@@ -62,7 +66,7 @@ def test_only_tensors_of_the_storage_are_looked_at():
     table.enter(*others, storage=Storage(None, 1))
     entries = Counting(table.entries)
     assert containing_tensor(entries, whole[:3], table.storage)[0] is whole
-    assert entries.asked == 1
+    assert entries.asked < 10
     table.entries[id(whole)].set_storage(Storage(None, 2))
     assert table.around(whole[:3])[0] is None
 
@@ -114,6 +118,52 @@ def test_what_overlaps_makes_it_unclear(table, start, end, unclear):
     found, is_unclear = table.around(base[start:end])
     assert is_unclear is unclear
     assert (found is part) == (start >= 2 and end <= 6)
+
+
+@given(st.data())
+def test_ranges_around_and_over_bytes(data):
+    """They are found as by a look at each; ranges move and go."""
+    ranges, known = TensorRanges(), {}
+    places = st.tuples(st.integers(-20, 40), st.integers(0, 20))
+    for key, (low, size) in data.draw(st.lists(st.tuples(st.integers(0, 12), places), max_size=30)):
+        if known.get(key, ()) != (low, low + size):
+            known.pop(key, None)
+        ranges.put(key, low, low + size)
+        known[key] = low, low + size
+    for key in data.draw(st.sets(st.integers(0, 12), max_size=4)):
+        ranges.drop(key)
+        known.pop(key, None)
+    low, size = data.draw(places)
+    high = low + size
+    around = [key for key, (start, end) in known.items() if start <= low and high <= end]
+    around.sort(key=lambda key: (known[key][1] - known[key][0], -[*known].index(key)))
+    assert ranges.around(low, high) == around
+    over = [key for key, (start, end) in known.items() if start < high and low < end]
+    assert sorted(ranges.overlapping(low, high)) == sorted(over)
+
+
+def test_ranges_of_dead_tensors_take_no_memory():
+    """They are removed when there are twice as many as the living ones were."""
+    ranges = TensorRanges()
+    for key in range(5000):
+        ranges.put(key, key, key + 1)
+        ranges.forget_dead(lambda known: 1 if known in (3, key) else None)
+    assert len(ranges._ranges) <= 1000 and ranges.around(3, 4) == [3]
+
+
+def test_a_tensor_that_has_moved_is_found_where_it_is():
+    """In-place operations change the bytes of a tensor; the place of the search is new."""
+    def run(x):
+        part = x.clone()[:2]
+        first = torch.nn.Parameter(part) * 2
+        part.as_strided_((2,), (1,), 2)
+        beside = part.as_strided((1,), (1,), 5)
+        return first, torch.nn.Parameter(part) * 3, beside
+
+    recording = torchrecorder.record(run, torch.rand(6))
+    moved = next(op for op in recording.ops.values() if op.name == "as_strided_")
+    alias = next(op for op in recording.ops.values() if op.name == "alias" and op.id > moved.id)
+    assert alias.inputs[0].value == moved.outputs[0]
 
 
 def test_a_copy_is_in_the_storage_on_its_own(table):

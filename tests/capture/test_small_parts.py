@@ -147,8 +147,8 @@ def test_what_a_collective_wrote() -> None:
     assert storage.collective_done(7) == [] and storage.received == 7
 
 
-@given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 5)), max_size=9),
-       st.integers(0, 9), st.integers(0, 9), st.integers(1, 5))
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 5)), max_size=40),
+       st.integers(0, 40), st.integers(0, 9), st.integers(1, 5))
 def test_writes_since(writes: list[tuple[int, int]], seen: int, low: int, size: int) -> None:
     """The last writer of each byte, in order, and whether each byte has one."""
     storage = Storage(None, 0)

@@ -357,7 +357,7 @@ def test_a_run_that_is_over_holds_no_futures() -> None:
     communication = SimpleNamespace(_replace=lambda **facts: tuple(sorted(facts.items())))
     opened = communications._Pending(made.tape, communication, [], True)  # type: ignore[arg-type]
     opened.future, opened.seconds = SimpleNamespace(done=lambda: False), 2.0
-    made._found, made._last = [opened], "work"
+    made._found, made._last, made._last_done = [opened], "work", {}
     made.finish()
     assert (opened.future, made._last, made._works, made._writing) == (None, None, {}, {})
     assert made.tape.events == [(("blocked_seconds", None), ("seconds", 2.0))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import warnings
 from dataclasses import replace
@@ -17,7 +18,7 @@ from tests.views.test_fold import stack
 from torchrecorder.errors import DoesNotFit, InvalidArgument, LargerThanAPage, SmallText
 from torchrecorder.export import by_suffix
 from torchrecorder.export.graphviz import Pdf, Svg
-from torchrecorder.export.nested import smallest
+from torchrecorder.export.nested import Placed, smallest
 from torchrecorder.export.readable import SHARES, readable_view
 from torchrecorder.integrations.cli import main
 from torchrecorder.layout import layered as layout
@@ -148,6 +149,29 @@ def test_paper_is_no_longer_than_a4_if_fewer_boxes_are_enough(tmp_path: Path) ->
     assert size_of(svg)[1] <= 297 and svg.count(b'class="node') == 4
     with pytest.warns(LargerThanAPage):
         assert size_of(drawn(stack(30), tmp_path, **chosen))[1] > 297
+
+
+def test_levels_whose_frames_alone_do_not_fit_are_not_laid_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many there are; those of the picture have been laid out."""
+    made: list[int] = []
+    for levels in (4, 30, 60):
+        run = Builder("Net")
+        with contextlib.ExitStack() as opened:
+            opened.enter_context(run.scope("Net"))
+            value = run.input("x")
+            for level in range(levels):
+                opened.enter_context(run.scope("inner", f"Level{level}"))
+            linear(run, "one", linear(run, "two", value))
+        calls: list[Figure] = []
+        lay_out = Placed.lay_out
+        with monkeypatch.context() as patch:
+            patch.setattr(Placed, "lay_out", lambda figure, *rest: (
+                calls.append(figure), lay_out(figure, *rest))[1])
+            run.recording().render(tmp_path / "a.svg", fit=("60mm", "60mm"))
+        made.append(len(calls))
+    assert made[0] < made[1] == made[2], made
 
 
 def test_who_lays_out_decides_what_can_be_read() -> None:

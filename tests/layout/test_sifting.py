@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.layout.test_nested import SOME
+from tests.work import growth
 from torchrecorder.layout.layered import Item, Link, place, plan
 from torchrecorder.layout.layered.ordering import Grid
 from torchrecorder.layout.layered.sifting import PortOrder, _Sifting, sifted
@@ -52,6 +53,17 @@ def test_a_whole_line_moves_to_the_other_side() -> None:
     """One that passes two rows crosses nothing on the side of its source."""
     given_ = grid([0, 0, 1, 1, 2, 2, 3], [(0, 2), (1, 3), (2, 4), (3, 5), (4, 6), (5, 6)])
     assert order(given_, [40, 0, 0, 40, 0, 40, 20]) == [[0, 1], [2, 3], [4, 5], [6]]
+
+
+def test_one_input_that_moves_is_compared_with_each_other_once() -> None:
+    """The pairs of all others stay as they are."""
+    def moving(count: int) -> Callable[[], int]:
+        given_ = grid([0] * count, [])
+        given_.inputs += range(count)
+        made = _Sifting(given_, range(count), {})
+        return lambda: made._reordered({0: 1.5})
+
+    assert growth(moving, 20) < 2.2 and moving(20)() == 1
 
 
 def test_inputs_keep_their_order_where_that_costs_a_crossing() -> None:

@@ -13,6 +13,7 @@ from torchrecorder.export.graphviz import Painted, Svg, is_nested
 from torchrecorder.export.nested import smallest, with_legend
 from torchrecorder.export.shorter_lines import fitted
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.layout.layered.constants import PAD as FRAME_PAD
 from torchrecorder.style.draw import draw
 from torchrecorder.style.paper import A4_LENGTH, READABLE, Paper
 from torchrecorder.style.style import Style
@@ -87,10 +88,14 @@ def _printed(view: View, style: Style, painted: Painted, paper: Paper) -> _Print
     """*view* as it would be printed on *paper*; None if Graphviz lays it out.
 
     Skips the layout if the area of the boxes alone is too large for the place, or for paper with
-    the length of A4.
+    the length of A4; or the space between the frames of open scopes in each other.
     """
     across, down = paper.place or (paper.width or A4_LENGTH, paper.height or A4_LENGTH)
-    bound = style.fontsize * sqrt(across * down / (max(len(view.boxes), 1) * SMALLEST_BOX))
+    levels = 1 + max(view.nesting.depth.values())
+    bound = style.fontsize * min(
+        sqrt(across * down / (max(len(view.boxes), 1) * SMALLEST_BOX)),
+        min(across, down) / (max(levels, 1) * 2 * FRAME_PAD),
+    )
     if bound < (style.min_fontsize or READABLE):
         return _Print(view, bound)
     figure = draw(view, style)

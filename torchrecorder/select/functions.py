@@ -219,7 +219,7 @@ class _Grouping:
         self, call: FunctionId, around: ScopeId | None, inside: Sequence[Scope | Op]
     ) -> ScopeId:
         """Add a scope for *call*, numbered if the call already has one in another scope."""
-        name, found = free(ScopeId(call), self.added), self.old.function_calls[call]
+        name, found = next(free(ScopeId(call), self.added)), self.old.function_calls[call]
         new = NewScope(ScopeKind.FUNCTION, FUNCTION, found.called, found.source)
         self._put(inside, name, around, new)
         return name
@@ -300,7 +300,7 @@ def nested_in(
     )
 
 
-def free(name: ScopeId, taken: Container[ScopeId]) -> ScopeId:
-    """*name*, with a number appended if it is *taken*."""
+def free(name: ScopeId, taken: Container[ScopeId]) -> Iterator[ScopeId]:
+    """*name*, and with numbers appended, without those that are *taken*."""
     numbered = (ScopeId(f"{name}:{number}") for number in count(2))
-    return next(found for found in chain([name], numbered) if found not in taken)
+    return (found for found in chain([name], numbered) if found not in taken)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from itertools import chain
 from operator import attrgetter
 from typing import Union
 
@@ -18,6 +19,7 @@ from torchrecorder.events import OpId, ScopeId, ScopeKind, Slot, ValueId
 from torchrecorder.graph.relations import NOT_INPUTS, ops_inside, readers_of
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.name_patterns import NamePatterns
 from torchrecorder.select.focus import advice
 from torchrecorder.select.functions import NewScope, free, nested_in
 
@@ -59,26 +61,23 @@ class GroupSiblings:
                 a group are not in one scope.
         """
         taken: dict[str, str] = {}
+        wanted = map(patterns, self.names.values())
+        everything = NamePatterns(chain.from_iterable(wanted))
         for name, members in self.names.items():
-            for parent, items in _by_parent(recording, name, patterns(members)).items():
-                for item in items:
-                    if item.id in taken:
-                        raise InvalidArgument(
-                            f"{_path(recording, item)!r} is in two groups, {taken[item.id]!r} "
-                            f"and {name!r}: take it out of one"
-                        )
-                    taken[item.id] = name
-                items += _between(recording, parent, items, self._named_ops(recording))
-                recording = _Gathered(recording, name, parent, items).recording()
+            groups = _by_parent(recording, name, patterns(members))
+            for item in chain.from_iterable(groups.values()):
+                if item.id in taken:
+                    raise InvalidArgument(
+                        f"{_path(recording, item)!r} is in two groups, {taken[item.id]!r} "
+                        f"and {name!r}: take it out of one"
+                    )
+                taken[item.id] = name
+            ops = recording.ops.values()
+            others = {op.id for op in ops if _fitting(recording, op, everything)}
+            for parent, items in groups.items():
+                items += _between(recording, parent, items, others)
+            recording = _with_groups(recording, name, groups)
         return recording
-
-    def _named_ops(self, recording: RecordedRun) -> set[str]:
-        """The ops that are named in a group."""
-        wanted = [pattern for members in self.names.values() for pattern in patterns(members)]
-        return {
-            op.id for op in recording.ops.values()
-            if any(fnmatchcase(_path(recording, op), each) or op.id == each for each in wanted)
-        }
 
 
 def _named(members: object) -> bool:
@@ -100,19 +99,24 @@ def _path(recording: RecordedRun, item: Scope | Op) -> str:
     return f"{path}.{item.name}" if path else item.name
 
 
+def _fitting(recording: RecordedRun, item: Scope | Op, wanted: NamePatterns) -> list[str]:
+    """The patterns that *item* matches, and its id if it is wanted."""
+    found = wanted.fitting(_path(recording, item))
+    return [*found, item.id] if item.id in wanted else found
+
+
 def _by_parent(
     recording: RecordedRun, name: str, wanted: tuple[str, ...]
 ) -> dict[ScopeId | None, list[Scope | Op]]:
     """The items that match the patterns of a group, by the scope they are in."""
     found: dict[ScopeId | None, list[Scope | Op]] = {}
     hits: dict[str, set[ScopeId | None]] = {pattern: set() for pattern in wanted}
-    inside: set[str | None] = set()
+    tried, inside = NamePatterns(wanted), set[Union[str, None]]()
     for parent, item in _run_through(recording):
         if parent in inside:
             inside.add(item.id)
             continue
-        path = _path(recording, item)
-        fitting = [entry for entry in wanted if fnmatchcase(path, entry) or item.id == entry]
+        fitting = _fitting(recording, item, tried)
         if fitting:
             inside.add(item.id)
             found.setdefault(parent, []).append(item)
@@ -206,8 +210,8 @@ def _between(
     inside = _ops_in(recording, items)
     given = {slot.value for slot in recording.outputs}
     ops = [
-        op for op in recording.ops.values()
-        if op.scope == parent and not op.recompute
+        op for op in recording.children[parent]
+        if isinstance(op, Op) and not op.recompute
         and op.id not in inside and op.id not in others and given.isdisjoint(op.outputs)
     ]
     ahead = set[OpId]()
@@ -222,8 +226,25 @@ def _between(
             yield op
 
 
+def _with_groups(
+    recording: RecordedRun, name: str, groups: Mapping[ScopeId | None, Sequence[Scope | Op]]
+) -> RecordedRun:
+    """*recording* with a scope around the siblings of each group, which are in different scopes."""
+    added: list[Scope] = []
+    moved: dict[str, ScopeId | None] = {}
+    for (parent, items), scope in zip(groups.items(), free(ScopeId(f"s:{name}"), recording.scopes)):
+        added.append(_Gathered(recording, name, parent, items).scope(scope))
+        moved.update((item.id, scope) for item in items)
+    scopes = sorted((*added, *recording.scopes.values()), key=attrgetter("index"))
+    return nested_in(
+        recording,
+        (each.replace(parent=moved[each.id]) if each.id in moved else each for each in scopes),
+        moved,
+    )
+
+
 class _Gathered:
-    """Adds a scope around some siblings."""
+    """The scope around some siblings, with what it reads and returns."""
 
     def __init__(
         self, old: RecordedRun, name: str, parent: ScopeId | None, items: Sequence[Scope | Op]
@@ -232,26 +253,15 @@ class _Gathered:
         self.parent = parent
         self.items = sorted(items, key=attrgetter("index"))
         self.name = name
-        self.id = free(ScopeId(f"s:{name}"), old.scopes)
-        self.moved = dict[str, Union[ScopeId, None]]((item.id, self.id) for item in items)
         inside = (old.ops[op] for op in _ops_in(old, items))
         self.ops = {op.id: op for op in sorted(inside, key=attrgetter("index"))}
 
-    def recording(self) -> RecordedRun:
-        """The recording with the new scope."""
-        return nested_in(self.old, self._scopes(), self.moved)
-
-    def _scopes(self) -> Iterator[Scope]:
-        """All scopes in run order, the new one at the position of its first member."""
-        new, others = self._scope(), self.old.scopes.values()
-        for scope in sorted((new, *others), key=attrgetter("index")):
-            yield scope.replace(parent=self.id) if scope.id in self.moved else scope
-
-    def _scope(self) -> Scope:
+    def scope(self, id: ScopeId) -> Scope:
+        """The scope."""
         first, items = self.items[0], self.items
         path = "" if self.parent is None else self.old.scopes[self.parent].path
         new = NewScope(ScopeKind.FUNCTION, "", self.name, first.source)
-        return new.around(items, first, self.id, self.parent, path).replace(
+        return new.around(items, first, id, self.parent, path).replace(
             inputs=tuple(self._inputs()), outputs=tuple(self._outputs())
         )
 
@@ -284,7 +294,8 @@ class _Gathered:
         return (Slot(str(number), value) for number, value in enumerate(dict.fromkeys(used)))
 
     def _coming_back(self) -> set[ValueId]:
-        """Values computed in the group that its own inputs depend on."""
+        """Values computed in the group that its own inputs depend on, through later ops."""
+        first = next((op.index for op in self.ops.values()), 0)
         waiting = [slot.value for slot in self._inputs()]
         seen, back = set(waiting), set()
         while waiting:
@@ -292,7 +303,7 @@ class _Gathered:
             producer = self.old.values[value].producer
             if producer in self.ops:
                 back.add(value)
-            elif producer is not None:
+            elif producer is not None and self.old.ops[producer].index > first:
                 before = {slot.value for slot in self.old.ops[producer].inputs} - seen
                 seen |= before
                 waiting += before

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Union
 
 from torchrecorder.annotations.amounts import of_bytes
-from torchrecorder.events import GRADIENT_MESSAGE, MESSAGE, NO_STORAGE, OpId, ValueId
+from torchrecorder.events import GRADIENT_MESSAGE, MESSAGE, NO_STORAGE, OpId, Slot, ValueId
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.relations import first_in_memory
 from torchrecorder.style import labels
@@ -85,6 +86,7 @@ def line_labels(view: View, drawn: Sequence[Bundle], captions: Captions) -> dict
     found: dict[int, str] = {}
     shown: dict[str, set[object]] = {}
     numbers = _numbers(view, drawn)
+    reads = _reads(view) if captions.style.shapes else {}
     for number, bundle in sorted(enumerate(drawn), key=lambda item: is_final(view, item[1].first)):
         tail, final = bundle.first.tail, is_final(view, bundle.first)
         before = shown.setdefault(tail, set())
@@ -96,7 +98,7 @@ def line_labels(view: View, drawn: Sequence[Bundle], captions: Captions) -> dict
             continue
         others: list[ValueId] = []
         if not text and captions.style.shapes:
-            others = [item for item in _read_by_repeats(view, bundle) if item not in before]
+            others = [item for item in _read_by_repeats(view, bundle, reads) if item not in before]
             text = _of_tensors(view, bundle, captions, others)
         if text:
             found[number] = text
@@ -207,7 +209,22 @@ def _of_tensors(
     return bundle.flow.counted(len(texts))
 
 
-def _read_by_repeats(view: View, bundle: Bundle) -> Sequence[ValueId]:
+BoxReads = Mapping[tuple[Union[str, None], str], Sequence[Slot]]
+"""For each two boxes, the values of the first that the second reads."""
+
+
+def _reads(view: View) -> BoxReads:
+    """The arguments of all ops in boxes; of boxes for siblings that differ, those of instances."""
+    found: dict[tuple[str | None, str], list[Slot]] = {}
+    ops = view.recording.ops
+    for box in view.boxes.values():
+        for item in box.instances or box.members:
+            for slot in ops[OpId(item)].inputs if item in ops else ():
+                found.setdefault((view.box_of.get(slot.value), box.id), []).append(slot)
+    return found
+
+
+def _read_by_repeats(view: View, bundle: Bundle, reads: BoxReads) -> Sequence[ValueId]:
     """The results of the tail that the repeats at the head of a line read, if these differ.
 
     If the tail is in a loop, the results of the first iteration.
@@ -216,21 +233,20 @@ def _read_by_repeats(view: View, bundle: Bundle) -> Sequence[ValueId]:
     copies = view.copies(tail)
     if not head.instances and view.copies(head) <= copies:
         return ()
-    ops, made = view.recording.ops, frozenset(tail.members)
-    readers = [ops[OpId(item)] for item in head.instances or head.members if item in ops]
-    slots = [slot for op in readers for slot in op.inputs if slot.value in made]
+    slots = reads.get((tail.id, head.id), ())
     arguments = {arrow.slot for arrow in bundle.arrows}
     same_arguments = [slot for slot in slots if slot.name in arguments]
     read = {slot.value for slot in same_arguments or slots}
-    copies = min(copies, len({_call_of(view.recording, made, item) for item in read}))
+    copies = min(copies, len({_call_of(view, tail.id, item) for item in read}))
     return sorted(read, key=partial(_made_at, view.recording))[:len(read) // max(copies, 1)]
 
 
-def _call_of(recording: RecordedRun, members: Collection[str], item: ValueId) -> str | None:
-    """The outermost call among *members* that returned a value."""
+def _call_of(view: View, box: str, item: ValueId) -> str | None:
+    """The outermost call in *box* that returned a value."""
+    recording = view.recording
     op = recording.ops.get(OpId(recording.values[item].producer or ""))
     around = (op.id, *recording.within(op.scope)) if op is not None else ()
-    return next((each for each in reversed(around) if each in members), None)
+    return next((each for each in reversed(around) if view.box_of.get(each) == box), None)
 
 
 def _made_at(recording: RecordedRun, value: ValueId) -> tuple[int, int]:

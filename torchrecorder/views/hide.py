@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
+from functools import cached_property
 
 from torchrecorder.checks import warn_unmatched
 from torchrecorder.events import (
@@ -13,6 +13,7 @@ from torchrecorder.events import (
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.name_patterns import NamePatterns
 from torchrecorder.views.quiet_ops import is_identity, returns_no_tensor
 from torchrecorder.views.view import Arrow, Box, BoxKind, View
 from torchrecorder.views.training import is_in_module, training_steps
@@ -100,17 +101,19 @@ class NamedScopes:
     def check(self, option: str, run: RecordedRun, part: RecordedRun) -> None:
         """Warn about patterns of an *option* that match nothing in *run*, nor in the *part* of it
         that is drawn, which has inputs and outputs of its own."""
-        names = [*self._names(run), *(self._names(part) if part is not run else ())]
+        names = [*self._names_in(run), *(self._names_in(part) if part is not run else ())]
         warn_unmatched(option, self.patterns, [*names, *filter(None, map(_own_name, names))])
 
-    def _names(self, recording: RecordedRun) -> Iterator[str]:
+    def _names_in(self, recording: RecordedRun) -> Iterator[str]:
         for scope in recording.scopes.values():
             yield from _called(scope)
 
     def _fits(self, name: str) -> bool:
-        if _own_name(name) in self.patterns:
-            return True
-        return any(fnmatchcase(name, pattern) for pattern in self.patterns)
+        return _own_name(name) in self._tried or self._tried.fit(name)
+
+    @cached_property
+    def _tried(self) -> NamePatterns:
+        return NamePatterns(self.patterns)
 
 
 def _own_name(path: str) -> str:
@@ -143,8 +146,8 @@ class HideNamed(NamedScopes):
         left = {name: each for name, each in found.clusters.items() if name not in emptied}
         return replace(found, clusters=left)
 
-    def _names(self, recording: RecordedRun) -> Iterator[str]:
-        yield from super()._names(recording)
+    def _names_in(self, recording: RecordedRun) -> Iterator[str]:
+        yield from super()._names_in(recording)
         yield from (op.name for op in recording.ops.values())
         yield from (name for _, name in _ends(recording))
 

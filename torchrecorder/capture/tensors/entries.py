@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor
 
+from torchrecorder.capture.tensors.byte_ranges import TensorRanges
 from torchrecorder.capture.tensors.storage import Storage
 from torchrecorder.events import (
     GRAD_SUFFIX,
@@ -98,7 +99,7 @@ class Entry(weakref.ref[Tensor]):
         return entry
 
     def set_storage(self, storage: Storage) -> None:
-        """Set the storage of the tensor."""
+        """Set the storage of the tensor, also after a write: it may now have other bytes of it."""
         self.storage = storage
         storage.tensors[self.key] = None
 
@@ -147,17 +148,25 @@ def containing_tensor(
     Among equal ones, the latest. Tensors that no longer exist may have overlapped.
     """
     low, high = storage.reach(tensor)
-    nearest: tuple[int, Tensor | None] = 0, None
-    unclear = storage.has_dead_tensors
-    for key in list(storage.tensors):
+
+    def living(key: int) -> Tensor | None:
         entry = entries.get(key)
-        other = entry() if entry is not None and entry.storage is storage else None
-        if other is not None and other is not tensor:
-            start, end = storage.reach(other)
-            unclear = unclear or start < high and low < end
-            if start <= low and high <= end and (nearest[1] is None or end - start <= nearest[0]):
-                nearest = end - start, other
-    return nearest[1], unclear
+        return entry() if entry is not None and entry.storage is storage else None
+
+    with TensorRanges.lock:
+        ranges = storage.ranges = storage.ranges or TensorRanges()
+        for key in list(storage.tensors):
+            other = living(key)
+            if other is not None:
+                ranges.put(key, *storage.reach(other))
+            storage.tensors.pop(key, None)
+        ranges.forget_dead(living)
+        around = (living(key) for key in ranges.around(low, high) if key != id(tensor))
+        nearest = next((other for other in around if other is not None), None)
+        unclear = storage.has_dead_tensors or any(
+            key != id(tensor) and living(key) is not None for key in ranges.overlapping(low, high)
+        )
+    return nearest, unclear
 
 
 def forget_callback(

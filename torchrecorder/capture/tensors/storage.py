@@ -13,6 +13,7 @@ from torch import Tensor, UntypedStorage
 
 from torchrecorder.capture.internals.access import SEES_STORAGES_END
 from torchrecorder.capture.internals.processes import is_pending
+from torchrecorder.capture.tensors.byte_ranges import LastWrites, TensorRanges, Write
 from torchrecorder.capture.tensors.describe import (
     UNVERSIONED, memory_owner, byte_range, version_of,
 )
@@ -21,16 +22,11 @@ from torchrecorder.events import NO_STORAGE, OpId, ValueId, new_tuple
 ALL_VERSIONS = 1 << 62
 """Larger than every version of a tensor."""
 
+FEW = 16
+"""This number of writes is looked at one by one."""
+
 Waiting = tuple["weakref.ref[Tensor]", Callable[[Tensor], None]]
 """A tensor that a running collective writes, and the callback that reads it afterwards."""
-
-
-class Write(NamedTuple):
-    """An op wrote the bytes from *low* up to *high* of a storage."""
-
-    op: OpId
-    low: int
-    high: int
 
 
 class SameMemory(NamedTuple):
@@ -49,8 +45,8 @@ class Storage:
     """
 
     __slots__ = (
-        "weak", "held", "number", "writes", "last", "tensors", "has_dead_tensors", "received",
-        "waiting", "others",
+        "weak", "held", "number", "writes", "last_writes", "last", "tensors", "ranges",
+        "has_dead_tensors", "received", "waiting", "others",
     )  # fmt: skip
 
     def __init__(self, memory: UntypedStorage | None, number: int) -> None:
@@ -59,8 +55,10 @@ class Storage:
         self.weak: Any = memory._weak_ref() if memory is not None and not without_data else 0
         self.number = number
         self.writes: list[Write] | tuple[()] = ()
+        self.last_writes: LastWrites | None = None  # made when it saves time
         self.last: ValueId | None = None
-        self.tensors: dict[int, None] = {}  # ids of its known tensors, in order
+        self.tensors: dict[int, None] = {}  # ids of known tensors that are not in the ranges
+        self.ranges: TensorRanges | None = None  # made when a tensor around another is searched
         self.has_dead_tensors = False
         self.received = UNVERSIONED
         self.waiting: list[Waiting] | None = None  # reads after the running collective
@@ -129,12 +127,19 @@ class Storage:
         Earlier writes to the same bytes are left out: the op of the last write has read their
         results.
         """
+        many = len(self.writes) - seen
+        if many > FEW:
+            self.last_writes = self.last_writes or LastWrites()
+            self.last_writes.extend(self.writes)
+            known = self.last_writes.since(seen, low, high, many)
+            if known is not None:
+                return [self.writes[number] for number in known[0]], known[1]
         found: list[Write] = []
         rest = [(low, high)]
         for place in range(len(self.writes) - 1, seen - 1, -1):
             write = self.writes[place]
-            if write.high <= low or high <= write.low:
-                continue  # of most writes, if a storage has many views
+            if write.high <= low or high <= write.low or write.low == write.high:
+                continue
             left = [*_without(rest, write)]
             if left != rest:
                 found.append(write)

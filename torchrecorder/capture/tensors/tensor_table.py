@@ -19,6 +19,7 @@ from torch.nn import Parameter
 from torchrecorder.capture.internals.access import PLAIN_TENSOR_TYPES, is_wrapped
 from torchrecorder.capture.internals.processes import is_dtensor
 from torchrecorder.capture.tape import Tape
+from torchrecorder.capture.tensors.byte_ranges import Write
 from torchrecorder.capture.tensors.entries import (
     BackwardGradients, DetachedTensors, Entry, OtherThreadResult, GradSource,
     TensorNames, containing_tensor, forget_callback,
@@ -28,7 +29,7 @@ from torchrecorder.capture.tensors.describe import (
     grad_fn_of, innermost, shape_of, version_of,
 )
 from torchrecorder.capture.tensors.early_reads import EarlyReads
-from torchrecorder.capture.tensors.storage import Storage, Storages, Write
+from torchrecorder.capture.tensors.storage import Storage, Storages
 from torchrecorder.events import GRAD_SUFFIX, GradEdge, OpId, OpKind, Role, Slot, ValueId, new_tuple
 from torchrecorder.graph.nodes import Op, Value
 

@@ -140,9 +140,10 @@ class _Sifting:
     def _reordered(self, moves: Mapping[int, float]) -> int:
         """How many more pairs of inputs are out of their order after some moves."""
         change, inputs = 0, self.grid.inputs
-        for node in inputs if not moves.keys().isdisjoint(inputs) else ():
+        for node in moves.keys() & inputs:
+            self.work -= len(inputs)
             for other in inputs:
-                if node in moves and (other not in moves or other > node):
+                if other not in moves or other > node:
                     to = moves.get(other, self.across[other])
                     change += (node - other) * (moves[node] - to) < 0
                     change -= (node - other) * (self.across[node] - self.across[other]) < 0
