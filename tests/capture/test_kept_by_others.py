@@ -4,6 +4,7 @@ custom functions."""
 from __future__ import annotations
 
 import functools
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -18,6 +19,7 @@ from torch.utils.checkpoint import (
 
 import torchrecorder as tr
 from torchrecorder.capture.internals.table import SAVED_TENSORS
+from torchrecorder.capture.probes.kept_by_others import hooks_pack, kept_by_context
 
 pytestmark = pytest.mark.skipif(not SAVED_TENSORS.present, reason="nothing saved is counted")
 
@@ -154,3 +156,29 @@ def test_a_checkpoint_that_decorates_is_a_region():
     kinds = [scope.kind.value for scope in recording.scopes.values() if not scope.recompute]
     assert kinds[:3] == ["function", "checkpoint", "module"]
     assert any(scope.recompute for scope in recording.scopes.values())
+
+
+def test_hooks_of_the_program_are_known():
+    """Without hooks nothing is packed, and those of a checkpoint pack nothing."""
+    seen = []
+
+    def run(x):
+        seen.append(hooks_pack())
+        return x.exp()
+
+    assert not hooks_pack()
+    with saved_tensors_hooks(lambda tensor: tensor, lambda packed: packed):
+        assert hooks_pack()
+    checkpoint(run, X, use_reentrant=False)
+    assert seen == [False]
+
+
+def test_results_in_containers_of_a_context():
+    """In lists and tuples of any depth."""
+    made = [torch.ones(number) for number in range(1, 5)]
+    storage = {"a": [made[0], (made[1],)], "b": {0: made[2:3], 1: made[3]}, "c": "no tensor"}
+    notes = []
+    found = kept_by_context(SimpleNamespace(storage=storage), notes.append)
+    assert sorted(map(len, found)) == [1, 2, 3, 4] and not notes
+    assert kept_by_context(SimpleNamespace(), notes.append) == []
+    assert notes == ["SimpleNamespace keeps"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 
 import pytest
@@ -11,6 +12,7 @@ from torch.utils import swap_tensors
 from torch.utils.weak import WeakIdRef
 
 import torchrecorder as tr
+from torchrecorder.capture.hooks.tensor_swaps import _swaps
 from torchrecorder.testing.inert import assert_inert
 
 from tests.capture.hooked import called
@@ -80,7 +82,7 @@ def test_a_state_that_is_loaded_in_the_run(swaps):
     """All is as without the recorder, which leaves nothing behind."""
     before = torch.utils.weakref, torch._C._swap_tensor_impl
     assert_inert(lambda: (LoadsItself(), (torch.ones(1, 2),), {}), lasting=True)
-    assert (torch.utils.weakref, torch._C._swap_tensor_impl) == before
+    assert (torch.utils.weakref, torch._C._swap_tensor_impl) == before and not _swaps.users
 
 
 def test_weak_references_of_the_program_are_still_refused():
@@ -94,3 +96,34 @@ def test_weak_references_of_the_program_are_still_refused():
             del kept
             swap_tensors(a, b)
     assert a.sum() == 0
+
+
+def test_a_swap_in_another_thread_is_not_recorded():
+    """It is no part of the run, and exchanges the tensors all the same."""
+    a, b = torch.ones(2), torch.zeros(3)
+    with tr.Recorder() as recorder:
+        other = threading.Thread(target=swap_tensors, args=(a, b))
+        other.start()
+        other.join()
+    assert a.shape == (3,) and not called(recorder.recording, "swap_tensors")
+
+
+class Exchanges(torch.Tensor):
+    """Its operations exchange two tensors."""
+
+    pair = torch.ones(2), torch.zeros(3)
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        with torch._C._DisableTorchDispatch():
+            swap_tensors(*cls.pair)
+            return func(*args, **(kwargs or {}))
+
+
+def test_a_swap_inside_of_an_operation_is_a_part_of_it():
+    """The operation is recorded, and nothing more."""
+    with tr.Recorder() as recorder:
+        torch.ones(2).as_subclass(Exchanges).sin()
+    assert Exchanges.pair[0].shape == (3,)
+    assert called(recorder.recording, "sin")
+    assert not called(recorder.recording, "swap_tensors")
