@@ -150,6 +150,14 @@ def test_modules_that_are_called_from_elsewhere() -> None:
     assert not any(line.startswith(("renamed", "added 0", "rewired")) for line in found)
 
 
+def test_a_container_of_which_a_part_is_elsewhere() -> None:
+    """Only what is removed with it counts."""
+    inner = nn.Sequential(nn.Linear(8, 8, bias=False), nn.Linear(8, 8))
+    before = nn.Sequential(inner, nn.ReLU())
+    found = both(before, nn.Sequential(nn.ReLU(), nn.Linear(8, 8)))
+    assert "removed 0 (Sequential) 1 of 2 ops" in found
+
+
 def test_a_module_in_a_region_keeps_its_name() -> None:
     """The region is added around what was there."""
     def run(mixed: bool) -> Recording:

@@ -123,14 +123,14 @@ class DisplayNames:
         return held if more == "0 ops" else f"{held}, {more}"
 
     def contents(self, scope: ScopeId, known: Container[OpId]) -> str:
-        """*12 ops, 3 parameters*; *around 3 of 12 ops* if some of them are *known*: they are in the
-        other run, too."""
+        """*12 ops, 3 parameters*; *9 of 12 ops* if the others are *known*: they are in the other
+        run, too; *around 12 ops* if all are."""
         inside = list(ops_inside(self.recording, [scope]))
-        shared = sum(op in known for op in inside)
-        if not shared:
+        alone = sum(op not in known for op in inside)
+        if alone == len(inside):
             return size(self.recording.scopes[scope], self.recording)
-        number = f"{shared} of {len(inside)}" if shared < len(inside) else f"{shared}"
-        return f"{AROUND}{number} op{'s' if len(inside) != 1 else ''}"
+        number = f"{alone} of {len(inside)}" if alone else f"{AROUND}{len(inside)}"
+        return f"{number} op{'s' if len(inside) != 1 else ''}"
 
     def _path(self, scope: ScopeId | None) -> str:
         """The path of the innermost module around, and the region inside it."""
