@@ -150,6 +150,20 @@ def test_named_parts_are_in_proportion(option: str) -> None:
     assert growth(viewing, 16) < BOUND
 
 
+def test_tensors_outside_the_graph_are_found_in_proportion() -> None:
+    """The graph is walked once for all tensors whose gradients are requested."""
+    def asking(number: int) -> Callable[[], Any]:
+        weights = [torch.ones(2, requires_grad=True) for _ in range(number)]
+        unused = torch.ones(2, requires_grad=True)
+        with pytest.raises(RuntimeError), torchrecorder.Recorder() as recorder:
+            total = torch.stack([weight * 2 for weight in weights]).sum()
+            torch.autograd.grad(total, [*weights, unused])
+        return recorder.recording.why_backward_failed
+
+    assert "inputs[2]" in str(asking(2)())
+    assert growth(asking, 16) < BOUND
+
+
 @pytest.mark.parametrize("kind", RUNS)
 def test_loading_is_in_proportion(kind: str, tmp_path: Path) -> None:
     """The saved file is read, and what is in it fits together."""

@@ -332,3 +332,37 @@ def test_weights_that_are_wrapped_again(wraps, text):
     assert why.reason == "left autograd" and "alias" not in str(why)
     assert re.search(text.format(file=r"\S*test_missing_gradient\.py"), why.text)
     assert recorder.recording.why_no_gradient("other") is None
+
+
+def asks_by_inputs(loss, beside, tensors):
+    """A pass for the gradients of some tensors."""
+    loss.backward(inputs=tensors)
+
+
+def asks_by_grad(loss, beside, tensors):
+    """Gradients that are returned."""
+    torch.autograd.grad(loss, tensors, allow_unused=True)
+
+
+def gives_a_gradient(loss, beside, tensors):
+    """A pass from a gradient that depends on the tensors."""
+    loss.backward(gradient=beside.sum().detach())
+
+
+def gives_several(loss, beside, tensors):
+    """The same, of a list of tensors."""
+    torch.autograd.backward([loss], [beside.sum()], inputs=tensors)
+
+
+@pytest.mark.parametrize(
+    "call", [asks_by_inputs, asks_by_grad, gives_a_gradient, gives_several]
+)
+def test_what_is_asked_for_or_given_is_not_the_loss(call):
+    """A pass starts neither at the tensors whose gradients it computes, nor at given gradients."""
+    kept, aside = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2))
+    with tr.Recorder() as recorder:
+        loss, beside = (kept * 2).sum(), aside * 3
+        call(loss, beside, [kept, aside])
+    assert aside.grad is None
+    found = recorder.recording.why_no_gradient("aside")
+    assert (found.reason, "reaches the loss" in found.text) == ("not in the loss", True)

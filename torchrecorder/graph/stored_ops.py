@@ -71,7 +71,8 @@ def _weights(recording: Relations) -> Callable[[Value], Hashable]:
     name, memory or position; it returns None for other values.
     """
     ops, stored = recording.ops, recording.stored
-    passes = {run.op for run in recording.backward_runs}
+    passes = [ops[run.op] for run in recording.backward_runs if run.op in ops]
+    given = {value: place for op in passes for place, value in enumerate(op.outputs)}
     written = {recording.values[value].storage for op in ops.values() for value in op.writes}
     written.discard(NO_STORAGE)
 
@@ -80,8 +81,6 @@ def _weights(recording: Relations) -> Callable[[Value], Hashable]:
             return value.names[0]
         if value.kind == "Parameter" or value.role is Role.CONSTANT and value.storage in written:
             return ("memory", value.storage)
-        if value.producer is not None and value.producer in passes:
-            return ("gradient", ops[value.producer].outputs.index(value.id))
-        return None
+        return ("gradient", given[value.id]) if value.id in given else None
 
     return weight

@@ -104,11 +104,11 @@ def _named(
     return found
 
 
-def _names_of_ends(recording: RecordedRun) -> dict[str, tuple[str, ...]]:
+def _names_of_ends(recording: RecordedRun) -> dict[str, list[str]]:
     """The names of inputs and outputs, by id of the value."""
-    found: dict[str, tuple[str, ...]] = {}
+    found: dict[str, list[str]] = {}
     for _, value, names in end_names(recording):
-        found[value] = (*found.get(value, ()), *names)
+        found.setdefault(value, []).extend(names)
     return found
 
 

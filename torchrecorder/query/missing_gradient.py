@@ -12,7 +12,9 @@ import networkx as nx
 from torchrecorder.annotations.parameter_owners import before_writes, leaf_gradients, run_again
 from torchrecorder.annotations.places import op_in_words
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.events import MODES, STORED, GradId, OpId, OpKind, Role, ScopeKind, ValueId
+from torchrecorder.events import (
+    MODES, STORED, GradId, OpId, OpKind, Role, ScopeKind, ValueId, names_gradient,
+)  # fmt: skip
 from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.nodes import Op, Value
 from torchrecorder.graph.recording import RecordedRun
@@ -33,6 +35,18 @@ def leading_to(recording: RecordedRun, nodes: Iterable[GradId]) -> set[GradId]:
     layers = nx.bfs_layers(recording.graph.reverse(copy=False), nodes)
     return {node for layer in layers for node in layer}
 
+
+def roots_of(call: Op) -> list[ValueId]:
+    """The tensors at which the pass of *call* started: neither the gradients that it was given, nor
+    the tensors whose gradients were requested."""
+    return [
+        slot.value for slot in call.inputs
+        if not names_gradient((slot.name,)) and slot.name.partition(".")[0] not in _NO_ROOTS
+    ]
+
+
+_NO_ROOTS = frozenset(("gradient", "grad_tensors", "grad_outputs", "grad_variables", "inputs"))
+"""Arguments of functions that run a backward pass, without the tensors at which it starts."""
 
 MissingGradientReason = Literal[
     "frozen", "unused", "not in the loss", "left autograd", "no backward", "not propagated"
@@ -169,7 +183,7 @@ class _GradientSearch:
         runs = self.recording.backward_runs
         if not runs:
             return {slot.value for slot in self.recording.outputs}
-        return {slot.value for run in runs for slot in self.recording.ops[run.op].inputs}
+        return {root for run in runs for root in roots_of(self.recording.ops[run.op])}
 
     @property
     def target(self) -> str:

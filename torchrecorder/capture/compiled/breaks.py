@@ -64,6 +64,9 @@ class _BreakLocator:
 
     def __init__(self, matched: Matched, events: Sequence[Event]) -> None:
         self.matched = matched
+        self.spans = {
+            span.graph: place for place, span in reversed([*enumerate(matched.spans)])
+        }
         entered = [event for event in events if isinstance(event, Scope)]
         self.scopes = {event.id: event for event in entered}
         self.children: dict[ScopeId | None, list[Scope]] = {}
@@ -81,12 +84,12 @@ class _BreakLocator:
 
     def _between(self, number: int) -> tuple[int, int]:
         """The range of ops between the first run of a graph and the next run of any graph."""
-        spans, total = self.matched.spans, len(self.matched.candidates)
-        for place, span in enumerate(spans):
-            if span.graph == number:
-                after = spans[place + 1].first if place + 1 < len(spans) else total
-                return span.last + 1, after
-        return 0, 0
+        place, spans = self.spans.get(number), self.matched.spans
+        if place is None:
+            return 0, 0
+        last = place + 1 == len(spans)
+        after = len(self.matched.candidates) if last else spans[place + 1].first
+        return spans[place].last + 1, after
 
     def _frame(self, number: int) -> ScopeId | None:
         """The scope of the compiled function of graph *number*."""

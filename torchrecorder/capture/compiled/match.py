@@ -110,17 +110,17 @@ class Matched:
         a graph that have the name of one of its unmatched calls.
         """
         inside = 0
+        lost = {graph: {call.name for call in calls} for graph, calls in self.unmatched.items()}
         for place, (op, *_) in enumerate(self.candidates):
             while inside < len(self.spans) and self.spans[inside].last < place:
                 inside += 1
-            before = self.spans[inside - 1].graph if inside else None
-            after = self.spans[inside] if inside < len(self.spans) else None
-            if op.id in self.graphs or after is not None and after.first < place:
+            near = self.spans[max(inside - 1, 0) : inside + 1]
+            if op.id in self.graphs or any(span.first < place <= span.last for span in near):
                 continue
-            near = [before, after.graph if after is not None else None]
-            lost = {call.name for item in near if item is not None for call in self.unmatched[item]}
-            if op.outputs and op.kind is OpKind.CALLED and canonical(op.name) not in lost:
-                yield op.id
+            name = canonical(op.name)
+            if op.outputs and op.kind is OpKind.CALLED:
+                if not any(name in lost[span.graph] for span in near):
+                    yield op.id
 
     def _index(self) -> dict[_CallKey, list[int]]:
         """The indices of the candidates by name, by name and line, and by line."""

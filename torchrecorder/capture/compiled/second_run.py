@@ -7,7 +7,9 @@ the same arguments. Buffers, gradients, random state and the state of the compil
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any, NamedTuple
 
 import torch
@@ -144,6 +146,7 @@ def _candidates(events: Sequence[Event], calls: set[ScopeId | None]) -> Iterator
 
 
 def _graphs(traced: Traced, matched: Matched) -> Iterator[CompiledGraph]:
+    runs = Counter(traced.runs)
     for number, graph in enumerate(traced.graphs):
         first = next((call.lines[-1] for call in graph.ops if call.lines), None)
         yield CompiledGraph(
@@ -152,21 +155,23 @@ def _graphs(traced: Traced, matched: Matched) -> Iterator[CompiledGraph]:
             calls=len(graph.ops),
             unmatched=tuple(matched.unmatched.get(number, ())),
             guards=graph.guards,
-            runs=traced.runs.count(number),
+            runs=runs[number],
             recompiled=graph.recompiled,
         )
 
 
 def _kernels(traced: Traced, matched: Matched) -> Iterator[FusedKernel]:
     """The kernels with the ops that each computes."""
-    made = [
-        (number, kernel) for number, graph in enumerate(traced.graphs) for kernel in graph.kernels
-    ]
-    for place, (number, kernel) in enumerate(made):
-        found = matched.found.get(number, ())
-        ops = {call.node: matched.candidates[where].op.id for call, where in found}
-        chosen = dict.fromkeys(op for node, op in ops.items() if node in kernel.nodes)
-        yield FusedKernel(place + 1, number + 1, kernel.name, tuple(chosen), kernel.code)
+    numbers = count(1)
+    for graph_number, graph in enumerate(traced.graphs):
+        found = matched.found.get(graph_number, ())
+        place_of = {call.node: place for place, (call, _) in enumerate(found)}
+        for kernel in graph.kernels:
+            places = sorted(place_of[node] for node in kernel.nodes if node in place_of)
+            ops = dict.fromkeys(matched.candidates[found[place][1]].op.id for place in places)
+            yield FusedKernel(
+                next(numbers), graph_number + 1, kernel.name, tuple(ops), kernel.code
+            )
 
 
 class CallModes(NamedTuple):
