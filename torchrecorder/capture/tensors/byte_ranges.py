@@ -134,14 +134,13 @@ class TensorRanges:
         for _, key in self._starts[first:bisect_left(self._starts, (high,))]:
             yield key
 
-    def _in_cells_around(
-        self, low: int, high: int
-    ) -> Iterator[tuple[int, tuple[int, int, int]]]:
+    def _in_cells_around(self, low: int, high: int) -> list[tuple[int, tuple[int, int, int]]]:
         smallest, _ = _cell(low, high)
-        for level in self._levels:
-            if level >= smallest:
-                for key in self._cells.get((level, low - LOWEST >> level), ()):
-                    yield key, self._ranges[key]
+        return [
+            (key, self._ranges[key])
+            for level in self._levels if level >= smallest
+            for key in self._cells.get((level, low - LOWEST >> level), ())
+        ]
 
 
 def _cell(low: int, high: int) -> tuple[int, int]:
