@@ -301,6 +301,7 @@ def test_a_model_without_operations_has_no_graph(calls, said):
         for _ in range(calls):
             model(torch.ones(2))
     assert recorder.recording.run.notes == (f"the compiler made no graph of {said}",)
+    torch._dynamo.reset()
 
 
 def test_the_figure_shows_regions_and_breaks(tmp_path):
