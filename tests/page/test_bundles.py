@@ -176,5 +176,5 @@ def test_lines_of_a_comparison_have_the_colors_of_the_figure(
         "page.stage.picture().lines.filter(line => line.arrowhead).map(line =>"
         " paint.lineLook(page.model, { theme: 'light', colors: { line: '' } }, line).dash)"
     )
-    assert looks.count("dashed") == dashed == 2
+    assert looks.count("dashed") == dashed == 1
     seen.window.close()
