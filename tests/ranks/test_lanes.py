@@ -140,28 +140,29 @@ def test_what_is_sent_elsewhere_is_not_in_a_part():
     assert {shard.value for shard in part.shards} <= part.values.keys()
 
 
-def test_folded_layers_show_what_most_of_them_send():
-    """Not what only the first does, which may differ: its weights are gathered by the next one."""
+def _layers_beside_a_collective():
+    """A recording of four layers and a collective, which is returned too, and the layers."""
     model = nn.Sequential(*(nn.Linear(4, 4) for _ in range(4)))
     with process_group(0, 2), Recorder(model) as recorder:
         model(X)
         dist.all_reduce(X.clone())
     (told,) = recorder.recording.communications
     layers = [scope.id for scope in recorder.recording.scopes.values() if scope.cls == "Linear"]
+    return recorder.recording, told, layers
+
+
+def test_folded_layers_show_what_most_of_them_send():
+    """Not what only the first does, which may differ: its weights are gathered by the next one."""
+    recording, told, layers = _layers_beside_a_collective()
     sent = tuple(told._replace(scope=layer, op=None) for layer in layers[1:])
-    folded = torchrecorder.make_dot(replace(recorder.recording, communications=sent), depth=2)
+    folded = torchrecorder.make_dot(replace(recording, communications=sent), depth=2)
     assert "×4" in folded.source and "all_reduce, 48 B" in folded.source
     assert "in 3 of 4 calls" in folded.source
 
 
 def test_kinds_that_not_equally_many_layers_send():
     """Each has its own share, or none if all layers send it; an equal share is said once."""
-    model = nn.Sequential(*(nn.Linear(4, 4) for _ in range(4)))
-    with process_group(0, 2), Recorder(model) as recorder:
-        model(X)
-        dist.all_reduce(X.clone())
-    (told,) = recorder.recording.communications
-    layers = [scope.id for scope in recorder.recording.scopes.values() if scope.cls == "Linear"]
+    recording, told, layers = _layers_beside_a_collective()
 
     def lines(forward: int, backward: int) -> list[str]:
         sent = [
@@ -169,8 +170,8 @@ def test_kinds_that_not_equally_many_layers_send():
             for in_backward, number in ((False, forward), (True, backward))
             for layer in layers[:number]
         ]
-        recording = replace(recorder.recording, communications=tuple(sent))
-        return CommunicationCaptions(torchrecorder.view(recording)).closed(layers)
+        sending = replace(recording, communications=tuple(sent))
+        return CommunicationCaptions(torchrecorder.view(sending)).closed(layers)
 
     one, other = "all_reduce, 48 B", "backward: all_reduce, 48 B"
     assert lines(4, 3) == [one, f"{other}, in 3 of 4 calls"]

@@ -116,11 +116,17 @@ class _Merger:
         self, reads: Iterable[tuple[str, str]], both: RecordedRun
     ) -> frozenset[tuple[str, str]]:
         """*reads* without those that follow from other differences."""
-        follow = {change.after for change in self.changes
-                  if change.kind is ChangeKind.REWIRED and change.follows}
         return frozenset(
             (value, op) for value, op in reads
-            if follow.isdisjoint((op, *both.within(both.ops[OpId(op)].scope)))
+            if self._followers.isdisjoint((op, *both.within(both.ops[OpId(op)].scope)))
+        )
+
+    @cached_property
+    def _followers(self) -> frozenset[str | None]:
+        """The readers whose other inputs follow from other differences."""
+        return frozenset(
+            change.after for change in self.changes
+            if change.kind is ChangeKind.REWIRED and change.follows
         )
 
     def _new_id(self, old: Any) -> Any:

@@ -58,38 +58,40 @@ class Rewirings:
 
     def _change(self, read: RewiredInput) -> tuple[int, Change]:
         old, new, slot, twin = read
-        module = self._module(read)
+        module, follows = self._module(read), self._follows(read)
         if module is None:
             name = (twin or slot or Slot("", ValueId(""))).name
             text = self.edges.instead("reads", slot, twin, old.scope, new.scope)
             where = self.edges.new_names.op(new.id)
             return new.index, Change(
-                ChangeKind.REWIRED, old.id, new.id, where, _prefix(name) + text, self._follows(read)
+                ChangeKind.REWIRED, old.id, new.id, where, _prefix(name) + text, follows
             )
         left, right = self.before.scopes[module[0]], self.after.scopes[module[1]]
         names = [given.name for given in right.inputs if twin and given.value == twin.value]
         name = "".join(names[:1]) if len(right.inputs) > 1 else ""
         text = _prefix(name) + self.edges.instead("reads", slot, twin, left.parent, right.parent)
         where = self.edges.new_names.scope(right.id)
-        follows = self._follows(read)
         return right.index, Change(ChangeKind.REWIRED, left.id, right.id, where, text, follows)
 
     def _follows(self, read: RewiredInput) -> bool:
         """Whether one run has more steps between the tensor and its reader, and nothing else
         differs; or whether a step that only one run has computes an input that only it has."""
-        old, new, slot, twin = read
-        matched = self.matching.ops
+        _, new, slot, twin = read
+        matched, there = self.matching.ops.keys(), self._matched_there
         if slot is None or twin is None:
-            return _is_other(self.before, slot, matched.keys()) or _is_other(
-                self.after, twin, set(matched.values())
-            )
+            return _is_other(self.before, slot, matched) or _is_other(self.after, twin, there)
         return any(
             self.edges.same(slot, source, new.scope)
-            for source in _behind(self.after, twin, set(matched.values()))
+            for source in _behind(self.after, twin, there)
         ) or any(
             self.edges.same(source, twin, new.scope)
-            for source in _behind(self.before, slot, matched.keys())
+            for source in _behind(self.before, slot, matched)
         )
+
+    @cached_property
+    def _matched_there(self) -> Set[OpId]:
+        """The matched ops of the second run."""
+        return set(self.matching.ops.values())
 
     def _module(self, read: RewiredInput) -> tuple[ScopeId, ScopeId] | None:
         """The outermost matched scopes around the reader in which neither value is made, and in
