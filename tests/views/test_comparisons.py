@@ -172,3 +172,18 @@ def test_a_tensor_from_numbers_that_is_a_condition_itself() -> None:
     assert made_for_conditions(recording, {other}) == {made}
     assert made_for_conditions(recording, {other}, {decision}) == frozenset()
     assert made_for_conditions(recording, ()) == frozenset()
+
+
+class Forgetful(nn.Module):
+    """Makes a tensor that it does not read, besides what it compares."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Run."""
+        torch.ones(3).cumsum(0)
+        return x if (torch.arange(3) == x).all() else x.sin()
+
+
+def test_what_nothing_reads_is_drawn() -> None:
+    """It is unused, and not made for a condition."""
+    recording = torchrecorder.record(Forgetful(), torch.zeros(3))
+    assert drawn(recording) >= {"ones", "cumsum"}
