@@ -301,7 +301,21 @@ def test_a_model_without_operations_has_no_graph(calls, said):
         for _ in range(calls):
             model(torch.ones(2))
     assert recorder.recording.run.notes == (f"the compiler made no graph of {said}",)
-    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("runs", [1, 2])
+def test_a_model_without_a_graph_leaves_others_compilable(runs):
+    """The compiler's mark that its code has nothing to compile is removed, also for containers,
+    which share code with it."""
+    for _ in range(runs):
+        tr.record(nn.Identity(), torch.ones(2, 2), compiled=True)
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    assert len(tr.record(model, torch.ones(2, 2), compiled=True).compiled_graphs) == 1
+    graphs = []
+    torch.compile(model, backend=lambda graph, _: graphs.append(graph) or graph.forward)(
+        torch.ones(2, 2)
+    )
+    assert len(graphs) == 1
 
 
 def test_the_figure_shows_regions_and_breaks(tmp_path):

@@ -18,6 +18,7 @@ from torchrecorder.capture.internals.table import (
     COMPILER_CACHE,
     COMPILER_GUARDS,
     KERNEL_PROVENANCE,
+    SKIPPED_CODE,
 )
 from torchrecorder.capture.internals.trials import find
 
@@ -83,25 +84,33 @@ def compiler_set_aside(backend: Any) -> Iterator[None]:
 
 
 def _own_cache(stack: contextlib.ExitStack) -> None:
-    """When *stack* is closed, remove the code compiled until then from the caches."""
+    """When *stack* is closed, remove what the compiler keeps of the code that it met until then:
+    compiled code, and the mark that there is nothing to compile.
+    """
     made: dict[CodeType, list[CodeType]] = {}
 
     def compiled(code: CodeType, new: CodeType) -> None:
         made.setdefault(code, []).append(new)
 
-    register: Any = find("torch._dynamo.convert_frame.register_bytecode_hook")
-    handle = register(compiled)
+    frames: Any = find("torch._dynamo.convert_frame")
+    handle = frames.register_bytecode_hook(compiled)
+    before, own = frames.input_codes, frames.Tracker()
+    frames.input_codes = own
 
     def remove() -> None:
         handle.remove()
-        for code, new in made.items():
-            _forget(code, new)
+        frames.input_codes = before
+        met = [code for weak in own.seen if (code := weak()) is not None]
+        for code in {*met, *made}:
+            _forget(code, made.get(code, []))
 
     stack.callback(remove)
 
 
 def _forget(code: CodeType, new: list[CodeType]) -> None:
-    """Remove the cache entries of *code* whose compiled code is in *new*."""
+    """Remove the cache entries of *code* whose compiled code is in *new*, and let the compiler
+    compile it again, also if it had nothing to compile then.
+    """
     entries_of: Any = find("torch._dynamo.eval_frame._debug_get_cache_entry_list")
     entries = entries_of(code)
     own = [entry for entry in entries if any(entry.code is item for item in new)]
@@ -113,6 +122,9 @@ def _forget(code: CodeType, new: list[CodeType]) -> None:
     for entry in own:
         manager = entry.guard_manager
         manager.extra_state.invalidate(entry, dead("compiled by torchrecorder"))
+    mark, strategy, action = map(find, SKIPPED_CODE.paths)
+    if mark is not None and strategy is not None and action is not None:
+        mark(code, strategy(action.DEFAULT, action.DEFAULT))
 
 
 def _own_sizes(stack: contextlib.ExitStack) -> None:

@@ -80,8 +80,7 @@ STORAGE_ENDS = Internal(
     "ends of storages that are still referred to",
     "memory=True keeps weak references of C++ and of Python to the same storage",
     "it keeps only those of Python",
-    since="2.11",
-    works=sees_end_of_storages,
+    since="2.11", works=sees_end_of_storages,
 )
 TENSOR_SWAPS = Internal(
     "the steps of swap_tensors",
@@ -249,19 +248,15 @@ DATA_LOADERS = Internal(
     "methods of data loaders",
     "regions of data loaders",
     "operations of data loaders are in no region",
-    (
-        "torch.utils.data.DataLoader.__iter__",
-        "torch.utils.data.dataloader._BaseDataLoaderIter.__next__",
-    ),
+    tuple(f"torch.utils.data.{name}"
+          for name in ("DataLoader.__iter__", "dataloader._BaseDataLoaderIter.__next__")),
 )
 RECEIVED = Internal(
     "functions that rebuild tensors of other processes",
     "tensors that were received from other processes, such as workers of data loaders",
     "such a tensor is an empty one, written by a hidden operation",
-    tuple(
-        f"torch.multiprocessing.reductions.rebuild_{kind}tensor"
-        for kind in ("", "meta_", "cuda_", "nested_", "sparse_coo_", "sparse_compressed_")
-    ),
+    tuple(f"torch.multiprocessing.reductions.rebuild_{kind}tensor" for kind in (
+        "", "meta_", "cuda_", "nested_", "sparse_coo_", "sparse_compressed_")),
 )
 PIPELINES = Internal(
     "methods of pipelines",
@@ -317,8 +312,7 @@ FAKE_GROUPS = Internal(
     "plan, which records the ranks of a mesh on one machine",
     "nothing can be planned",
     ("torch.testing._internal.distributed.fake_pg.FakeStore",),
-    since="2.7",
-    works=fakes_communication,
+    since="2.7", works=fakes_communication,
 )
 STAGE_VOTES = Internal(
     "votes of pipeline stages",
@@ -331,8 +325,7 @@ COLLECTIVE_CALLS = Internal(
     "torch.distributed in function modes",
     "calls of torch.distributed functions as operations with their source lines",
     "these are only communications of the module, and their writes are hidden operations",
-    since="2.13",
-    works=lambda: reaches_modes(find("torch.distributed.isend")),
+    since="2.13", works=lambda: reaches_modes(find("torch.distributed.isend")),
 )
 REDUCTIONS = Internal(
     "kinds of reductions",
@@ -364,17 +357,22 @@ COMPILER_CACHE = Internal(
     "code compiled by record(..., compiled=True) is removed from the compiler's caches",
     "it stays cached until torch.compiler.reset()",
     (
-        "torch._dynamo.convert_frame.register_bytecode_hook",
-        "torch._dynamo.eval_frame._debug_get_cache_entry_list",
-        "torch._dynamo.eval_frame.cached_backends",
-        "torch._dynamo.eval_frame.reset_code",
-        "torch._dynamo.guards.DeletedGuardManagerWrapper",
-        "torch._dynamo.output_graph.graph_break_reasons",
-        "torch._dynamo.pgo",
-        "torch._dynamo.utils.counters",
+        *(f"torch._dynamo.{name}" for name in (
+            "convert_frame.Tracker", "convert_frame.input_codes",
+            "convert_frame.register_bytecode_hook", "eval_frame._debug_get_cache_entry_list",
+            "eval_frame.cached_backends", "eval_frame.reset_code", "pgo", "utils.counters",
+            "guards.DeletedGuardManagerWrapper", "output_graph.graph_break_reasons",
+        )),
         "torch._C._dynamo.eval_frame._ExtraState.invalidate",
     ),
     ("_CODE_STATE", "compile_subgraph_reason"),
+)
+SKIPPED_CODE = Internal(
+    "marks of code without a graph",
+    "code without a graph in record(..., compiled=True) is compiled by the program as before",
+    "code that has compiled code of the program stays uncompiled until torch.compiler.reset()",
+    tuple(f"torch._C._dynamo.eval_frame.{name}"
+          for name in ("set_code_exec_strategy", "_FrameExecStrategy", "_FrameAction")),
 )
 BREAK_HINTS = Internal(
     "explanations of graph breaks",
