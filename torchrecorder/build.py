@@ -44,6 +44,7 @@ from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op
 from torchrecorder.graph.recording import Failure, LiveObjects, RecordingT, RunDone
 from torchrecorder.graph.repair import repaired
 from torchrecorder.graph.retained_tensors import Kept
+from torchrecorder.graph.variables import variables_read
 
 Event = Union[
     Module,
@@ -320,6 +321,7 @@ class _TableBuilder:
 
         Inputs get their role, and the name of the argument if they have no other. Modes such as
         ``no_grad``, recomputed calls and optimizer steps, which may call a closure, are no calls.
+        Variables that the program reads outside of calls are inputs, too.
         """
         inputs: dict[ValueId, Slot] = {}
         outputs: list[Slot] = []
@@ -338,6 +340,10 @@ class _TableBuilder:
                     names = value.names or (slot.name,)
                     inputs[slot.value] = Slot(names[0], slot.value)
                     self.values[slot.value] = value.replace(role=Role.INPUT, names=names)
+        holders = {slot.name.partition(".")[0] for slot in inputs.values()}
+        for value in variables_read(self.ops.values(), self.values, around, holders):
+            inputs[value.id] = Slot(value.names[0], value.id)
+            self.values[value.id] = value.replace(role=Role.INPUT)
         for value in self.values.values():  # inputs inside objects
             if value.role is Role.INPUT and value.id not in inputs:
                 inputs[value.id] = Slot(value.names[0], value.id)

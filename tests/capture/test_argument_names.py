@@ -33,7 +33,7 @@ def names(function: Callable[..., object], *given: object) -> list[str]:
     return [
         ".".join(value.names) or "-"
         for value in values
-        if value.producer is None and value.role is Role.CONSTANT
+        if value.producer is None and value.role in (Role.CONSTANT, Role.INPUT)
     ]
 
 
@@ -294,6 +294,59 @@ def test_inputs_of_modules_have_the_names_of_the_call() -> None:
     ]
     for function, wanted in given:
         assert inputs(function) == wanted
+
+
+def test_variables_that_the_program_reads_itself_are_inputs() -> None:
+    """As the target of a loss, also inside `no_grad`, and what is in the same object as an input;
+    not what other objects hold, what has no name, and what is written."""
+    model, x, y, mean, total = Both(), ones(), ones(), ones(), torch.zeros(())
+    batch, held = {"image": ones(), "label": ones()}, SimpleNamespace(x=ones())
+
+    def without_gradients() -> None:
+        with torch.no_grad():
+            F.mse_loss(model(x), y)
+
+    given: list[tuple[Callable[[], object], list[str]]] = [
+        (lambda: F.mse_loss(model(x), y), ["x", "y"]),
+        (without_gradients, ["x", "y"]),
+        (lambda: (x - mean) * 2, ["x", "mean"]),
+        (lambda: F.mse_loss(model(batch["image"]), batch["label"]), ["batch.image", "batch.label"]),
+        (lambda: F.mse_loss(model(x), batch["label"]), ["x"]),
+        (lambda: F.mse_loss(model(x), held.x), ["x"]),
+        (lambda: F.mse_loss(model(x), (lambda: y)()), ["x"]),
+        (lambda: total.add_(model(x).sum()), ["x"]),
+    ]
+    for function, wanted in given:
+        assert inputs(function) == wanted
+
+
+def test_variables_for_each_weight_are_constants() -> None:
+    """What it should be, its importance, and a mask for its gradient."""
+    model, x, y = nn.Linear(2, 2, bias=False), ones(), ones()
+    goals, scales, masks = [ones()], [ones()], [ones()]
+
+    def program() -> None:
+        loss = F.mse_loss(model(x), y)
+        for weight, goal, scale in zip(model.parameters(), goals, scales):
+            loss = loss + (scale * (weight - goal).square()).sum()
+        loss.backward()
+        for weight, mask in zip(model.parameters(), masks):
+            weight.grad.mul_(mask)
+
+    assert inputs(program) == ["x", "y"]
+
+
+def test_variables_that_a_call_reads_are_constants() -> None:
+    """A module, and a recorded function, has its arguments as inputs, and no others."""
+    mask, target = ones(), ones()
+    model = nn.Sequential(Both())
+    model[0].register_forward_hook(lambda module, args, result: result * mask)
+    assert inputs(lambda: model(target)) == ["target"]
+    recording = torchrecorder.record(lambda x: F.mse_loss(x, target), ones())
+    assert [slot.name for slot in recording.inputs] == ["x"]
+    assert ("target",) in [
+        value.names for value in recording.values.values() if value.role is Role.CONSTANT
+    ]
 
 
 def test_inputs_of_a_recorded_model_have_the_names_of_its_arguments() -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from torchrecorder.capture.internals.table import BACKWARD_CALLS
-from torchrecorder.events import OpKind, Role, ScopeKind
+from torchrecorder.events import OpKind, ScopeKind
 from torchrecorder.testing.inert import assert_inert
 
 from tests.capture.hooked import called, inputs, maker, mlp, on_parameters, recorded, step
@@ -107,7 +107,7 @@ def test_hook_of_a_sum(create_graph, packed):
         recording = recorded(None, run)
     product = called(recording, "mul")[-1]
     assert maker(recording, product) == called(recording, "backward")[0]
-    assert recording.values[product.inputs[1].value].role is Role.CONSTANT
+    assert recording.values[product.inputs[1].value].producer is None
 
 
 def test_pass_that_is_not_seen():

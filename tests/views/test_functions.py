@@ -203,9 +203,9 @@ def test_what_a_function_is_given_stands_outside_of_it():
         x = torch.rand(4).exp()
         loss(x, targets).sqrt()
     view = drawn(recorder.recording, functions=True, depth=0)
-    (constant,) = (box for box in view.boxes.values() if box.kind is BoxKind.CONSTANT)
-    (arrow,) = (arrow for arrow in view.arrows if arrow.tail == constant.id)
-    assert constant.cluster is None and name(view, arrow.head) == "loss"
+    (given,) = (box for box in view.boxes.values() if box.kind is BoxKind.INPUT)
+    (arrow,) = (arrow for arrow in view.arrows if arrow.tail == given.id)
+    assert given.cluster is None and name(view, arrow.head) == "loss"
 
 
 def check(x: torch.Tensor) -> None:

@@ -1,0 +1,48 @@
+"""The variables that a program reads outside of calls: ``y`` in ``cross_entropy(model(x), y)``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Set
+
+from torchrecorder.events import GRAD_SUFFIX, NO_STORAGE, STORED, Role, ScopeId, ValueId
+from torchrecorder.graph.nodes import Op, Value
+
+
+def variables_read(
+    ops: Iterable[Op],
+    values: Mapping[ValueId, Value],
+    around: Set[ScopeId | None],
+    holders: Set[str],
+) -> list[Value]:
+    """The constants that ops in the scopes *around* read from a variable, or from inside one of
+    *holders*, as ``batch.y``.
+
+    What an op writes is state, and what belongs to weights, such as a mask for each, is none of
+    them: an op combines it with a weight or its gradient, or with what is computed from these
+    alone.
+    """
+    of_weights = {
+        value.id
+        for value in values.values()
+        if value.role in STORED or value.names and value.names[0].endswith(GRAD_SUFFIX)
+    }
+    read: dict[ValueId, None] = {}
+    beside_weights: set[ValueId] = set()
+    written: set[int] = set()
+    for op in ops:
+        given = {slot.value for slot in op.inputs if slot.value in values}
+        others = given - of_weights
+        constants = {value for value in others if values[value].role is Role.CONSTANT}
+        if len(others) < len(given) and len(others) == len(constants):
+            beside_weights |= constants
+            of_weights.update(op.outputs)
+        if op.scope in around:
+            read.update(dict.fromkeys(slot.value for slot in op.inputs if slot.value in constants))
+        written.update(values[value].storage for value in op.writes if value in values)
+    written.discard(NO_STORAGE)
+    return [
+        value
+        for value in map(values.__getitem__, read)
+        if value.names and value.id not in beside_weights and value.storage not in written
+        and (value.names[0].isidentifier() or value.names[0].partition(".")[0] in holders)
+    ]
