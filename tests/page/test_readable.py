@@ -231,7 +231,8 @@ def test_no_number_of_the_costs_is_cut(program: Any, tmp_path: Path) -> None:
     assert cells.evaluate_all(
         "cells => cells.filter(cell => cell.scrollWidth > cell.clientWidth)") == []
     ends = seen.page.locator("#costs .row, #costs-head").evaluate_all(
-        "rows => rows.map(row => [...row.children].map(each => each.getBoundingClientRect().right))")
+        "rows => rows.map(row =>"
+        " [...row.children].map(each => each.getBoundingClientRect().right))")
     assert len({tuple(map(round, each)) for each in ends}) == 1
     assert seen.troubles == []
     seen.window.close()
@@ -244,6 +245,10 @@ def test_numbers_of_the_legend_stand_on_one_line(seen: Visit) -> None:
     ends.last.evaluate("end => { end.textContent = '98.8 MFLOP'; }")
     ends.nth(1).evaluate("middle => { middle.textContent = '49.4 MFLOP'; }")
     assert ends.last.bounding_box()["height"] < 24
+    seen.page.set_viewport_size({"width": 340, "height": 600})
+    top = seen.page.locator(".zoom").bounding_box()["y"]
+    legend = seen.page.locator("#legend").bounding_box()
+    assert legend["y"] + legend["height"] <= top and legend["x"] + legend["width"] <= 340
 
 
 def test_forced_colors_leave_what_colors_say(program: Any, tmp_path: Path) -> None:
