@@ -92,7 +92,7 @@ def test_each_sheet_is_one_page(program: Any, tmp_path: Path, count: int) -> Non
     seen = Visit(program).open(path)
     sheets = seen.page.evaluate("printing.sheets(page.stage.picture()).areas.length")
     for paper in ("A4", "Letter"):
-        pages = re.findall(rb"/Type /Page\b", seen.page.pdf(format=paper, prefer_css_page_size=True))
-        assert len(pages) == sheets
+        pdf = seen.page.pdf(format=paper, prefer_css_page_size=True)
+        assert len(re.findall(rb"/Type /Page\b", pdf)) == sheets
     assert seen.troubles == []
     seen.window.close()
