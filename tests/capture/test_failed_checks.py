@@ -78,3 +78,11 @@ def test_gradient_of_another_size():
     note, recording = _failed(run, "returned an invalid gradient")
     assert recording.grad_nodes[recording.run.failure.grad].name == "TwistedBackward"
     assert "made by autograd.Function `Twisted`" in note
+
+
+def test_a_long_message_ends_in_an_ellipsis():
+    """What is left out of it shall not look like its end."""
+    with pytest.raises(RuntimeError) as caught, tr.Recorder():
+        torch.ones(1).abs()
+        raise RuntimeError("a" * 501)
+    assert tr.recording_of(caught.value).run.failure.message == "a" * 500 + "…"

@@ -302,50 +302,6 @@ def test_the_panel_names_the_boxes_that_are_seen(visit: Visiting) -> None:
     assert boxes.first.inner_text() == "0: Linear"
 
 
-def test_touch_opens_boxes_and_menus(program: Any, tmp_path: Path) -> None:
-    """Two taps nearby open a box, and a finger that rests brings the menu of the box below it."""
-    path = network().render(tmp_path / "page.html", depth=1)
-    seen = Visit(program, has_touch=True, viewport={"width": 390, "height": 844}).open(path)
-    item = seen.page.evaluate("page.model.find('body')")
-    wire = seen.window.new_cdp_session(seen.page)
-
-    def touch(x: float, y: float, wait: int) -> None:
-        finger = {"x": x, "y": y}
-        wire.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [finger]})
-        seen.page.wait_for_timeout(wait)
-        wire.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
-
-    place = seen.box(item).bounding_box()
-    x, y = place["x"] + place["width"] / 2, place["y"] + place["height"] / 2
-    touch(x, y, 700)
-    menu = seen.page.locator(".menu")
-    assert menu.locator(".menu-title").first.inner_text() == "body: Sequential"
-    assert seen.state("selected") == item and not seen.is_open(item)
-    seen.page.keyboard.press("Escape")
-    touch(x - 8, y, 20)
-    touch(x + 8, y + 4, 20)
-    settled(seen, f"page.state.get().open.has({item})")
-    assert seen.troubles == []
-    seen.window.close()
-
-
-def test_a_finger_that_moves_opens_no_menu(program: Any, tmp_path: Path) -> None:
-    """It moves the picture."""
-    path = network().render(tmp_path / "page.html", depth=1)
-    seen = Visit(program, has_touch=True).open(path)
-    wire = seen.window.new_cdp_session(seen.page)
-    before = seen.page.evaluate("page.stage.view().y")
-    for kind, points in [("touchStart", [(600, 400)]), ("touchMove", [(600, 340)]),
-                         ("touchMove", [(600, 300)])]:
-        wire.send("Input.dispatchTouchEvent",
-                  {"type": kind, "touchPoints": [{"x": x, "y": y} for x, y in points]})
-    seen.page.wait_for_timeout(700)
-    wire.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
-    assert seen.page.locator(".menu").count() == 0
-    assert seen.page.evaluate("page.stage.view().y") > before
-    seen.window.close()
-
-
 def test_many_tensors_of_one_neighbor_are_one_link(visit: Visiting) -> None:
     """With their number; of a few, each is named."""
     run = Builder("Wide")

@@ -10,6 +10,7 @@ import torch
 
 import torchrecorder
 from tests.page.browser import Visit, Visiting
+from tests.views.test_fold import stack
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 
@@ -101,3 +102,18 @@ def test_changes_come_before_all_else(program: Any, tmp_path: Path) -> None:
     assert "ReLU → Tanh" in seen.page.locator("#panel .note").inner_text()
     assert seen.troubles == []
     seen.window.close()
+
+
+def test_the_path_of_a_module_can_be_copied(visit: Visiting) -> None:
+    """For `get_submodule`; that of a fold is none."""
+    seen = visit(stack(6), depth=1)
+    seen.page.evaluate(
+        "Object.defineProperty(navigator, 'clipboard', { value:"
+        " { writeText: async text => { window.copied = text; } } })")
+    copy = seen.page.get_by_label("Copy the path")
+    select(seen, "layers.1.fc")
+    copy.click()
+    assert seen.page.evaluate("copied") == "layers.1.fc"
+    assert copy.inner_text() == "Copied"
+    seen.page.evaluate("page.actions.goTo(page.model.all.find(page.model.isFold))")
+    assert seen.page.locator("#panel .path").count() == 1 and copy.count() == 0

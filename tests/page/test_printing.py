@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
@@ -81,3 +82,17 @@ def test_paper_is_light_and_has_the_legend(dark: Visit) -> None:
     assert dark.page.evaluate("document.documentElement.dataset.theme") == "dark"
     assert dark.page.locator(".corner.left #legend").is_visible()
     assert dark.page.locator(".sheet").count() == 0
+
+
+@pytest.mark.parametrize("count", [2, 9, 14, 40])
+def test_each_sheet_is_one_page(program: Any, tmp_path: Path, count: int) -> None:
+    """Also one that is a little too long for the paper, and has the legend below it."""
+    path = stack(count).render(
+        tmp_path / "page.html", color_by="parameters", fold=False, depth=1)
+    seen = Visit(program).open(path)
+    sheets = seen.page.evaluate("printing.sheets(page.stage.picture()).areas.length")
+    for paper in ("A4", "Letter"):
+        pdf = seen.page.pdf(format=paper, prefer_css_page_size=True)
+        assert len(re.findall(rb"/Type /Page\b", pdf)) == sheets
+    assert seen.troubles == []
+    seen.window.close()

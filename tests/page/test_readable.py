@@ -192,3 +192,74 @@ def test_no_corner_covers_what_is_selected(program: Any, tmp_path: Path) -> None
             [x + w / 2, y + h / 2])
     assert seen.troubles == []
     seen.window.close()
+
+
+def test_names_of_wide_pictures_stand_below_them(program: Any, tmp_path: Path) -> None:
+    """In rows, each at the beginning of its box, where there is nothing to its right."""
+    path = stack(16).render(tmp_path / "page.html", depth=1, direction="LR", fold=False)
+    seen = Visit(program).open(path)
+    seen.page.evaluate("page.actions.expandAll()")
+    seen.page.evaluate("page.stage.fit()")
+    labels = seen.page.locator(".zoom-label")
+    labels.first.wait_for(state="attached")
+    named = {label.text_content(): label.bounding_box() for label in labels.all()}
+    frames = seen.page.evaluate(
+        "() => Object.fromEntries(page.stage.picture().boxes.filter(box => box.open).map(box =>"
+        " { const { x, y, width, height } = document.querySelector(`#box-${box.item} path`)"
+        "   .getBoundingClientRect(); return [page.model.title(box.item), [x, y + height]]; }))")
+    below = [title for title, place in named.items() if place["y"] > frames[title][1]]
+    assert len(below) > 3
+    for title in below:
+        assert named[title]["x"] == pytest.approx(frames[title][0], abs=4)
+    areas = [(at["x"], at["y"], at["x"] + at["width"]) for at in named.values()]
+    for number, (left, top, right) in enumerate(areas):
+        for x, y, end in areas[:number]:
+            assert abs(top - y) > 10 or left >= end or x >= right
+    assert seen.troubles == []
+    seen.window.close()
+
+
+def test_no_number_of_the_costs_is_cut(program: Any, tmp_path: Path) -> None:
+    """Those of large models have ten digits and more."""
+    run = Builder("Large")
+    with run.scope("Large"):
+        run.op("matmul", run.input(), run.parameter("weight", (500_000, 400_000)))
+    path = run.recording().render(tmp_path / "page.html")
+    seen = Visit(program).open(path, "#side=costs")
+    cells = seen.page.locator("#costs .number")
+    assert "200,000,000,000" in cells.all_inner_texts()
+    assert cells.evaluate_all(
+        "cells => cells.filter(cell => cell.scrollWidth > cell.clientWidth)") == []
+    ends = seen.page.locator("#costs .row, #costs-head").evaluate_all(
+        "rows => rows.map(row =>"
+        " [...row.children].map(each => each.getBoundingClientRect().right))")
+    assert len({tuple(map(round, each)) for each in ends}) == 1
+    assert seen.troubles == []
+    seen.window.close()
+
+
+def test_numbers_of_the_legend_stand_on_one_line(seen: Visit) -> None:
+    """However long they are."""
+    seen.page.evaluate("page.actions.colorBy('parameters')")
+    ends = seen.page.locator("#legend .ends span")
+    ends.last.evaluate("end => { end.textContent = '98.8 MFLOP'; }")
+    ends.nth(1).evaluate("middle => { middle.textContent = '49.4 MFLOP'; }")
+    assert ends.last.bounding_box()["height"] < 24
+    seen.page.set_viewport_size({"width": 340, "height": 600})
+    top = seen.page.locator(".zoom").bounding_box()["y"]
+    legend = seen.page.locator("#legend").bounding_box()
+    assert legend["y"] + legend["height"] <= top and legend["x"] + legend["width"] <= 340
+
+
+def test_forced_colors_leave_what_colors_say(program: Any, tmp_path: Path) -> None:
+    """The cross that closes, the row that is selected, and the color of each kind."""
+    path = stack(6).render(tmp_path / "page.html", depth=3)
+    seen = Visit(program, forced_colors="active").open(path, "#scope=layers.0&side=tree")
+    style = ("([name, part, key]) => getComputedStyle(document.querySelector(name), part)[key]")
+    panel = seen.page.evaluate(style, ["#panel", None, "backgroundColor"])
+    assert seen.page.evaluate(style, ["#panel .close", "::before", "backgroundColor"]) != panel
+    assert seen.page.evaluate(
+        style, ["#tree [aria-selected=true]", None, "outlineStyle"]) == "solid"
+    assert seen.page.evaluate(style, ["#tree .dot", None, "backgroundColor"]) != panel
+    assert seen.troubles == []
+    seen.window.close()

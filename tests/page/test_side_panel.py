@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -267,6 +268,22 @@ def test_a_new_tree_shows_where_the_picture_is(visit: Visiting) -> None:
     row = seen.page.locator(f"#tree-{find(seen, 'layers.40')}").bounding_box()
     assert 40 in shown and window["y"] <= row["y"] < window["y"] + window["height"]
     assert seen.page.locator("#tree [aria-selected=true]").count() == 0
+
+
+def test_names_in_a_deep_tree_are_visible(visit: Visiting) -> None:
+    """Levels are indented by less in it."""
+    run = Builder("Deep")
+    with contextlib.ExitStack() as levels:
+        for level in range(25):
+            levels.enter_context(run.scope(f"level{level}", "Wrap"))
+        run.op("add", run.input())
+    seen = visit(run.recording())
+    seen.page.evaluate("page.actions.expandAll()")
+    seen.page.evaluate("page.actions.goTo(page.model.all.findLast(page.types.isCall))")
+    seen.page.locator("#outline").click()
+    names = seen.page.locator("#tree .row b").evaluate_all(
+        "names => names.map(name => [name.textContent, name.clientWidth])")
+    assert len(names) > 20 and min(width for _, width in names) > 30
 
 
 def tooltip(seen: Visit, item: int) -> list[str]:

@@ -338,9 +338,10 @@ class Tape:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of the message of *error*, up to 500 characters."""
+    """The first line of the message of *error*; what follows 500 characters is ``…``."""
     try:
         lines = str(error).strip().splitlines()
     except Exception:  # the user's own __str__ may raise
         return ""
-    return lines[0][:500] if lines else ""
+    line = lines[0] if lines else ""
+    return line if len(line) <= 500 else f"{line[:500]}…"

@@ -4,12 +4,19 @@
 
 const createCostTable = ({ table, head, kinds }, model, types, names, state, actions) => {
   const KINDS = { Modules: types.isCall, Operations: types.isLeaf, Types: null };
+  const DIGIT = 8, PADDING = 16;  // pixels
   const columns = numbers.ranked(model.data.annotations, state.get().color)
     .filter(each => each.format !== "text");
-  const sums = new Map();
+  const sums = new Map(), widths = new Map(columns.map(each => [each, widthOf(each)]));
   let kind = "Modules", sortedBy = columns[0] ?? null, isDescending = true;
   let rows = null, current = -1;
   const list = createVirtualList(table, createRow);
+
+  // The width of a column, so that its largest number is not cut.
+  function widthOf({ values, format }) {
+    const most = values.reduce((one, other) => Math.max(one, other ?? 0), 0);
+    return `${DIGIT * numbers.format(most, format).length + PADDING}px`;
+  }
 
   // Rows are items, or the names of types.
   const isType = row => typeof row === "string";
@@ -67,6 +74,7 @@ const createCostTable = ({ table, head, kinds }, model, types, names, state, act
     const element = createElement("span", "number", isType(row)
       ? numbers.format(value, annotation.format) : numbers.textOf(annotation, row, model));
     element.setAttribute("role", "cell");
+    element.style.minWidth = widths.get(annotation);
     if (share !== null) element.title = `${numbers.percent(share)} of the total`;
     return element;
   }
@@ -103,6 +111,7 @@ const createCostTable = ({ table, head, kinds }, model, types, names, state, act
       updateRows();
     });
     button.setAttribute("role", "columnheader");
+    if (annotation) button.style.minWidth = widths.get(annotation);
     const direction = (annotation ? isDescending : !isDescending) ? "descending" : "ascending";
     button.setAttribute("aria-sort", isSorted ? direction : "none");
     return button;

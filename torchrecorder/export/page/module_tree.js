@@ -3,13 +3,18 @@
 "use strict";
 
 const createModuleTree = (element, stage, model, types, actions) => {
-  const INDENT = 14;
+  const INDENT = 14, MOST_INDENTED = 140;  // pixels
   const expanded = new Set(model.children[0]);
   const inner = new Map();
   let rows = [], current = -1;  // the row of the selected box
   const list = createVirtualList(element, createRow);
 
   const isNode = item => types.isCall(item) || model.isFold(item);
+  // The indent of a level: a smaller one in deep models, so that names stay visible.
+  const deepest = model.all.reduce((most, item) =>
+    (isNode(item) ? Math.max(most, model.level[item]) : most), 1);
+  const indent = Math.min(INDENT, MOST_INDENTED / deepest);
+
   function childrenOf(item) {
     if (!inner.has(item)) inner.set(item, model.children[item + 1].filter(isNode));
     return inner.get(item);
@@ -30,7 +35,7 @@ const createModuleTree = (element, stage, model, types, actions) => {
     row.setAttribute("aria-level", model.level[item] + 1);
     row.setAttribute("aria-selected", item === current);
     if (hasChildren) row.setAttribute("aria-expanded", expanded.has(item));
-    row.style.paddingLeft = `${6 + INDENT * model.level[item]}px`;
+    row.style.paddingLeft = `${6 + indent * model.level[item]}px`;
     row.classList.toggle("equal", isEqual(item));
     expander.addEventListener("click", event => {
       event.stopPropagation();

@@ -38,11 +38,26 @@ const createPanel = (element, stage, model, types, names, state, actions) => {
     return createElement("dl", "facts", null, ...shortened(rows, cells, MANY_FACTS));
   }
 
-  function header(kind, title, subtitle) {
+  function header(kind, title, subtitle = []) {
     const close = createButton("close", "", actions.clearSelection);
     close.setAttribute("aria-label", "Close");
     return createElement("header", "panel-head", null, createElement("div", "kind", kind),
-      breakable("h2", "", title), ...(subtitle ? [breakable("p", "path", subtitle)] : []), close);
+      breakable("h2", "", title), ...subtitle, close);
+  }
+
+  // The path of an item; of a fold, it is no path of the model that could be copied.
+  function pathOf(item) {
+    const path = model.path(item);
+    if (!path) return [];
+    const line = breakable("p", "path", path);
+    if (!model.isFold(item)) line.append(copyButton(path, "Copy the path"));
+    return [line];
+  }
+
+  function copyButton(text, label) {
+    const button = createButton("copy", "Copy", () => actions.copy(text, button));
+    button.setAttribute("aria-label", label);
+    return button;
   }
 
   // A link to a box with the tensor between, or with the number of tensors.
@@ -116,9 +131,8 @@ const createPanel = (element, stage, model, types, names, state, actions) => {
   function sourceSection(item) {
     const text = model.source(item);
     if (!text) return [];
-    const copy = createButton("copy", "Copy", () => actions.copy(text, copy));
-    copy.setAttribute("aria-label", "Copy the source line");
-    const line = createElement("div", "source", null, breakable("code", "", text), copy);
+    const line = createElement("div", "source", null, breakable("code", "", text),
+      copyButton(text, "Copy the source line"));
     return [section("Source", line)];
   }
 
@@ -167,7 +181,7 @@ const createPanel = (element, stage, model, types, names, state, actions) => {
     const now = state.get(), isFold = model.isFold(item), facts = model.factsOf(item);
     const kind = isFold ? `fold ×${model.folded(item)}` : model.kind(item);
     return [
-      header(kind, model.title(item), model.path(item)),
+      header(kind, model.title(item), pathOf(item)),
       ...(model.canOpen(item) ? [actionButtons(item)] : []),
       ...(isFold ? [siblingSection(item)] : []),
       ...facts.filter(([title]) => title === "failed")

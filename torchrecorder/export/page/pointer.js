@@ -10,6 +10,7 @@ const attachPointer = (host, stage, tooltip, actions, boxMenu) => {
   const down = new Map();  // pointers that touch: id -> [x, y]
   const isFramed = window.parent !== window;
   let press = null, lastClick = null, pinch = null, scrolled = null, longTouch = 0;
+  let isMenuTouch = false;  // the finger that touches has shown a menu
 
   // The position of an event on the stage.
   const place = event => {
@@ -32,6 +33,7 @@ const attachPointer = (host, stage, tooltip, actions, boxMenu) => {
     down.set(event.pointerId, place(event));
     tooltip.hide();
     clearTimeout(longTouch);
+    isMenuTouch = false;
     if (down.size === 2) {
       pinch = pinchOf();
       press = null;
@@ -62,6 +64,7 @@ const attachPointer = (host, stage, tooltip, actions, boxMenu) => {
   // Shows the menu of a box after a long touch.
   function touchedLong(at) {
     press = null;
+    isMenuTouch = true;
     boxMenu.showAt(at);
   }
 
@@ -144,5 +147,7 @@ const attachPointer = (host, stage, tooltip, actions, boxMenu) => {
   host.addEventListener("pointerup", finish);
   host.addEventListener("pointercancel", finish);
   host.addEventListener("pointerleave", () => tooltip.hide());
+  // The finger that showed a menu chooses nothing in it when it is lifted.
+  host.addEventListener("touchend", event => { if (isMenuTouch) event.preventDefault(); });
   host.addEventListener("wheel", wheel, { passive: false });
 };

@@ -3,8 +3,8 @@
 "use strict";
 
 const zoomLabels = (() => {
-  const SIZE = 11, READABLE = 6, MIN_HEIGHT = 30, MIN_WIDTH = 8, LETTER_WIDTH = 0.58, MOST = 60;
-  const NARROW = 320, INDENT = 8, MAX_LETTERS = 48, MIN_LETTERS = 6;
+  const SIZE = 11, READABLE = 6, MIN_LENGTH = 30, MIN_ACROSS = 8, LETTER_WIDTH = 0.58, MOST = 60;
+  const NARROW = 320, INDENT = 8, MAX_LETTERS = 48, MIN_LETTERS = 6, ROWS = 4;
 
   // A box in pixels of the window.
   const onScreen = (box, view) => ({
@@ -12,35 +12,40 @@ const zoomLabels = (() => {
     w: box.w * view.k, h: box.h * view.k,
   });
 
-  // The possible positions of the label of an open box, in pixels of the window: in its corner, or
-  // to the right of narrow boxes around it, shortened to the width of the window. None if the box
-  // is too small.
-  function candidates(box, frames, view, model, size) {
-    const at = onScreen(box, view);
-    if (!box.open || box.cut || box.alpha < 1 || at.w < MIN_WIDTH || at.h < MIN_HEIGHT) return [];
+  // The possible positions of the label of an open box, in pixels of the window: in its corner, to
+  // the right of narrow boxes around it, or, if the picture is wide, in rows below low ones; shortened
+  // to the width of the window. None if the box is too small.
+  function candidates(box, frames, view, model, size, isWide) {
+    const at = onScreen(box, view), [length, across] = isWide ? [at.w, at.h] : [at.h, at.w];
+    if (!box.open || box.cut || box.alpha < 1 || across < MIN_ACROSS || length < MIN_LENGTH) return [];
     const title = model.title(box.item), width = text => text.length * SIZE * LETTER_WIDTH;
     const shortened = most => (title.length > most ? `${title.slice(0, most - 1)}…` : title);
-    let right = at.x + at.w;
+    let right = at.x + at.w, bottom = at.y + at.h;
     for (let item = model.parent(box.item); frames.has(item); item = model.parent(item)) {
       const frame = onScreen(frames.get(item), view);
       if (frame.w < NARROW) right = Math.max(right, frame.x + frame.w);
+      if (frame.h < NARROW) bottom = Math.max(bottom, frame.y + frame.h);
     }
     const beside = right + 6 + INDENT * model.level[box.item];
     const letters = Math.floor((size.width - 4 - beside) / (SIZE * LETTER_WIDTH));
     const most = letters < MIN_LETTERS ? MAX_LETTERS : Math.min(MAX_LETTERS, letters);
-    const positions = [{ inside: false, x: beside, text: shortened(most) }];
-    const long = shortened(MAX_LETTERS);
+    const long = shortened(MAX_LETTERS), positions = !isWide ? [{ x: beside, text: shortened(most) }]
+      : Array.from({ length: ROWS }, (_, row) =>
+        ({ isBelow: true, x: at.x, y: bottom + 4 + row * SIZE * 1.5, text: long }));
     if (width(long) + 10 < at.w) positions.unshift({ inside: true, x: at.x + 5, text: long });
-    return positions.map(position =>
-      ({ ...position, box, y: at.y + 2, w: width(position.text), h: SIZE * 1.5 }));
+    return positions.map(position => ({ inside: false, y: at.y + 2, ...position, box,
+      w: width(position.text), h: SIZE * 1.5 }));
   }
 
   // Whether a label, or the space between it and its box, covers a box that must stay visible.
-  function covers({ inside, box: own, ...label }, boxes, view, model) {
-    const left = inside ? label.x : (own.x + own.w - view.x) * view.k + 1;
-    const area = { ...label, x: left, w: label.x + label.w - left };
+  function covers({ inside, isBelow, box: own, ...label }, boxes, view, model) {
+    const at = onScreen(own, view), left = inside || isBelow ? label.x : at.x + at.w + 1;
+    const areas = [{ ...label, x: left, w: label.x + label.w - left }];
+    const top = at.y + at.h + 1;
+    if (isBelow) areas.push({ x: at.x, y: top, w: Math.min(at.w, label.w), h: label.y - top });
     return boxes.some(box => box.item !== own.item && model.within(box.item, own.item) === inside &&
-      !model.within(own.item, box.item) && camera.overlaps(area, onScreen(box, view)));
+      !model.within(own.item, box.item) &&
+      areas.some(area => camera.overlaps(area, onScreen(box, view))));
   }
 
   // Labels that do not overlap, those of outer boxes first: {text, x, y, size} each, in points, and
@@ -50,9 +55,10 @@ const zoomLabels = (() => {
     const frames = new Map(boxes.map(box => [box.item, box])), labels = [];
     const order = boxes.filter(box => box.open).sort((a, b) =>
       model.level[a.item] - model.level[b.item] || b.h - a.h || a.item - b.item);
+    const isWide = order.length > 0 && order[0].w > order[0].h;
     for (const box of order) {
       if (labels.length >= MOST) break;
-      const label = candidates(box, frames, view, model, size).find(each =>
+      const label = candidates(box, frames, view, model, size, isWide).find(each =>
         !labels.some(other => camera.overlaps(each, other)) && !covers(each, boxes, view, model));
       if (label) labels.push(label);
     }
