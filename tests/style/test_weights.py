@@ -184,6 +184,35 @@ def test_what_a_module_with_others_has_itself() -> None:
     assert found["0: ParametrizedLinear"] == ["3 → 3", "3 params of its own"]
 
 
+def scaled(x: torch.Tensor, gain: torch.Tensor) -> torch.Tensor:
+    """Two operations."""
+    return (x * gain).tanh()
+
+
+class Scaling(nn.Module):
+    """A layer, a function that reads one of its weights, and an operation that reads another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.gain = nn.Linear(3, 3), nn.Parameter(torch.ones(3))
+        self.bias = nn.Parameter(torch.ones(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.layer_norm(scaled(self.layer(x), self.gain), (3,), None, self.bias)
+
+
+def test_a_closed_function_has_what_it_reads() -> None:
+    """The module around it does not count that again."""
+    shown = {"depth": 1, "functions": True}
+    view = make_view(
+        torchrecorder.record(Scaling(), torch.ones(2, 3)), ViewOptions(**shown)
+    )
+    figure = draw(view)
+    boxes = {shape.label[0].text: [text.text for text in shape.label[1:]] for shape in figure.shapes}
+    assert "3 params" in boxes["scaled()"]
+    assert corners(Scaling(), **shown)["Scaling"] == ["3 params of its own"]
+
+
 class Loop(nn.Module):
     """Rounds of a cell, and of what each round has alone."""
 

@@ -4,12 +4,13 @@ module."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Set
+from itertools import takewhile
 
 from torchrecorder.annotations.annotation import Numbers
 from torchrecorder.annotations.scope_members import ScopeMembers
-from torchrecorder.annotations.parameter_owners import FUNCTIONS
+from torchrecorder.annotations.parameter_owners import FUNCTIONS, ParameterOwners
 from torchrecorder.annotations.parameters import PARAMETERS, TRAINABLE
-from torchrecorder.events import MODES, ModuleId, ScopeId
+from torchrecorder.events import MODES, ModuleId, ScopeId, ValueId
 from torchrecorder.graph.nodes import Scope
 from torchrecorder.graph.relations import ops_inside
 from torchrecorder.graph.recording import RecordedRun
@@ -57,7 +58,9 @@ class Weights:
         own, kind = [slot.value for slot in module.parameters], ""
         inside: tuple[str, ...]
         if not self._is_innermost(scope):
-            inside, kind = tuple(value for value in own if value not in drawn), " of its own"
+            own = [value for value in own if value not in drawn]
+            elsewhere = self._in_functions(drawn) if own else set()
+            inside, kind = tuple(value for value in own if value not in elsewhere), " of its own"
         elif drawn.isdisjoint(own):
             inside = tuple(self.inside.scopes(scope.id))
         else:
@@ -67,6 +70,15 @@ class Weights:
             return call
         text = labels.parameters(count) + kind + self._frozen(inside, count)
         return ", ".join(filter(None, [text, call]))
+
+    def _in_functions(self, drawn: Set[str]) -> set[ValueId]:
+        """The parameters that closed functions among the *drawn* boxes count, as they read them."""
+        found = set[ValueId]()
+        for read in ParameterOwners(self.recording).function_reads.values():
+            around = takewhile(read.around.__ne__, self.recording.within(read.scope))
+            if not drawn.isdisjoint(around):
+                found.update(read.values)
+        return found
 
     def block(self, box: Box) -> str:
         """The parameters in a closed block of siblings, or in a fold of equal ones."""
