@@ -170,6 +170,23 @@ def test_room_around_a_text(outline: str) -> None:
     assert label[1] + 8 < height < label[1] + 15
 
 
+@pytest.mark.parametrize("outline", ["octagon", "parallelogram"])
+@pytest.mark.parametrize("size", [6.0, 10.0, 20.0])
+def test_long_lines_stay_inside_slanted_sides(outline: str, size: float) -> None:
+    """The corners of each letter, also those of the first of several lines."""
+    lines = (Text("denoising_meta_values.dn_positive_idx", "title"), Text(".0", "title"), WIDE[1])
+    figure = alone(outline, fontsize=size)
+    (node,) = parts(replace(figure, shapes=(replace(figure.shapes[0], label=lines),)), "node")
+    corners = [*spots(forms(node)[0])]
+    first = next(node.iter(f"{SVG}text"))
+    half, base = label_size(lines[:1], size)[0] / 2, float(first.get("y", ""))
+    sides = [*zip(corners, corners[1:] + corners[:1])]
+    for x in (float(first.get("x", "")) - half, float(first.get("x", "")) + half):
+        for y in (base - 0.72 * size, base):  # of a capital letter
+            turns = [(b[0] - a[0]) * (y - a[1]) - (b[1] - a[1]) * (x - a[0]) for a, b in sides]
+            assert min(turns) > 0 or max(turns) < 0
+
+
 def test_a_repeated_box_has_a_second_outline_inside() -> None:
     """As far from the first on every side."""
     (node,) = parts(alone("box", 3), "node")

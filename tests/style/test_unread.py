@@ -95,6 +95,26 @@ def test_a_module_that_nothing_reads_says_so() -> None:
     assert found["left: Sequential"] == "unused" != found["norm: BatchNorm1d"]
 
 
+def test_casts_that_change_nothing_are_no_effect() -> None:
+    """Neither are other calls that return their input, as dropout in evaluation mode does."""
+
+    class Casts(torch.nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.nn.functional.dropout(x.sin().to(x.dtype), training=False)
+
+    class Unused(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.casts, self.last = Casts(), Casts()
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.casts(x)
+            return self.last(x)
+
+    found = last_lines(torchrecorder.record(Unused(), torch.ones(2)), depth=1)
+    assert found["casts: Casts"] == "unused" != found["last: Casts"]
+
+
 def last_lines(recording: torchrecorder.Recording, **options: Any) -> dict[str, str]:
     """What is said last on each box, by its title."""
     figure = draw(make_view(recording, ViewOptions(**options)))

@@ -184,6 +184,53 @@ def test_what_a_module_with_others_has_itself() -> None:
     assert found["0: ParametrizedLinear"] == ["3 → 3", "3 params of its own"]
 
 
+def scaled(x: torch.Tensor, gain: torch.Tensor) -> torch.Tensor:
+    """Two operations."""
+    return (x * gain).tanh()
+
+
+class Scaling(nn.Module):
+    """A layer, a function that reads one of its weights, and an operation that reads another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.gain = nn.Linear(3, 3), nn.Parameter(torch.ones(3))
+        self.bias = nn.Parameter(torch.ones(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.layer_norm(scaled(self.layer(x), self.gain), (3,), None, self.bias)
+
+
+class Head(nn.Module):
+    """A layer whose bias it has too, as heads of language models do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.gain = nn.Linear(3, 3), nn.Parameter(torch.ones(3))
+        self.bias = self.layer.bias
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.layer_norm(self.layer(x), (3,), self.gain)
+
+
+def test_what_a_layer_has_too_is_not_counted_again() -> None:
+    """Where the layer has a box, or, open, a caption."""
+    for depth in (1, 9):
+        assert corners(Head(), depth=depth)["Head"] == ["3 params of its own"]
+
+
+def test_a_closed_function_has_what_it_reads() -> None:
+    """The module around it does not count that again."""
+    shown = {"depth": 1, "functions": True}
+    view = make_view(
+        torchrecorder.record(Scaling(), torch.ones(2, 3)), ViewOptions(**shown)
+    )
+    figure = draw(view)
+    (function,) = (shape for shape in figure.shapes if shape.label[0].text == "scaled()")
+    assert "3 params" in [text.text for text in function.label[1:]]
+    assert corners(Scaling(), **shown)["Scaling"] == ["3 params of its own"]
+
+
 class Loop(nn.Module):
     """Rounds of a cell, and of what each round has alone."""
 

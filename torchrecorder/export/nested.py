@@ -65,6 +65,9 @@ LEANING = 1.5, 10.0
 """Minimum width of a parallelogram, as a multiple of the width of its label and more points: a
 wide one has flat sides."""
 
+CUT = 0.29
+"""The corners of an octagon begin at this share of its width and height."""
+
 
 @without_gc()
 def nested_text(
@@ -155,8 +158,12 @@ def closed_size(shape: Shape, figure: Figure, outputs: Text | None) -> tuple[flo
     times, wider, higher = ROOM.get(outline, (1.0, 18.0, 9.0))
     again = AGAIN if shape.count > 1 else 0.0
     grown = max(1.0, figure.fontsize / 10)  # large letters need more space around them
-    least = width * LEANING[0] + LEANING[1] * grown if outline == "parallelogram" else 0.0
-    size = max(width * times + wider * grown, least), height + higher * grown
+    tall, least = height + higher * grown, 0.0
+    if outline == "parallelogram":
+        least = width * LEANING[0] + LEANING[1] * grown
+    elif outline == "octagon":  # of several lines: the first and the last are beside its corners
+        least = width / (1 - 2 * CUT + (higher * grown + 0.3 * figure.fontsize) / tall)
+    size = max(width * times + wider * grown, least), tall
     size = max(size[0], 29.0) + again, max(size[1], 21.0) + again
     return round(size[0], 1), round(size[1], 1)
 

@@ -16,7 +16,7 @@ from torchrecorder.export import legend
 from torchrecorder.export.dot import font_family, in_two, node_name, output_labels
 from torchrecorder.export.head_marks import HeadMark, head_marks
 from torchrecorder.export.legend import SMALL_TEXT, LegendSpot
-from torchrecorder.export.nested import AGAIN, PAD, SLANT, Placed
+from torchrecorder.export.nested import AGAIN, CUT, PAD, SLANT, Placed
 from torchrecorder.export.nested import arrow, legend_at, loop_route
 from torchrecorder.graph.flat import printable
 from torchrecorder.layout.measure import line_height, text_size
@@ -38,7 +38,8 @@ DASHES = {"dashed": "5,2", "dotted": "1,5"}
 
 POLYGONS: Mapping[str, Sequence[PlanePoint]] = {
     "octagon": (
-        (0.29, 0), (0.71, 0), (1, 0.29), (1, 0.71), (0.71, 1), (0.29, 1), (0, 0.71), (0, 0.29),
+        (CUT, 0), (1 - CUT, 0), (1, CUT), (1, 1 - CUT),
+        (1 - CUT, 1), (CUT, 1), (0, 1 - CUT), (0, CUT),
     ),
     "parallelogram": ((SLANT, 0), (1, 0), (1 - SLANT, 1), (0, 1)),
 }

@@ -10,7 +10,7 @@ from torchrecorder.events import OpId, ValueId
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.structural_hash import is_alias
 from torchrecorder.style.figure import Look, Text
-from torchrecorder.views.quiet_ops import is_copy
+from torchrecorder.views.quiet_ops import is_copy, is_identity
 from torchrecorder.views.view import Box, BoxKind, View
 
 NOT_READ = "unused"
@@ -39,7 +39,7 @@ def unread(view: View) -> Mapping[str, str]:
     calls = {run.op for run in recording.backward_runs}
     lasting = frozenset(
         op.id for op in recording.ops.values()
-        if op.failed or op.writes or not op.outputs or op.id in calls
+        if op.failed or op.writes or not (op.outputs or is_identity(op)) or op.id in calls
         or op.id in recording.former  # another op is read instead
         or not kept.isdisjoint(op.outputs)
     )

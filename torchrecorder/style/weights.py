@@ -4,10 +4,11 @@ module."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Set
+from functools import cached_property
 
 from torchrecorder.annotations.annotation import Numbers
 from torchrecorder.annotations.scope_members import ScopeMembers
-from torchrecorder.annotations.parameter_owners import FUNCTIONS
+from torchrecorder.annotations.parameter_owners import FUNCTIONS, ParameterOwners
 from torchrecorder.annotations.parameters import PARAMETERS, TRAINABLE
 from torchrecorder.events import MODES, ModuleId, ScopeId
 from torchrecorder.graph.nodes import Scope
@@ -29,6 +30,10 @@ class Weights:
         self._numbered: dict[ModuleId, dict[str, int]] = {}
         self._texts: dict[ScopeId, str] = {}
 
+    @cached_property
+    def _owners(self) -> ParameterOwners:
+        return ParameterOwners(self.recording)
+
     def lines(self, scope: Scope, box: Box, single: bool = True) -> Iterator[str]:
         """The parameters, and the number of the call if several boxes are calls of the same module.
         *single*: the box stands for this call only, not for all iterations of a loop."""
@@ -46,7 +51,7 @@ class Weights:
             yield ", ".join(filter(None, [times + labels.parameters(count) + frozen, call]))
 
     def open(self, scope: Scope, drawn: Set[str], single: bool = True) -> str:
-        """The captions of an open call: the parameters that none of the *drawn* boxes has.
+        """The captions of an open call: the parameters that nothing that is drawn in it has.
 
         For an innermost call, those are all parameters without boxes; for others, its own.
         """
@@ -57,7 +62,10 @@ class Weights:
         own, kind = [slot.value for slot in module.parameters], ""
         inside: tuple[str, ...]
         if not self._is_innermost(scope):
-            inside, kind = tuple(value for value in own if value not in drawn), " of its own"
+            own = [value for value in own if value not in drawn]
+            others = self._with_captions(scope, drawn) if own else ()
+            counted = self._owners.within(self._members(others))
+            inside, kind = tuple(value for value in own if value not in counted), " of its own"
         elif drawn.isdisjoint(own):
             inside = tuple(self.inside.scopes(scope.id))
         else:
@@ -67,6 +75,13 @@ class Weights:
             return call
         text = labels.parameters(count) + kind + self._frozen(inside, count)
         return ", ".join(filter(None, [text, call]))
+
+    def _with_captions(self, scope: Scope, drawn: Set[str]) -> Iterator[ScopeId]:
+        """The calls in *scope* that say what they have: those of modules, and *drawn* boxes."""
+        for inner in self.inside.scopes(scope.id):
+            is_module = self.recording.scopes[inner].module is not None
+            if inner in drawn or is_module and inner != scope.id:
+                yield inner
 
     def block(self, box: Box) -> str:
         """The parameters in a closed block of siblings, or in a fold of equal ones."""
@@ -136,10 +151,13 @@ class Weights:
 
     def _count(self, numbers: Numbers, scopes: Iterable[str]) -> int:
         """The number of weights in scopes; tied ones count once."""
+        return int(numbers.of(self._members(scopes)) or 0)
+
+    def _members(self, scopes: Iterable[str]) -> list[str]:
+        """All scopes in *scopes*, and the operations in functions, which read what these have."""
         found = [*map(ScopeId, scopes)]
         inside: list[str] = [item for scope in found for item in self.inside.scopes(scope)]
-        inside += ops_inside(self.recording, filter(self._is_function, found))
-        return int(numbers.of(inside) or 0)
+        return [*inside, *ops_inside(self.recording, filter(self._is_function, found))]
 
     def _is_function(self, scope: ScopeId) -> bool:
         """Whether it has no weights of its own, so that it counts which its operations read."""
