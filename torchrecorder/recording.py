@@ -110,7 +110,7 @@ class Recording(RecordedRun):
         return paths(self, start, end, limit=limit)
 
     def first_not_finite(self) -> NotFinite | None:
-        """The operation, else the grad node, with the first NaN or infinity; None if there is none.
+        """The operation or grad node that produced the first NaN or infinity; None if none did.
 
         ``str(found)`` is a sentence, ``recording[found.node]`` the operation with its line. An
         infinity that was passed as a Python number, such as the -inf of a mask, is not reported.

@@ -171,3 +171,57 @@ def test_the_first_of_all_is_had_by_a_call():
     assert tr.record(torch.nn.ReLU(), torch.ones(2), stats=True).first_not_finite() is None
     with pytest.raises(tr.UnknownAnnotation, match="stats=True"):
         tr.record(torch.nn.ReLU(), torch.ones(2)).first_not_finite()
+
+
+class Normalized(torch.nn.Module):
+    """Divides by a norm whose gradient at 0 is NaN."""
+
+    def forward(self, x):
+        return x / (x.pow(2).sum(-1, keepdim=True).sqrt() + 1e-6)
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_a_step_with_the_gradients_of_a_bad_pass_is_no_origin(steps):
+    """Nor is the pass, which in a second step adds to gradients in place."""
+    model = torch.nn.Sequential(torch.nn.Linear(3, 3), Normalized())
+    torch.nn.init.zeros_(model[0].weight)
+    torch.nn.init.zeros_(model[0].bias)
+    optimizer = torch.optim.Adam(model.parameters())
+    with tr.Recorder(model, stats=True) as recorder:
+        for _ in range(steps):
+            model(torch.ones(2, 3)).sum().backward()
+            optimizer.step()
+    recording = recorder.recording
+    assert recording.grad_nodes[recording.first_not_finite().node].name == "SqrtBackward0"
+    (note,) = (line for line in recording.summary().splitlines() if "first" in line)
+    assert note.startswith("Note: first NaN or Inf in backward: SqrtBackward0 of sqrt() in 1 at ")
+    assert f", call 1 of {steps} (" in note or steps == 1
+
+
+def test_the_origins_are_in_run_order():
+    """What the program computes after the pass comes after it."""
+    weight = torch.zeros(2, requires_grad=True)
+    with tr.Recorder(stats=True) as recorder:
+        weight.sqrt().sum().backward()
+        torch.zeros(2).log()
+    first, last = (line for line in recorder.recording.summary().splitlines() if "first" in line)
+    assert "SqrtBackward0" in first and "first Inf: log()" in last
+    assert str(recorder.recording.first_not_finite()) == first.removeprefix("Note: ")
+
+
+def test_the_first_bad_number_in_a_loop_has_the_number_of_its_round():
+    """Of a module that is called again the name alone does not say when."""
+    model = torch.nn.Sequential(torch.nn.Linear(3, 3))
+    with torch.no_grad():
+        model[0].weight.fill_(1.0)
+    optimizer = torch.optim.SGD(model.parameters(), 1e30)
+    with tr.Recorder(model, stats=True) as recorder:
+        for _ in range(4):
+            optimizer.zero_grad()
+            model(torch.ones(2, 3)).pow(2).sum().backward()
+            optimizer.step()
+    recording = recorder.recording
+    assert "pow() at" in str(recording.first_not_finite())
+    assert ", call 2 of 4 (6 Inf)" in str(recording.first_not_finite())
+    told = [line.text for shape in tr.figure(recording).shapes for line in shape.label]
+    assert "first Inf, call 2 of 4" in told
