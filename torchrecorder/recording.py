@@ -124,7 +124,9 @@ class Recording(RecordedRun):
 
     @suggests_names
     def why_no_gradient(self, name: str) -> MissingGradient | None:
-        """The reason why a parameter or input has no gradient; None if it has one.
+        """The reason why a parameter or input has no gradient, or only zeros; None otherwise.
+
+        Zeros are found in a recording with ``stats=True``.
 
         Args:
             name: Any name of a tensor that `find` accepts, such as ``"aux.weight"``.

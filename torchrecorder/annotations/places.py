@@ -36,7 +36,7 @@ def op_in_words(recording: RecordedRun, op: OpId) -> str:
     place = scope_name(recording, found.scope)
     where = f" in {place}" if place else ""
     line = f" at {found.source.place}" if found.source is not None else ""
-    return f"{found.name}(){where}{line}"
+    return f"{found.name.removesuffix('()')}(){where}{line}"
 
 
 def call_in_words(recording: RecordedRun, op: OpId) -> str:
