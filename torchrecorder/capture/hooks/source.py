@@ -1,8 +1,8 @@
 """Sources: the current line of the user's code, and the regions around it, from stack frames.
 
 Frames are walked from the call outwards. Frames of PyTorch, and of Python's ``copy``, are skipped;
-the first other frame is the user's line. The walk stops at the nearest module call, so that its cost does not depend on the
-depth of the model.
+the first other frame is the user's line. The walk stops at the nearest module call, so that its
+cost does not depend on the depth of the model.
 """
 
 from __future__ import annotations
