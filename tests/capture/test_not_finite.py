@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
 import torchrecorder as tr
 
@@ -225,3 +226,74 @@ def test_the_first_bad_number_in_a_loop_has_the_number_of_its_round():
     assert ", call 2 of 4 (6 Inf)" in str(recording.first_not_finite())
     told = [line.text for shape in tr.figure(recording).shapes for line in shape.label]
     assert "first Inf, call 2 of 4" in told
+
+
+def test_an_input_or_weight_that_had_the_number_is_named():
+    """Not the operation that reads it first."""
+    model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Tanh(), torch.nn.Linear(3, 3))
+    x = torch.ones(2, 3)
+    x[0, 0] = float("nan")
+    recording = tr.record(model, x, stats=True)
+    found = recording.first_not_finite()
+    assert found.node == recording.inputs[0].value and (found.nans, found.infs) == (1, 0)
+    assert str(found).startswith("first NaN: input, which linear() in 0 at ")
+    shapes = tr.figure(recording).shapes
+    told = [shape.name for shape in shapes if "first NaN" in [line.text for line in shape.label]]
+    assert told == ["input"]
+    for bad in (float("nan"), float("inf")):
+        with torch.no_grad():
+            model[2].weight[0, 0] = bad
+        found = tr.record(model, torch.ones(2, 3), stats=True).first_not_finite()
+        assert "2.weight, which linear() in 2 at " in str(found)
+
+
+def test_the_infinity_of_a_mask_that_is_a_tensor_is_meant():
+    """As that of a number; a NaN that comes of it is made by the operation."""
+    mask = torch.zeros(2, 3)
+    mask[0] = float("-inf")
+    bad = tr.record(lambda scores: (scores + mask).softmax(-1), torch.ones(2, 3), stats=True)
+    told = [line for line in bad.summary().splitlines() if "first" in line]
+    assert len(told) == 1 and told[0].startswith("Note: first NaN: softmax() in ")
+
+
+@pytest.mark.parametrize("on_weight", [False, True])
+def test_a_hook_that_makes_the_first_bad_gradient_is_named(on_weight):
+    """Not the node whose gradient it replaces, nor the one that receives it."""
+    layer = torch.nn.Linear(3, 3)
+    optimizer = torch.optim.SGD(layer.parameters(), 0.1)
+    with tr.Recorder(layer, stats=True) as recorder:
+        hidden = layer(torch.ones(2, 3))
+        hooked = layer.weight if on_weight else hidden
+        hooked.register_hook(lambda gradient: gradient / 0)
+        hidden.tanh().sum().backward()
+        optimizer.step()
+    told = [line for line in recorder.recording.summary().splitlines() if "first" in line]
+    assert len(told) == 1 and told[0].startswith("Note: first Inf: div() at ")
+    assert str(recorder.recording.first_not_finite()) == told[0].removeprefix("Note: ")
+
+
+def test_gradients_that_a_step_unscales_in_place_are_no_origin():
+    """It writes to them, so they cannot be measured before."""
+    model = torch.nn.Linear(3, 3)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**120)
+    with tr.Recorder(model, stats=True) as recorder:
+        large = (model(torch.ones(2, 3)) * 1e5).sum()
+        scaler.scale(large - large.detach()).backward()
+        scaler.step(optimizer)
+    found = recorder.recording.first_not_finite()
+    assert recorder.recording.grad_nodes[found.node].name.startswith("Mul")
+
+
+def test_a_gradient_that_only_its_weight_shows():
+    """Nodes of a reentrant checkpoint are not recorded, only what they add to weights."""
+
+    def root(x):
+        return (layer(x) * 0).sqrt()
+
+    layer = torch.nn.Linear(3, 3)
+    with tr.Recorder(layer, stats=True) as recorder:
+        x = torch.ones(2, 3, requires_grad=True)
+        checkpoint(root, x, use_reentrant=True).sum().backward()
+    text = str(recorder.recording.first_not_finite())
+    assert text.startswith("first NaN or Inf in backward: AccumulateGrad of bias (")
