@@ -110,7 +110,7 @@ class Recording(RecordedRun):
         return paths(self, start, end, limit=limit)
 
     def first_not_finite(self) -> NotFinite | None:
-        """The operation, else the grad node, with the first NaN or infinity; None if there is none.
+        """The operation or grad node with the first NaN or infinity, or the tensor that had it.
 
         ``str(found)`` is a sentence, ``recording[found.node]`` the operation with its line. An
         infinity that was passed as a Python number, such as the -inf of a mask, is not reported.
@@ -124,7 +124,7 @@ class Recording(RecordedRun):
 
     @suggests_names
     def why_no_gradient(self, name: str) -> MissingGradient | None:
-        """The reason why a parameter or input has no gradient; None if it has one.
+        """The reason why a tensor has no gradient, or zeros (with ``stats=True``); None otherwise.
 
         Args:
             name: Any name of a tensor that `find` accepts, such as ``"aux.weight"``.

@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
 import torchrecorder as tr
 
@@ -171,3 +172,128 @@ def test_the_first_of_all_is_had_by_a_call():
     assert tr.record(torch.nn.ReLU(), torch.ones(2), stats=True).first_not_finite() is None
     with pytest.raises(tr.UnknownAnnotation, match="stats=True"):
         tr.record(torch.nn.ReLU(), torch.ones(2)).first_not_finite()
+
+
+class Normalized(torch.nn.Module):
+    """Divides by a norm whose gradient at 0 is NaN."""
+
+    def forward(self, x):
+        return x / (x.pow(2).sum(-1, keepdim=True).sqrt() + 1e-6)
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_a_step_with_the_gradients_of_a_bad_pass_is_no_origin(steps):
+    """Nor is the pass, which in a second step adds to gradients in place."""
+    model = torch.nn.Sequential(torch.nn.Linear(3, 3), Normalized())
+    torch.nn.init.zeros_(model[0].weight)
+    torch.nn.init.zeros_(model[0].bias)
+    optimizer = torch.optim.Adam(model.parameters())
+    with tr.Recorder(model, stats=True) as recorder:
+        for _ in range(steps):
+            model(torch.ones(2, 3)).sum().backward()
+            optimizer.step()
+    recording = recorder.recording
+    assert recording.grad_nodes[recording.first_not_finite().node].name == "SqrtBackward0"
+    (note,) = (line for line in recording.summary().splitlines() if "first" in line)
+    assert note.startswith("Note: first NaN or Inf in backward: SqrtBackward0 of sqrt() in 1 at ")
+    assert f", call 1 of {steps} (" in note or steps == 1
+
+
+def test_the_origins_are_in_run_order():
+    """What the program computes after the pass comes after it."""
+    weight = torch.zeros(2, requires_grad=True)
+    with tr.Recorder(stats=True) as recorder:
+        weight.sqrt().sum().backward()
+        torch.zeros(2).log()
+    first, last = (line for line in recorder.recording.summary().splitlines() if "first" in line)
+    assert "SqrtBackward0" in first and "first Inf: log()" in last
+    assert str(recorder.recording.first_not_finite()) == first.removeprefix("Note: ")
+
+
+def test_the_first_bad_number_in_a_loop_has_the_number_of_its_round():
+    """Of a module that is called again the name alone does not say when."""
+    model = torch.nn.Sequential(torch.nn.Linear(3, 3))
+    with torch.no_grad():
+        model[0].weight.fill_(1.0)
+    optimizer = torch.optim.SGD(model.parameters(), 1e30)
+    with tr.Recorder(model, stats=True) as recorder:
+        for _ in range(4):
+            optimizer.zero_grad()
+            model(torch.ones(2, 3)).pow(2).sum().backward()
+            optimizer.step()
+    recording = recorder.recording
+    assert "pow() at" in str(recording.first_not_finite())
+    assert ", call 2 of 4 (6 Inf)" in str(recording.first_not_finite())
+    told = [line.text for shape in tr.figure(recording).shapes for line in shape.label]
+    assert "first Inf, call 2 of 4" in told
+
+
+def test_an_input_or_weight_that_had_the_number_is_named():
+    """Not the operation that reads it first."""
+    model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Tanh(), torch.nn.Linear(3, 3))
+    x = torch.ones(2, 3)
+    x[0, 0] = float("nan")
+    recording = tr.record(model, x, stats=True)
+    found = recording.first_not_finite()
+    assert found.node == recording.inputs[0].value and (found.nans, found.infs) == (1, 0)
+    assert str(found).startswith("first NaN: input, which linear() in 0 at ")
+    shapes = tr.figure(recording).shapes
+    told = [shape.name for shape in shapes if "first NaN" in [line.text for line in shape.label]]
+    assert told == ["input"]
+    for bad in (float("nan"), float("inf")):
+        with torch.no_grad():
+            model[2].weight[0, 0] = bad
+        found = tr.record(model, torch.ones(2, 3), stats=True).first_not_finite()
+        assert "2.weight, which linear() in 2 at " in str(found)
+
+
+def test_the_infinity_of_a_mask_that_is_a_tensor_is_meant():
+    """As that of a number; a NaN that comes of it is made by the operation."""
+    mask = torch.zeros(2, 3)
+    mask[0] = float("-inf")
+    bad = tr.record(lambda scores: (scores + mask).softmax(-1), torch.ones(2, 3), stats=True)
+    told = [line for line in bad.summary().splitlines() if "first" in line]
+    assert len(told) == 1 and told[0].startswith("Note: first NaN: softmax() in ")
+
+
+@pytest.mark.parametrize("on_weight", [False, True])
+def test_a_hook_that_makes_the_first_bad_gradient_is_named(on_weight):
+    """Not the node whose gradient it replaces, nor the one that receives it."""
+    layer = torch.nn.Linear(3, 3)
+    optimizer = torch.optim.SGD(layer.parameters(), 0.1)
+    with tr.Recorder(layer, stats=True) as recorder:
+        hidden = layer(torch.ones(2, 3))
+        hooked = layer.weight if on_weight else hidden
+        hooked.register_hook(lambda gradient: gradient / 0)
+        hidden.tanh().sum().backward()
+        optimizer.step()
+    told = [line for line in recorder.recording.summary().splitlines() if "first" in line]
+    assert len(told) == 1 and told[0].startswith("Note: first Inf: div() at ")
+    assert str(recorder.recording.first_not_finite()) == told[0].removeprefix("Note: ")
+
+
+def test_gradients_that_a_step_unscales_in_place_are_no_origin():
+    """It writes to them, so they cannot be measured before."""
+    model = torch.nn.Linear(3, 3)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**120)
+    with tr.Recorder(model, stats=True) as recorder:
+        large = (model(torch.ones(2, 3)) * 1e5).sum()
+        scaler.scale(large - large.detach()).backward()
+        scaler.step(optimizer)
+    found = recorder.recording.first_not_finite()
+    assert recorder.recording.grad_nodes[found.node].name.startswith("Mul")
+
+
+def test_a_gradient_that_only_its_weight_shows():
+    """Nodes of a reentrant checkpoint are not recorded, only what they add to weights."""
+
+    def root(x):
+        return (layer(x) * 0).sqrt()
+
+    layer = torch.nn.Linear(3, 3)
+    with tr.Recorder(layer, stats=True) as recorder:
+        x = torch.ones(2, 3, requires_grad=True)
+        checkpoint(root, x, use_reentrant=True).sum().backward()
+    text = str(recorder.recording.first_not_finite())
+    assert text.startswith("first NaN or Inf in backward: AccumulateGrad of bias (")

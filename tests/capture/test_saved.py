@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.autograd import forward_ad
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils.checkpoint import checkpoint
 
@@ -225,3 +226,11 @@ def test_columns_of_the_summary_add_up():
         return
     total = recording.annotations["saved_bytes"].total()
     assert sum(each.number for each in recording.top("saved_bytes", 100)) == total
+
+
+def test_forward_mode_saves_nothing_that_is_not_counted():
+    """Its nodes without a class of their own only pass gradients on."""
+    layer = torch.nn.Linear(3, 3)
+    with tr.Recorder(layer, saved=True) as recorder, forward_ad.dual_level():
+        forward_ad.unpack_dual(layer(forward_ad.make_dual(torch.ones(2, 3), torch.ones(2, 3))))
+    assert recorder.recording.run.notes == ()

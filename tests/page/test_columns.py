@@ -190,3 +190,16 @@ def test_repeats_of_a_backward_view_are_no_loops() -> None:
     model = nn.Sequential(*(nn.Sequential(nn.Linear(4, 4), nn.Tanh()) for _ in range(6)))
     page = Page(data_of(torchrecorder.record(model, torch.rand(2, 4)), view="backward"))
     assert max(page.items["count"]) > 1 and page.data["loops"] == []
+
+
+def test_places_of_a_backward_view_have_the_norms_of_gradients() -> None:
+    """Modules those of their outputs, as in the forward view; nodes those that they receive."""
+    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4))
+    recording = torchrecorder.record(model, torch.rand(2, 4), backward=True, stats=True)
+    ahead, back = (Page(data_of(recording, view=view)) for view in ("forward", "backward"))
+    norms, received = (
+        [page.number("gradient_norm", title) for title in ("0: Linear", "1: Tanh", "2: Linear")]
+        for page in (ahead, back)
+    )
+    assert None not in norms and received == norms
+    assert back.number("gradient_norm", "TanhBackward0") == norms[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 import re
 
@@ -130,7 +131,7 @@ def test_gradients_of_others_only():
     assert "inputs=" in recorder.recording.why_no_gradient("bias").text
     with tr.Recorder(layer) as recorder:
         torch.autograd.grad(layer(torch.ones(2, 3)).sum(), [layer.weight])
-    assert "torch.autograd.grad()" in recorder.recording.why_no_gradient("weight").text
+    assert "grad() returns" in recorder.recording.why_no_gradient("weight").text
 
 
 class Forgets(torch.autograd.Function):
@@ -366,3 +367,84 @@ def test_what_is_asked_for_or_given_is_not_the_loss(call):
     assert aside.grad is None
     found = recorder.recording.why_no_gradient("aside")
     assert (found.reason, "reaches the loss" in found.text) == ("not in the loss", True)
+
+
+class Ends(nn.Module):
+    """Layers whose outputs are each lost to autograd in its own way, without a cut."""
+
+    def __init__(self):
+        super().__init__()
+        for name in ("kept", "rounded", "dead", "unweighted"):
+            setattr(self, name, nn.Linear(3, 3))
+
+    def forward(self, x):
+        rounded = self.rounded(x).round()
+        dead = (self.dead(x) - 100).relu()
+        return self.kept(x) + rounded + dead + self.unweighted(x) * 0
+
+
+def test_gradients_of_zeros():
+    """The node that received others is named, if statistics were recorded."""
+    model, x = Ends(), torch.ones(2, 3)
+    found = tr.record(model, x, backward=True, stats=True)
+    model(x).sum().backward()
+    for name, parameter in model.named_parameters():
+        why = found.why_no_gradient(name)
+        assert (why is None) == bool(parameter.grad.any())
+        assert why is None or why.reason == "zero"
+    told = [found.why_no_gradient(f"{name}.weight") for name in ("rounded", "dead", "unweighted")]
+    assert [why.ops[0].name for why in told] == ["round", "relu", "mul"]
+    assert re.fullmatch(
+        r"rounded\.weight has a gradient of zeros: RoundBackward0 of round\(\) in Ends at \S+ "
+        "returned only zeros for it",
+        str(told[0]),
+    )
+    unmeasured = tr.record(model, x, backward=True)
+    assert unmeasured.why_no_gradient("rounded.weight") is None
+
+
+def test_a_pass_of_zeros_after_another_one():
+    """The gradients are added, and not zeros; a pass that begins with zeros gives only such."""
+    layer = nn.Linear(3, 1)
+    with tr.Recorder(layer, stats=True) as recorder:
+        loss = layer(torch.ones(2, 3)).sum()
+        loss.backward(retain_graph=True)
+        (loss * 0).backward()
+    assert recorder.recording.why_no_gradient("weight") is None
+    with tr.Recorder(layer, stats=True) as recorder:
+        layer(torch.ones(2, 3)).sum().backward(torch.zeros(()))
+    assert recorder.recording.why_no_gradient("weight").text == "the backward pass began with zeros"
+
+
+@pytest.mark.filterwarnings("ignore:Converting a tensor")
+def test_numbers_that_python_takes_out():
+    """By ``float()`` as by ``item()``."""
+    layer = nn.Linear(3, 1)
+    for take in (float, complex, torch.Tensor.item):
+        recording = tr.record(lambda x: torch.tensor(take(layer(x))).abs(), torch.ones(3))
+        why = recording.why_no_gradient("layer.weight")
+        assert why.reason == "left autograd" and "converts it to a Python number" in why.text
+        assert f"{take.__name__}() in " in why.text
+
+
+def test_the_bias_that_a_gradient_penalty_does_not_need():
+    """The loss is where ``backward()`` begins, not where ``grad()`` did."""
+    model, x = nn.Sequential(nn.Linear(3, 3), nn.Tanh(), nn.Linear(3, 1)), torch.ones(2, 3)
+    with tr.Recorder(model) as recorder:
+        x.requires_grad_()
+        (gradient,) = torch.autograd.grad(model(x).sum(), x, create_graph=True)
+        gradient.norm().backward()
+    assert [parameter.grad is None for parameter in model.parameters()] == [False] * 3 + [True]
+    assert recorder.recording.why_no_gradient("2.weight") is None
+    assert recorder.recording.why_no_gradient("2.bias").reason == "not in the loss"
+
+
+def test_a_copied_parameter_is_named_where_the_program_copies_it():
+    """Not in the file of Python's ``copy``."""
+    layer = nn.Linear(3, 3)
+    recording = tr.record(
+        lambda x: x @ copy.deepcopy(layer.weight), torch.ones(3, 3), backward=True
+    )
+    assert "at tests/query/test_missing_gradient.py:" in str(
+        recording.why_no_gradient("layer.weight")
+    )

@@ -243,6 +243,39 @@ def test_numbers_that_do_not_add_up():
     assert lines(figure)["s0"][-1] == f"Norm {last}"
 
 
+def test_nodes_of_the_backward_view_have_the_norm_of_the_gradient_they_receive():
+    """As the outputs of modules and ops have it in the forward view; a fold has the mean."""
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh(), torch.nn.Linear(4, 4))
+    recording = torchrecorder.record(model, torch.ones(1, 4), backward=True, stats=True)
+    style = Style(color_by="gradient_norm")
+    for depth in (0, 1, 3):
+        ahead, back = (
+            lines(draw(make_view(recording, ViewOptions(view=view, depth=depth)), style))
+            for view in ("forward", "backward")
+        )
+        norms = [
+            sorted(line[-1] for line in each.values() if line and "Grad norm" in line[-1])
+            for each in (ahead, back)
+        ]
+        assert norms[0] == norms[1] != []
+    recording = torchrecorder.record(Rounds(), torch.ones(1, 4), backward=True, stats=True)
+    folded = lines(draw(make_view(recording, ViewOptions(view="backward", depth=1)), style))
+    assert sum(line[-1].endswith("on average") for line in folded.values()) == 1
+
+
+class Rounds(torch.nn.Module):
+    """Calls one layer several times."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        for _ in range(4):
+            x = self.layer(x)
+        return x
+
+
 def test_numbers_stand_on_the_boxes():
     """Each with its title."""
     view = make_view(stepped(), ViewOptions(depth=1, fold=False))

@@ -131,12 +131,27 @@ class Numbers:
         return bool(self.unknown) and not self.unknown.isdisjoint(self.owned.within(members))
 
     def all_of(self, members: Iterable[str]) -> list[float]:
-        """The number of each of *members*; of their outputs, if numbers cannot be combined."""
+        """The number of each of *members*; of their outputs, if numbers cannot be combined.
+
+        Grad nodes alone, as in the backward view, have those of the tensors whose gradients they
+        receive.
+        """
         members = [*members]
         nodes = [inner for inner in self.owned.within(members) if inner in self.by_node]
+        if not nodes and self.annotation.merge is None:
+            nodes = [self._received[member] for member in members if member in self._received]
         if len(nodes) > 1 and self.annotation.merge is None:
             nodes = of_outputs(self.owned.recording, members, nodes) or nodes
         return [self.by_node[node] for node in nodes]
+
+    @cached_property
+    def _received(self) -> Mapping[str, str]:
+        """For each grad node, the first tensor with a number whose gradient it receives."""
+        found: dict[str, str] = {}
+        for value in self.owned.recording.values.values():
+            if value.grad is not None and value.id in self.by_node:
+                found.setdefault(value.grad.grad, value.id)
+        return found
 
     def mean(self, members: Iterable[str], count: int) -> float | None:
         """The mean of *count* siblings, if numbers cannot be combined and each sibling has one."""

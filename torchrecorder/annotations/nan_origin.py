@@ -6,19 +6,19 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from torchrecorder.annotations.places import op_in_words
+from torchrecorder.annotations.places import call_in_words, op_in_words
 from torchrecorder.annotations.registry import unmeasured
 from torchrecorder.annotations.statistics import NOT_FINITE, gradients, values
 from torchrecorder.errors import UnknownAnnotation
-from torchrecorder.events import GradId, OpId, Statistics
-from torchrecorder.graph.nodes import GradRun
+from torchrecorder.events import GradId, OpId, Role, Statistics, ValueId
+from torchrecorder.graph.nodes import GradRun, Op, Value
 from torchrecorder.graph.recording import RecordedRun
 
 _INFINITY = re.compile(r"\binf\b")
 
 
 class FirstBad(NamedTuple):
-    """The op or grad node whose result has the first NaN or infinity."""
+    """The op or grad node whose result has the first NaN or infinity, or the value that had it."""
 
     node: str
     nans: int
@@ -33,22 +33,45 @@ class FirstBad(NamedTuple):
 def first_bad_ops(recording: RecordedRun) -> Iterator[FirstBad]:
     """The op with the first NaN, and before it the op with the first infinity.
 
-    An infinity that was passed as a Python number, such as the -inf of a mask, is expected.
+    It is an input, weight or constant if that has the number. An infinity that was passed as a
+    Python number, or is in another tensor than a parameter, such as the -inf of a mask, is
+    expected. What writes to the gradients of a pass with a NaN or infinity is not an origin.
     """
     bad = {one.node: one for one in values(recording) if one.nans or one.infs}
-    nan = _first(recording, {node: item for node, item in bad.items() if item.nans})
-    first = _first(recording, bad)
+    given = _given_by_bad_passes(recording)
+    nan = _first(recording, {node: item for node, item in bad.items() if item.nans}, given)
+    first = _first(recording, bad, given)
     if first is not None and (nan is None or _index(recording, first) < _index(recording, nan)):
         yield first
     if nan is not None:
         yield nan
 
 
-def _first(recording: RecordedRun, bad: Mapping[str, Statistics]) -> FirstBad | None:
-    """The first op with *bad* outputs and without *bad* inputs."""
+def _given_by_bad_passes(recording: RecordedRun) -> set[ValueId]:
+    """The gradients that backward passes with a NaN or infinity computed, and that were not
+    measured themselves."""
+    bad = {one.run for one in gradients(recording) if one.nans or one.infs}
+    passes = (recording.ops[run.op] for run in recording.backward_runs if run.run in bad)
+    measured = {one.node for one in values(recording)}
+    return {value for op in passes for value in op.outputs if value not in measured}
+
+
+def _first(
+    recording: RecordedRun, bad: Mapping[str, Statistics], given: set[ValueId]
+) -> FirstBad | None:
+    """The first op with *bad* outputs and without inputs that are *bad* or *given*; or its input,
+    if no op made that."""
+    passes = {run.op for run in recording.backward_runs}
     for op in recording.ops.values():
         made = [bad[value] for value in op.outputs if value in bad]
-        if made and not any(slot.value in bad for slot in op.inputs):
+        if not made or op.id in passes:
+            continue
+        read = [slot.value for slot in op.inputs if slot.value in bad]
+        for value in read:
+            known, one = recording.values[value], bad[value]
+            if known.producer is None and (one.nans or known.role is Role.PARAMETER):
+                return FirstBad(value, one.nans, one.infs)
+        if not read and given.isdisjoint(slot.value for slot in op.inputs):
             found = FirstBad(op.id, sum(m.nans for m in made), sum(m.infs for m in made))
             if found.nans or not any(_INFINITY.search(text) for _, text in op.arguments):
                 return found
@@ -56,11 +79,25 @@ def _first(recording: RecordedRun, bad: Mapping[str, Statistics]) -> FirstBad | 
 
 
 def _index(recording: RecordedRun, first: FirstBad) -> int:
-    return recording.ops[OpId(first.node)].index
+    return _reader(recording, first.node).index
+
+
+def _reader(recording: RecordedRun, node: str) -> Op:
+    """The op *node*; of a value, the first op that reads it."""
+    if OpId(node) in recording.ops:
+        return recording.ops[OpId(node)]
+    read = (op for op in recording.ops.values() if any(slot.value == node for slot in op.inputs))
+    return next(read)
 
 
 def first_bad_grad(recording: RecordedRun) -> FirstBad | None:
     """The first grad node with a NaN or infinity in its outputs and none in its inputs, or None."""
+    found = _first_bad_run(recording)
+    return found[0] if found is not None else None
+
+
+def _first_bad_run(recording: RecordedRun) -> tuple[FirstBad, GradRun] | None:
+    """The node of `first_bad_grad`, and a run of it or of the node that received the number."""
     bad: dict[tuple[int, str], tuple[int, int]] = {}
     for gradient in gradients(recording):
         if gradient.nans or gradient.infs:
@@ -69,9 +106,20 @@ def first_bad_grad(recording: RecordedRun) -> FirstBad | None:
     for ran in recording.grad_runs:
         found = bad.get((ran.run, ran.grad))
         if found is not None:
+            if _made_in_hook(recording, ran.run):
+                return None
             maker = _maker(recording, ran, bad)
-            return FirstBad(ran.grad if maker is None else maker, *found)
+            return FirstBad(ran.grad if maker is None else maker, *found), ran
     return None
+
+
+def _made_in_hook(recording: RecordedRun, number: int) -> bool:
+    """Whether a hook in this backward pass gave it a NaN or infinity that an op of hooks made."""
+    bad = {one.node for one in values(recording) if one.nans or one.infs}
+    run = next(run for run in recording.backward_runs if run.run == number)
+    return not bad.isdisjoint(run.replacements) and any(
+        _index(recording, op) > recording.ops[run.op].index for op in first_bad_ops(recording)
+    )
 
 
 def _maker(
@@ -93,9 +141,10 @@ class NotFinite(NamedTuple):
     """The origin of the first number that is not finite. ``str()`` of it is a sentence.
 
     Attributes:
-        node: The id of the op; of the grad node if no op in forward has any.
-        nans: The number of NaNs in its results.
-        infs: The number of infinities in its results.
+        node: The id of the op; of the grad node if a backward pass produced it; of the input,
+            weight or constant if that had it.
+        nans: The number of NaNs in it, or in its results.
+        infs: The number of infinities in it, or in its results.
         text: A sentence with the module and the line.
     """
 
@@ -109,26 +158,55 @@ class NotFinite(NamedTuple):
 
 
 def first_not_finite(recording: RecordedRun) -> NotFinite | None:
-    """The first op, else the first grad node, with a NaN or infinity in its results, or None.
+    """The first op, grad node or given tensor with a NaN or infinity, or None.
 
     Raises:
         UnknownAnnotation: The run was recorded without statistics.
     """
     if not recording.statistics and recording.values:
         raise UnknownAnnotation(unmeasured(NOT_FINITE.on(recording)))
-    found = next(first_bad_ops(recording), None) or first_bad_grad(recording)
-    return NotFinite(*found, next(describe(recording))) if found is not None else None
+    found = next(_in_order(recording), None)
+    return NotFinite(*found, _in_words(recording, found)) if found is not None else None
 
 
 def describe(recording: RecordedRun) -> Iterator[str]:
     """Sentences such as *first NaN: op `log` in encoder.fc at model.py:12 (3 NaN)*."""
-    for op in first_bad_ops(recording):
-        yield f"first {op.kinds}: {op_in_words(recording, OpId(op.node))} ({_counts(op)})"
-    grad = first_bad_grad(recording)
-    if grad is not None:
-        node = recording.grad_nodes[GradId(grad.node)]
-        owner = op_in_words(recording, node.owner) if node.owner is not None else "no op"
-        yield f"first NaN or Inf in backward: {node.name} of {owner} ({_counts(grad)})"
+    return (_in_words(recording, found) for found in _in_order(recording))
+
+
+def _in_order(recording: RecordedRun) -> Iterator[FirstBad]:
+    """The nodes of `first_bad_ops` and `first_bad_grad`, in run order."""
+    found, in_backward = [*first_bad_ops(recording)], _first_bad_run(recording)
+    if in_backward is not None:
+        grad, ran = in_backward
+        begin = next(run.op for run in recording.backward_runs if run.run == ran.run)
+        place = sum(_index(recording, op) < recording.ops[begin].index for op in found)
+        found.insert(place, grad)
+    return iter(found)
+
+
+def _in_words(recording: RecordedRun, found: FirstBad) -> str:
+    node = recording.grad_nodes.get(GradId(found.node))
+    if node is None:
+        words = _call(recording, OpId(_reader(recording, found.node).id))
+        value = recording.values.get(ValueId(found.node))
+        if value is not None:
+            words = f"{_name(value)}, which {words} reads"
+        return f"first {found.kinds}: {words} ({_counts(found)})"
+    leaf = recording.values[node.variable] if node.variable is not None else None
+    owner = "no op" if leaf is None else _name(leaf)
+    if node.owner is not None:
+        owner = _call(recording, node.owner)
+    return f"first NaN or Inf in backward: {node.name} of {owner} ({_counts(found)})"
+
+
+def _name(value: Value) -> str:
+    return value.names[0] if value.names else "a tensor"
+
+
+def _call(recording: RecordedRun, op: OpId) -> str:
+    place = call_in_words(recording, op)
+    return op_in_words(recording, op) + (f", {place}" if place else "")
 
 
 def _counts(first: FirstBad) -> str:

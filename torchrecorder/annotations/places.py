@@ -36,4 +36,17 @@ def op_in_words(recording: RecordedRun, op: OpId) -> str:
     place = scope_name(recording, found.scope)
     where = f" in {place}" if place else ""
     line = f" at {found.source.place}" if found.source is not None else ""
-    return f"{found.name}(){where}{line}"
+    return f"{found.name.removesuffix('()')}(){where}{line}"
+
+
+def call_in_words(recording: RecordedRun, op: OpId) -> str:
+    """``"call 3 of 5"`` of an op whose line ran several times in its module, as in a loop."""
+    found, words = recording.ops[op], op_in_words(recording, op)
+    calls = [
+        other.id for other in recording.ops.values()
+        if (other.source, other.recompute) == (found.source, found.recompute)
+        and op_in_words(recording, other.id) == words
+    ]
+    if found.source is None or len(calls) == 1:
+        return ""
+    return f"call {calls.index(op) + 1} of {len(calls)}"

@@ -29,13 +29,17 @@ def root_of_squares(norms: Iterable[float]) -> float:
 
 
 def values(recording: RecordedRun) -> Iterator[Statistics]:
-    """Statistics of the values computed in forward."""
+    """Statistics of values, without gradients in the backward pass."""
     return (statistic for statistic in recording.statistics if statistic.run < 0)
 
 
 def activations(recording: RecordedRun) -> Iterator[Statistics]:
     """Statistics of the values computed in forward, without updated parameters and buffers."""
-    return (one for one in values(recording) if one.node not in recording.stored)
+    made = recording.values
+    return (
+        one for one in values(recording)
+        if one.node not in recording.stored and made[ValueId(one.node)].producer is not None
+    )
 
 
 def gradients(recording: RecordedRun) -> Iterator[Statistics]:

@@ -73,6 +73,9 @@ class Observer:
     def op_made(self, op: OpId, name: str, made: list[tuple[ValueId, Tensor]]) -> None:
         """An op called *name* has returned or written the tensors *made*, with their values."""
 
+    def op_read(self, op: OpId, read: list[tuple[ValueId, Tensor]]) -> None:
+        """An op whose results `op_made` had has read the tensors *read*, and not written them."""
+
     def scope_entered(self, scope: OpenScope) -> None:
         """The call of a module begins."""
 

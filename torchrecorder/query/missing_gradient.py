@@ -11,6 +11,7 @@ import networkx as nx
 
 from torchrecorder.annotations.parameter_owners import before_writes, leaf_gradients, run_again
 from torchrecorder.annotations.places import op_in_words
+from torchrecorder.annotations.statistics import gradients
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import (
     MODES, STORED, GradId, OpId, OpKind, Role, ScopeKind, ValueId, names_gradient,
@@ -49,7 +50,7 @@ _NO_ROOTS = frozenset(("gradient", "grad_tensors", "grad_outputs", "grad_variabl
 """Arguments of functions that run a backward pass, without the tensors at which it starts."""
 
 MissingGradientReason = Literal[
-    "frozen", "unused", "not in the loss", "left autograd", "no backward", "not propagated"
+    "frozen", "unused", "not in the loss", "left autograd", "no backward", "not propagated", "zero"
 ]
 
 _WITHOUT_GRADIENTS = (ScopeKind.NO_GRAD, ScopeKind.INFERENCE_MODE)
@@ -57,7 +58,7 @@ _WITHOUT_GRADIENTS = (ScopeKind.NO_GRAD, ScopeKind.INFERENCE_MODE)
 FROZEN = "it does not require grad (requires_grad=False)"
 """The text about a tensor that does not require grad."""
 
-_TO_PYTHON = frozenset(("item", "tolist", "numpy", "__array__", "__float__", "__int__", "__bool__"))
+_TO_PYTHON = frozenset(("item", "tolist", "numpy", "float()", "int()", "complex()"))
 """Ops that convert tensors to Python or NumPy numbers, which autograd does not track."""
 
 
@@ -70,7 +71,8 @@ class MissingGradient:
         reason: ``"frozen"`` (it does not require grad), ``"unused"`` (no op read it),
             ``"not in the loss"`` (no tensor computed from it reaches the loss), ``"left autograd"``
             (such a tensor reaches the loss, but without autograd history), ``"no backward"`` (no
-            backward pass ran), ``"not propagated"`` (a pass ran without a gradient for it).
+            backward pass ran), ``"not propagated"`` (a pass ran without a gradient for it),
+            ``"zero"`` (it has one, but of zeros only; recorded with ``stats=True``).
         text: The reason in words.
         ops: The operations where the gradient was lost, in run order; may be empty.
     """
@@ -81,11 +83,12 @@ class MissingGradient:
     ops: tuple[Op, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.name} has no gradient: {self.text}"
+        has = "has a gradient of zeros" if self.reason == "zero" else "has no gradient"
+        return f"{self.name} {has}: {self.text}"
 
 
 def why_no_gradient(recording: RecordedRun, name: str) -> MissingGradient | None:
-    """The reason why the parameter or input *name* has no gradient; None if it has one.
+    """The reason why the parameter or input *name* has no gradient, or only zeros; else None.
 
     See `torchrecorder.Recording.why_no_gradient`.
     """
@@ -122,7 +125,7 @@ class _GradientSearch:
     def answer(self) -> MissingGradient | None:
         """The first reason that holds."""
         if self.value.id in {*leaf_gradients(self.recording), *run_again(self.recording)}:
-            return None
+            return self._zeros()
         frozen = not (self.value.trainable or self.value.requires_grad)
         if self.value.role in STORED and frozen:
             return self._because("frozen", FROZEN)
@@ -142,6 +145,23 @@ class _GradientSearch:
         self, reason: MissingGradientReason, text: str, ops: Iterable[Op] = ()
     ) -> MissingGradient:
         return MissingGradient(self.name, reason, text, tuple(ops))
+
+    def _zeros(self) -> MissingGradient | None:
+        """The reason if all passes gave it only zeros: the last node on the way that received other
+        numbers."""
+        grads, ran = self.recording.grad_nodes, self.recording.grad_runs
+        measured = [*gradients(self.recording)]
+        given = [one for one in measured if grads[GradId(one.node)].variable in self.same]
+        if not given or any(one.norm for one in given):
+            return None
+        other = {(one.run, one.node) for one in measured if one.norm and one.node in self.nodes}
+        last = [grads[run.grad] for run in ran if (run.run, run.grad) in other][-1:]
+        if not last:
+            return self._because("zero", "the backward pass began with zeros")
+        (node,) = last
+        owner = [self.recording.ops[node.owner]] if node.owner is not None else []
+        of = f" of {op_in_words(self.recording, node.owner)}" if node.owner is not None else ""
+        return self._because("zero", f"{node.name}{of} returned only zeros for it", owner)
 
     # Dependent tensors ---------------------------------------------------------------
 
@@ -169,21 +189,26 @@ class _GradientSearch:
     @cached_property
     def live(self) -> set[ValueId]:
         """The values that depend on it in the autograd graph."""
-        grads, values = self.recording.grad_nodes.values(), self.recording.values.values()
+        values, nodes = self.recording.values.values(), self.nodes
+        return {value.id for value in values if value.grad and value.grad.grad in nodes} | self.same
+
+    @cached_property
+    def nodes(self) -> set[GradId]:
+        """The grad nodes that depend on it."""
+        grads = self.recording.grad_nodes.values()
         starts = [grad.id for grad in grads if grad.variable in self.same]
         if self.value.grad is not None:
             starts.append(self.value.grad.grad)
-        self.nodes = leading_to(self.recording, starts)
-        taped = {value.id for value in values if value.grad and value.grad.grad in self.nodes}
-        return taped | self.same
+        return leading_to(self.recording, starts)
 
     @cached_property
     def loss(self) -> set[ValueId]:
         """The tensors at which backward passes started; the outputs of the run if none ran."""
-        runs = self.recording.backward_runs
-        if not runs:
+        calls = [self.recording.ops[run.op] for run in self.recording.backward_runs]
+        if not calls:
             return {slot.value for slot in self.recording.outputs}
-        return {root for run in runs for root in roots_of(self.recording.ops[run.op])}
+        adding = [call for call in calls if call.name != "grad"]  # to ``.grad``
+        return {root for call in adding or calls for root in roots_of(call)}
 
     @property
     def target(self) -> str:
@@ -300,7 +325,7 @@ class _GradientSearch:
         if called == {"grad"}:
             if self._is_updated():
                 return None  # the program has set it
-            text = "torch.autograd.grad() returns gradients and does not set .grad"
+            text = "grad() returns gradients and does not set .grad"
         else:
             text = "the backward pass computed the gradients of other tensors only (inputs=)"
         return self._because("not propagated", text)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from torchrecorder.annotations.nan_origin import first_bad_grad, first_bad_ops
-from torchrecorder.annotations.places import scope_name
+from torchrecorder.annotations.places import call_in_words, scope_name
 from torchrecorder.checks import shown
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import CALLED, GRADIENT_MESSAGE, GradId, OpId, ScopeId
@@ -65,14 +65,16 @@ class ErrorMarkers:
         return tuple(Text(self._captions[item] + self._place(box, item)) for item in found)
 
     def _place(self, box: Box, node: str) -> str:
-        """The name of the sibling in a fold; empty for other boxes."""
+        """The name of the sibling in a fold, or the number of the call; empty for other boxes."""
         if self.view.copies(box) == 1:
             return ""
         recording = self.view.recording
         grad = recording.grad_nodes.get(GradId(node))
         op = recording.ops.get(OpId(node) if grad is None else grad.owner or OpId(""))
-        place = scope_name(recording, op.scope) if op is not None else ""
-        return f" in {place}" if place else ""
+        if op is None:
+            return ""
+        call, place = call_in_words(recording, op.id), scope_name(recording, op.scope)
+        return f", {call}" if call else f" in {place}" if place else ""
 
     def look(self, box: Box, look: Look, theme: Theme, *, heated: bool = False) -> Look:
         """*look*, or the look of a failure if the box has a mark.

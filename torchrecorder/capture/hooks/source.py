@@ -1,8 +1,8 @@
 """Sources: the current line of the user's code, and the regions around it, from stack frames.
 
-Frames are walked from the call outwards. Frames of PyTorch are skipped; the first other frame is
-the user's line. The walk stops at the nearest module call, so that its cost does not depend on the
-depth of the model.
+Frames are walked from the call outwards. Frames of PyTorch, and of Python's ``copy``, are skipped;
+the first other frame is the user's line. The walk stops at the nearest module call, so that its
+cost does not depend on the depth of the model.
 """
 
 from __future__ import annotations
@@ -360,7 +360,7 @@ class Sources:
     def _of_file(self, filename: str) -> object:
         if filename == _ENTRY_FILE:
             return _ENTRY_POINT
-        if filename.startswith((_TORCH, PACKAGE, "<frozen")):
+        if filename.startswith((_TORCH, PACKAGE, "<frozen")) or filename == copy.__file__:
             return _LIBRARY
         if cell := cell_name(filename):
             return cell

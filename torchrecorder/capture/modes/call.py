@@ -95,6 +95,12 @@ class Call:
         """Whether *tensor* is one of the arguments."""
         return any(tensor is item for _, item in self.tensors)
 
+    def only_read(self, writes: Collection[int]) -> list[tuple[ValueId, Tensor]]:
+        """The arguments that it has not written, with their values; none of a backward pass.
+        *writes*: those that it has, by ``id()``."""
+        pairs = () if self.facts.runs_backward else zip(self.inputs, self.tensors)
+        return [(slot.value, tensor) for slot, (_, tensor) in pairs if id(tensor) not in writes]
+
     def writes(self, argument: str) -> bool:
         """Whether this call writes *argument*, which its function may write."""
         if self.facts.name in STATISTICS:

@@ -205,17 +205,17 @@ class OpRecorder:
             self._give_up(call, own)
 
     def _show(self, call: Call, result: Any, writes: dict[int, ValueId]) -> None:
-        """Call `Observer.op_made` with the results and written arguments."""
+        """Call `Observer.op_made` with the results and written arguments, then `op_read`."""
         written = [tensor for _, tensor in call.tensors if id(tensor) in writes]
         given = {id(tensor) for _, tensor in call.tensors} - writes.keys()
         made = [item for _, item in tensors_in(result) if id(innermost(item)) not in given]
         shown: dict[ValueId, Tensor] = {}
         for tensor in [*made, *written]:
-            value = self.values.peek(innermost(tensor))
-            if value is not None:
+            if (value := self.values.peek(innermost(tensor))) is not None:
                 shown.setdefault(value, tensor)
         for observer in self.tape.observers:
             observer.op_made(call.op, call.facts.name, list(shown.items()))
+            observer.op_read(call.op, call.only_read(writes))
 
     def _writes(self, call: Call) -> dict[int, ValueId]:
         """The new values of arguments that the call has written in place, by ``id()``."""

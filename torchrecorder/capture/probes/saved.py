@@ -82,10 +82,12 @@ class SavedTensors:
         if isinstance(node, BackwardCFunction):
             self._add(grad, attributes_of(node))
             self._unfinished.append((grad, weakref.ref(node)))
-        elif type(node).__name__ in UNREADABLE and saved_tensor_hooks() is not None:
+        elif type(node).__name__ not in UNREADABLE or node.name() == IDENTITY:
+            return
+        elif saved_tensor_hooks() is not None:
             if hooks_pack():
                 self._note_uncounted(name_of(node))
-        elif type(node).__name__ in UNREADABLE:
+        else:
             self._unreadable.append(Unreadable(grad, name_of(node), _wrote_tracked(node)))
             self.tape.at_return = self._returned
 
@@ -285,6 +287,10 @@ IN_SLICES = "CopySlices"
 UNREADABLE = frozenset((IN_SLICES, "CppFunction"))
 """The classes of nodes that do not expose what they save. ``CppFunction`` is the class of all nodes
 without one of their own: of functions on tensor lists, scripts and C++ extensions."""
+
+
+IDENTITY = "torch::autograd::Identity"
+"""``name()`` of nodes of forward-mode differentiation, which save nothing."""
 
 
 class Unreadable(NamedTuple):

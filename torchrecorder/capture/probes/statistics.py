@@ -1,8 +1,9 @@
 """StatisticsProbe: statistics of tensors and gradients.
 
-They are computed immediately, in float64, on separate tensors and without modes of the user; only
-the results are kept. Fake and meta tensors have none. The statistics of a DTensor are those of its
-local tensor, which needs no communication.
+If a result is not finite, the arguments of its op that were not computed in the run, such as inputs
+and weights, have statistics, too. They are computed immediately, in float64, on separate tensors
+and without modes of the user; only the results are kept. Fake and meta tensors have none. The
+statistics of a DTensor are those of its local tensor, which needs no communication.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from torchrecorder.capture.internals.access import (
     FakeTensor,
     without_dispatch_modes,
 )
-from torchrecorder.capture.internals.processes import local_part
+from torchrecorder.capture.internals.processes import is_pending, local_part
 from torchrecorder.capture.scope import Gradients, Observer
 from torchrecorder.capture.running_modules import RunningModules
 from torchrecorder.capture.tape import Tape
@@ -48,7 +49,8 @@ def patterns_of(choice: Choice) -> Sequence[str]:
 
 
 class StatisticsProbe(Observer):
-    """Computes statistics of outputs of ops, and of gradients that autograd nodes receive."""
+    """Computes statistics of outputs of ops, of gradients that autograd nodes receive, and of other
+    tensors where they may be the origin of NaN and infinities."""
 
     def __init__(
         self, tape: Tape, running: RunningModules, storages: Storages, choice: Choice
@@ -57,12 +59,20 @@ class StatisticsProbe(Observer):
         self.running = running
         self.storages = storages
         self.choice = choice
+        self._measured: set[str] = set()
+        self._made_bad = False  # the op that has just run
 
     def op_made(self, op: OpId, name: str, made: list[tuple[ValueId, Tensor]]) -> None:
+        self._made_bad = False
         if self.choice is True or chooses(self.choice, self.running.paths(self.tape.scope)):
             for value, tensor in made:
                 take = functools.partial(self._take, value, 0, -1)
                 self.storages.when_arrived(tensor, take)
+
+    def op_read(self, op: OpId, read: list[tuple[ValueId, Tensor]]) -> None:
+        for value, tensor in read if self._made_bad else ():
+            if value not in self._measured and not is_pending(tensor):
+                self._take(value, 0, -1, tensor)
 
     def node_begins(self, grad: GradId, run: int, given: Gradients) -> None:
         if self.choice is True or chooses(self.choice, self.running.paths_of(grad)):
@@ -80,8 +90,11 @@ class StatisticsProbe(Observer):
         except (RuntimeError, NotImplementedError, TypeError) as error:
             self.tape.record_error("statistics", error)
             return
+        self._measured.add(node)
         if found is not None:
-            self.tape.write(Statistics(node, index, run, *found))
+            measured = Statistics(node, index, run, *found)
+            self.tape.write(measured)
+            self._made_bad = self._made_bad or bool(measured.nans or measured.infs)
 
 
 Sums = tuple[int, float, float, float, float, float, int, int, int]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import ClassVar, NamedTuple
 
@@ -125,14 +125,14 @@ class TensorRanges:
         ]
         return [key for _, _, key in sorted(found)]
 
-    def overlapping(self, low: int, high: int) -> Iterator[int]:
+    def overlapping(self, low: int, high: int) -> list[int]:
         """The keys whose ranges overlap with these bytes, in any order."""
-        for key, (start, end, _) in self._in_cells_around(low, low):
-            if start <= low < end and start < high:
-                yield key
+        around = [
+            key for key, (start, end, _) in self._in_cells_around(low, low)
+            if start <= low < end and start < high
+        ]
         first = bisect_left(self._starts, (low + 1,))
-        for _, key in self._starts[first:bisect_left(self._starts, (high,))]:
-            yield key
+        return around + [key for _, key in self._starts[first:bisect_left(self._starts, (high,))]]
 
     def _in_cells_around(self, low: int, high: int) -> list[tuple[int, tuple[int, int, int]]]:
         smallest, _ = _cell(low, high)

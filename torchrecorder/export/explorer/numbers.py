@@ -143,10 +143,14 @@ class _Places:
                 found[place].append(node)
         column: NumberColumn = []
         means: list[int] = []
+        received = annotation.merge is None and self.innermost.keys().isdisjoint(numbers)
+        of_grads = Numbers(annotation, numbers, ParameterOwners(self.recording))
         for place, nodes in enumerate(found):
             if len(nodes) > 1 and annotation.merge is None:
                 nodes = of_outputs(self.recording, self.members[place], nodes) or nodes
             amounts = [numbers[node] for node in nodes]
+            if received:  # the boxes of the backward view are grad nodes
+                amounts = of_grads.all_of(self.members[place])
             if annotation.merge is None and len(amounts) == self.counts[place] > 1:
                 means.append(place)
                 amounts = [fmean(amounts)]
