@@ -151,6 +151,7 @@ class Recording(RecordedRun):
 
         return why_backward_failed(self)
 
+    @suggests_names
     def to_networkx(self, *, values: bool = True, grads: bool = False) -> nx.MultiDiGraph:
         """A copy as a ``networkx.MultiDiGraph`` with flat attributes, for networkx and its writers.
 
@@ -207,9 +208,7 @@ class Recording(RecordedRun):
         return Results(self)
 
     @suggests_names
-    def top(
-        self, name: str | Annotation, n: int = 10, *, by: By = "module"
-    ) -> list[Ranked]:
+    def top(self, name: str | Annotation, n: int = 10, *, by: By = "module") -> list[Ranked]:
         """The *n* modules with the largest numbers of an annotation, largest first.
 
         A module counts without its inner modules.
@@ -335,6 +334,7 @@ class Recording(RecordedRun):
 
         return drawing.show(self, path, browser=browser, inline=inline, **options)
 
+    @suggests_names
     def save(self, path: str | Path, *, times: bool = True) -> Path:
         """Write the recording to a ``.json`` or ``.json.gz`` file that `load` reads.
 
