@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from torchrecorder.query.paths import Paths
     from torchrecorder.signatures import DrawingOptions
 
-
 LIMIT = 128 * 2**20
 """Default limit of the uncompressed size of a file, in bytes."""
 
@@ -69,7 +68,8 @@ class Recording(RecordedRun):
     def __getitem__(self, what: str) -> NamedPart:
         """The one part that `find` finds for *what*: a module, else a call, a tensor, an operation.
 
-        Raises `NotThere` if nothing or more than one part has this name; the message lists names.
+        A weight is its value before an optimizer step. Raises `NotThere` if nothing or more than
+        one part has this name; the message lists names.
         """
         from torchrecorder.query.find import the_one
 

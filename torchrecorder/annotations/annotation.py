@@ -123,7 +123,8 @@ class Numbers:
     def of(self, members: Iterable[str]) -> float | None:
         """The combined number of *members*; None if they have none, or if one is unknown.
 
-        A module or scope among the members includes the parameters and buffers of the module.
+        A module or scope among the members includes the parameters and buffers of the module, but
+        not its operations: `Recording.table` has the numbers of modules with all that is in them.
         Duplicates, such as tied parameters, count once. If numbers cannot be combined, a scope has
         its own number, else that of its first output with a number.
         """
