@@ -124,7 +124,7 @@ class Numbers:
         """The combined number of *members*; None if they have none, or if one is unknown.
 
         A module or scope among the members includes the parameters and buffers of the module, but
-        not its operations: `Recording.table` has the numbers of modules with all that is in them.
+        not its operations: `torchrecorder.Recording.table` has numbers of modules with all in them.
         Duplicates, such as tied parameters, count once. If numbers cannot be combined, a scope has
         its own number, else that of its first output with a number.
         """
