@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from torchrecorder.query.paths import Paths
     from torchrecorder.signatures import DrawingOptions
 
-
 LIMIT = 128 * 2**20
 """Default limit of the uncompressed size of a file, in bytes."""
 
@@ -69,7 +68,8 @@ class Recording(RecordedRun):
     def __getitem__(self, what: str) -> NamedPart:
         """The one part that `find` finds for *what*: a module, else a call, a tensor, an operation.
 
-        Raises `NotThere` if nothing or more than one part has this name; the message lists names.
+        A weight is its value before an optimizer step. Raises `NotThere` if nothing or more than
+        one part has this name; the message lists names.
         """
         from torchrecorder.query.find import the_one
 
@@ -151,6 +151,7 @@ class Recording(RecordedRun):
 
         return why_backward_failed(self)
 
+    @suggests_names
     def to_networkx(self, *, values: bool = True, grads: bool = False) -> nx.MultiDiGraph:
         """A copy as a ``networkx.MultiDiGraph`` with flat attributes, for networkx and its writers.
 
@@ -207,9 +208,7 @@ class Recording(RecordedRun):
         return Results(self)
 
     @suggests_names
-    def top(
-        self, name: str | Annotation, n: int = 10, *, by: By = "module"
-    ) -> list[Ranked]:
+    def top(self, name: str | Annotation, n: int = 10, *, by: By = "module") -> list[Ranked]:
         """The *n* modules with the largest numbers of an annotation, largest first.
 
         A module counts without its inner modules.
@@ -335,6 +334,7 @@ class Recording(RecordedRun):
 
         return drawing.show(self, path, browser=browser, inline=inline, **options)
 
+    @suggests_names
     def save(self, path: str | Path, *, times: bool = True) -> Path:
         """Write the recording to a ``.json`` or ``.json.gz`` file that `load` reads.
 

@@ -21,7 +21,7 @@ from torchrecorder.annotations.parameters import (
     PARAMETERS,
     TRAINABLE,
 )
-from torchrecorder.errors import UnknownAnnotation
+from torchrecorder.errors import InvalidArgument, UnknownAnnotation
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 from torchrecorder.views.pipeline import ViewOptions, make_view
@@ -48,6 +48,20 @@ def test_merge_over_members() -> None:
     assert numbers.text(["o0", "v3"]) == "5"
     assert numbers.text(["o2"]) == ""
     assert numbers.total() == 7.5
+
+
+def test_a_number_of_a_call_is_that_of_its_module() -> None:
+    """Also without a merge, where other numbers inside would not count."""
+    numbers = Annotation("r", "R", "", lambda _: {"s0": 7, "s1": 1, "s2": 2}, None, str)
+    recording = network()
+    assert [row["r"] for row in recording.table([numbers])] == [7, 1, 2, None, None, None]
+
+
+@pytest.mark.parametrize("key", ["conv1", "m1"])
+def test_numbers_are_by_id(key: str) -> None:
+    """A dotted path, or the id of a module, would be a number of nothing."""
+    with pytest.raises(InvalidArgument, match=f"not '{key}': a module has the ids"):
+        annotation(**{key: 1.0}).on(network())
 
 
 def test_a_ratio_has_no_sum() -> None:

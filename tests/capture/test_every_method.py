@@ -113,7 +113,7 @@ IN_PLACE = [f"i{name.rstrip('_')}" for name in BINARY[:12]]
 UNARY = "neg pos abs invert".split()
 
 
-PLACES = {"self": 0, "0": 0, "other": 1, "1": 1}
+PLACES = {"self": 0, "0": 0, "other": 1, "exponent": 1, "1": 1}
 
 
 def as_called(op: Any, tensors: dict[str, Tensor]) -> Any:

@@ -43,6 +43,7 @@ def test_what_nodes_show() -> None:
         "device": "cpu",
         "elements": 16,
         "bytes": 64,
+        "storage": -1,
         "requires_grad": False,
         "trainable": True,
         "output": False,

@@ -105,6 +105,21 @@ def test_nothing_and_several(recording):
         iter(recording)
 
 
+def test_a_weight_is_the_one_before_optimizer_steps():
+    """Its values after steps have its name too, and are listed."""
+    layer = torch.nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+    with tr.Recorder(layer) as recorder:
+        for _ in range(2):
+            layer(torch.ones(1, 4)).sum().backward()
+            optimizer.step()
+    recording = recorder.recording
+    first, *later = recording.find("weight")
+    assert recording["weight"] == first and first.producer is None and len(later) == 2
+    with pytest.raises(NotThere, match="ambiguous"):
+        recording["w*t"]
+
+
 def test_names_of_outputs_are_accepted_by_views():
     """What a figure calls an output can be asked for, unless a module has this name."""
     recording = network()

@@ -13,6 +13,7 @@ from typing import Any
 
 from torchrecorder.annotations.parameter_owners import ParameterOwners
 from torchrecorder.checks import CALLABLE, FLAG, TEXT, WORD, Check, check, check_one
+from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import ScopeId
 from torchrecorder.graph.recording import RecordedRun
 
@@ -44,7 +45,7 @@ NUMBERS = Check(
 
 @dataclass(frozen=True)
 class Annotation:
-    """A number per op, value or grad node.
+    """A number per op, value, grad node or scope.
 
     Attributes:
         name: Its name, ``"output_bytes"``.
@@ -84,10 +85,19 @@ class Annotation:
         """The numbers of *recording*.
 
         Raises:
-            InvalidArgument: ``compute`` returned something other than a mapping to numbers.
+            InvalidArgument: ``compute`` returned something other than a mapping from ids to
+                numbers.
         """
         found = self.compute(recording)
         check_one(f"what {self.name!r} computes", found, NUMBERS)
+        for key in islice(found, 1):
+            if not any(key in table for table in (
+                recording.scopes, recording.ops, recording.values, recording.grad_nodes
+            )):
+                raise InvalidArgument(
+                    f"what {self.name!r} computes must have ids of scopes, ops, values or grad "
+                    f"nodes, not {key!r}: a module has the ids of its scopes in its calls"
+                )
         return Numbers(self, found, ParameterOwners(recording))
 
 
@@ -113,9 +123,10 @@ class Numbers:
     def of(self, members: Iterable[str]) -> float | None:
         """The combined number of *members*; None if they have none, or if one is unknown.
 
-        A module or scope among the members includes the parameters and buffers of the module.
+        A module or scope among the members includes the parameters and buffers of the module, but
+        not its operations: `torchrecorder.Recording.table` has numbers of modules with all in them.
         Duplicates, such as tied parameters, count once. If numbers cannot be combined, a scope has
-        the number of its first output with a number.
+        its own number, else that of its first output with a number.
         """
         members = [*members]
         if self.is_unknown(members):
@@ -131,7 +142,7 @@ class Numbers:
         return bool(self.unknown) and not self.unknown.isdisjoint(self.owned.within(members))
 
     def all_of(self, members: Iterable[str]) -> list[float]:
-        """The number of each of *members*; of their outputs, if numbers cannot be combined.
+        """The number of each of *members*; of the outermost scopes, if numbers cannot be combined.
 
         Grad nodes alone, as in the backward view, have those of the tensors whose gradients they
         receive.
@@ -201,15 +212,16 @@ class Numbers:
 def of_outputs(
     recording: RecordedRun, members: Sequence[str], nodes: Collection[str]
 ) -> list[str]:
-    """For each outermost scope among *members*, the first output that is in *nodes*.
+    """For each outermost scope among *members*, itself or its first output, if in *nodes*.
 
-    Empty if a scope has no such output.
+    Empty if one has neither.
     """
     wanted, inside = frozenset(nodes), frozenset(members)
     scopes = (recording.scopes.get(ScopeId(member)) for member in members)
     calls = [scope for scope in scopes if scope is not None and scope.parent not in inside]
-    found = [next((value for _, value in call.outputs if value in wanted), None) for call in calls]
-    known: list[str] = [value for value in found if value is not None]
+    ways = [(call.id, *(value for _, value in call.outputs)) for call in calls]
+    found = [next((node for node in way if node in wanted), None) for way in ways]
+    known: list[str] = [node for node in found if node is not None]
     return known if len(known) == len(calls) else []
 
 

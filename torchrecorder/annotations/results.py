@@ -25,12 +25,16 @@ KINDS = get_args(By)
 
 
 class Ranked(NamedTuple):
-    """One row of a ranking."""
+    """One row of a ranking.
+
+    Attributes:
+        ids: The scopes, ops or grad nodes that it stands for.
+    """
 
     name: str
     number: float
     text: str
-    ids: tuple[str, ...]  # the scopes, ops or grad nodes it stands for
+    ids: tuple[str, ...]
 
 
 class Results(Mapping[str, Numbers]):

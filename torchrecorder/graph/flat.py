@@ -30,8 +30,8 @@ def flat(recording: RecordedRun, *, values: bool = True, grads: bool = False) ->
       ``path`` (of the module around it), ``order`` (position in the run), ``in_place``,
       ``failed``, ``recompute``, ``arguments``, ``source``, and ``seconds`` if measured.
     - ``"value"``: ``name``, ``role``, ``shape`` (``"2,3"``), ``dtype``, ``device``,
-      ``elements``, ``bytes``, ``requires_grad``, ``trainable``, ``output`` (it leaves the
-      run).
+      ``elements``, ``bytes``, ``storage`` (equal for tensors that share memory; -1 without one),
+      ``requires_grad``, ``trainable``, ``output`` (it leaves the run).
     - ``"grad"``: ``name``, ``owner`` (op id), ``scope``, ``failed``.
 
     Edges carry ``type``. A ``"flow"`` has ``slot`` (the argument it goes in as, or the
@@ -114,6 +114,7 @@ def _value(value: Value, leaves: bool) -> Attributes:
         "device": printable(value.device),
         "elements": prod(value.shape),
         "bytes": value.bytes,
+        "storage": value.storage,
         "requires_grad": value.requires_grad,
         "trainable": value.trainable,
         "output": leaves,

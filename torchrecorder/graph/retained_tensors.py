@@ -33,7 +33,7 @@ class Tensors(Mapping[str, Any]):
 
     def __getitem__(self, path: str) -> Any:
         if not isinstance(path, str) or path not in self._calls:
-            kept = ", ".join(map(repr, self._calls)) or "nothing"
+            kept = ", ".join(map(repr, self._calls)) or "nothing; files hold no tensors"
             close = guess(path, self._calls) or f": record with keep=[{path!r}]."
             raise NotKept(f"no tensors were kept for {path!r}{close} Kept: {kept}")
         calls = self._calls[path]

@@ -33,12 +33,16 @@ def find(recording: RecordedRun, what: str) -> list[NamedPart]:
 
 
 def the_one(recording: RecordedRun, what: str) -> NamedPart:
-    """The one part that matches *what*, of the first kind with matches.
+    """The one part that matches *what*, of the first kind with matches; of the values of a tensor
+    that is written in place, the first.
 
     Raises:
         NotThere: Nothing or more than one part has this name; the message lists names.
     """
     found = first_kind(recording, what)
+    before = [part for part in found if isinstance(part, Value) and part.producer is None]
+    if len(before) == 1 and what in before[0].names:
+        return before[0]
     if len(found) > 1:
         listed = [f"{part.id} is {_in_words(recording, part)}" for part in found[:_MAX_PARTS]]
         more = f", and {len(found) - _MAX_PARTS} more" if len(found) > _MAX_PARTS else ""

@@ -103,9 +103,6 @@ SIGNS = {
 }
 """Ops whose other operand, alone below their name, would look like a result."""
 
-POOL = {"1": "kernel_size", "2": "stride", "3": "padding"}
-"""Names of positional arguments of poolings."""
-
 PLAIN = frozenset(
     """
     other exponent equation indices index start end step size sizes dims dim0 dim1
@@ -162,21 +159,27 @@ def hyperparameters(cls: str, detail: str, limit: int = 4) -> tuple[str, ...]:
 def arguments(op: str, given: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
     """The arguments of an op that are not at their default, as short texts."""
     named = {
-        POOL.get(name, name) if "_pool" in op else name: text.strip("'\"")
+        name: text.strip("'\"")
         for name, text in given
         if not text.startswith("torch.") and not name.startswith("_") and text != "()"
     }
     sign = SIGNS.get(op.rstrip("_"))
     first = named.pop("self", named.pop("other", None) if op == "rsub" else None)
-    plain = [named.pop(name) for name in list(named) if name in PLAIN or name.isdigit()]
+    found = [name for name in named if name in PLAIN or name.isdigit()]
+    plain = [_listed(named.pop(name)) if name in PLAIN else named.pop(name) for name in found]
     if len(plain) > 1 and all(map(INTEGER.fullmatch, plain)):
-        plain = [", ".join(plain)]  # one after the other, such as dimensions
+        plain = [", ".join(plain)]  # one after the other, such as start and end
     if sign and first is not None:
         plain.insert(0, f"{first} {sign} …")
     elif sign and len(plain) == 1:
         plain = [f"{sign} {plain[0]}"]
     message = map(_cut, map(_rounded, (*plain, *_worded(op, named))))
     return tuple(text for text in message if text and len(text) <= MAX_ARGUMENT_LENGTH)[:4]
+
+
+def _listed(text: str) -> str:
+    """``(0, 2, 1)`` as ``0, 2, 1``; other texts as they are."""
+    return text.strip("()") if INTEGERS.fullmatch(text) else text
 
 
 def _cut(text: str) -> str:

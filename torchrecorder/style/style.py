@@ -113,7 +113,7 @@ def _are_lines(value: object) -> bool:
 
 
 NUMBER = Check(
-    "the name of an annotation such as 'forward_time'",
+    "an Annotation, the name of one such as 'forward_time'",
     lambda value: isinstance(value, (str, Annotation)),
     tuple(annotation.name for annotation in ANNOTATIONS),
     read=str,

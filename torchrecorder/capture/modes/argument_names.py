@@ -125,7 +125,7 @@ def _iterated(node: ast.AST) -> ast.AST | None:
 
 
 def _place(tensor: Tensor, called: CallInSource) -> Argument | None:
-    names = called.facts.names_of(called.args)
+    names = called.facts.names_of(called.args, called.kwargs)
     given = [*named_arguments(called.args, names), *called.kwargs.items()]
     for number, (name, value) in enumerate(given):
         known = names.index(name) if name in names else -1

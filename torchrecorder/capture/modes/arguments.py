@@ -29,7 +29,7 @@ def sort_arguments(
     """
     tensors: list[tuple[str, Tensor]] = []
     plain: list[tuple[str, str]] = []
-    names = facts.names_of(args)
+    names = facts.names_of(args, kwargs)
     if facts.name == "deepcopy":
         args = args[:1]  # the argument was copied before: do not read it
     for name, entry in named_arguments(args, names):
@@ -47,9 +47,16 @@ def sort_arguments(
 
 
 def named_arguments(args: tuple[Any, ...], names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
-    """Positional arguments with the *names* of their parameters, else their positions."""
+    """Positional arguments with the *names* of their parameters, else their positions.
+
+    Integers beyond the last name belong to it: ``x.view(2, -1)`` is ``x.view((2, -1))``.
+    """
     if len(args) > len(names):
-        names += tuple(map(str, range(len(names), len(args))))
+        last = len(names) - 1
+        if names and all(type(item) is int for item in args[last:]):
+            args = *args[:last], args[last:]
+        else:
+            names += tuple(map(str, range(len(names), len(args))))
     return zip(names, args)
 
 

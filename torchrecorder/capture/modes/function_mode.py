@@ -103,7 +103,7 @@ class OpRecorder:
             tensors, call.arguments = sort_arguments(facts, args, kwargs)
             call.on_objects = guarded and has_function_objects(args, kwargs)
             if call.on_objects:
-                named = [*named_arguments(args, facts.names_of(args)), *kwargs.items()]
+                named = [*named_arguments(args, facts.names_of(args, kwargs)), *kwargs.items()]
                 tensors += tensors_in_objects(named, tensors)
             call.wrapped = peek_transformations() is not None or facts.runs_backward and any(
                 is_wrapped(tensor) for _, tensor in tensors

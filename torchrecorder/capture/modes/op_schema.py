@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from torchrecorder.capture.internals.access import (
     OpOverloadPacket,
 )
 from torchrecorder.capture.modes.composed import COMPOSED
-from torchrecorder.capture.modes.python_functions import positional_parameters
+from torchrecorder.capture.modes.python_functions import cells, positional_parameters
 
 STATISTICS = dict.fromkeys(
     ("batch_norm", "instance_norm", "native_batch_norm", "cudnn_batch_norm"),
@@ -156,6 +156,7 @@ class FunctionFacts:
         dispatched: Called by the dispatcher, before the versions of written tensors increase.
         overloads: Names of positional parameters by the position of the first tensor list, if
             that distinguishes overloads, as for ``lstm`` of packed sequences.
+        shorter: Names of positional parameters for fewer arguments than *least*: ``arange(end)``.
     """
 
     name: str
@@ -177,9 +178,14 @@ class FunctionFacts:
     composed: bool = False
     dispatched: bool = False
     overloads: tuple[tuple[int, tuple[str, ...]], ...] = ()
+    shorter: tuple[str, ...] = ()
+    least: int = 0
 
-    def names_of(self, args: tuple[Any, ...]) -> tuple[str, ...]:
+    def names_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[str, ...]:
         """The names of the positional parameters for these arguments."""
+        if len(args) < self.least:
+            given = len(args) + sum(name in self.parameters for name in kwargs)
+            return self.shorter if given < self.least else self.parameters
         if self.overloads:
             lists = (place for place, item in enumerate(args) if isinstance(item, (list, tuple)))
             return dict(self.overloads).get(next(lists, -1), self.parameters)
@@ -215,10 +221,13 @@ def _compute_facts(func: Callable[..., Any]) -> FunctionFacts:
     schemas, runs_backward = _schemas(func), func in _BACKWARD
     parameters = ("other", "self") if name in _REFLECTED else _parameters(func, schemas)
     name = _specific(func, _plain_name(name))
+    least, shorter = _shorter(parameters, schemas)
     return FunctionFacts(
         name=name,
         qualname=_qualname(func, name),
         parameters=parameters,
+        shorter=shorter,
+        least=least,
         ignored=name in _IGNORED or isinstance(func, torch.ScriptMethod),  # its inside is recorded
         reads_data=name in _READS_DATA or runs_backward or is_collective(func),
         shares_memory=name in _SHARES_MEMORY,
@@ -305,7 +314,7 @@ def _qualname(func: Any, name: str) -> str:
 def _parameters(func: Any, schemas: tuple[Any, ...]) -> tuple[str, ...]:
     """Positional parameter names, from Python's signature or from the schemas."""
     if isinstance(func, types.FunctionType):
-        return positional_parameters(func)
+        return max(positional_parameters(func), _inner_parameters(func), key=len)
     if isinstance(func, HigherOrderOperator):
         return positional_parameters(type(func).__call__)[1:]
     if not schemas:
@@ -316,6 +325,30 @@ def _parameters(func: Any, schemas: tuple[Any, ...]) -> tuple[str, ...]:
     while len(found := {each[len(names)] for each in others if len(each) > len(names)}) == 1:
         names += (found.pop(),)  # equal in all others: sort(dim, descending)
     return names
+
+
+def _inner_parameters(func: types.FunctionType) -> tuple[str, ...]:
+    """Names for a function that passes ``*args`` on: to the method that it wraps, as ``x ** 2``
+    does, or to one of two functions, as ``max_pool2d`` does."""
+    method = getattr(func, "__wrapped__", None)
+    if isinstance(method, types.MethodDescriptorType):
+        return _parameters(method, _schemas(method))
+    return positional_parameters(dict(cells(func)).get("if_false"))
+
+
+def _shorter(names: tuple[str, ...], schemas: tuple[Any, ...]) -> tuple[int, tuple[str, ...]]:
+    """The number of arguments that *names* require, and the names for fewer, if they differ."""
+    least = max((_required(each) for each in schemas if _positional(each) == names), default=0)
+    others = [
+        positional for each in schemas if _required(each) < least
+        and (positional := _positional(each)) != names[: len(positional)]
+        and _first_type(each) == _first_type(schemas[0])
+    ]
+    return (least, max(others, key=len)) if others else (0, ())
+
+
+def _required(schema: Any) -> int:
+    return sum(not (item.kwarg_only or item.has_default_value()) for item in schema.arguments)
 
 
 def _first_type(schema: Any) -> str:
