@@ -13,7 +13,7 @@ from torch import nn
 
 import torchrecorder as tr
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.capture.internals.table import BREAK_HINTS, COMPILER_CACHE
+from torchrecorder.capture.internals.table import BREAK_HINTS, COMPILER_CACHE, SKIPPED_CODE
 from torchrecorder.events import COMPILED_GRAPH
 
 from tests import real_models
@@ -303,19 +303,34 @@ def test_a_model_without_operations_has_no_graph(calls, said):
     assert recorder.recording.run.notes == (f"the compiler made no graph of {said}",)
 
 
-@pytest.mark.parametrize("runs", [1, 2])
-def test_a_model_without_a_graph_leaves_others_compilable(runs):
-    """The compiler's mark that its code has nothing to compile is removed, also for containers,
-    which share code with it."""
-    for _ in range(runs):
-        tr.record(nn.Identity(), torch.ones(2, 2), compiled=True)
-    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
-    assert len(tr.record(model, torch.ones(2, 2), compiled=True).compiled_graphs) == 1
+def compiled_graphs(model):
+    """The graphs that the compiler makes of *model* for a program."""
     graphs = []
     torch.compile(model, backend=lambda graph, _: graphs.append(graph) or graph.forward)(
         torch.ones(2, 2)
     )
-    assert len(graphs) == 1
+    return graphs
+
+
+@pytest.mark.parametrize("runs", [1, 2])
+def test_a_model_without_a_graph_leaves_others_compilable(runs):
+    """The compiler's mark that its code has nothing to compile is removed, also for containers,
+    which share code with it."""
+    torch._dynamo.reset()
+    for _ in range(runs):
+        tr.record(nn.Identity(), torch.ones(2, 2), compiled=True)
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    assert len(tr.record(model, torch.ones(2, 2), compiled=True).compiled_graphs) == 1
+    assert len(compiled_graphs(model)) == 1
+
+
+@pytest.mark.skipif(not SKIPPED_CODE.present, reason="the compiler's marks cannot be set")
+def test_it_leaves_what_the_program_has_compiled():
+    """The code has compiled code of the program as well, which stays."""
+    torch._dynamo.reset()
+    assert len(compiled_graphs(nn.Sequential(nn.Linear(2, 2)))) == 1
+    tr.record(nn.Identity(), torch.ones(2, 2), compiled=True)
+    assert len(compiled_graphs(nn.Sequential(nn.Linear(2, 2), nn.ReLU()))) == 1
 
 
 def test_the_figure_shows_regions_and_breaks(tmp_path):
