@@ -57,7 +57,7 @@ def test_a_number_of_a_call_is_that_of_its_module() -> None:
     assert [row["r"] for row in recording.table([numbers])] == [7, 1, 2, None, None, None]
 
 
-@pytest.mark.parametrize("key", ["conv1", "m1"])
+@pytest.mark.parametrize("key", [network().scopes["s1"].path, "m1"])
 def test_numbers_are_by_id(key: str) -> None:
     """A dotted path, or the id of a module, would be a number of nothing."""
     with pytest.raises(InvalidArgument, match=f"not '{key}': a module has the ids"):

@@ -137,12 +137,14 @@ def executed(lines: str, **variables):
 
 
 def test_variables_of_a_script() -> None:
-    """Tensors around the block that nobody was given; what IPython keeps has no name."""
+    """Tensors around the block that nobody was given: a variable is an input, and what is inside
+    an object a constant; what IPython keeps has no name."""
     x, y = torch.ones(3), torch.zeros(3)
     held = {"y": y, "batch": {"z": torch.ones(3)}, "weight": nn.Parameter(torch.ones(3))}
     hidden = {"_": x, "Out": [x], "_x": x}
     recording = executed("(_ * y + batch['z']) * weight", **hidden, **held)
-    assert constants(recording) == [(), ("y",), ("batch.z",)]
+    assert constants(recording) == [(), ("batch.z",)]
+    assert [slot.name for slot in recording.inputs] == ["y"]
     named = [one.names for one in recording.values.values() if one.role is Role.PARAMETER]
     assert named == [("weight",)]
 

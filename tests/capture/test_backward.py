@@ -14,7 +14,6 @@ import torchrecorder as tr
 from torchrecorder.testing.inert import assert_inert
 from torchrecorder.capture.internals.table import BACKWARD_CALLS, GRADIENT_BUFFERS
 from torchrecorder.capture.scope import Observer
-from torchrecorder.events import Role
 
 
 class Broken(torch.autograd.Function):
@@ -379,7 +378,7 @@ def test_gradient_that_a_hook_keeps_is_made_by_its_pass(add_hook):
     products = [op for op in recording.ops.values() if op.name == "mul"]
     makers = [recording.values[op.inputs[0].value].producer for op in products]
     assert makers == passes
-    assert {recording.values[op.inputs[1].value].role for op in products} == {Role.CONSTANT}
+    assert {recording.values[op.inputs[1].value].producer for op in products} == {None}
 
 
 @pytest.mark.parametrize("of_sum", [True, False])

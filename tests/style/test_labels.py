@@ -203,7 +203,7 @@ def test_arguments_of_ops() -> None:
     assert arguments("max_pool2d", given) == ("3×3", "stride 2")
     assert arguments("permute", (("dims", "(0, 2, 1)"),)) == ("0, 2, 1",)
     assert arguments("getitem", (("1", "(0, 2)"),)) == ("(0, 2)",)
-    assert arguments("mean", (("dim", "(2, 3)"), ("size", "(7, 5)"))) == ("(7, 5)", "dim 2, 3")
+    assert arguments("mean", (("dim", "(2, 3)"), ("size", "(7, 5)"))) == ("7, 5", "dim 2, 3")
     given = (("stride", "(2, 1)"), ("scale_factor", "(2, 3)"))
     assert arguments("interpolate", given) == ("stride 2×1", "×2×3")
 

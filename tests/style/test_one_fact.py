@@ -206,7 +206,7 @@ def test_a_loop_leads_back_along_one_of_the_values_it_passes_on() -> None:
         ("transpose", {"dim0": "1"}, ("1",)),
         ("transpose", {"dim0": "1", "dim1": "2"}, ("1, 2",)),
         ("permute", {"dims": "0", **dict(zip("12345", "51324"))}, ("0, 5, 1, 3, 2, 4",)),
-        ("permute", {"dims": "(-6, -1, -5, -3, -4, -2)"}, ("(-6, -1, -5, -3, …)",)),
+        ("permute", {"dims": "(-6, -1, -5, -3, -4, -2)"}, ("-6, -1, -5, -3, …",)),
         ("sum", {"dim": "(10, 11, 12, 13, 14, 15)"}, ("dim 10, 11, 12, …",)),
         ("add", {"other": "1"}, ("+ 1",)),
         ("rsub", {"other": "1"}, ("1 − …",)),

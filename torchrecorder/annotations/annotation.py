@@ -91,9 +91,8 @@ class Annotation:
         found = self.compute(recording)
         check_one(f"what {self.name!r} computes", found, NUMBERS)
         for key in islice(found, 1):
-            if not any(key in table for table in (
-                recording.scopes, recording.ops, recording.values, recording.grad_nodes
-            )):
+            paths = (scope.path for scope in recording.scopes.values())
+            if key not in recording.scopes and (key in recording.modules or key in paths):
                 raise InvalidArgument(
                     f"what {self.name!r} computes must have ids of scopes, ops, values or grad "
                     f"nodes, not {key!r}: a module has the ids of its scopes in its calls"

@@ -116,10 +116,19 @@ def _first_bad_run(recording: RecordedRun) -> tuple[FirstBad, GradRun] | None:
 def _made_in_hook(recording: RecordedRun, number: int) -> bool:
     """Whether a hook in this backward pass gave it a NaN or infinity that an op of hooks made."""
     bad = {one.node for one in values(recording) if one.nans or one.infs}
-    run = next(run for run in recording.backward_runs if run.run == number)
-    return not bad.isdisjoint(run.replacements) and any(
-        _index(recording, op) > recording.ops[run.op].index for op in first_bad_ops(recording)
+    return any(
+        not bad.isdisjoint(run.replacements)
+        and any(
+            _index(recording, op) > _call_of(recording, number) for op in first_bad_ops(recording)
+        )
+        for run in recording.backward_runs if run.run == number
     )
+
+
+def _call_of(recording: RecordedRun, number: int) -> int:
+    """The index of the op that called backward pass *number*."""
+    calls = (recording.ops[run.op].index for run in recording.backward_runs if run.run == number)
+    return next(calls, -1)
 
 
 def _maker(
@@ -179,8 +188,8 @@ def _in_order(recording: RecordedRun) -> Iterator[FirstBad]:
     found, in_backward = [*first_bad_ops(recording)], _first_bad_run(recording)
     if in_backward is not None:
         grad, ran = in_backward
-        begin = next(run.op for run in recording.backward_runs if run.run == ran.run)
-        place = sum(_index(recording, op) < recording.ops[begin].index for op in found)
+        begin = _call_of(recording, ran.run)
+        place = sum(_index(recording, op) < begin for op in found)
         found.insert(place, grad)
     return iter(found)
 
