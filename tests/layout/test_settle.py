@@ -14,6 +14,7 @@ from torchrecorder.layout.layered.constants import (
     MAX_WIDENING,
     STRAIGHT_WEIGHT,
 )
+from torchrecorder.layout.layered.ports import End
 from torchrecorder.layout.layered.compaction import Body, Segment, compact
 from torchrecorder.layout.layered.coordinate_assignment import CrossCoordinates
 
@@ -66,9 +67,9 @@ def test_what_is_settled_stays(seed: int) -> None:
 def test_long_lines_are_straight_between_their_ends(stems: list[int], weights: list[float]) -> None:
     """What passes several rows is held together more than the pieces that turn to a box."""
     across: Any = object.__new__(CrossCoordinates)
-    across._fixed_to = lambda end, exits: (end, 0.5)
-    trunk: Any = SimpleNamespace(source=1)
-    branch: Any = SimpleNamespace(stems=range(len(stems)), sink=2)
+    across._fixed_to, across.bends = (lambda end, exits: (end.child, 0.5)), {}
+    trunk: Any = SimpleNamespace(source=End(1, 0))
+    branch: Any = SimpleNamespace(stems=range(len(stems)), sink=End(2, 0))
     segments = list(across._branch_segments(trunk, branch, stems))
     assert [segment.weight for segment in segments] == weights and LONG_WEIGHT > BEND_WEIGHT
     assert [(segment.one, segment.other) for segment in segments] == [

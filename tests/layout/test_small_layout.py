@@ -37,7 +37,7 @@ from torchrecorder.layout.layered.place import (
     _Placing,
 )
 from torchrecorder.layout.layered.port_order import port_groups
-from torchrecorder.layout.layered.ports import OUTSIDE, scope_nets
+from torchrecorder.layout.layered.ports import OUTSIDE, End, scope_nets
 from torchrecorder.layout.layered.positions import BranchPath, Frame, HeaderSpace, PlacedScope
 from torchrecorder.layout.layered.scope_layout import MAX_PASSED, ScopeLayout
 from torchrecorder.layout.layered.side_by_side import MAX_STRAYS, CutEdge, _u_shape
@@ -77,10 +77,11 @@ def test_only_lines_in_lanes_have_ways_to_and_from_them() -> None:
 def test_what_branches_share_is_tied_once() -> None:
     """It holds no more together than a line with one branch."""
     across: Any = object.__new__(CrossCoordinates)
-    across._fixed_to = lambda end, exits: (end, 0.0)
-    branches = [SimpleNamespace(stems=stems, sink=sink)
+    across._fixed_to, across.bends = (lambda end, exits: (end.child, 0.0)), {}
+    branches = [SimpleNamespace(stems=stems, sink=End(sink, 0))
                 for stems, sink in (([0], 2), ([0, 1], 3))]  # fmt: skip
-    segments = list(across._net_segments(SimpleNamespace(source=1, branches=branches), [4, 5]))
+    trunk = SimpleNamespace(source=End(1, 0), branches=branches)
+    segments = list(across._net_segments(trunk, [4, 5]))
     assert {off for segment in segments for off in (segment.here, segment.there)} == {0.0}
     assert [(segment.one, segment.other) for segment in segments] == [
         (1, 4),

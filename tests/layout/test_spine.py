@@ -8,7 +8,7 @@ import pytest
 
 from torchrecorder.layout.layered import Item, Link, place, plan
 from torchrecorder.layout.layered.constants import MIN_PORT_PITCH, PORT_MARGIN
-from torchrecorder.layout.layered.coordinate_assignment import _beside
+from torchrecorder.layout.layered.coordinate_assignment import _aside
 from torchrecorder.layout.layered.tracks import slots
 
 HEADER = (50.0, 12.0)
@@ -66,7 +66,26 @@ def test_of_branches_of_equal_length_none_is_aside() -> None:
     items.append(Item("sum", -1, 40, 20))
     links = [Link(0, 1, "v"), Link(0, 2, "v"), Link(1, 3, "v"), Link(2, 3, "v")]
     template = plan(items, links).templates[0]
-    assert not _beside(template)
+    assert _aside(template) == (set(), {})
+
+
+@pytest.mark.parametrize("steps", [0, 1, 4])
+@pytest.mark.parametrize("nested", [True, False])
+def test_the_main_flow_is_that_of_the_data(steps: int, nested: bool) -> None:
+    """Masks and positions join it from the side, also after more operations than the data."""
+    items = [Item(name, -1, 40, 20, first=True) for name in ("data", "mask")]
+    around = 2 if nested else -1
+    items += [Item("module", -1, 60, 30, HEADER)] * nested
+    first = len(items)
+    items += [Item("op", around, 60, 20), Item("join", around, 60, 20), Item("end", around, 60, 20)]
+    items += [Item("side", around, 90, 20)] * (steps + 1)
+    chain = [1, *range(first + 3, first + 4 + steps), first + 1]
+    links = [Link(0, first, "v"), Link(first, first + 1, "v"), Link(first + 1, first + 2, "v")]
+    sides = [Link(one, other, "v", side=True) for one, other in zip(chain, chain[1:])]
+    flow = middles(items, links + sides, "data")
+    assert all(middles(items, links + sides, name) == flow for name in ("op", "join", "end"))
+    sides = [link._replace(side=False) for link in sides]
+    assert (middles(items, links + sides, "join") == flow) == (not steps)
 
 
 def test_what_reads_only_boxes_that_read_nothing_is_below_them() -> None:

@@ -39,7 +39,10 @@ def random_tree(seed: int) -> tuple[list[Item], list[Link]]:
     ]
     leaves = [number for number in range(len(items)) if number not in inner]
     pairs = [(chance.choice(leaves), chance.choice(leaves)) for _ in range(50)]
-    links = [Link(a, b, chance.choice("ab")) for a, b in pairs if a < b or a > b + 20]
+    links = [
+        Link(a, b, chance.choice("ab"), side=chance.random() < 0.3)
+        for a, b in pairs if a < b or a > b + 20
+    ]
     return items, links
 
 
@@ -96,7 +99,7 @@ def _link(items: list[Item], tail: int, head: int, chance: random.Random) -> Lin
     around = items[tail].parent
     if around >= 0 and around not in _around(items, head) and chance.random() < 0.3:
         bundles = ((around, f"bundle:{head}"),)
-    return Link(tail, head, chance.choice("ab"), bundles)
+    return Link(tail, head, chance.choice("ab"), bundles, (tail + head) % 3 == 0)
 
 
 def _around(items: list[Item], item: int) -> list[int]:

@@ -102,7 +102,8 @@ class Placed(NamedTuple):
         items = tuple(_items(figure))
         number = {item.id: place for place, item in enumerate(items)}
         links = [
-            Link(number[line.tail], number[line.head], line.value or "") for line in figure.lines
+            Link(number[line.tail], number[line.head], line.value or "", side=line.side)
+            for line in figure.lines
         ]
         planned = plan(items, links, figure.direction, timeout=timeout)
         picture = place(planned, sheet=sheet_of(figure), side_by_side=True)

@@ -151,7 +151,8 @@ class Line:
     *value* is the tensor it carries; lines with the same tail and value may share a trunk. *result*
     is its index among the results of the tail. *count* is the number of arrows of the view that it
     stands for. *mark* is the short name of the argument at its head, and *place* the index of that
-    argument. If all lines enter in order, only marks with a negative *place* are drawn.
+    argument. If all lines enter in order, only marks with a negative *place* are drawn. *side*:
+    it carries no data, but a mask, positions or the like.
     """
 
     tail: str
@@ -164,6 +165,7 @@ class Line:
     count: int = 1
     mark: str = ""
     place: int = -1
+    side: bool = False
 
 
 @dataclass(frozen=True, slots=True)

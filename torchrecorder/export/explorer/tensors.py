@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from torchrecorder.events import GRADIENT_MESSAGE, ScopeId, ValueId
 from torchrecorder.export.explorer.columns import Columns
 from torchrecorder.export.explorer.box_appearance import HiddenUpdate, TreeAppearance
+from torchrecorder.graph.data_flow import side_values
 from torchrecorder.graph.nodes import Value
 from torchrecorder.layout.layered import Link
 from torchrecorder.style import labels
@@ -99,13 +100,13 @@ class TensorColumns:
         for trunk in self.trunks:
             for item in trunk.carried:
                 within.setdefault(item, {})[trunk.place] = trunk.name
-        joined: set[Link] = set()
+        joined, side = set[Link](), side_values(self.view.recording)
         for arrow, (tail, head) in zip(self.view.arrows, self.drawn.tree.lines):
             shared = dict(within.get((tail, arrow.value or ""), {}))
             name = shared.pop(tail, None)
             link = Link(tail, head, name or arrow.value or "", tuple(shared.items()))
             if link not in joined:
-                yield link
+                yield link._replace(side=arrow.value in side)
             if name is not None or arrow.slot in ROLES:
                 joined.add(link)
 

@@ -79,8 +79,9 @@ const createCoordinateAssignment = constants => {
       const each = inner.get(child);
       return [child, each ? (exits ? each.exits : each.entries)[port] - anchors[child] : 0];
     };
+    const [aside, bends] = pairsAside(trunks, children);
     const segments = weighed(
-      trunks.flatMap((trunk, net) => segmentsOf(trunk, body[net], fixedTo)), trunks, children);
+      trunks.flatMap((trunk, net) => segmentsOf(trunk, body[net], fixedTo, bends)), aside);
     const entry = children.length, leave = entry + template.entries.length;
     if (template.entries.length && template.exits.length) {
       segments.unshift([entry + mainEntry(trunks), 0, leave, 0, THROUGH_WEIGHT]);
@@ -111,18 +112,19 @@ const createCoordinateAssignment = constants => {
     return across;
   }
 
-  // The first entry, if possible one with several branches.
+  // The first entry, if possible one with data and several branches.
   function mainEntry(trunks) {
-    const branching = trunks
-      .filter(([[child], , branches]) => child === OUTSIDE && branches.length > 1)
-      .map(([[, port]]) => port);
-    return branching.length ? Math.min(...branching) : 0;
+    const [[, , port]] = trunks
+      .filter(([[child]]) => child === OUTSIDE)
+      .map(([[, port], , branches, side = 0]) => [side, Number(branches.length < 2), port])
+      .sort((a, b) => a[0] - b[0] || a[1] - b[1] || a[2] - b[2]);
+    return port;
   }
 
   // `segments` with their weights: of several between two boxes, the first has the largest one.
   // Sources, such as weights, do not pull a box that also reads other boxes out of line.
-  function weighed(segments, trunks, children) {
-    const known = new Set(), aside = pairsAside(trunks, children);
+  function weighed(segments, aside) {
+    const known = new Set();
     return segments.map(segment => {
       if (segment[4] !== STRAIGHT_WEIGHT) return segment;
       const key = `${segment[0]},${segment[2]}`;
@@ -132,22 +134,40 @@ const createCoordinateAssignment = constants => {
     });
   }
 
-  // The pairs of a child that reads nothing, or is on a shorter path, and one that reads it and
-  // something else: a line that comes from further, the first of several such children, or a child
-  // on a longer path.
+  // Pairs of a source and a child that reads it together with something else: data, if the source
+  // has none; a line that comes from further, the first of several sources, or a child on a longer
+  // path. Also the weights of bends, of lines from sources without data and from the data beside
+  // them.
   function pairsAside(trunks, children) {
-    const all = trunks.flatMap(([[source], , branches]) =>
-      branches.map(([[sink]]) => [`${source},${sink}`, [source, sink]]));
-    const pairs = new Map(all), ends = [...pairs.values()], found = new Set();
-    const depth = depths(ends, children);
-    const reading = new Set([OUTSIDE, ...ends.map(([, sink]) => sink)]);
-    const main = new Set(ends.filter(([source]) => reading.has(source)).map(([, sink]) => sink));
-    for (const [key, [source, sink]] of pairs) {
-      const shorter = !reading.has(source) || depth.get(source) + 1 < depth.get(sink);
-      if (shorter && main.has(sink) && sink !== OUTSIDE) found.add(key);
+    const pairs = new Map();
+    for (const [[source], , branches, side = 0] of trunks) {
+      for (const [[sink]] of branches) {
+        const key = `${source},${sink}`, [, , before] = pairs.get(key) ?? [source, sink, 1];
+        pairs.set(key, [source, sink, before && side]);
+      }
+    }
+    const all = [...pairs.values()], reading = new Set(all.map(([, sink]) => sink));
+    const idle = source => source !== OUTSIDE && !reading.has(source);
+    const free = source => source === OUTSIDE || idle(source);
+    const data = all.filter(([, sink, side]) => !side && sink !== OUTSIDE);
+    const given = new Set(data.map(([, sink]) => sink));
+    const computed = new Set(data.filter(([source]) => !free(source)).map(([, sink]) => sink));
+    const isLight = ([source, sink, side]) => side && (free(source) ? computed : given).has(sink);
+    const light = all.filter(isLight), rest = all.filter(pair => !isLight(pair));
+    const bends = new Map(light.map(([source, sink]) => [`${source},${sink}`, SIDE_WEIGHT]));
+    const found = new Set(bends.keys()), depth = depths(rest, children);
+    const main = new Set(rest.filter(([source]) => !idle(source)).map(([, sink]) => sink));
+    for (const [source, sink] of rest) {
+      const shorter = idle(source) || depth.get(source) + 1 < depth.get(sink);
+      if (shorter && main.has(sink) && sink !== OUTSIDE) found.add(`${source},${sink}`);
       main.add(sink);
     }
-    return found;
+    const crowded = new Set(light.map(([, sink]) => sink));
+    for (const [source, sink] of data) {
+      const deepest = source !== OUTSIDE && depth.get(source) + 1 === depth.get(sink);
+      if (deepest && crowded.has(sink)) bends.set(`${source},${sink}`, LONG_WEIGHT);
+    }
+    return [found, bends];
   }
 
   // The length of the longest path to each child: less than its layer, if it is just above its
@@ -164,7 +184,7 @@ const createCoordinateAssignment = constants => {
   }
 
   // The segments of the edges of a trunk, without those in lanes and without duplicates.
-  function segmentsOf([source, , branches], body, fixedTo) {
+  function segmentsOf([source, , branches], body, fixedTo, bends) {
     const segments = [], known = new Set();
     const add = segment => {
       const key = `${segment[0]},${segment[2]}`;
@@ -173,15 +193,16 @@ const createCoordinateAssignment = constants => {
       segments.push(segment);
     };
     for (const [sink, numbers] of branches) {
+      const bend = bends.get(`${source[0]},${sink[0]}`) ?? BEND_WEIGHT;
       let [one, here] = fixedTo(source, true), weight = STRAIGHT_WEIGHT, lane = false;
       for (const number of numbers) {
         lane = body[number] < 0;
         if (lane) break;
-        weight = weight === STRAIGHT_WEIGHT ? BEND_WEIGHT : LONG_WEIGHT;
+        weight = weight === STRAIGHT_WEIGHT ? Math.max(bend, BEND_WEIGHT) : LONG_WEIGHT;
         add([one, here, body[number], 0, weight]);
         [one, here] = [body[number], 0];
       }
-      if (weight !== STRAIGHT_WEIGHT) weight = BEND_WEIGHT;
+      if (numbers.length || bend === SIDE_WEIGHT) weight = bend;
       if (!lane) add([one, here, ...fixedTo(sink, false), weight]);
     }
     return segments;

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from torchrecorder.layout.layered.layering import BoxPair
 from torchrecorder.layout.layered.positions import HeaderSpace, PlacedScope
 from torchrecorder.layout.layered.constants import (
     BEND_WEIGHT,
@@ -43,6 +44,7 @@ class CrossCoordinates:
         self, template: Template, inner: Mapping[int, PlacedScope], space: HeaderSpace
     ) -> None:
         self.template, self.inner = template, inner
+        self.aside, self.bends = _aside(template)
         self.size = [(closed.width, closed.height) for closed in template.children]
         anchors = [closed.width / 2 for closed in template.children]
         for child, item in inner.items():
@@ -110,7 +112,7 @@ class CrossCoordinates:
         weights, do not pull a box that also reads other boxes out of line.
         """
         template = self.template
-        aside = _beside(template)
+        aside = self.aside
         if template.entries and template.exits:
             entry = len(template.children)
             leave = entry + len(template.entries)
@@ -140,16 +142,17 @@ class CrossCoordinates:
 
     def _branch_segments(self, trunk: Trunk, branch: Branch, stems: list[int]) -> Iterator[Segment]:
         one, here = self._fixed_to(trunk.source, exits=True)
-        weight = STRAIGHT_WEIGHT
+        weight: float = STRAIGHT_WEIGHT
+        bend = self.bends.get((trunk.source.child, branch.sink.child), BEND_WEIGHT)
         for number in branch.stems:
             if stems[number] < 0:
                 return
-            weight = BEND_WEIGHT if weight == STRAIGHT_WEIGHT else LONG_WEIGHT
+            weight = max(bend, BEND_WEIGHT) if weight == STRAIGHT_WEIGHT else LONG_WEIGHT
             yield Segment(one, here, stems[number], 0.0, weight)
             one, here = stems[number], 0.0
         other, there = self._fixed_to(branch.sink, exits=False)
-        if weight != STRAIGHT_WEIGHT:
-            weight = BEND_WEIGHT
+        if branch.stems or bend == SIDE_WEIGHT:
+            weight = bend
         yield Segment(one, here, other, there, weight)
 
     def _fixed_to(self, end: End, exits: bool) -> tuple[int, float]:
@@ -219,23 +222,41 @@ class CrossCoordinates:
         return near[0] if near else sum(found) / len(found)
 
 
-def _beside(template: Template) -> set[tuple[int, int]]:
-    """Pairs of a source and a child that reads it together with something else: an edge from
-    further away, the first of several sources, or a child on a longer path."""
-    pairs = dict.fromkeys(
-        (trunk.source.child, branch.sink.child)
-        for trunk in template.trunks for branch in trunk.branches
-    )
+def _aside(template: Template) -> tuple[set[BoxPair], dict[BoxPair, float]]:
+    """Pairs of a source and a child that reads it together with something else: data, if the source
+    has none; an edge from further away, the first of several sources, or a child on a longer path.
+
+    Also the weights of the bends of edges from sources without data and from the data beside them.
+    """
+    side: dict[BoxPair, bool] = {}
+    for trunk in template.trunks:
+        for branch in trunk.branches:
+            pair = trunk.source.child, branch.sink.child
+            side[pair] = side.get(pair, True) and trunk.side
+    idle = {*range(len(template.children))} - {sink for _, sink in side}
+    free = {OUTSIDE, *idle}  # these follow what they feed
+    data = {pair for pair, is_side in side.items() if not is_side and pair[1] != OUTSIDE}
+    given = {sink for _, sink in data}
+    computed = {sink for source, sink in data if source not in free}
+    bends = {
+        (source, sink): SIDE_WEIGHT
+        for (source, sink), is_side in side.items()
+        if is_side and sink in (computed if source in free else given)
+    }
+    pairs = [pair for pair in side if pair not in bends]
     depth = _depths(template, pairs)
-    reading = {OUTSIDE, *(sink for _, sink in pairs)}
-    main = {sink for source, sink in pairs if source in reading}
-    found = set[tuple[int, int]]()
+    main = {sink for source, sink in pairs if source not in idle}
+    found = set(bends)
     for source, sink in pairs:
         if sink != OUTSIDE and sink in main:
-            if source not in reading or depth[source] + 1 < depth[sink]:
+            if source in idle or depth[source] + 1 < depth[sink]:
                 found.add((source, sink))
         main.add(sink)
-    return found
+    crowded = {sink for _, sink in bends}
+    for source, sink in data:
+        if sink in crowded and source != OUTSIDE and depth[source] + 1 == depth[sink]:
+            bends[source, sink] = LONG_WEIGHT
+    return found, bends
 
 
 def _depths(template: Template, pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
@@ -252,10 +273,10 @@ def _depths(template: Template, pairs: Iterable[tuple[int, int]]) -> dict[int, i
 
 
 def _main_entry(template: Template) -> int:
-    """The first entry with several branches; else the first entry."""
-    fans = [
-        trunk.source.port
+    """The first entry with data and several branches, if possible."""
+    entries = [
+        (trunk.side, len(trunk.branches) < 2, trunk.source.port)
         for trunk in template.trunks
-        if trunk.source.child == OUTSIDE and len(trunk.branches) > 1
+        if trunk.source.child == OUTSIDE
     ]
-    return min(fans, default=0)
+    return min(entries)[-1]

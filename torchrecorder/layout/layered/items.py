@@ -37,9 +37,11 @@ class Link(NamedTuple):
         value: The tensor it carries: edges with the same tail and value share a trunk.
         bundles: Items around the tail outside of which it shares a trunk with other edges, each
             with the name of that trunk.
+        side: Whether its tensor carries no data, but a mask, positions or the like.
     """
 
     tail: int
     head: int
     value: str
     bundles: tuple[tuple[int, str], ...] = ()
+    side: bool = False

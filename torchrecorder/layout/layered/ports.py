@@ -34,10 +34,12 @@ class End(NamedTuple):
 
 
 class Net(NamedTuple):
-    """One tensor inside one scope."""
+    """One tensor inside one scope; *side*: it carries no data, but a mask, positions or the
+    like."""
 
     source: End
     sinks: list[End]
+    side: bool = False
 
 
 class ScopeNets:
@@ -50,19 +52,21 @@ class ScopeNets:
         carried: The tensors that the numbers stand for.
         entries: The port by which each tensor comes in.
         exits: The port by which each tensor leaves.
+        data: The numbers of tensors that carry data.
     """
 
-    __slots__ = ("children", "nets", "carried", "entries", "exits")
+    __slots__ = ("children", "nets", "carried", "entries", "exits", "data")
 
     def __init__(
         self,
         carried: Sequence[Carried],
+        data: Collection[int],
         entries: Collection[object] = (),
         exits: Collection[object] = (),
     ) -> None:
         self.children: list[int] = []
         self.nets: dict[int, list[int]] = {}
-        self.carried, self.entries, self.exits = carried, entries, exits
+        self.carried, self.entries, self.exits, self.data = carried, entries, exits, data
 
     def values(self) -> tuple[Carried, ...]:
         """The tensor of each net."""
@@ -70,13 +74,18 @@ class ScopeNets:
 
     def key(self) -> object:
         """A key that is equal for scopes with the same nets."""
-        return tuple(map(tuple, self.nets.values())), len(self.entries), len(self.exits)
+        data = tuple(map(self.data.__contains__, self.nets))
+        return tuple(map(tuple, self.nets.values())), data, len(self.entries), len(self.exits)
 
     def joined(self) -> list[Net]:
         """The nets, as objects instead of numbers."""
         return [
-            Net(End(*ends[:2]), [End(*ends[at:at + 2]) for at in range(2, len(ends), 2)])
-            for ends in self.nets.values()
+            Net(
+                End(*ends[:2]),
+                [End(*ends[at:at + 2]) for at in range(2, len(ends), 2)],
+                number not in self.data,
+            )
+            for number, ends in self.nets.items()
         ]
 
 
@@ -92,10 +101,11 @@ class _NetBuilder:
         self.place: list[int] = []
         self.numbers: dict[Carried, int] = {}
         self.carried: list[Carried] = []
+        self.data: set[int] = set()
         self.gathered: set[tuple[int, int]] = set()
         self.entry: list[dict[Hashable, int]] = [{} for _ in items]
         self.exit: list[dict[int, int]] = [{} for _ in items]
-        self.found: dict[int, ScopeNets] = {-1: ScopeNets(self.carried)}
+        self.found: dict[int, ScopeNets] = {-1: ScopeNets(self.carried, self.data)}
         for number, item in enumerate(items):
             self.depth.append(0 if item.parent < 0 else self.depth[item.parent] + 1)
             siblings = self.found[item.parent].children
@@ -103,7 +113,7 @@ class _NetBuilder:
             siblings.append(number)
             if item.header is not None:
                 ports = self.entry[number], self.exit[number]
-                self.found[number] = ScopeNets(self.carried, *ports)
+                self.found[number] = ScopeNets(self.carried, self.data, *ports)
 
     def joined(self, links: Iterable[Link]) -> dict[int, ScopeNets]:
         copies: dict[Link, int] = {}
@@ -120,6 +130,8 @@ class _NetBuilder:
         parent, depth, downs = self.parent, self.depth, []
         one, other, carried = link.tail, link.head, self._number((link.tail, link.value))
         bundles = dict(link.bundles) if link.bundles else {}
+        if not link.side:
+            self.data.add(carried)
         while parent[one] != parent[other]:
             if depth[one] >= depth[other]:
                 carried = self._leave(one, carried, bundles)
@@ -145,6 +157,8 @@ class _NetBuilder:
             outer = self._number((around, bundles[around]))
             is_new = (carried, outer) not in self.gathered
             self.gathered.add((carried, outer))
+            if carried in self.data:
+                self.data.add(outer)
         else:
             is_new = carried not in exits
         if is_new:

@@ -238,7 +238,7 @@ class _NetRoute:
             Branch(sink, tuple(dict.fromkeys(joined[item] for item in route if item in joined)))
             for sink, route in self.branches
         )
-        return Trunk(self.net.source, tuple(stems), branches)
+        return Trunk(self.net.source, tuple(stems), branches, self.net.side)
 
 
 OwnDummies = Mapping[int, Sequence[int]]

@@ -49,11 +49,12 @@ class Branch(NamedTuple):
 
 
 class Trunk(NamedTuple):
-    """A net with its route."""
+    """A net with its route; *side*: it carries no data, but a mask, positions or the like."""
 
     source: End
     stems: tuple[Stem, ...]
     branches: tuple[Branch, ...]
+    side: bool = False
 
 
 class Template(NamedTuple):
@@ -85,8 +86,8 @@ class Template(NamedTuple):
             "trunks": [
                 [list(source), [list(stem) for stem in stems], [
                     [list(sink), list(way)] for sink, way in branches
-                ]]
-                for source, stems, branches in self.trunks
+                ], *[1] * side]
+                for source, stems, branches, side in self.trunks
             ],
             "lanes": self.lanes,
         }
