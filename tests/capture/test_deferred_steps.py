@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from tests.callers import called
 from torchrecorder.capture.hooks.deferred_recorder import DeferredRecorder
 from torchrecorder.events import Role
 
@@ -95,7 +96,7 @@ def test_a_model_that_is_called_twice_in_a_step() -> None:
     with _deferred(net, 4) as deferred:
         twice(net)
         twice(net)
-    name = twice.__qualname__
+    name = called(twice.__qualname__, twice.__name__)
     losses = [("_loss", name, ["sum"])] * 2
     assert _calls(deferred) == [(name, "", ["add", "backward"]), *losses] * 2
 

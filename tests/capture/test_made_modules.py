@@ -194,7 +194,8 @@ def test_computed_weights_are_no_parameters(frozen) -> None:
     assert counts[0].total() == sum(weight.numel() for weight in held)
     trained = sum(weight.numel() for weight in held if weight.requires_grad)
     assert counts[1].total() == trained
-    assert recording.training_memory("sgd").gradients == 4 * trained
+    if SAVED_TENSORS.present:
+        assert recording.training_memory("sgd").gradients == 4 * trained
 
 
 def test_computed_weights_without_a_model_around() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from tests.callers import called
 from torchrecorder import Recorder, compare, record
 from torchrecorder.recording import Recording
 
@@ -46,10 +47,11 @@ def test_gradients_correspond_by_their_weights() -> None:
     pairs = {(before.values[old].names[0], after.values[new].names[0])
              for old, new in matching.values.items()
              if any(name.endswith(".grad") for name in before.values[old].names)}
-    assert pairs == {(f"model.{one}.{name}.grad", f"model.{other}.{name}.grad")
+    model = called("model", "Sequential")
+    assert pairs == {(f"{model}.{one}.{name}.grad", f"{model}.{other}.{name}.grad")
                      for one, other in ((0, 0), (1, 2)) for name in ("weight", "bias")}
     told = _told(before, after)
-    assert told[0] == "added model.1 (LayerNorm) 1 op, 2 parameters"
+    assert told[0] == f"added {model}.1 (LayerNorm) 1 op, 2 parameters"
     assert not any("resized" in line or "reads" in line and "backward" in line for line in told)
 
 
@@ -61,9 +63,9 @@ def test_another_optimizer_is_replaced() -> None:
 
 def test_more_steps_share_lines() -> None:
     """Calls of a module, and operations, differ only in their number."""
-    told = _told(trained(), trained(steps=4))
-    assert told == [
-        "added ones #3 and 1 more", "added model (call 3) (Sequential) and 1 more 2 ops",
+    model = called("model (call 3) (Sequential)", "Sequential (call 3)")
+    assert _told(trained(), trained(steps=4)) == [
+        "added ones #3 and 1 more", f"added {model} and 1 more 2 ops",
         "added sum #3 and 1 more", "added backward #3 and 1 more", "added SGD and 1 more 4 ops",
     ]  # fmt: skip
 

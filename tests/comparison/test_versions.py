@@ -198,7 +198,17 @@ def test_fewer_results_than_before() -> None:
 
 def test_hyperparameters_that_a_run_does_not_have() -> None:
     """An exported program has no text about them; that is no difference."""
-    model = nn.Sequential(linear(), nn.Sigmoid()).eval()
+
+    class Layer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fc = linear()
+            self.act = nn.Sigmoid()
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.act(self.fc(x))
+
+    model = Layer().eval()
     assert told(record(model, X), record(torch.export.export(model, (X,)), X)) == []
 
 

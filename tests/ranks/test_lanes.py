@@ -213,7 +213,7 @@ def test_what_an_open_module_sends_in_some_micro_batches(calls, text):
 
     (recording,) = recorded(train, world=1)
     (told,) = recording.communications
-    inner = [scope.id for scope in recording.scopes.values() if scope.path.endswith("model.0")]
+    inner = [scope.id for scope in recording.scopes.values() if scope.cls == "Sequential"][1::2]
     assert len(inner) == 3
     sent = tuple(told._replace(scope=inner[call], op=None) for call in calls)
     found = torchrecorder.make_dot(replace(recording, communications=sent), depth=3).source
@@ -263,6 +263,22 @@ def test_training_steps_fold_in_a_lane():
     assert len(names) == 4 and all(name.startswith("rank_0.") for name in names)
     text = torchrecorder.make_dot(run.recording).source
     assert "×3" in text and "carried over: weights" in text and "for rank" not in text
+
+
+def test_a_module_that_communicates_is_not_unused():
+    """Although nothing reads what it computes."""
+    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
+
+    def train(rank):
+        model(X)
+        dist.all_reduce(X.clone())
+
+    (recording,) = recorded(train, world=1)
+    (told,) = recording.communications
+    (call,) = [scope.id for scope in recording.scopes.values() if scope.cls == "Sequential"]
+    for sent, unused in ((told, True), (told._replace(scope=call, op=None), False)):
+        changed = replace(recording, communications=(sent,), outputs=())
+        assert ("unused" in torchrecorder.make_dot(changed, depth=0).source) == unused
 
 
 def test_who_was_waited_for_stands_there_too():

@@ -148,7 +148,7 @@ def device_and_dtype(model: Any) -> tuple[torch.device, torch.dtype]:
     for parameter in parameters_in(model) if isinstance(model, Module) else ():
         if parameter.is_floating_point():
             return parameter.device, parameter.dtype
-    return torch.get_default_device(), torch.get_default_dtype()
+    return torch.empty(0).device, torch.get_default_dtype()  # also of `with torch.device(...)`
 
 
 def random_tensor(

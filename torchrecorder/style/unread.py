@@ -37,12 +37,12 @@ def unread(view: View) -> Mapping[str, str]:
     recording = view.recording
     kept = {*recording.stored, *(slot.value for slot in recording.outputs)}
     calls = {run.op for run in recording.backward_runs}
-    lasting = frozenset(
+    lasting = frozenset[str](
         op.id for op in recording.ops.values()
         if op.failed or op.writes or not (op.outputs or is_identity(op)) or op.id in calls
         or op.id in recording.former  # another op is read instead
         or not kept.isdisjoint(op.outputs)
-    )
+    ) | {sent.scope for sent in recording.communications if sent.scope and sent.op is None}
     boxes = [box for box in view.boxes.values() if _may_be_idle(view, box, lasting)]
     found = {box.id: _readers(view, box) for box in boxes if box.id not in heads}
     gone = {box for box, caption in found.items() if caption == NOT_READ}
@@ -53,14 +53,13 @@ def unread(view: View) -> Mapping[str, str]:
     return found
 
 
-def _may_be_idle(view: View, box: Box, lasting: frozenset[OpId]) -> bool:
-    """Whether *box* has no effect if no other box reads its results; *lasting* ops have one."""
+def _may_be_idle(view: View, box: Box, lasting: frozenset[str]) -> bool:
+    """Whether *box* has no effect if no other box reads its results; *lasting* members have one."""
     if box.kind is BoxKind.INPUT:
         return True
     if box.kind not in (BoxKind.OP, BoxKind.MODULE):
         return False
-    ops = _ops_of(view, box)
-    return bool(ops) and lasting.isdisjoint([op.id for op in ops])
+    return bool(_ops_of(view, box)) and lasting.isdisjoint(box.members)
 
 
 def _ops_of(view: View, box: Box) -> list[Op]:

@@ -373,6 +373,7 @@ SKIPPED_CODE = Internal(
     "code that has compiled code of the program stays uncompiled until torch.compiler.reset()",
     tuple(f"torch._C._dynamo.eval_frame.{name}"
           for name in ("set_code_exec_strategy", "_FrameExecStrategy", "_FrameAction")),
+    since="2.7",
 )
 BREAK_HINTS = Internal(
     "explanations of graph breaks",
