@@ -289,6 +289,6 @@ def test_weights_that_were_updated_outside_are_no_inputs() -> None:
             with run.scope("SGD", kind=ScopeKind.OPTIMIZER):
                 weight = run.op("add_", weight, writes=weight)
     recording = run.recording()
-    drawn = view_of(recording, focus="fc", fold=False, parameters=True)
+    drawn = view_of(recording, focus="fc", fold=False, parameters=True, depth="ops")
     kinds = [box.kind for box in drawn.boxes.values()]
     assert kinds.count(BoxKind.INPUT) == kinds.count(BoxKind.PARAMETER) == 3

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from tests.figures import arrows, boxes, clusters, network, view_of
+from torchrecorder import Recorder
 from torchrecorder.style.draw import draw
 from torchrecorder.views.auto_depth import max_depth
 from torchrecorder.views.pipeline import ViewOptions, make_view
+from torchrecorder.views.view import BoxKind
 
 
 def test_grad_nodes_are_shown_in_the_direction_of_the_data() -> None:
@@ -58,3 +61,25 @@ def test_operations_open_to_their_grad_nodes_in_pages() -> None:
     assert {linear, *(grad.id for grad in recording.owned[linear])} <= {
         *unfolded().members[linear]
     }
+
+
+LINEAR = torch.nn.Linear(3, 3)
+X = torch.ones(2, 3)
+
+
+@pytest.mark.parametrize(
+    ("run", "closed"),
+    [
+        (lambda: LINEAR(X), 0),
+        (lambda: LINEAR(X).sum().backward(), 1),
+        (lambda: LINEAR(X).backward(X), 0),
+        (lambda: LINEAR(LINEAR(X)), 2),
+        (lambda: torch.nn.Sequential(LINEAR)(X).sum(), 1),
+    ],
+)
+def test_an_outermost_module_of_one_operation_is_closed_beside_others(run, closed: int) -> None:
+    """Alone, it is what the figure is about."""
+    with Recorder() as recorder:
+        run()
+    kinds = [box.kind for box in make_view(recorder.recording).boxes.values()]
+    assert kinds.count(BoxKind.MODULE) == closed

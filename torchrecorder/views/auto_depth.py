@@ -81,8 +81,23 @@ def plain_modules(recording: RecordedRun, quiet: IsUndrawn) -> frozenset[str]:
         idle = is_identity(op) or is_reshape(op) or returns_no_tensor(op)
         if not (op.id in kept or quiet(op) or idle):
             work[op.scope] += 1
+    found = innermost(recording) | _beside_others(recording)
+    return frozenset(scope for scope in found if work[scope] <= 1 or _is_unit(recording, scope))
+
+
+def _beside_others(recording: RecordedRun) -> frozenset[ScopeId]:
+    """Outermost modules without scopes in them, if more was run than the call of one of them, such
+    as a loss."""
+    composed = {scope.parent for scope in recording.scopes.values()}
+    outermost = [scope for scope in recording.scopes.values() if scope.parent is None]
+    passes = {run.op for run in recording.backward_runs}
+    if len(outermost) < 2 and not any(
+        op.scope is None and op.id not in passes for op in recording.ops.values()
+    ):
+        return frozenset()
     return frozenset(
-        scope for scope in innermost(recording) if work[scope] <= 1 or _is_unit(recording, scope)
+        scope.id for scope in outermost
+        if scope.kind is ScopeKind.MODULE and scope.id not in composed
     )
 
 
