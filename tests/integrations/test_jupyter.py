@@ -164,6 +164,7 @@ def shell(monkeypatch):
     from traitlets.config import Config
 
     monkeypatch.delenv("VIRTUAL_ENV", raising=False)  # it warns of one that is not its own
+    monkeypatch.delattr("builtins._", raising=False)  # that of doctest hides its own
     yield InteractiveShell.instance(config=Config(HistoryManager={"hist_file": ":memory:"}))
     InteractiveShell.clear_instance()
 
