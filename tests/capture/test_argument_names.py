@@ -301,6 +301,7 @@ def test_variables_that_the_program_reads_itself_are_inputs() -> None:
     not what other objects hold, what has no name, and what is written."""
     model, x, y, mean, total = Both(), ones(), ones(), ones(), torch.zeros(())
     batch, held = {"image": ones(), "label": ones()}, SimpleNamespace(x=ones())
+    rows, weight, goal = torch.ones(5, 2), nn.Parameter(ones()), torch.ones(5, 2)
 
     def without_gradients() -> None:
         with torch.no_grad():
@@ -315,6 +316,7 @@ def test_variables_that_the_program_reads_itself_are_inputs() -> None:
         (lambda: F.mse_loss(model(x), held.x), ["x"]),
         (lambda: F.mse_loss(model(x), (lambda: y)()), ["x"]),
         (lambda: total.add_(model(x).sum()), ["x"]),
+        (lambda: F.mse_loss(rows @ weight, goal), ["rows", "goal"]),
     ]
     for function, wanted in given:
         assert inputs(function) == wanted

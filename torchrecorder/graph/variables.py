@@ -18,8 +18,8 @@ def variables_read(
     *holders*, as ``batch.y``.
 
     What an op writes is state, and what belongs to weights, such as a mask for each, is none of
-    them: an op combines it with a weight or its gradient, or with what is computed from these
-    alone.
+    them: it has the shape of a weight or its gradient, or of what is computed from these alone, and
+    an op combines both.
     """
     of_weights = {
         value.id
@@ -30,14 +30,16 @@ def variables_read(
     beside_weights: set[ValueId] = set()
     written: set[int] = set()
     for op in ops:
-        given = {slot.value for slot in op.inputs if slot.value in values}
-        others = given - of_weights
-        constants = {value for value in others if values[value].role is Role.CONSTANT}
-        if len(others) < len(given) and len(others) == len(constants):
-            beside_weights |= constants
+        given = dict.fromkeys(slot.value for slot in op.inputs if slot.value in values)
+        constants = [value for value in given if values[value].role is Role.CONSTANT]
+        shapes = {values[value].shape for value in given if value in of_weights}
+        others = {value for value in given if value not in of_weights}
+        beside = {value for value in constants if values[value].shape in shapes}
+        if shapes and beside == others:
+            beside_weights |= beside
             of_weights.update(op.outputs)
         if op.scope in around:
-            read.update(dict.fromkeys(slot.value for slot in op.inputs if slot.value in constants))
+            read.update(dict.fromkeys(constants))
         written.update(values[value].storage for value in op.writes if value in values)
     written.discard(NO_STORAGE)
     return [
