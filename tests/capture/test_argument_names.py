@@ -302,6 +302,7 @@ def test_variables_that_the_program_reads_itself_are_inputs() -> None:
     model, x, y, mean, total = Both(), ones(), ones(), ones(), torch.zeros(())
     batch, held = {"image": ones(), "label": ones()}, SimpleNamespace(x=ones())
     rows, weight, goal = torch.ones(5, 2), nn.Parameter(ones()), torch.ones(5, 2)
+    state, edges = ones().to_sparse(), ones().to_sparse()  # without storages
 
     def without_gradients() -> None:
         with torch.no_grad():
@@ -317,6 +318,7 @@ def test_variables_that_the_program_reads_itself_are_inputs() -> None:
         (lambda: F.mse_loss(model(x), (lambda: y)()), ["x"]),
         (lambda: total.add_(model(x).sum()), ["x"]),
         (lambda: F.mse_loss(rows @ weight, goal), ["rows", "goal"]),
+        (lambda: (state.mul_(2), edges @ model(x)), ["x", "edges"]),
     ]
     for function, wanted in given:
         assert inputs(function) == wanted

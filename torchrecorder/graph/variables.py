@@ -28,7 +28,7 @@ def variables_read(
     }
     read: dict[ValueId, None] = {}
     beside_weights: set[ValueId] = set()
-    written: set[int] = set()
+    written: set[object] = set()
     for op in ops:
         given = dict.fromkeys(slot.value for slot in op.inputs if slot.value in values)
         constants = [value for value in given if values[value].role is Role.CONSTANT]
@@ -40,11 +40,16 @@ def variables_read(
             of_weights.update(op.outputs)
         if op.scope in around:
             read.update(dict.fromkeys(constants))
-        written.update(values[value].storage for value in op.writes if value in values)
-    written.discard(NO_STORAGE)
+        written.update(_memory(values[value]) for value in op.writes if value in values)
     return [
         value
         for value in map(values.__getitem__, read)
-        if value.names and value.id not in beside_weights and value.storage not in written
+        if value.names and value.id not in beside_weights and _memory(value) not in written
         and (value.names[0].isidentifier() or value.names[0].partition(".")[0] in holders)
     ]
+
+
+def _memory(value: Value) -> object:
+    """What *value* has in common with those that are written to its place: its storage, or its
+    names without one."""
+    return value.names if value.storage == NO_STORAGE else value.storage
