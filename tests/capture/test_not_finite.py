@@ -147,6 +147,14 @@ def test_the_infinity_of_a_mask_is_meant():
     ]
 
 
+def test_a_nan_that_an_infinite_argument_makes_is_named():
+    """A mask makes infinities, and no NaN."""
+    with tr.Recorder(stats=True) as recorder:
+        torch.zeros(3) * float("inf")
+    found = recorder.recording.first_not_finite()
+    assert recorder.recording[found.node].name == "mul" and found.nans == 3
+
+
 def test_a_color_that_was_asked_for_stays():
     """Where the first NaN was made only the outline says so: the fill is on the scale."""
     bad = tr.record(Masked(), (torch.ones(1, 3), torch.ones(1, 3, dtype=torch.bool)), stats=True)
