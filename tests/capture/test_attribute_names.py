@@ -156,7 +156,8 @@ def test_places_of_other_objects_count_in_the_search(monkeypatch) -> None:
     held = {"net": nn.Linear(3, 3), "rows": [[number] for number in range(30)], "x": torch.ones(3)}
     line = "x + net.weight + batch['a'] + x + net.bias"
     recording = executed(line, **held, batch={"a": torch.ones(3)})
-    assert constants(recording) == [("x",), ()]
+    assert constants(recording) == [()]
+    assert [slot.name for slot in recording.inputs] == ["x"]
     named = [one.names for one in recording.values.values() if one.role is Role.PARAMETER]
     assert named == [("net.weight",), ("net.bias",)]
 

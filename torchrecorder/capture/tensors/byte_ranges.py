@@ -94,9 +94,8 @@ class TensorRanges:
             self._many = 2 * len(self._ranges) + 1000
 
     def put(self, key: int, low: int, high: int) -> None:
-        """Set the range of *key*."""
-        if self._ranges.get(key, ())[:2] == (low, high):
-            return
+        """Set the range of *key*, the latest now: its ``id()`` may be that of an older tensor, too.
+        """
         self.drop(key)
         self._ranges[key] = low, high, self._numbers
         self._numbers += 1
