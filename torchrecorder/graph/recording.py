@@ -19,6 +19,7 @@ from torchrecorder.events import (
     GradId, GraphBreak, ModuleId, NodeId, OpId, Rank, Role, ScopeId, ScopeKind, Shard, Slot,
     Statistics, ValueId,
 )
+from torchrecorder.graph.data_flow import side_values
 from torchrecorder.graph.data_loaders import DataLoaders, calls_of_kind
 from torchrecorder.graph.differences import with_inner
 from torchrecorder.graph.read_only import frozen, plain
@@ -27,7 +28,7 @@ from torchrecorder.graph.nodes import (
     BackwardRun, Flow, GradFlow, GradNode, GradRun, Module, Op, Scope, Value,
 )
 from torchrecorder.graph.running_sums import running_sums
-from torchrecorder.graph.stored_ops import bookkeeping, weight_loops
+from torchrecorder.graph.stored_ops import bookkeeping, stored_roles, weight_loops
 from torchrecorder.graph.structural_hash import structures
 from torchrecorder.graph.varying_sizes import varying_sizes
 
@@ -246,13 +247,7 @@ class RecordedRun:
     @cached_property
     def stored(self) -> Mapping[ValueId, Role]:
         """The role of each parameter and buffer, also of its values after in-place writes."""
-        values = self.values.values()
-        roles = {name: one.role for one in values if one.role in STORED for name in one.names}
-        return MappingProxyType({
-            one.id: roles[one.names[0]]
-            for one in values
-            if one.names and one.names[0] in roles and one.role not in (Role.INPUT, Role.CONSTANT)
-        })
+        return MappingProxyType(stored_roles(self.values.values()))
 
     @cached_property
     def stored_memory(self) -> Mapping[int, Role]:
@@ -279,6 +274,11 @@ class RecordedRun:
     def weight_loops(self) -> frozenset[OpId]:
         """The ops of loops over weights."""
         return weight_loops(self)
+
+    @cached_property
+    def side_values(self) -> frozenset[ValueId]:
+        """The values that carry no data, but a mask, positions or the like."""
+        return side_values(self)
 
     @cached_property
     def varying_sizes(self) -> frozenset[str]:

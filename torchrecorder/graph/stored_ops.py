@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 
-from torchrecorder.events import NO_STORAGE, OpId, Role, ValueId, names_gradient
+from torchrecorder.events import NO_STORAGE, STORED, OpId, Role, ValueId, names_gradient
 from torchrecorder.graph.nodes import Value
 from torchrecorder.graph.relations import Relations
 
 MIN_WEIGHTS = 3
 """The minimum number of weights in a loop over weights."""
+
+
+def stored_roles(values: Collection[Value]) -> dict[ValueId, Role]:
+    """The role of each parameter and buffer, also of its values after in-place writes."""
+    roles = {name: one.role for one in values if one.role in STORED for name in one.names}
+    return {
+        one.id: roles[one.names[0]]
+        for one in values
+        if one.names and one.names[0] in roles and one.role not in (Role.INPUT, Role.CONSTANT)
+    }
 
 
 def bookkeeping(recording: Relations) -> frozenset[OpId]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
 
-from torchrecorder.events import GRAD_SUFFIX, NO_STORAGE, STORED, Role, ScopeId, ValueId
+from torchrecorder.events import NO_STORAGE, STORED, Role, ScopeId, ValueId, names_gradient
 from torchrecorder.graph.nodes import Op, Value
 
 
@@ -24,7 +24,7 @@ def variables_read(
     of_weights = {
         value.id
         for value in values.values()
-        if value.role in STORED or value.names and value.names[0].endswith(GRAD_SUFFIX)
+        if value.role in STORED or names_gradient(value.names)
     }
     read: dict[ValueId, None] = {}
     beside_weights: set[ValueId] = set()

@@ -10,7 +10,6 @@ from torchrecorder.annotations.places import call_in_words, scope_name
 from torchrecorder.checks import shown
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import CALLED, GRADIENT_MESSAGE, GradId, OpId, ScopeId
-from torchrecorder.graph.data_flow import side_values
 from torchrecorder.graph.gc_pause import without_gc
 from torchrecorder.query.failed_backward import why_backward_failed
 from torchrecorder.style.argument_marks import Mark, argument_marks
@@ -300,7 +299,7 @@ def _lines(
     drawn: Sequence[Bundle],
     texts: Mapping[int, str],
 ) -> Iterator[Line]:
-    marks, side = argument_marks(view, drawn), side_values(view.recording)
+    marks, side = argument_marks(view, drawn), view.recording.side_values
     for number, bundle in enumerate(drawn):
         arrow, look = bundle.first, _line_look(bundle, style.theme, graphs)
         if style.edge_attributes:

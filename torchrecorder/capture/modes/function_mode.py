@@ -209,13 +209,13 @@ class OpRecorder:
         written = [tensor for _, tensor in call.tensors if id(tensor) in writes]
         given = {id(tensor) for _, tensor in call.tensors} - writes.keys()
         made = [item for _, item in tensors_in(result) if id(innermost(item)) not in given]
-        shown: dict[ValueId, Tensor] = {}
+        read, shown = call.only_read(writes), dict[ValueId, Tensor]()
         for tensor in [*made, *written]:
             if (value := self.values.peek(innermost(tensor))) is not None:
                 shown.setdefault(value, tensor)
         for observer in self.tape.observers:
             observer.op_made(call.op, call.facts.name, list(shown.items()))
-            observer.op_read(call.op, call.only_read(writes))
+            observer.op_read(call.op, read)
 
     def _writes(self, call: Call) -> dict[int, ValueId]:
         """The new values of arguments that the call has written in place, by ``id()``."""

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from torchrecorder.events import GRADIENT_MESSAGE, ScopeId, ValueId
 from torchrecorder.export.explorer.columns import Columns
 from torchrecorder.export.explorer.box_appearance import HiddenUpdate, TreeAppearance
-from torchrecorder.graph.data_flow import side_values
 from torchrecorder.graph.nodes import Value
 from torchrecorder.layout.layered import Link
 from torchrecorder.style import labels
@@ -100,7 +99,7 @@ class TensorColumns:
         for trunk in self.trunks:
             for item in trunk.carried:
                 within.setdefault(item, {})[trunk.place] = trunk.name
-        joined, side = set[Link](), side_values(self.view.recording)
+        joined, side = set[Link](), self.view.recording.side_values
         for arrow, (tail, head) in zip(self.view.arrows, self.drawn.tree.lines):
             shared = dict(within.get((tail, arrow.value or ""), {}))
             name = shared.pop(tail, None)
