@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import importlib.util
 import re
-import sys
 
 import pytest
 import torch
@@ -15,7 +14,6 @@ from torch.utils.checkpoint import checkpoint
 import torchrecorder as tr
 from torchrecorder.annotations.memory import GRADIENT_BYTES
 from torchrecorder.annotations.statistics import parameter_gradient_norms
-from torchrecorder.capture.internals.table import BACKWARD_CALLS
 from torchrecorder.errors import InvalidArgument, NotThere
 from torchrecorder.export.table.rows import every_row
 
@@ -337,91 +335,6 @@ def test_weights_that_are_wrapped_again(wraps, text):
     assert recorder.recording.why_no_gradient("other") is None
 
 
-def asks_by_inputs(loss, beside, tensors):
-    """A pass for the gradients of some tensors."""
-    loss.backward(inputs=tensors)
-
-
-def asks_by_grad(loss, beside, tensors):
-    """Gradients that are returned."""
-    torch.autograd.grad(loss, tensors, allow_unused=True)
-
-
-def gives_a_gradient(loss, beside, tensors):
-    """A pass from a gradient that depends on the tensors."""
-    loss.backward(gradient=beside.sum().detach())
-
-
-def gives_several(loss, beside, tensors):
-    """The same, of a list of tensors."""
-    torch.autograd.backward([loss], [beside.sum()], inputs=tensors)
-
-
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="code has no columns")
-@pytest.mark.parametrize("call", [
-    asks_by_inputs, asks_by_grad, gives_a_gradient,
-    pytest.param(gives_several, marks=pytest.mark.skipif(
-        not BACKWARD_CALLS.present, reason="this PyTorch does not show such passes"
-    )),
-])
-def test_what_is_asked_for_or_given_is_not_the_loss(call):
-    """A pass starts neither at the tensors whose gradients it computes, nor at given gradients."""
-    kept, aside = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2))
-    with tr.Recorder() as recorder:
-        loss, beside = (kept * 2).sum(), aside * 3
-        call(loss, beside, [kept, aside])
-    assert aside.grad is None
-    found = recorder.recording.why_no_gradient("aside")
-    assert (found.reason, "reaches the loss" in found.text) == ("not in the loss", True)
-
-
-class Ends(nn.Module):
-    """Layers whose outputs are each lost to autograd in its own way, without a cut."""
-
-    def __init__(self):
-        super().__init__()
-        for name in ("kept", "rounded", "dead", "unweighted"):
-            setattr(self, name, nn.Linear(3, 3))
-
-    def forward(self, x):
-        rounded = self.rounded(x).round()
-        dead = (self.dead(x) - 100).relu()
-        return self.kept(x) + rounded + dead + self.unweighted(x) * 0
-
-
-def test_gradients_of_zeros():
-    """The node that received others is named, if statistics were recorded."""
-    model, x = Ends(), torch.ones(2, 3)
-    found = tr.record(model, x, backward=True, stats=True)
-    model(x).sum().backward()
-    for name, parameter in model.named_parameters():
-        why = found.why_no_gradient(name)
-        assert (why is None) == bool(parameter.grad.any())
-        assert why is None or why.reason == "zero"
-    told = [found.why_no_gradient(f"{name}.weight") for name in ("rounded", "dead", "unweighted")]
-    assert [why.ops[0].name for why in told] == ["round", "relu", "mul"]
-    assert re.fullmatch(
-        r"rounded\.weight has a gradient of zeros: RoundBackward0 of round\(\) in Ends at \S+ "
-        "returned only zeros for it",
-        str(told[0]),
-    )
-    unmeasured = tr.record(model, x, backward=True)
-    assert unmeasured.why_no_gradient("rounded.weight") is None
-
-
-def test_a_pass_of_zeros_after_another_one():
-    """The gradients are added, and not zeros; a pass that begins with zeros gives only such."""
-    layer = nn.Linear(3, 1)
-    with tr.Recorder(layer, stats=True) as recorder:
-        loss = layer(torch.ones(2, 3)).sum()
-        loss.backward(retain_graph=True)
-        (loss * 0).backward()
-    assert recorder.recording.why_no_gradient("weight") is None
-    with tr.Recorder(layer, stats=True) as recorder:
-        layer(torch.ones(2, 3)).sum().backward(torch.zeros(()))
-    assert recorder.recording.why_no_gradient("weight").text == "the backward pass began with zeros"
-
-
 @pytest.mark.filterwarnings("ignore:Converting a tensor")
 def test_numbers_that_python_takes_out():
     """By ``float()`` as by ``item()``."""
@@ -431,18 +344,6 @@ def test_numbers_that_python_takes_out():
         why = recording.why_no_gradient("layer.weight")
         assert why.reason == "left autograd" and "converts it to a Python number" in why.text
         assert f"{take.__name__}() in " in why.text
-
-
-def test_the_bias_that_a_gradient_penalty_does_not_need():
-    """The loss is where ``backward()`` begins, not where ``grad()`` did."""
-    model, x = nn.Sequential(nn.Linear(3, 3), nn.Tanh(), nn.Linear(3, 1)), torch.ones(2, 3)
-    with tr.Recorder(model) as recorder:
-        x.requires_grad_()
-        (gradient,) = torch.autograd.grad(model(x).sum(), x, create_graph=True)
-        gradient.norm().backward()
-    assert [parameter.grad is None for parameter in model.parameters()] == [False] * 3 + [True]
-    assert recorder.recording.why_no_gradient("2.weight") is None
-    assert recorder.recording.why_no_gradient("2.bias").reason == "not in the loss"
 
 
 def test_a_copied_parameter_is_named_where_the_program_copies_it():
