@@ -63,10 +63,18 @@ def innermost(recording: RecordedRun) -> frozenset[ScopeId]:
 def regions_beside(recording: RecordedRun) -> frozenset[ScopeId]:
     """Outermost regions without scopes in them, such as ``no_grad``, if there are other outermost
     scopes. An example is the update of averaged weights, or a metric."""
+    outermost, found = _outermost(recording, MODES)
+    return found if len(found) < outermost else frozenset()
+
+
+def _outermost(
+    recording: RecordedRun, kinds: Collection[ScopeKind]
+) -> tuple[int, frozenset[ScopeId]]:
+    """The number of outermost scopes, and those of these *kinds* without scopes in them."""
     composed = {scope.parent for scope in recording.scopes.values()}
     outermost = [scope for scope in recording.scopes.values() if scope.parent is None]
-    found = [item.id for item in outermost if item.kind in MODES and item.id not in composed]
-    return frozenset(found) if len(found) < len(outermost) else frozenset()
+    found = (item.id for item in outermost if item.kind in kinds and item.id not in composed)
+    return len(outermost), frozenset(found)
 
 
 def plain_modules(recording: RecordedRun, quiet: IsUndrawn) -> frozenset[str]:
@@ -88,17 +96,12 @@ def plain_modules(recording: RecordedRun, quiet: IsUndrawn) -> frozenset[str]:
 def _beside_others(recording: RecordedRun) -> frozenset[ScopeId]:
     """Outermost modules without scopes in them, if more was run than the call of one of them, such
     as a loss."""
-    composed = {scope.parent for scope in recording.scopes.values()}
-    outermost = [scope for scope in recording.scopes.values() if scope.parent is None]
+    outermost, found = _outermost(recording, (ScopeKind.MODULE,))
     passes = {run.op for run in recording.backward_runs}
-    if len(outermost) < 2 and not any(
+    beside = outermost > 1 or any(
         op.scope is None and op.id not in passes for op in recording.ops.values()
-    ):
-        return frozenset()
-    return frozenset(
-        scope.id for scope in outermost
-        if scope.kind is ScopeKind.MODULE and scope.id not in composed
     )
+    return found if beside else frozenset()
 
 
 def _is_unit(recording: RecordedRun, scope: ScopeId) -> bool:
