@@ -270,6 +270,27 @@ def test_freed_storages_are_forgotten():
     assert storages.of(torch.zeros(1)).number == 3001
 
 
+def test_cleared_storages_are_forgotten():
+    """Memory that is used again is another's."""
+    storages, tensor = Storages(), torch.zeros(1)
+    first = storages.of(tensor)
+    storages.clear()
+    assert storages.of(tensor) is not first
+
+
+def test_what_arrives_is_shown_if_it_is_still_there():
+    """After the collective that writes it is done; not before."""
+    storages, shown = Storages(), []
+    storages.expect_collective(base := torch.zeros(4))
+    kept, dropped = base[:1], base[1:3]
+    storages.when_arrived(kept, shown.append)
+    storages.when_arrived(dropped, shown.append)
+    del dropped
+    assert not shown
+    storages.collective_done(base)
+    assert len(shown) == 1 and shown[0] is kept
+
+
 @pytest.mark.parametrize(
     ("take", "reach"),
     [

@@ -115,6 +115,7 @@ WRITES = {
     "copy of itself": lambda view, weight: view.mul_(weight),
     "number": lambda view, weight: view.mul_(3.0),
     "other": lambda view, weight: view.mul_(weight.exp()),
+    "only the other": lambda view, weight: view.mul_(weight + 1),
     "mask": lambda view, weight: F.dropout(view, 0.5, True, True),
     "mask of channels": lambda view, weight: F.dropout2d(view[None, :, :, None], 0.5, True, True),
     "condition": lambda view, weight: view.masked_fill_(view > 0.5, 0),

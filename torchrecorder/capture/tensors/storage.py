@@ -138,7 +138,7 @@ class Storage:
         rest = [(low, high)]
         for place in range(len(self.writes) - 1, seen - 1, -1):
             write = self.writes[place]
-            if write.high <= low or high <= write.low or write.low == write.high:
+            if write.low == write.high:
                 continue
             left = [*_without(rest, write)]
             if left != rest:
@@ -239,7 +239,7 @@ class Storages:
             storage = self.of(tensor)
             if storage.number != NO_STORAGE:
                 self._unify(storage, memory_owner(tensor).untyped_storage())
-        if given or not isinstance(result, Tensor):
+        if not isinstance(result, Tensor):
             return False
         storage = self.of(result)
         return self.of_memory(result, storage) is not storage
