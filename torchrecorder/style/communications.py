@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 
 from torchrecorder.annotations.amounts import of_bytes, of_seconds
 from torchrecorder.annotations.communication import size
@@ -126,8 +127,6 @@ def _texts(
 
 def _waited(sent: Iterable[Communication]) -> str:
     """The longest wait and its rank; empty if it is short."""
-    known = [item for item in sent if item.waited_seconds is not None]
-    longest = max(known, key=lambda item: item.waited_seconds or 0.0, default=None)
-    if longest is None or (longest.waited_seconds or 0.0) < SHORTEST:
-        return ""
-    return f"waited {of_seconds(longest.waited_seconds or 0.0)} for rank {longest.last}"
+    waits = [(item.waited_seconds or 0.0, item.last) for item in sent]
+    seconds, rank = max(waits, key=itemgetter(0), default=(0.0, -1))
+    return f"waited {of_seconds(seconds)} for rank {rank}" if seconds >= SHORTEST else ""
