@@ -6,6 +6,7 @@ import copy
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -22,9 +23,6 @@ from tests.capture.debugger import debugger
 from tests.work import lines_run
 
 X = torch.ones(2, 2)
-TRACED = pytest.mark.skipif(
-    sys.gettrace() is not None, reason="where frames are traced, a loop looks like several calls"
-)
 
 
 def doubled(x: torch.Tensor) -> torch.Tensor:
@@ -80,15 +78,15 @@ def test_functions_between_a_module_and_its_operations():
     assert [recording.scopes[scope].path for scope in helper.scopes] == ["inner"]
 
 
-@TRACED
-def test_a_loop_is_in_one_call():
-    """What a function does again and again is one call of it."""
+@pytest.mark.parametrize("traced", [nullcontext, debugger])
+def test_a_loop_is_in_one_call(traced):
+    """What a function does again and again is one call of it, also under a debugger."""
     def looped(x: torch.Tensor) -> torch.Tensor:
         for _ in range(3):
             x = x * 2
         return x
 
-    with torchrecorder.Recorder() as recorder:
+    with torchrecorder.Recorder() as recorder, traced():
         looped(X)
     (call,) = shown(recorder.recording)
     assert call[2] == ["mul"] * 3
@@ -158,7 +156,7 @@ def test_tensors_of_a_function_go_with_it():
         assert gone
 
 
-@TRACED
+@pytest.mark.skipif(sys.gettrace() is not None, reason="frames already have a trace function")
 def test_a_debugger_that_begins_meanwhile():
     """Tracing that is switched on in the run is not asked to trace marked frames, nor disturbed."""
     events: list[str] = []
@@ -180,15 +178,32 @@ def test_a_debugger_that_begins_meanwhile():
     assert shown(recorder.recording)[0] == ("traced", None, ["relu", "sigmoid"])
 
 
-def test_where_frames_are_traced_positions_decide():
-    """Two calls in a row are two, also under a debugger that has set its own function."""
-    def once(x):
-        return x.relu().sigmoid()
-
-    with torchrecorder.Recorder() as recorder, debugger():
+def test_a_debugger_sees_the_same_events():
+    """Line by line, also in frames with a mark of the recorder."""
+    def rounds(x):
         for _ in range(2):
-            once(X)
-    assert shown(recorder.recording) == [("once", None, ["relu", "sigmoid"])] * 2
+            x = doubled(x)
+
+    def followed(context):
+        events, own = [], (rounds.__code__, doubled.__code__)
+
+        def trace(frame, event, argument):
+            if frame.f_code not in own:
+                return None
+            events.append((event, frame.f_lineno))
+            return trace
+
+        before = sys.gettrace()
+        with context:
+            sys.settrace(trace)
+            try:
+                rounds(X)
+            finally:
+                sys.settrace(before)
+        return events
+
+    plain = followed(nullcontext())
+    assert followed(torchrecorder.Recorder()) == plain and len(plain) > 12
 
 
 def test_under_a_debugger_the_same_calls_are_found():
@@ -197,8 +212,10 @@ def test_under_a_debugger_the_same_calls_are_found():
         return checkpoint(twice, x, use_reentrant=False) + 1
 
     def calls():
+        before = sys._getframe().f_trace
         with torchrecorder.Recorder() as recorder:
             around(X.clone().requires_grad_())
+        assert sys._getframe().f_trace is before
         return shown(recorder.recording)
 
     with debugger():

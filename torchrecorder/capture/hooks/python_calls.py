@@ -1,8 +1,7 @@
 """PythonCalls: the calls of Python functions between a module (or the block) and its operations.
 
 The stack frames show which functions are running; a `FrameMark` shows whether a frame was seen
-before. In a frame with the trace function of a debugger, the instruction is compared instead; that
-of a generator is identified by its address.
+before. The frame of a generator is identified by its address.
 """
 
 from __future__ import annotations
@@ -14,9 +13,8 @@ from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
-from torchrecorder.capture.hooks.source import (
-    GENERATOR_FLAGS, FrameMark, Region, Sources, mark_of,
-)  # fmt: skip
+from torchrecorder.capture.hooks.frame_marks import GENERATOR_FLAGS, FrameMark, mark_of
+from torchrecorder.capture.hooks.source import Region, Sources
 from torchrecorder.capture.internals.access import get_frame
 from torchrecorder.capture.modes.call_site import is_call_site
 from torchrecorder.capture.tape import Tape
@@ -63,10 +61,9 @@ class PythonCall:
 
 
 class _UnmarkedFrame(NamedTuple):
-    """A frame with the trace function of a debugger, or of a generator, as it was last seen."""
+    """The frame of a generator, as it was last seen."""
 
     code: CodeType
-    position: int
     running: PythonCall | None
 
 
@@ -116,8 +113,7 @@ class PythonCalls:
         while frame is not None:
             mark = frame.f_trace
             if type(mark) is FrameMark:
-                mark.pop(self, None)
-                frame.f_trace = mark or None
+                mark.remove(frame, self)
             frame = frame.f_back
         self._unmarked.clear()
 
@@ -197,13 +193,7 @@ class PythonCalls:
         if type(mark) is FrameMark:
             running = mark.get(self, _UNSURE)
             return (running,) if running is not _UNSURE else None
-        seen = self._unmarked.get(id(frame)) if mark is not None else None
-        if seen is None or seen.code is not frame.f_code:
-            return None
-        if seen.running not in (None, _OUTSIDE) and frame.f_lasti <= seen.position:
-            return None
-        self._unmarked[id(frame)] = seen._replace(position=frame.f_lasti)
-        return (seen.running,)
+        return None
 
     def _inside_forward(self, frames: Sequence[FrameType]) -> list[int]:
         """The indices of the frames inside the outermost ``forward``."""
@@ -243,7 +233,7 @@ class PythonCalls:
         if mark is not None:
             mark[self] = running
         else:
-            self._unmarked[id(frame)] = _UnmarkedFrame(frame.f_code, frame.f_lasti, running)
+            self._unmarked[id(frame)] = _UnmarkedFrame(frame.f_code, running)
 
     def _scope(self, place: int, regions: Sequence[Region]) -> ScopeId | None:
         """The innermost module call or region around the frame at index *place*."""

@@ -22,6 +22,7 @@ import torch
 from torch.nn import Module
 
 from torchrecorder.capture.hooks.custom_functions import AppliedFunctions
+from torchrecorder.capture.hooks.frame_marks import FrameMark, mark_of
 from torchrecorder.capture.internals.access import (
     CALL_CODE,
     CHECKPOINT_CODES,
@@ -48,34 +49,6 @@ from torchrecorder.capture.internals.table import (
     RECEIVED,
 )
 from torchrecorder.events import OF_WEIGHTS, ScopeKind, SourceLine
-
-
-class FrameMark(dict[object, Any]):
-    """Facts about a frame, by recorder, stored on the frame itself.
-
-    Frames cannot be identified by address, because the frames of two calls in a loop often have the
-    same; and references to frames would keep their tensors alive. So the mark is stored in
-    ``f_trace``, the attribute for the trace function of debuggers. Python deletes it with the
-    frame. As a trace function it does nothing.
-    """
-
-    def __call__(self, *event: object) -> None:
-        """Called by Python if a debugger starts while the frame runs; None: do not trace."""
-
-
-GENERATOR_FLAGS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
-
-
-def mark_of(frame: FrameType) -> FrameMark | None:
-    """The mark of *frame*, created if necessary.
-
-    None if a debugger traces the frame; and for generators, which may wait at the end of the
-    recording: then nothing could remove the mark.
-    """
-    mark = frame.f_trace
-    if mark is None and not frame.f_code.co_flags & GENERATOR_FLAGS:
-        mark = frame.f_trace = FrameMark()
-    return mark if type(mark) is FrameMark else None
 
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
