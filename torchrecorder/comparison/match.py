@@ -13,7 +13,7 @@ from typing import Any
 
 from torchrecorder.comparison.functions import function
 from torchrecorder.comparison.list_places import place_of, uneven_lists
-from torchrecorder.comparison.skeletons import Skeleton
+from torchrecorder.comparison.moved_scopes import ScopePair, called_elsewhere, equal_elsewhere
 from torchrecorder.comparison.step_keys import (
     TIERS, Side, StepKey, called, made_alike, named, step_name, uneven_names, weighted,
 )
@@ -219,27 +219,11 @@ class _Matcher:
             left = [item for item in left if item.id not in taken[0]]
             right = [entry for entry in right if entry.id not in taken[1]]
 
-    def _moved(self) -> Iterator[tuple[ScopeId, ScopeId]]:
-        """Match scopes of the same module that are called from elsewhere, then moved scopes with
-        weights and equal structure, the largest first."""
-        places = {
-            _path_of(scope): scope.id for scope in self.b.recording.scopes.values()
-            if scope.path and scope.id not in self.scopes.back
-        }
-        for scope in self.a.recording.scopes.values():
-            twin = places.get(_path_of(scope))
-            if twin is not None and scope.id not in self.scopes.there:
-                if twin not in self.scopes.back:
-                    yield scope.id, twin
-        left, right = _by_structure(self.a), _by_structure(self.b)
-        common = (item for item in left if item in right and item.weights)
-        for structure in sorted(common, key=lambda item: (-item.scopes, item.digest)):
-            free = right[structure][::-1]
-            for moved in left[structure]:
-                while free and free[-1] in self.scopes.back:
-                    free.pop()
-                if free and moved not in self.scopes.there:
-                    yield moved, free[-1]
+    def _moved(self) -> Iterator[ScopePair]:
+        """Match scopes in other places: first those of one module, then those of one structure."""
+        known = self.scopes.there, self.scopes.back
+        yield from called_elsewhere(self.a, self.b, *known)
+        yield from equal_elsewhere(self.a, self.b, *known)
 
     # Modules and tensors ----------------------------------------------------------------
 
@@ -318,8 +302,10 @@ class _Matcher:
                 weight, is_gradient = mine[value]
                 if waiting := twins.get((self.values.there.get(weight), is_gradient)):
                     yield value, waiting.pop()
-        pairs = uneven_lists(old, new, self.a.recording.values, self.values.there)
-        places = [(place_of(slot), place_of(other)) for slot, other in pairs if slot and other]
+        places: list[IndexPair] = []
+        if len(old.outputs) != len(new.outputs):
+            pairs = uneven_lists(old, new, self.a.recording.values, self.values.there)
+            places = [(place_of(slot), place_of(other)) for slot, other in pairs if slot and other]
         yield from (
             (old.outputs[place], new.outputs[other]) for place, other in places
             if place < len(old.outputs) and other < len(new.outputs)
@@ -353,24 +339,11 @@ class _Matcher:
         return left.producer is right.producer is None and left.role is right.role
 
 
-def _path_of(scope: Scope) -> Hashable:
-    """The path and class of a module, and which of its calls this is."""
-    return scope.kind, scope.path, scope.cls, scope.call
-
-
 def _written(recording: RecordedRun, scope: ScopeId) -> Iterator[Slot]:
     """The parameters and buffers that the ops directly in a scope wrote last, by their names."""
     for step in recording.children[scope]:
         for value in step.writes if isinstance(step, Op) else ():
             yield from (Slot(name, value) for name in recording.values[value].names)
-
-
-def _by_structure(side: Side) -> dict[Skeleton, list[ScopeId]]:
-    """The scopes of each structure, in the order in which they ran."""
-    found: dict[Skeleton, list[ScopeId]] = {}
-    for scope in side.recording.scopes:
-        found.setdefault(side.skeletons[scope], []).append(scope)
-    return found
 
 
 def _moved_path(path: str, paths: Mapping[str, str]) -> str:
