@@ -77,7 +77,8 @@ def _tree(parts: Parts) -> Recording:
                 if not isinstance(inner, str):
                     x = run(x, inner)
                 elif inner in ("Linear", "Conv", "Wide"):
-                    x = builder.op(inner.lower(), x, builder.parameter("weight", (4, 4)), shape=(2, 4))
+                    weight = builder.parameter("weight", (4, 4))
+                    x = builder.op(inner.lower(), x, weight, shape=(2, 4))
                 else:
                     x = builder.op(inner.lower(), x, shape=(2, 4))
         return x

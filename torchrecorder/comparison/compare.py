@@ -248,8 +248,18 @@ class _Comparer:
             elif (text := changed_arguments(old, new)) and not self._follows_from_module(old, new):
                 follows = is_reshape(new) and self.tensors.follows(new)
                 yield place, Change(ChangeKind.CHANGED, left, right, where, text, follows)
+            if self._moved(old, new):
+                text = f"was {self.old_names.op(left)}"
+                yield place, Change(ChangeKind.RENAMED, left, right, where, text)
         for index, change in Rewirings(self.edge_match).all():
             yield (index, 1), change
+
+    def _moved(self, old: Op, new: Op) -> bool:
+        """Whether an op is in another module, apart from modules that only one run has."""
+        outer = self.before.within(old.scope), self.after.within(new.scope)
+        left = next((scope for scope in outer[0] if scope in self.matching.scopes), None)
+        right = next((scope for scope in outer[1] if scope in self.matched[0]), None)
+        return (self.matching.scopes[left] if left is not None else None) != right
 
     def _follows_from_module(self, old: Op, new: Op) -> bool:
         """Whether the hyperparameters of the module around differ, and so are listed."""

@@ -20,6 +20,11 @@ def function(op: Op) -> str:
     return found[1] if found else op.qualname
 
 
+def call(op: Op) -> tuple[str, frozenset[tuple[str, str]]]:
+    """The function that an op calls and the arguments that are set; equal for calls in two ways."""
+    return function(op), frozenset(_given(dict(op.arguments), {}).items())
+
+
 def replacement(old: Op, new: Op) -> str:
     """*relu → gelu*: the functions of two ops; with where they are from if they share a name."""
     if old.name != new.name:

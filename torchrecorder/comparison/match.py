@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
-from torchrecorder.comparison.functions import function
+from torchrecorder.comparison.functions import call
 from torchrecorder.comparison.list_places import place_of, uneven_lists
 from torchrecorder.comparison.moved_scopes import ScopePair, called_elsewhere, equal_elsewhere
 from torchrecorder.comparison.step_keys import (
@@ -255,8 +255,8 @@ class _Matcher:
             self.values.add(slot.value, other.value)
         for left in (op for op in a.ops if op in self.ops.there):  # in the order of the run
             self._results(a.ops[left], b.ops[self.ops.there[left]])
-        for scope, other_scope in ((None, None), *self.scopes.there.items()):
-            self._reordered(scope, other_scope)
+        self._moved_ops()
+        self._around_moved()
         for scope, other_scope in self.scopes.there.items():
             self._slots(a.scopes[scope].outputs, b.scopes[other_scope].outputs)
             if a.scopes[scope].cls != b.scopes[other_scope].cls:
@@ -271,23 +271,50 @@ class _Matcher:
         for value, other in self._outputs(old, new):
             self.values.add(value, other)
 
-    def _reordered(self, a: ScopeId | None, b: ScopeId | None) -> None:
-        """Match the ops directly in two scopes that do the same with the same tensors, but in
-        another order."""
-        there: dict[Hashable, list[Op]] = {}
-        for new in reversed(self.b.recording.children[b]):
-            if isinstance(new, Op) and new.inputs and new.id not in self.ops.back:
-                key = function(new), new.arguments, new.inputs
-                there.setdefault(key, []).append(new)
-        for old in self.a.recording.children[a] if there else ():
-            if isinstance(old, Op) and old.id not in self.ops.there:
-                read = tuple(
-                    Slot(slot.name, self.values.there.get(slot.value, "")) for slot in old.inputs
-                )
-                if twins := there.get((function(old), old.arguments, read)):
-                    new = twins.pop()
-                    self.ops.add(old.id, new.id)
-                    self._results(old, new)
+    def _moved_ops(self) -> None:
+        """Match ops that do the same with the same tensors, in another order, then in another
+        scope."""
+        a, b = self.a.recording, self.b.recording
+        replaced = set[Any](), set[Any]()
+        for scope, other_scope in self.scopes.there.items():
+            left, right = a.scopes[scope], b.scopes[other_scope]
+            if not self._comparable(left, right):  # what is in them is not listed
+                replaced[0].add(scope)
+                replaced[1].add(other_scope)
+        for anywhere in (False, True):
+            there: dict[Hashable, list[Op]] = {}
+            for new in reversed(list(b.ops.values())):
+                if new.inputs and new.id not in self.ops.back and new.scope not in replaced[1]:
+                    read = tuple(slot.value for slot in new.inputs)
+                    there.setdefault((anywhere or new.scope, call(new), read), []).append(new)
+            for old in a.ops.values() if there else ():
+                if old.id not in self.ops.there and old.scope not in replaced[0]:
+                    read = tuple(self.values.there.get(slot.value, "") for slot in old.inputs)
+                    around = anywhere or self.scopes.there.get(old.scope)
+                    if twins := there.get((around, call(old), read)):
+                        new = twins.pop()
+                        self.ops.add(old.id, new.id)
+                        self._results(old, new)
+
+    def _around_moved(self) -> None:
+        """Match scopes of one class in which all steps correspond, from the inside out."""
+        a, b = self.a.recording, self.b.recording
+        for scope in reversed(list(a.scopes.values())):
+            steps = a.children[scope.id] if scope.id not in self.scopes.there else ()
+            twins = {self._scope_of_twin(step) for step in steps}
+            around = twins.pop() if len(twins) == 1 else None
+            twin = b.scopes[around] if around is not None else None
+            if twin is not None and (twin.kind, twin.cls) == (scope.kind, scope.cls):
+                if len(b.children[twin.id]) == len(steps) and self.scopes.add(scope.id, twin.id):
+                    if scope.module is not None:
+                        self.modules.add(scope.module, twin.module)
+
+    def _scope_of_twin(self, step: Scope | Op) -> ScopeId | None:
+        """The scope in which the counterpart of a step is; None without a counterpart."""
+        b = self.b.recording
+        if isinstance(step, Op):
+            return b.ops[self.ops.there[step.id]].scope if step.id in self.ops.there else None
+        return b.scopes[self.scopes.there[step.id]].parent if step.id in self.scopes.there else None
 
     def _outputs(self, old: Op, new: Op) -> Iterator[tuple[ValueId, ValueId]]:
         """The outputs of two ops in their order, or in that of lists of inputs with as many
