@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
-from torchrecorder.comparison.functions import call
+from torchrecorder.comparison.functions import call, is_replaced
 from torchrecorder.comparison.list_places import place_of, uneven_lists
 from torchrecorder.comparison.moved_scopes import ScopePair, called_elsewhere, equal_elsewhere
 from torchrecorder.comparison.step_keys import (
@@ -134,11 +134,7 @@ class _Matcher:
 
     def _comparable(self, a: Scope, b: Scope) -> bool:
         """Whether two steps can match; innermost modules of different classes cannot."""
-        return a.cls == b.cls or any(
-            isinstance(child, Scope)
-            for side, scope in ((self.a, a), (self.b, b))
-            for child in side.recording.children[scope.id]
-        )
+        return not is_replaced(self.a.recording, self.b.recording, a, b)
 
     def _inside(self, a: ScopeId | None, b: ScopeId | None) -> Iterator[StepPair]:
         left = _free(self.a.recording.children[a], self.scopes.there)

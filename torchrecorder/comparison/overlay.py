@@ -14,6 +14,7 @@ from torchrecorder.comparison.marks import GONE, Marks
 from torchrecorder.comparison.match import Matching
 from torchrecorder.comparison.edge_match import EdgeMatch
 from torchrecorder.comparison.fold_labels import fold_labels
+from torchrecorder.comparison.functions import is_replaced
 from torchrecorder.comparison.removed_frames import removed_frames
 from torchrecorder.events import OpId, ScopeId, Slot, ValueId
 from torchrecorder.graph.nodes import Op, Scope, Value
@@ -384,9 +385,7 @@ def _replaced(
 ) -> Iterator[ScopeId]:
     """The innermost scopes whose class changed: both are drawn as one box."""
     for old, new in matching.scopes.items():
-        inside = (*before.children[old], *after.children[new])
-        plain = not any(isinstance(item, Scope) for item in inside)
-        if plain and before.scopes[old].cls != after.scopes[new].cls:
+        if is_replaced(before, after, before.scopes[old], after.scopes[new]):
             yield old
 
 
